@@ -182,12 +182,18 @@ def check_offer(sells: str, spelt: str, **limits: Unpack[OfferOptions]) -> Offer
 
 def forbid_storing(response: Any) -> Any:
     """The response, which no cache above its handler may keep. Anything else is given back as it is."""
-    if isinstance(response, Response) and not responses.forbids_storing(decode_headers(response.raw_headers)):
-        for name, value in decode_headers(response.raw_headers):
-            if responses.allows_storing(name, value):
-                del response.headers[name]
-        response.headers[responses.NO_STORE[0]] = responses.NO_STORE[1]
+    if isinstance(response, Response):
+        raw, headers = response.raw_headers, decode_headers(response.raw_headers)
+        if not responses.forbids_storing(headers):
+            allowing = {name.lower() for name, value in headers if responses.allows_storing(name, value)}
+            kept = [
+                pair for pair, (name, _) in zip(raw, headers, strict=True) if name.lower() not in allowing
+            ]
+            raw[:] = [*kept, _NO_STORE]  # in place: `response.headers` is a view of this list
     return response
+
+
+_NO_STORE = (b"cache-control", responses.NO_STORE[1].encode())
 
 
 def _check_endpoint(endpoint: Any, sold: Offer) -> None:

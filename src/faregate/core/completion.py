@@ -80,8 +80,11 @@ def record_outcome(payment: PendingPayment, outcome: Outcome) -> Flow[bool]:
 
 def _remove_cookies(outcome: Succeeded) -> Succeeded:
     """The outcome as the journal stores it: a cookie is for the first request alone, never replayed."""
-    headers = tuple(pair for pair in outcome.result.headers if pair[0].lower() not in _COOKIES)
-    return replace(outcome, result=replace(outcome.result, headers=headers))
+    result = outcome.result
+    kept = tuple([pair for pair in result.headers if pair[0].lower() not in _COOKIES])
+    if len(kept) == len(result.headers):
+        return outcome
+    return replace(outcome, result=replace(result, headers=kept))
 
 
 def complete_success(

@@ -19,6 +19,8 @@ EXACT, STABLE = "=", "~"
 GUESSABLE = "?"
 """How a credential begins that a stranger could guess, such as `lang=en`: compared, and proves nothing."""
 
+CREDENTIAL_HEADERS = (b"authorization", b"cookie", b"idempotency-key")
+"""The headers that hold credentials, in lower case."""
 _HEADERS = ("authorization", "idempotency-key")
 
 # What session ids, tokens and UUIDs have, and settings do not.
@@ -42,11 +44,6 @@ _SIGNED_COOKIE = re.compile(r"(.+)[.:][\w-]{5,8}[.:][\w-]{27,86}")
 # minutes; issuer and subject stay. They are read with a pattern, because the token is a stranger's.
 _WEB_TOKEN = re.compile(r"(.*?[\s=])[\w-]+\.([\w-]{2,4096})\.[\w-]+")
 _CLAIM = re.compile(r'"(iss|sub)"\s*:\s*"([^"\\]{1,256})"')
-
-
-def is_credential_header(name: bytes) -> bool:
-    """Whether a header (any case) holds credentials."""
-    return len(name) in (6, 13, 15) and name.lower() in (b"cookie", b"authorization", b"idempotency-key")
 
 
 def find_credentials(headers: Headers) -> tuple[str, ...]:

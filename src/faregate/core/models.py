@@ -1,7 +1,7 @@
 """Values of the core: requests, responses, offers, outcomes. Frozen; headers are pairs, money is int."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 Header = tuple[str, str]
 Headers = tuple[Header, ...]
@@ -13,7 +13,7 @@ BILLABLE = frozenset((*range(200, 300), 301, 302, 303, 307, 308))
 
 def header_values(headers: Headers, name: str) -> list[str]:
     """All values of the header `name` (given in lower case), in order."""
-    return [value for key, value in headers if key.lower() == name]
+    return [value for key, value in headers if key == name or key.lower() == name]
 
 
 # What travels
@@ -24,7 +24,7 @@ class Request:
     """A payer's request as the flow sees it.
 
     `url` is the path with its query, as the payer sent it. `headers` need only hold those about payment
-    (`core.proof.is_payment_header`) and credentials (`core.credentials.is_credential_header`).
+    (`core.proof.PAYMENT_HEADERS`) and credentials (`core.credentials.CREDENTIAL_HEADERS`).
     `body_digest` is the SHA-256 of the body in hexadecimal; empty where the body is not at hand before the
     handler reads it.
     """
@@ -33,6 +33,9 @@ class Request:
     url: str
     headers: Headers = field(default=(), repr=False)
     body_digest: str = ""
+
+    def with_body_digest(self, digest: str) -> "Request":
+        return Request(self.method, self.url, self.headers, digest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ class Response:
     released: bool = field(default=False, compare=False)
 
     def plus(self, *headers: Header) -> "Response":
-        return replace(self, headers=(*self.headers, *headers))
+        return Response(self.status, (*self.headers, *headers), self.body, self.released)
 
     def first(self, name: str) -> str | None:
         """The only value of header `name` (lower case); None if absent or ambiguous."""

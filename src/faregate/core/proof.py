@@ -11,6 +11,8 @@ from faregate.core.models import Headers, Request, header_values
 MAX_PROOF_BYTES = 16 * 1024
 PROOF = "payment-signature"
 PROOF_V1 = "x-payment"
+PAYMENT_HEADERS = (b"payment-signature", b"payment_signature", b"x-payment", b"x_payment")
+"""The headers about payment, in lower case. Some servers fold `_` into `-`, so both spellings are read."""
 
 # Visible ASCII without a comma: two values that a proxy joined are not one.
 _ONE_VALUE = re.compile(r"[!-+\--~]+", re.ASCII)
@@ -24,11 +26,6 @@ class BadProof(Exception):
         self.status = status
         self.code = code
         self.message = message
-
-
-def is_payment_header(name: bytes) -> bool:
-    """Whether a header (any case, `-` or `_`) is one the flow must see."""
-    return len(name) in (9, 17) and name.lower().replace(b"_", b"-") in (b"payment-signature", b"x-payment")
 
 
 def find_proof(request: Request) -> str | None:

@@ -12,6 +12,7 @@ Rules
 
 import json
 import re
+from functools import lru_cache
 
 from faregate.core.models import Header, Headers, Response, header_values
 from faregate.core.results import (
@@ -58,6 +59,7 @@ _CACHING_VALUE = re.compile(r"(?:^|,)\s*(?:s-?maxage|max-?age|stale-[a-z-]+|ttl)
 _HOP_BY_HOP = frozenset(
     ("connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade")
 )
+_DROPPED = _PAYMENT | _HOP_BY_HOP
 
 
 def build_settlement(settlement: Settlement, transaction_id: str) -> Response:
@@ -97,7 +99,7 @@ def build_unsold(response: Response) -> Response:
 
 def build_free(response: Response) -> Response:
     """A result that costs nothing: its caching is the handler's own business."""
-    kept = tuple(pair for pair in response.headers if pair[0].lower() not in _PAYMENT | _HOP_BY_HOP)
+    kept = tuple(pair for pair in response.headers if pair[0].lower() not in _DROPPED)
     return Response(response.status, kept, response.body, released=True)
 
 
@@ -205,28 +207,31 @@ def _find_headers(reply: Response, *names: str) -> Headers:
 
 def _filter_headers(headers: Headers) -> Headers:
     """The handler's headers less payment, hop-by-hop and any caching looser than ours."""
-    dropped = _PAYMENT | _HOP_BY_HOP
-    kept = tuple(pair for pair in headers if pair[0].lower() not in dropped)
-    return (
-        kept
-        if forbids_storing(headers)
-        else (*(pair for pair in kept if not allows_storing(*pair)), NO_STORE)
-    )
+    kept = [pair for pair in headers if pair[0].lower() not in _DROPPED]
+    if forbids_storing(headers):
+        return tuple(kept)
+    return (*[pair for pair in kept if not allows_storing(*pair)], NO_STORE)
 
 
 def allows_storing(name: str, value: str) -> bool:
     """Whether a cache, known to us or not, could read this header as permission to store."""
     if name.lower() in _STORES_NOTHING:
         return False
-    return _CACHING_NAME.search(name) is not None or _CACHING_VALUE.search(value) is not None
+    return _names_caching(name) or ("=" in value and _CACHING_VALUE.search(value) is not None)
+
+
+@lru_cache(maxsize=1024)
+def _names_caching(name: str) -> bool:
+    # Kept by name: an application sends the same few headers with every response.
+    return _CACHING_NAME.search(name) is not None
 
 
 def forbids_storing(headers: Headers) -> bool:
     """Whether no cache may keep a response with these headers, its payer's own included."""
-    directives = {
-        directive.strip().lower()
-        for value in header_values(headers, "cache-control")
-        for directive in value.split(",")
-    }
-    others = any(name.lower() not in _OWN_CACHING and allows_storing(name, value) for name, value in headers)
-    return {"private", "no-store"} <= directives and "public" not in directives and not others
+    values = header_values(headers, "cache-control")
+    directives = {directive.strip().lower() for value in values for directive in value.split(",")}
+    if not {"private", "no-store"} <= directives or "public" in directives:
+        return False
+    return not any(
+        name.lower() not in _OWN_CACHING and allows_storing(name, value) for name, value in headers
+    )

@@ -7,10 +7,11 @@ import logging
 import time
 from collections.abc import Callable
 from functools import lru_cache
-from typing import ClassVar, Generic, Literal, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast
 
 import anyio
 from pydantic import ValidationError
+from pydantic_core import to_json
 
 from faregate.core.claims import PendingPayment
 from faregate.core.interfaces import Journal, MaybeAwaitable
@@ -36,7 +37,6 @@ from faregate.merchant.models import (
     FailedCompleteRequest,
     ResourceExecutionCompleteRequest,
     ResourceExecutionMetadata,
-    SucceededCompleteRequest,
 )
 from faregate.merchant.revisions import RevisionCache
 from faregate.merchant.wire import Call
@@ -86,8 +86,8 @@ class _MerchantBackend(Generic[C]):
 
     def call_complete(self, payment: PendingPayment, outcome: Outcome) -> MaybeAwaitable[Completion]:
         transaction_id = payment.transaction_id
-        body = _complete_request(payment.revision_id, outcome)
-        request = wire.complete_transaction(transaction_id, body, payment.proof).request
+        body = _write_completion(payment.revision_id, outcome)
+        request = wire.build_completion(transaction_id, body, payment.proof)
         return self._send(Call(request, lambda reply: parse_completion(reply, transaction_id)))
 
     def get_transaction_state(self, transaction_id: str) -> MaybeAwaitable[TransactionState]:
@@ -97,8 +97,8 @@ class _MerchantBackend(Generic[C]):
     def close_execution(
         self, execution_id: str, revision: OfferRevision, result: HandlerResult | None
     ) -> MaybeAwaitable[None]:
-        facts = (
-            _build_metadata(result.response, result.duration_ms) if result else ResourceExecutionMetadata()
+        facts = ResourceExecutionMetadata(
+            **(_build_metadata(result.response, result.duration_ms) if result else {})
         )
         body = ResourceExecutionCompleteRequest(revision_id=revision.revision_id, resource_execution=facts)
         call = wire.complete_resource_execution(execution_id, body)
@@ -151,25 +151,33 @@ def _describe_fault(error: ValidationError) -> str:
     return f"The offer's {'.'.join(map(str, fault['loc']))} cannot be sent to the service: {fault['msg']}"
 
 
-def _complete_request(revision_id: str, outcome: Outcome) -> FailedCompleteRequest | SucceededCompleteRequest:
+def _write_completion(revision_id: str, outcome: Outcome) -> bytes:
+    """Write the body of complete: `SucceededCompleteRequest`, of parts that were checked when they were made.
+
+    The revision's id and the values were checked by `parse_revisions` and `check_values`.
+    """
     if isinstance(outcome, Failed):
-        return FailedCompleteRequest(revision_id=revision_id, failure_code=outcome.code)
-    return SucceededCompleteRequest(
-        revision_id=revision_id,
-        values=dict(outcome.values),
-        resource_execution=_build_metadata(outcome.result, outcome.duration_ms),
+        failed = FailedCompleteRequest(revision_id=revision_id, failure_code=outcome.code)
+        return failed.model_dump_json(exclude_none=True).encode()
+    return to_json(
+        {
+            "revision_id": revision_id,
+            "outcome": "succeeded",
+            "values": dict(outcome.values),
+            "resource_execution": _build_metadata(outcome.result, outcome.duration_ms),
+        }
     )
 
 
-def _build_metadata(response: Response, duration_ms: int) -> ResourceExecutionMetadata:
-    """Size, type, status and duration; nothing of the response itself."""
+def _build_metadata(response: Response, duration_ms: int) -> dict[str, Any]:
+    """The `ResourceExecutionMetadata`: size, type, status and duration; nothing of the response itself."""
+    facts: dict[str, Any] = {"duration_ms": duration_ms, "response_size_bytes": len(response.body)}
     content_type = response.first("content-type")
-    return ResourceExecutionMetadata(
-        duration_ms=duration_ms,
-        response_content_type=content_type and content_type[:255],
-        response_size_bytes=len(response.body),
-        response_status=response.status if 100 <= response.status <= 599 else None,
-    )
+    if content_type is not None:
+        facts["response_content_type"] = content_type[:255]
+    if 100 <= response.status <= 599:
+        facts["response_status"] = response.status
+    return facts
 
 
 def _discard(_answer: object) -> None:

@@ -11,11 +11,12 @@ Rules
 Anything that is not the contract's raises `BadAnswer`.
 """
 
-import json
 import re
 from dataclasses import replace
 from email.utils import format_datetime, parsedate_to_datetime
 from typing import Any, cast
+
+from pydantic_core import to_json
 
 from faregate.core.models import OfferRevision, Response, header_values
 from faregate.core.results import (
@@ -144,7 +145,7 @@ def _parse_paid(reply: Response, result: dict[str, Any]) -> CompletionPaid | Com
         return CompletionUnknown("succeeded without one PAYMENT-RESPONSE header")
     if not _has_receipt(result):
         return CompletionUnknown("succeeded without a receipt")
-    return CompletionPaid(payment_response, json.dumps(result["receipt"]))
+    return CompletionPaid(payment_response, to_json(result["receipt"]).decode())
 
 
 def _parse_rejection(reply: Response) -> CompletionRejected | CompletionUnknown:

@@ -73,7 +73,6 @@ class PaywallResponder:
         return await self.checkout.aauthorize(offer, lambda: self._prepare_work(scope))
 
     def _prepare_work(self, scope: Mapping[str, Any]) -> Callable[[], None]:
-        self._closed = anyio.Event()
         # In place: a middleware in between may have copied the scope, but not this.
         for name in _WITHHELD:
             self._scope["extensions"].pop(f"http.response.{name}", None)
@@ -86,19 +85,24 @@ class PaywallResponder:
                 return self._read_ahead_messages.popleft()
             message = await self._next_message()
         is_work_running = self.checkout.transaction_id is not None and not self._is_sent
-        if message["type"] != "http.request" and is_work_running and self._is_body_read and self._closed:
+        if message["type"] != "http.request" and is_work_running and self._is_body_read:
             if self._has_received:
-                await self._closed.wait()
+                await self._wait_closed()
             else:
                 # uvicorn says so before it says that there is no body: whoever reads one would wait.
                 message = {"type": "http.request", "body": b"", "more_body": False}
         self._has_received = True
         return message
 
+    async def _wait_closed(self) -> None:
+        if self.checkout.state is not State.CLOSED:
+            self._closed = self._closed or anyio.Event()
+            await self._closed.wait()
+
     def _lock(self) -> anyio.Lock:
         """Held while a message is awaited. Quart reads the body in a task of its own, beside the handler."""
         if self._receive_lock is None:
-            self._receive_lock = anyio.Lock()
+            self._receive_lock = anyio.Lock(fast_acquire=True)
         return self._receive_lock
 
     async def _next_message(self) -> Message:

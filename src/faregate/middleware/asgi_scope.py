@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import Any
 
-from faregate.core.credentials import is_credential_header
+from faregate.core.credentials import CREDENTIAL_HEADERS
 from faregate.core.models import Headers, Request, Response
-from faregate.core.proof import is_payment_header
+from faregate.core.proof import PAYMENT_HEADERS
 from faregate.middleware.buffer import finalize
 from faregate.middleware.request import IncomingRequest
 from faregate.middleware.snapshot import Snapshot
@@ -33,6 +33,11 @@ _PROTOCOL_KEYS = frozenset(
     )
 )
 
+_SINGLE = (b"host", b"content-type")
+_FRAMING = (b"content-length", b"transfer-encoding")
+_READ = frozenset((*PAYMENT_HEADERS, *CREDENTIAL_HEADERS, *_SINGLE, *_FRAMING))
+"""Names of the headers that are read. Most requests have few of them."""
+
 
 def parse_scope(scope: Mapping[str, Any]) -> IncomingRequest:
     """Read an HTTP scope, its headers in one pass. The flow sees those of payments and credentials only."""
@@ -41,15 +46,16 @@ def parse_scope(scope: Mapping[str, Any]) -> IncomingRequest:
     single: dict[bytes, bytes] = {}
     framing: list[tuple[bytes, bytes]] = []
     for name, value in scope["headers"]:
-        if is_payment_header(name):
-            has_payment = True
+        kind = name if name in _READ or name.islower() else name.lower()
+        if kind not in _READ:
+            continue
+        if kind in _SINGLE:
+            single.setdefault(kind, value)
+        elif kind in _FRAMING:
+            framing.append((kind, value))
+        else:
             kept.append((name, value))
-        elif is_credential_header(name):
-            kept.append((name, value))
-        elif name in (b"host", b"content-type"):
-            single.setdefault(name, value)
-        elif name in (b"content-length", b"transfer-encoding"):
-            framing.append((name, value))
+            has_payment = has_payment or kind in PAYMENT_HEADERS
     return IncomingRequest(
         Request(scope["method"], _build_url(scope), decode_headers(kept)),
         scope["path"],
@@ -101,7 +107,7 @@ def build_messages(response: Response, method: str) -> tuple[Message, Message]:
 
 
 def decode_headers(headers: Any) -> Headers:
-    return tuple((bytes(name).decode("latin-1"), bytes(value).decode("latin-1")) for name, value in headers)
+    return tuple([(bytes(name).decode("latin-1"), bytes(value).decode("latin-1")) for name, value in headers])
 
 
 def _encode_headers(headers: Headers) -> list[tuple[bytes, bytes]]:

@@ -1,6 +1,8 @@
 """Buffer a handler's response, and complete a response for the server. Pure."""
 
 import re
+from functools import lru_cache
+from io import BytesIO
 
 from faregate.core.models import Header, Headers, Response
 from faregate.errors import ResultTooLarge
@@ -18,7 +20,8 @@ class BufferedResponse:
         self.too_large: ResultTooLarge | None = None
         self._limit = 0
         self._start: tuple[int, Headers] | None = None
-        self._chunks: list[bytes] = []
+        self._first = b""
+        self._rest: BytesIO | None = None
         self._size = 0
 
     @property
@@ -35,34 +38,53 @@ class BufferedResponse:
             raise ValueError(f"{status} is not the status of a final response")
         self._limit = limit
         self._start = (status, tuple(map(_check_header, headers)))
-        self._chunks.clear()
+        self._drop_body()
         self._size = 0
 
     def append(self, chunk: bytes) -> None:
         """Append a piece of the body. Raises `ResultTooLarge`."""
         self._size += len(chunk)
         if self._size > self._limit:
-            self._chunks.clear()
+            self._drop_body()
             self.too_large = ResultTooLarge(
                 f"the result has more than {self._limit} bytes. "
                 "To sell it, raise max_result_bytes: of this offer, or of the paywall"
             )
             raise self.too_large
-        # Copied: a handler may send a view of memory that it writes to again.
-        self._chunks.append(bytes(chunk))
+        if self._rest is not None:
+            self._rest.write(chunk)
+        elif self._first:
+            # Joined as they come: a list of chunks would be joined later, and held twice for that moment.
+            self._rest = BytesIO()
+            self._rest.write(self._first)
+            self._rest.write(chunk)
+            self._first = b""
+        else:
+            # Copied: a handler may send a view of memory that it writes to again.
+            self._first = bytes(chunk)
 
     def build(self) -> Response:
         """Build the whole response. Raises `RuntimeError` where none was started."""
         if self._start is None:
             raise RuntimeError("the handler sent a body before the start of its response")
-        return Response(*self._start, b"".join(self._chunks))
+        return Response(*self._start, self._first if self._rest is None else self._rest.getvalue())
+
+    def _drop_body(self) -> None:
+        self._first, self._rest = b"", None
 
 
 def _check_header(header: Header) -> Header:
     name, value = header[0], header[1].strip(" \t")
-    if _NAME.fullmatch(name) is None or _VALUE.fullmatch(value) is None:
+    # Printable ASCII is space to tilde, and by far the usual case.
+    is_sendable = (value.isascii() and value.isprintable()) or _VALUE.fullmatch(value) is not None
+    if not (is_sendable and _is_sendable_name(name)):
         raise ValueError(f"the handler's header {name!r} cannot be sent as it is")
     return name, value
+
+
+@lru_cache(maxsize=1024)
+def _is_sendable_name(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None
 
 
 def finalize(response: Response, method: str) -> tuple[Headers, bytes]:
@@ -72,7 +94,7 @@ def finalize(response: Response, method: str) -> tuple[Headers, bytes]:
     """
     head = method == "HEAD"
     bodiless = head or response.status in (204, 304)
-    headers = tuple(pair for pair in response.headers if head or pair[0].lower() != "content-length")
+    headers = tuple([pair for pair in response.headers if head or pair[0].lower() != "content-length"])
     if bodiless:
         return headers, b""
     return (*headers, ("Content-Length", str(len(response.body)))), response.body

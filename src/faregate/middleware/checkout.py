@@ -14,9 +14,7 @@ The usual moves (`_TRANSITIONS` has all of them):
 """
 
 import math
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Awaitable, Callable
 from enum import Enum, auto
 from time import monotonic
 from typing import cast
@@ -34,7 +32,7 @@ from faregate.errors import ConfigurationError, SoldTwice, WorkInterrupted, Work
 from faregate.middleware.buffer import BufferedResponse
 from faregate.middleware.path_rules import NO_RULES, PathMatch
 from faregate.middleware.request import IncomingRequest, comparable_length, digest_body
-from faregate.middleware.shielding import run_shielded
+from faregate.middleware.shielding import Work, run_shielded, run_uncancelled
 from faregate.offers import watch_offers
 from faregate.paywall import Paywall
 
@@ -44,6 +42,8 @@ FindBypass = Callable[[int], str]
 
 
 class State(Enum):
+    __hash__ = object.__hash__  # that of Enum is computed from the name, in Python, each time
+
     NEW = auto()
     """Nothing is decided."""
     SOLD_INSIDE = auto()
@@ -75,7 +75,7 @@ _TRANSITIONS: dict[State, frozenset[State]] = {
     State.CLOSED: frozenset((State.CLOSED,)),
 }
 
-PASSING = frozenset((State.NEW, State.SOLD_INSIDE, State.AUTHORIZING, State.UNPAID))
+PASSING = (State.NEW, State.SOLD_INSIDE, State.AUTHORIZING, State.UNPAID)
 """Where what the application sends may leave as it is, if `allow_unpaid` says so."""
 
 
@@ -156,7 +156,8 @@ class Checkout:
         if body is None:
             self.refuse(400, "incomplete_body", "The request body ended early. Send the whole body.")
         else:
-            self._request = replace(self._request, body_digest=digest_body(body, self.incoming.content_type))
+            digest = digest_body(body, self.incoming.content_type)
+            self._request = self._request.with_body_digest(digest)
 
     def authorize(self, offer: Offer, snapshot: Callable[[], Restore]) -> Payment:
         """Ask whether this request may be served, before the handler runs.
@@ -166,17 +167,23 @@ class Checkout:
         into a session. Raises `SkipHandler` where the handler may not run, and `ConfigurationError`.
         """
         if self._may_begin(offer):
-            with self._deciding_mistakes():
+            try:
                 flow = self._begin_flow(offer)
                 self._reach(drive(flow, self._paywall.backend), snapshot)
+            except ConfigurationError as mistake:
+                self._decide_mistake(mistake)
+                raise
         return self._get_payment()
 
     async def aauthorize(self, offer: Offer, snapshot: Callable[[], Restore]) -> Payment:
         """`authorize`, async; from here on `cancel_scope` cuts the handler off when its time is over."""
         if self._may_begin(offer):
-            with self._deciding_mistakes():
+            try:
                 flow = self._begin_flow(offer)
                 self._reach(await adrive(flow, self._paywall.async_backend), snapshot)
+            except ConfigurationError as mistake:
+                self._decide_mistake(mistake)
+                raise
             if self.cancel_scope is not None and self.transaction_id is not None:
                 self.cancel_scope.deadline = anyio.current_time() + self._work_seconds
         return self._get_payment()
@@ -241,8 +248,9 @@ class Checkout:
 
         Raises `ConfigurationError`.
         """
-        with self._deciding_mistakes():
-            raise ConfigurationError(mistake)
+        error = ConfigurationError(mistake)
+        self._decide_mistake(error)
+        raise error
 
     def mark_sold_inside(self) -> None:
         """Leave the payment to another paywall, between this one and the handler."""
@@ -282,15 +290,10 @@ class Checkout:
         message = "A path on this server begins with a slash and is UTF-8 without dot-dot segments."
         self.refuse(400, "ambiguous_path", message)
 
-    @contextmanager
-    def _deciding_mistakes(self) -> Generator[None]:
-        try:
-            yield
-        except ConfigurationError as mistake:
-            # Decided here, because a framework between may catch the error and go on as if it were paid.
-            self._decide(responses.build_unavailable(502))
-            self._mistake = mistake
-            raise
+    def _decide_mistake(self, mistake: ConfigurationError) -> None:
+        """Decide before the mistake is raised: a framework may catch it, and go on as if it were paid."""
+        self._decide(responses.build_unavailable(502))
+        self._mistake = mistake
 
     def _decide(self, answer: Response) -> None:
         self._move(State.DECIDED)
@@ -331,7 +334,9 @@ class Checkout:
     async def afail(self, error: BaseException) -> Response:
         """`fail`, async."""
         if self.state is State.AUTHORIZED:
-            return await self._afinish(self._make_failure(error))
+            # A coroutine that ends in GeneratorExit is being closed, and may wait for nothing.
+            run = run_shielded if isinstance(error, GeneratorExit) else run_uncancelled
+            return await self._afinish(self._make_failure(error), run)
         if self.state in (State.COMPLETING, State.COMPLETED):
             return await self.wait_completed()
         return self._get_decided(error)
@@ -350,7 +355,8 @@ class Checkout:
 
     async def wait_completed(self) -> Response:
         """Wait for a completion that goes on although the application was cut off in it."""
-        if self._completion is not None:
+        if self.state is State.COMPLETING:
+            self._completion = self._completion or anyio.Event()
             await self._completion.wait()
         return self._answer or responses.build_unconfirmed(self.transaction_id)
 
@@ -380,11 +386,12 @@ class Checkout:
         self._move(State.COMPLETING)
         return self._set_answer(drive(self._get_flow(), self._paywall.backend, result))
 
-    async def _afinish(self, result: HandlerResult | Exception) -> Response:
+    async def _afinish(
+        self, result: HandlerResult | Exception, run: Callable[[Work], Awaitable[None]] = run_uncancelled
+    ) -> Response:
         await self._lift_deadline()
         self._move(State.COMPLETING)
-        self._completion = anyio.Event()
-        await run_shielded(lambda: self._drive_shielded(result, cast(anyio.Event, self._completion)))
+        await run(lambda: self._drive_to_end(result))
         return await self.wait_completed()
 
     async def _lift_deadline(self) -> None:
@@ -394,11 +401,14 @@ class Checkout:
                 await anyio.lowlevel.checkpoint()
             self.cancel_scope.deadline = math.inf
 
-    async def _drive_shielded(self, result: HandlerResult | Exception, completion: anyio.Event) -> None:
+    async def _drive_to_end(self, result: HandlerResult | Exception) -> None:
         try:
             self._set_answer(await adrive(self._get_flow(), self._paywall.async_backend, result))
         finally:
-            completion.set()
+            if self.state is State.COMPLETING:  # the flow raised, so that there is no answer
+                self._move(State.COMPLETED)
+            if self._completion is not None:
+                self._completion.set()
 
     def _set_answer(self, answer: Response | RunHandler) -> Response:
         if isinstance(answer, RunHandler):

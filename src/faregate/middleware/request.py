@@ -42,10 +42,15 @@ class IncomingRequest:
 
 def digest_body(body: bytes, content_type: str) -> str:
     """Digest a body. Two multipart bodies that differ in their boundary alone have one digest."""
+    if not body:
+        return _EMPTY
     found = _BOUNDARY.match(content_type)
     if found:
         body = body.replace(f"--{found[1]}".encode("latin-1", "replace"), b"--")
     return sha256(body).hexdigest()
+
+
+_EMPTY = sha256(b"").hexdigest()
 
 
 def comparable_length(declared: str | None) -> int | None:

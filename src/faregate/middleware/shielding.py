@@ -1,4 +1,9 @@
-"""Run work that survives the cancellation of its request, and wait for all of it."""
+"""Run work that survives the cancellation of its request, and wait for all of it.
+
+Under asyncio a shielded scope of anyio would not do: servers cancel the request's task natively, and at the
+end of their loop all tasks. So a request runs in a task of its own, and that task puts off what would cancel
+it while it completes a payment. Under trio tasks are cancelled by scopes alone, and a shield holds those off.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
@@ -8,40 +13,67 @@ import anyio
 import anyio.lowlevel
 from anyio.lowlevel import RunVar
 
+Work = Callable[[], Coroutine[Any, Any, None]]
+
 # The event loop keeps weak references only: a task that nobody else holds can be collected while it runs.
-_tasks: set[asyncio.Task[None]] = set()
-_running_here: RunVar[set[anyio.Event]] = RunVar("faregate shielded")
-"""What runs in this event loop: one event each, set when it ends."""
+_tasks: set["_Task"] = set()
+_running_under_trio: RunVar[set[anyio.Event]] = RunVar("faregate shielded")
+"""One event for each work, set when it ends."""
 
 
-async def run_shielded(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run `work` to its end. Cancelling the caller does not cancel it.
-
-    A shielded scope of anyio would not do under asyncio: servers cancel the request's task natively, and at
-    the end of their loop all tasks.
-    """
+async def run_shielded(work: Work) -> None:
+    """Run `work` to its end, in a task of its own. Cancelling the caller does not cancel it."""
     try:
         loop = asyncio.get_running_loop()
-    except RuntimeError:  # trio: tasks are cancelled by scopes alone, and a shield holds those off
+    except RuntimeError:
         with anyio.CancelScope(shield=True):
             await _track(work)
         return
-    task = _Task(_track(work), loop=loop)
+    task, ended = _Task(work(), loop=loop), loop.create_future()
     _tasks.add(task)
-    task.add_done_callback(_tasks.discard)
-    await asyncio.shield(task)
+    task.add_done_callback(lambda task: _end(task, ended))
+    await ended
+    task.result()
+
+
+def _end(task: asyncio.Task[None], ended: asyncio.Future[None]) -> None:
+    _tasks.discard(cast(_Task, task))
+    if not ended.done():
+        ended.set_result(None)
+    elif not task.cancelled():
+        task.exception()  # the caller left; asyncio logs what nobody asks for
+
+
+async def run_uncancelled(work: Work) -> None:
+    """Run `work` to its end, if possible in the task of `run_shielded`. A cancellation strikes after it."""
+    task = _find_task()
+    if not isinstance(task, _Task):
+        await run_shielded(work)
+        return
+    with anyio.CancelScope(shield=True):
+        task.is_putting_off = True
+        try:
+            await work()
+        finally:
+            task.is_putting_off = False
+    await task.catch_up()
 
 
 async def wait_shielded() -> None:
     """Wait for everything that runs to its end in this event loop."""
     await anyio.lowlevel.checkpoint()  # who was about to begin has begun then
-    running = _get_running()
-    while running:
-        await next(iter(running)).wait()
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        while running := _get_running_under_trio():
+            await next(iter(running)).wait()
+        return
+    while running_here := [task for task in list(_tasks) if task.get_loop() is loop]:
+        await asyncio.wait(running_here)
 
 
-async def _track(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    running, ended = _get_running(), anyio.Event()
+async def _track(work: Work) -> None:
+    running, ended = _get_running_under_trio(), anyio.Event()
     running.add(ended)
     try:
         await work()
@@ -50,24 +82,38 @@ async def _track(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         ended.set()
 
 
-def _get_running() -> set[anyio.Event]:
+def _get_running_under_trio() -> set[anyio.Event]:
     try:
-        return _running_here.get()
+        return _running_under_trio.get()
     except LookupError:
         running = set[anyio.Event]()
-        _running_here.set(running)
+        _running_under_trio.set(running)
         return running
 
 
 class _Task(asyncio.Task[None]):
-    """A task that knows how often it was cancelled by the code it runs itself."""
+    """A task that knows how often it was cancelled by the code it runs itself, and can put off the rest."""
 
     own_cancels = 0
+    is_putting_off = False
+    _is_put_off = False
 
     def cancel(self, msg: Any | None = None) -> bool:
+        # A loop that has stopped cancels all its tasks, and waits for them: it is not kept waiting.
+        if self.is_putting_off and self.get_loop().is_running():
+            self._is_put_off = True
+            return True
         if asyncio.current_task() is self:
             self.own_cancels += 1
         return super().cancel(msg)
+
+    async def catch_up(self) -> None:
+        """Let strike what was put off. Called by the task itself."""
+        if self._is_put_off:
+            self._is_put_off = False
+            super().cancel()
+            await asyncio.sleep(0)
+        await anyio.lowlevel.checkpoint_if_cancelled()
 
 
 def is_cancelled_from_outside(ended: BaseException) -> bool:

@@ -14,9 +14,9 @@ Rules
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
-from functools import partial
+from functools import lru_cache, partial
 from types import MemberDescriptorType, SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar, cast
 
 LARGE = 1000
 """Entries beyond which a container is taken to be shared between requests."""
@@ -25,6 +25,14 @@ _ATOMS: frozenset[type] = frozenset((str, int, float, bool, bytes, type(None)))
 _RECORD_MARKS = ("__dataclass_fields__", "__pydantic_fields__", "__struct_fields__", "__attrs_attrs__")
 _UNSET = object()
 _get_type: Callable[[object], type[Any]] = type  # typed: of a value that can be anything
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _cached(look: F) -> F:
+    """Keep what is found of a class. Typed: to type checkers, a class may have no hash."""
+    return cast(F, lru_cache(maxsize=4096)(look))
 
 
 class Snapshot:
@@ -41,8 +49,8 @@ class Snapshot:
         thousand headers makes it large.
         """
         kind = _get_type(value)
-        if kind in _ATOMS or id(value) in self._seen or callable(value):
-            return  # what can be called is an application or a class, whatever else it is
+        if _is_left_alone(kind, deep) or id(value) in self._seen:
+            return
         self._seen[id(value)] = value
         if issubclass(kind, _CONTAINERS):
             if deep or is_own or len(value) <= LARGE:
@@ -61,7 +69,7 @@ class Snapshot:
 
     def _take_contents(self, value: Any, deep: bool) -> None:
         kind = _get_type(value)
-        copy, refill = next((copy, refill) for base, copy, refill in _METHODS if issubclass(kind, base))
+        copy, refill = _find_methods(kind)
         held = copy(value)
         self._restorers.append(partial(refill, value, held))
         self.take_all(held.values() if issubclass(kind, dict) else held, deep=deep)
@@ -87,9 +95,9 @@ class Snapshot:
             self.take_all(held.values(), deep=deep)
 
     def take_all(self, values: Iterable[Any], *, deep: bool = False) -> None:
-        """`take` for each of the values; most of them are plain ones, which cannot change."""
+        """`take` for each of the values; most of them are of a class that is left alone."""
         for one in values:
-            if type(one) not in _ATOMS:
+            if not _is_left_alone(_get_type(one), deep):
                 self.take(one, deep=deep)
 
 
@@ -143,7 +151,22 @@ _METHODS: tuple[tuple[type[Any], Callable[[Any], Any], Callable[[Any, Any], None
 _CONTAINERS = tuple(kind for kind, _, _ in _METHODS)
 
 
+@_cached
+def _find_methods(kind: type[Any]) -> tuple[Callable[[Any], Any], Callable[[Any, Any], None]]:
+    return next((copy, refill) for base, copy, refill in _METHODS if issubclass(kind, base))
+
+
 # Mappings of other classes, and records
+
+
+@_cached
+def _is_left_alone(kind: type[Any], deep: bool) -> bool:
+    """Whether values of this class are not taken. Looked at once: it does not depend on the value."""
+    if kind in _ATOMS or any("__call__" in vars(base) for base in kind.__mro__):
+        return True  # what can be called is an application or a class, whatever else it is
+    if issubclass(kind, _CONTAINERS) or _is_mapping(kind):
+        return False
+    return not (deep and (issubclass(kind, tuple | frozenset) or _is_record(kind)))
 
 
 def _is_mapping(kind: type[Any]) -> bool:
