@@ -16,10 +16,10 @@ from faregate.core.interfaces import Journal
 from faregate.core.models import Offer, PaidRequest, Request
 from faregate.core.recovery import BATCH, SweepReport, never, sweep
 from faregate.errors import ConfigurationError
+from faregate.journals.event_loops import as_async
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.policy import JournalContext, JournalPolicy
 from faregate.journals.registry import journal_from_url
-from faregate.journals.threaded import as_async
 from faregate.merchant.backend import AsyncMerchantBackend, MerchantBackend
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
 from faregate.merchant.revisions import RevisionCache

@@ -12,9 +12,9 @@ from faregate.core.models import Offer
 from faregate.emulator import Emulator
 from faregate.emulator.transports import EmbeddedTransport
 from faregate.errors import ConfigurationError
+from faregate.journals.event_loops import AsyncJournal
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.sqlite import SqliteJournal
-from faregate.journals.threaded import ThreadedJournal
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.revisions import RevisionCache
 from faregate.offers import offer
@@ -166,7 +166,7 @@ def test_a_test_key_is_key_enough_for_its_own_journal(tmp_path: Path) -> None:
 def test_what_blocks_is_called_from_loops_in_threads(tmp_path: Path) -> None:
     stored = Paywall(environ=TEST, journal=f"sqlite:{tmp_path}/journal.db")
     assert stored.backend.journal is stored.journal
-    assert isinstance(stored.async_backend.journal, ThreadedJournal)
+    assert isinstance(stored.async_backend.journal, AsyncJournal)
     assert isinstance(stored.journal, SqliteJournal)
     in_memory = Paywall(environ=TEST)
     assert in_memory.async_backend.journal is in_memory.backend.journal is in_memory.journal

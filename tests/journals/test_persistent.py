@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Generator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def _open_one(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> G
 def record_of(journal: PersistentJournal, proof: str = "proof") -> Record:
     found = journal._store.find(list(journal._keyring.lookup_keys(proof, HERE)))
     assert found is not None
-    return found
+    return {**found, "result": journal._store.find_result(found["key"])}
 
 
 # It lasts, and is shared
@@ -99,7 +100,7 @@ def together(count: int, act: Callable[[], Any]) -> list[Any]:
 
 
 def test_a_conflicting_write_is_decided_again(open_one: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between reading and writing, somebody else decides: the second outcome is refused, not written over."""
+    """Somebody else has decided since it was read: the second outcome is refused, not written over."""
     journal = open_one()
     lease = started(journal)
     taken_over(journal, monkeypatch, lambda: open_one().record_outcome(lease, GOOD))
@@ -147,16 +148,15 @@ def test_an_abandoned_claim_that_was_taken_over_stays(
 
 
 def taken_over(journal: PersistentJournal, monkeypatch: pytest.MonkeyPatch, act: Callable[[], Any]) -> None:
-    """Let somebody else `act` right after this journal's next look."""
-    find = journal._store.find
+    """Let somebody else `act` right before this journal's next write."""
 
-    def find_and_be_late(keys: Any) -> Record | None:
+    def act_first(write: Callable[..., bool], *arguments: Any) -> bool:
         monkeypatch.undo()
-        found = find(keys)
         act()
-        return found
+        return write(*arguments)
 
-    monkeypatch.setattr(journal._store, "find", find_and_be_late)
+    for name in ("insert", "replace", "delete"):
+        monkeypatch.setattr(journal._store, name, partial(act_first, getattr(journal._store, name)))
 
 
 def test_transaction_and_outcome_are_written_durably(open_one: Open, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,7 +237,9 @@ def test_keys_are_not_shown(open_one: Open) -> None:
     ("here", "there"),
     [("proof", "proof"), ("result", "result"), ("result", "proof"), ("payment_response", "result")],
 )
-def test_an_encrypted_value_that_was_moved_does_not_decrypt(open_one: Open, here: str, there: str) -> None:
+def test_an_encrypted_value_that_was_moved_does_not_decrypt(
+    open_one: Open, clock: Clock, here: str, there: str
+) -> None:
     journal = open_one()
     if here == "payment_response":
         released(journal)
@@ -248,6 +250,7 @@ def test_an_encrypted_value_that_was_moved_does_not_decrypt(open_one: Open, here
     record: Any = record_of(journal)
     victim = record_of(journal, "another") if here == there else record
     tamper(journal, victim, {there: record[here]})
+    clock.now += LEASE  # a result is decrypted only to be handed out
     with pytest.raises(JournalUnreadable, match=f"the {there} of a journal row was changed, or moved"):
         journal.claim("another" if here == there else "proof", HERE)
 
@@ -301,6 +304,7 @@ def test_a_row_of_a_newer_version_is_reported_as_such(
         framed = len(head).to_bytes(4) + head
         changes = {"result": journal._keyring.encrypt(record["key"], "result", framed)}
     monkeypatch.setattr(journal._store, "find", lambda _: {**record, **changes})
+    monkeypatch.setattr(journal._store, "find_result", lambda _: {**record, **changes}["result"])
     with pytest.raises(JournalUnreadable, match="version of faregate"):
         journal.claim("proof", HERE)
 

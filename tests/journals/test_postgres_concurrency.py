@@ -101,7 +101,7 @@ def test_a_read_only_server_is_reported(journal: PostgresJournal, url: str) -> N
     standby = postgres(with_setting(url, "default_transaction_read_only=on"))
     with pytest.raises(JournalError, match="read-only, a standby perhaps: name the server that takes writes"):
         standby.claim("another", HERE)
-    assert standby.claim("proof", HERE) == InProgress()
+    assert standby.get_hold(TXN) is not None
     standby.disconnect()
 
 

@@ -145,8 +145,8 @@ def test_a_fork_waits_for_the_write_of_another_thread(tmp_path: Path) -> None:
 
 FORKED_UNSEEN = """
 from faregate.errors import JournalError
-from faregate.journals.sqlite.connection import SharedConnection
-SharedConnection.before_fork = lambda connection: None
+from faregate.journals.sqlite.database import Database
+Database.before_fork = lambda database: None
 journal.claim("before", HERE)
 if (child := os.fork()) == 0:
     try:
@@ -170,7 +170,7 @@ def slow(connection):
     began.set()
     assert let_go.wait(30)
 def until(count):
-    while len(file._writer.lock._queue) < count: time.sleep(0.001)
+    while file.writer._queue.qsize() < count: time.sleep(0.001)
 won = []
 def claim(number):
     claim = journal.claim(f"proof {number}", HERE)
@@ -185,10 +185,7 @@ until(20)
 """
 
 FORKED_WHILE_MANY_WAIT = """
-def let_go_when_the_fork_waits():
-    until(21)
-    let_go.set()
-threading.Thread(target=let_go_when_the_fork_waits).start()
+threading.Timer(0.3, let_go.set).start()
 if (child := os.fork()) == 0:
     os._exit(0 if isinstance(journal.claim("child", HERE), Claimed) else 1)
 status = os.waitpid(child, 0)[1]
@@ -252,10 +249,11 @@ while hits < 200:
         hits += 1
 stop.set()
 for thread in threads: thread.join()
+file.write(lambda connection: None)
 found = file.read(lambda connection: connection.execute("SELECT note FROM notes").fetchall())
 lost = set(told) - {number for (number,) in found}
 writers = {number // 10**6 for number in told}
-print(json.dumps([sorted(lost), len(writers - {0}), len(file._writer.lock._queue)]))
+print(json.dumps([sorted(lost), len(writers - {0}), file.writer._queue.qsize()]))
 """
 
 

@@ -161,7 +161,8 @@ def insert_in_state(store: RowStore, state: State, transaction_id: str = "txn") 
 
 
 def is_stored(store: RowStore, row: dict[str, Any]) -> bool:
-    return bool(store.find([row["key"]]) == row)
+    found = {**(store.find([row["key"]]) or {}), "result": store.find_result(row["key"])}
+    return found == row
 
 
 def write(store: RowStore, row: dict[str, Any], after: dict[str, Any]) -> bool:

@@ -199,7 +199,7 @@ def test_a_file_locked_by_another_program_is_an_error_and_then_works_again(
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(JournalError, match="locked by another writer"):
         journal.record_outcome(lease, GOOD)
-    assert journal.claim("proof", HERE) == InProgress()  # reading waits for nobody
+    assert journal.get_hold(TXN) is not None  # what only reads waits for nobody
     other.close()
     assert journal.record_outcome(lease, GOOD)
 
@@ -212,9 +212,10 @@ def test_a_disk_that_cannot_lock_is_refused_and_says_so(journal: SqliteJournal) 
             journal.claim("proof", HERE)
         said.append(str(caught.value))
 
-    thread = without_locks(claim)
+    thread = without_locks(claim)  # and the thread of the writer, which it starts
     thread.start()
     thread.join()
+    journal.disconnect()
     [told] = said
     assert "cannot lock files" in told
     assert "name a file on a disk of this machine" in told
@@ -251,7 +252,7 @@ def test_an_outcome_stands_whatever_somebody_writes(journal: SqliteJournal) -> N
     released(journal)
     assert isinstance(journal._store, SqliteStore)
     for change in ("result = x'00'", "state = 'claimed'", "state = 'failed'"):
-        with pytest.raises(sqlite3.IntegrityError, match=r"decided once|never goes back"):
+        with pytest.raises(JournalError, match=r"decided once|never goes back"):
             written(journal, f"UPDATE journal SET {change}")
 
 

@@ -29,6 +29,10 @@ class DictStore:
         self.before("find")
         return next((self.rows[key] for key in keys if key in self.rows), None)
 
+    def find_result(self, key: bytes) -> bytes | None:
+        self.before("find_result")
+        return self.rows[key]["result"] if key in self.rows else None
+
     def find_transaction(self, transaction_id: str) -> Record | None:
         self.before("find_transaction")
         return self.rows.get(self.transactions.get(transaction_id, b""))

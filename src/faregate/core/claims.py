@@ -6,6 +6,7 @@ another process holds another token than the row, and each of its writes is refu
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 from faregate.core.models import Outcome, Response
 
@@ -34,12 +35,24 @@ class Claimant:
     replay: ReplayPolicy = ReplayPolicy.SAME_PROOF
 
 
+@dataclass(slots=True)
+class Seen:
+    """A row as the journal that granted its lease last read or wrote it, and the stamp it had; or nothing.
+
+    So a write needs no read before it: it is made on the condition that the row still has this stamp.
+    """
+
+    row: Any = None
+    stamp: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to write one row, until somebody is given a newer one."""
+    """The right to write one row, until somebody is given a newer one. `seen` is for the journal alone."""
 
     key: bytes
     fence: int
+    seen: Seen = field(default_factory=Seen, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,10 @@ class ServerClock:
             sample = self._refresh(sample)
         return self._monotonic() + sample.offset
 
+    def may_wait(self) -> bool:
+        """Whether the next call may ask the server, and wait."""
+        return self._sample is None or self._monotonic() >= self._refresh_at - 0.1
+
     def _refresh(self, known: _Sample | None) -> _Sample:
         """Take a sample. If the server does not answer, the last one holds until the next try."""
         before = self._monotonic()

@@ -1,7 +1,8 @@
 """Convert rows to records and back. Proofs, payment responses, receipts and results are encrypted."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any, cast
 
 from faregate.core.models import Failed, Outcome, Response, Succeeded
@@ -14,10 +15,15 @@ from faregate.journals.store import COLUMNS, ENCRYPTED, Record
 _LENGTH_BYTES = 4
 _STATES = {state.value for state in State}
 _TEXTS = tuple(name for name in ENCRYPTED if name != "result")
+_FIELDS = tuple(field.name for field in fields(Row))
 _UNCHANGED = tuple(
     name for name in COLUMNS if name not in ("stamp", "state", "transaction_id", "size", *ENCRYPTED)
 )
 """Columns that a row and its record have in common, under one name and with the same value."""
+
+NOT_READ = Succeeded(Response(0), (), 0)
+"""The outcome of a row whose result was not read. That there is one, and that it is no failure, is known."""
+_HAS_RESULT = (State.SUCCEEDED, State.SETTLED)
 
 
 class Codec:
@@ -26,50 +32,63 @@ class Codec:
     def __init__(self, keyring: Keyring) -> None:
         self._keyring = keyring
 
-    def pack(self, row: Row, stamp: int, before: Record | None = None) -> Record:
-        """Return the record of a row. Values that `before` already has are not encrypted again.
+    def pack(self, row: Row, stamp: int) -> Record:
+        """Return the record of a new row."""
+        values = dict.fromkeys(COLUMNS)  # stores insert the values in this order
+        for name in _FIELDS:
+            values.update(self._encode(row, name, getattr(row, name)))
+        return cast(Record, {**values, "stamp": stamp})
 
-        They never change, and encrypting anew would write a large result with every change of its row.
-        """
-        kept: Any = before or {}
-        values = {
-            **{name: getattr(row, name) for name in _UNCHANGED},
-            "stamp": stamp,
-            "state": row.state.value,
-            "transaction_id": row.transaction_id or None,
-            "size": size_of(row.outcome),
-            **{name: self._encrypt(row, name, getattr(row, name), str.encode, kept) for name in _TEXTS},
-            "result": self._encrypt(row, "result", row.outcome, _encode_outcome, kept),
-        }
-        # Stores insert the values in the order of their columns.
-        return cast(Record, {name: values[name] for name in COLUMNS})
+    def pack_changes(self, before: Row, after: Row, stamp: int) -> dict[str, Any]:
+        """Return the columns that differ, and the new stamp. What did not change is not encrypted again."""
+        changes: dict[str, Any] = {"stamp": stamp}
+        for name in _FIELDS:
+            value = getattr(after, name)
+            if value is not (old := getattr(before, name)) and value != old:
+                changes.update(self._encode(after, name, value))
+        return changes
 
-    def _encrypt(
-        self, row: Row, field: str, value: Any, encode: Callable[[Any], bytes], kept: Any
-    ) -> bytes | None:
-        if not value:
-            return None
-        encrypted: bytes | None = kept.get(field)
-        return self._keyring.encrypt(row.key, field, encode(value)) if encrypted is None else encrypted
+    def _encode(self, row: Row, name: str, value: Any) -> dict[str, Any]:
+        match name:
+            case "state":
+                return {name: value.value}
+            case "transaction_id":
+                return {name: value or None}
+            case "outcome":
+                encoded = None if value is None else self._encrypt(row, "result", _encode_outcome(value))
+                return {"result": encoded, "size": size_of(value)}
+            case "proof" | "payment_response" | "receipt":
+                return {name: self._encrypt(row, name, value.encode()) if value else None}
+            case _:
+                return {name: value}
+
+    def _encrypt(self, row: Row, field: str, plain: bytes) -> bytes:
+        return self._keyring.encrypt(row.key, field, plain)
 
     def unpack(self, record: Record) -> Row:
-        """Raises `JournalUnreadable`."""
+        """Return the row without its result: see `NOT_READ`. Raises `JournalUnreadable`."""
         if record["state"] not in _STATES:
             raise JournalUnreadable("a row in the journal was written by a newer version of faregate")
-        result = self._decrypt(record, "result")
+        state = State(record["state"])
         values: Mapping[str, Any] = record
-        texts: dict[str, Any] = {name: self._decrypt(record, name).decode() for name in _TEXTS}
+        texts: dict[str, Any] = {
+            name: self._decrypt(record["key"], name, cast("bytes | None", values[name])).decode()
+            for name in _TEXTS
+        }
         return Row(
             **{name: values[name] for name in _UNCHANGED},
-            state=State(record["state"]),
+            state=state,
             transaction_id=record["transaction_id"] or "",
             **texts,
-            outcome=_decode_outcome(result) if result else None,
+            outcome=NOT_READ if state in _HAS_RESULT else None,
         )
 
-    def _decrypt(self, record: Record, field: str) -> bytes:
-        encrypted: bytes | None = cast(Any, record)[field]
-        return b"" if encrypted is None else self._keyring.decrypt(record["key"], field, encrypted)
+    def unpack_outcome(self, key: bytes, result: bytes | None) -> Outcome | None:
+        """Raises `JournalUnreadable`."""
+        return None if result is None else _decode_outcome(self._decrypt(key, "result", result))
+
+    def _decrypt(self, key: bytes, field: str, encrypted: bytes | None) -> bytes:
+        return b"" if encrypted is None else self._keyring.decrypt(key, field, encrypted)
 
 
 def _encode_outcome(outcome: Outcome) -> bytes:

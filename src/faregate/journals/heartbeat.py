@@ -11,13 +11,13 @@ import logging
 import math
 import os
 import secrets
-import sys
 import threading
 import weakref
 from collections.abc import Callable
 from time import monotonic
 
-from faregate.errors import ConfigurationError, FaregateError
+from faregate.errors import FaregateError
+from faregate.journals.writer import check_threads
 from faregate.logs import log
 
 IDLE_SECONDS = 60.0
@@ -51,7 +51,7 @@ class Heartbeat:
         with self._lock:
             self._leases[key] = monotonic() + seconds
             if self._thread is None and self._every < math.inf:
-                _check_threads()
+                check_threads()
                 arguments = (weakref.ref(self), self._every)
                 thread = threading.Thread(target=_run, args=arguments, name="faregate leases", daemon=True)
                 thread.start()
@@ -103,14 +103,6 @@ def _run(reference: "weakref.ref[Heartbeat]", every: float) -> None:
         if heartbeat is None or not heartbeat.renew_all():
             return
         del heartbeat
-
-
-def _check_threads() -> None:
-    """Raises `ConfigurationError` on uWSGI without threads, where no lease would be renewed."""
-    uwsgi = sys.modules.get("uwsgi")
-    options = getattr(uwsgi, "opt", None)
-    if isinstance(options, dict) and "enable-threads" not in options and "threads" not in options:
-        raise ConfigurationError("uWSGI runs no threads, which the journal needs: set enable-threads = true.")
 
 
 _heartbeats: "weakref.WeakSet[Heartbeat]" = weakref.WeakSet()

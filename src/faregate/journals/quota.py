@@ -44,6 +44,10 @@ class Quota:
             if deleted < PURGE_BATCH:
                 return
 
+    def has_room(self, now: float) -> bool:
+        """Whether it was measured lately, and is not full: `check`, which may wait, need not be called."""
+        return self._measured_at <= now < self._measured_at + MEASURE_SECONDS and not self._is_full()
+
     def check(self, now: float) -> None:
         """Raises `JournalFull`, if deleting expired rows does not help."""
         if self._full_at <= now < self._full_at + FULL_SECONDS:

@@ -16,7 +16,8 @@
 A journal calls a method of the row, and stores the row if it returns True: it changed.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 
 from faregate.core.claims import (
     AlreadyFailed,
@@ -111,6 +112,9 @@ class Row:
         )
         row._bind_client(fingerprint, holder, now + policy.claim_lease, now)
         return row
+
+    def copy(self) -> "Row":
+        return Row(*_get_values(self))
 
     # A further claim with the same proof
 
@@ -393,6 +397,9 @@ class Row:
         Taken from the key, a hash, so that rows need no random numbers.
         """
         return 0.75 + self.key[self.holds_so_far % len(self.key)] / 510
+
+
+_get_values = attrgetter(*(each.name for each in fields(Row)))
 
 
 def size_of(outcome: Outcome | None) -> int:

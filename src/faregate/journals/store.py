@@ -1,6 +1,7 @@
 """The protocol of a row store. A store decides nothing: it finds rows, and writes by compare-and-swap.
 
-To add a store, implement `RowStore` and pass it to `faregate.journals.persistent.PersistentJournal`.
+To add a store, implement `RowStore` and pass it to `faregate.journals.persistent.PersistentJournal`. A store
+that can do many operations in one transaction or round trip is a `BatchStore` (`faregate.journals.batches`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -83,8 +84,11 @@ class TransactionTaken(Exception):
 class RowStore(Protocol):
     """The rows of one namespace. Each write is atomic; once it returned, it survives a crash of the process.
 
-    A write may be repeated when its response was lost. If the row has the new stamp already, that very write
-    was done before, and counts as done. Calls come from any thread. Raises `JournalError`.
+    A write may be repeated when its response was lost. A store need not recognise that: a journal that is
+    told that the row has another stamp reads it, and knows its own stamps. Calls come from any thread. Raises
+    `JournalError`.
+
+    Rows are found without their `result`, which may be large: it is None, and read with `find_result`.
     """
 
     def find(self, keys: Sequence[bytes]) -> Record | None:
@@ -92,6 +96,10 @@ class RowStore(Protocol):
         ...
 
     def find_transaction(self, transaction_id: str) -> Record | None: ...
+
+    def find_result(self, key: bytes) -> bytes | None:
+        """Read the `result` of this row; None if it has none, or is gone."""
+        ...
 
     def insert(self, record: Record, candidate_keys: Sequence[bytes], now: float) -> bool:
         """Add a row, unless there is one with any of the `candidate_keys` (its own key among them).
@@ -113,7 +121,7 @@ class RowStore(Protocol):
         ...
 
     def take_due(self, due: Due, changes: Mapping[str, Any]) -> Record | None:
-        """Apply `changes` (a new lease, fence and stamp) to the due row whose lease ended first; return it.
+        """Apply `changes` (a new lease, fence and stamp) to the due row whose lease ended first; find it.
 
         Stuck rows are never due. Concurrent callers get different rows.
         """

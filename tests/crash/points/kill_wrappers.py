@@ -10,11 +10,12 @@ import threading
 from collections.abc import Awaitable, Callable, Generator, MutableMapping
 from contextlib import contextmanager
 from functools import partial
+from inspect import isawaitable
 from typing import Any, cast
 
 from faregate.core.interfaces import Journal
 from faregate.core.models import Headers, Response, WireRequest
-from faregate.journals.threaded import ThreadedJournal, run_in_thread
+from faregate.journals.event_loops import as_async
 from tests.crash.points.kill_points import Death
 from tests.support.faulty_service import operation_of
 
@@ -61,8 +62,7 @@ class DyingJournal:
         self._kills = kills
 
     def as_async(self) -> Journal:
-        run = getattr(self._journal, "_run", run_in_thread)
-        return ThreadedJournal(cast(Journal, self), run)
+        return cast(Journal, DyingAsyncJournal(as_async(self._journal), self._kills))
 
     def __getattr__(self, name: str) -> Any:
         return partial(self._call, name, getattr(self._journal, name))
@@ -71,6 +71,25 @@ class DyingJournal:
         self._kills.reach(f"{name}:before")
         with self._kills.inside(name):
             answer = call(*arguments)
+        self._kills.reach(f"{name}:after")
+        return answer
+
+
+class DyingAsyncJournal:
+    """The same for a journal in an event loop."""
+
+    def __init__(self, journal: Journal, kills: Kills) -> None:
+        self._journal = journal
+        self._kills = kills
+
+    def __getattr__(self, name: str) -> Any:
+        return partial(self._call, name, getattr(self._journal, name))
+
+    async def _call(self, name: str, call: Callable[..., Any], *arguments: Any) -> Any:
+        self._kills.reach(f"{name}:before")
+        with self._kills.inside(name):
+            answer = call(*arguments)
+            answer = await answer if isawaitable(answer) else answer
         self._kills.reach(f"{name}:after")
         return answer
 

@@ -8,7 +8,8 @@ from faregate.core.claims import Claim, Claimant, Lease, PendingPayment
 from faregate.core.models import Outcome, Response, Succeeded
 from faregate.core.results import Completion, CompletionPaid, Settlement
 from faregate.core.steps import Flow
-from faregate.journals.persistent import PersistentJournal
+from faregate.journals.operations import Delete, Find, Procedure
+from faregate.journals.procedures import Procedures
 from faregate.merchant import backend
 from faregate.merchant.interpret import parse_completion
 
@@ -21,31 +22,31 @@ def break_it(name: str) -> None:
 
 def _no_claim() -> None:
     """Every proof is taken for a new one."""
-    claim = PersistentJournal.claim
+    claim = Procedures.claim
 
-    def claimed(self: PersistentJournal, proof: str, claimant: Claimant) -> Claim:
-        record = self._store.find(list(self._keyring.lookup_keys(proof, claimant)))
+    def claimed(self: Procedures, proof: str, claimant: Claimant) -> Procedure[Claim]:
+        record = yield Find(list(self._rows.keyring.lookup_keys(proof, claimant)))
         if record is not None:
-            self._store.delete(record["key"], record["stamp"])
-        return claim(self, proof, claimant)
+            yield Delete(record["key"], record["stamp"])
+        return (yield from claim(self, proof, claimant))
 
-    _put(PersistentJournal, "claim", claimed)
+    _put(Procedures, "claim", claimed)
 
 
 def _no_fence() -> None:
     """Who lost its lease goes on as if its writes had not been refused."""
-    start, decide = PersistentJournal.record_transaction, PersistentJournal.record_outcome
+    start, decide = Procedures.record_transaction, Procedures.record_outcome
 
-    def started(self: PersistentJournal, *arguments: Any) -> bool:
-        start(self, *arguments)
+    def started(self: Procedures, *arguments: Any) -> Procedure[bool]:
+        yield from start(self, *arguments)
         return True
 
-    def decided(self: PersistentJournal, lease: Lease, outcome: Outcome) -> bool:
-        decide(self, lease, outcome)
+    def decided(self: Procedures, lease: Lease, outcome: Outcome) -> Procedure[bool]:
+        yield from decide(self, lease, outcome)
         return True
 
-    _put(PersistentJournal, "record_transaction", started)
-    _put(PersistentJournal, "record_outcome", decided)
+    _put(Procedures, "record_transaction", started)
+    _put(Procedures, "record_outcome", decided)
 
 
 def _complete_before_outcome() -> None:

@@ -42,6 +42,7 @@ _TIMES = {
     "mysql": "SELECT unix_timestamp(sysdate(6))",
 }
 
+_WITHOUT_RESULT = tuple(name for name in COLUMNS if name != "result")
 _PLAIN = tuple(name for name in COLUMNS if name not in ENCRYPTED)
 _NOTHING_ENCRYPTED = dict.fromkeys(ENCRYPTED)
 _FROM = {
@@ -83,14 +84,20 @@ class DjangoStore:
     def find(self, keys: Sequence[bytes]) -> Record | None:
         names = [key.hex() for key in keys]
         with read_connection(self._using):
-            found = {row["key"]: row for row in self._rows().filter(key__in=names).values(*COLUMNS)}
+            found = {row["key"]: row for row in self._rows().filter(key__in=names).values(*_WITHOUT_RESULT)}
         return next((_record(found[name]) for name in names if name in found), None)
 
     @retry_on_disconnect
     def find_transaction(self, transaction_id: str) -> Record | None:
         with read_connection(self._using):
-            row = self._rows().filter(transaction_id=transaction_id).values(*COLUMNS).first()
+            row = self._rows().filter(transaction_id=transaction_id).values(*_WITHOUT_RESULT).first()
         return None if row is None else _record(row)
+
+    @retry_on_disconnect
+    def find_result(self, key: bytes) -> bytes | None:
+        with read_connection(self._using):
+            result = self._rows().filter(key=key.hex()).values_list("result", flat=True).first()
+        return None if result is None else bytes(result)
 
     @retry_on_disconnect
     def insert(self, record: Record, candidate_keys: Sequence[bytes], now: float) -> bool:
@@ -151,7 +158,7 @@ class DjangoStore:
             while (found := self._first_due(due)) is not None:
                 key, stamp = found
                 rows = self._rows().filter(key=key, stamp=stamp)
-                row = rows.values(*COLUMNS).first()
+                row = rows.values(*_WITHOUT_RESULT).first()
                 if row is not None and rows.update(**changes) == 1:
                     return _record({**row, **changes})
         return None
@@ -159,7 +166,7 @@ class DjangoStore:
     def _find_taken(self, stamp: int) -> Record | None:
         """Find the row that an UPDATE took whose response was lost."""
         with read_connection(self._using):
-            row = self._owed().filter(stamp=stamp).values(*COLUMNS).first()
+            row = self._owed().filter(stamp=stamp).values(*_WITHOUT_RESULT).first()
         return None if row is None else _record(row)
 
     def _first_due(self, due: Due) -> tuple[str, int] | None:
@@ -310,7 +317,7 @@ def _may_become(changes: Mapping[str, Any]) -> Q:
 
 
 def _record(row: Mapping[str, Any]) -> Record:
-    record: dict[str, Any] = {**row, "key": bytes.fromhex(row["key"])}
+    record: dict[str, Any] = {"result": None, **row, "key": bytes.fromhex(row["key"])}
     for name in ENCRYPTED:
         # Some drivers return a memoryview of their own buffer.
         record[name] = None if record[name] is None else bytes(record[name])

@@ -28,6 +28,7 @@ T = TypeVar("T")
 ONE_ROW_PER_TRANSACTION = "faregate_journal_one_row_per_transaction"
 
 _ALL = ", ".join(COLUMNS)
+_WITHOUT_RESULT = ", ".join("NULL::bytea" if name == "result" else name for name in COLUMNS)
 _PLAIN = ", ".join("NULL" if name in ENCRYPTED else name for name in COLUMNS)
 _TYPES = {bytes: "bytea", int: "bigint", str: "text", float: "float8", bool: "boolean"}
 _VALUES = ", ".join(
@@ -35,10 +36,11 @@ _VALUES = ", ".join(
 )
 _MINE = "FROM faregate_journal WHERE namespace = %s"
 _HOW = "set_config('synchronous_commit', %s, true) <> '' AND set_config('lock_timeout', %s, true) <> ''"
-_FIND = f"SELECT {_ALL} {_MINE} AND key = ANY(%s) ORDER BY array_position(%s, key) LIMIT 1"
-_FIND_TRANSACTION = f"SELECT {_ALL} {_MINE} AND transaction_id = %s"
+_FIND = f"SELECT {_WITHOUT_RESULT} {_MINE} AND key = ANY(%s) ORDER BY array_position(%s, key) LIMIT 1"
+_FIND_RESULT = f"SELECT result {_MINE} AND key = %s"
+_FIND_TRANSACTION = f"SELECT {_WITHOUT_RESULT} {_MINE} AND transaction_id = %s"
 _OWED = f"SELECT {_PLAIN} {_MINE} AND expires_at IS NULL ORDER BY since LIMIT %s"
-_TAKEN = f"SELECT {_ALL} {_MINE} AND expires_at IS NULL AND stamp = %s"
+_TAKEN = f"SELECT {_WITHOUT_RESULT} {_MINE} AND expires_at IS NULL AND stamp = %s"
 _TIME = "SELECT extract(epoch FROM clock_timestamp())::float8"
 _MEASURE = f"SELECT count(*), coalesce(sum(size), 0)::bigint {_MINE}"
 _KEY = f"SELECT {_MINE} AND key = %s"
@@ -97,6 +99,10 @@ class PostgresStore:
     def find_transaction(self, transaction_id: str) -> Record | None:
         return self._find_one(_FIND_TRANSACTION, transaction_id)
 
+    def find_result(self, key: bytes) -> bytes | None:
+        rows = self._read(_FIND_RESULT, key)
+        return rows[0][0] if rows else None
+
     def list_owed(self, limit: int) -> list[Record]:
         return [_record(row) for row in self._read(_OWED, limit)]
 
@@ -147,7 +153,7 @@ class PostgresStore:
     def take_due(self, due: Due, changes: Mapping[str, Any]) -> Record | None:
         """SKIP LOCKED passes over rows that others are taking at this moment."""
         mine = self._namespace
-        take = f"{_update(changes)} AND key = ({_DUE}) AND {_HOW} RETURNING {_ALL}"
+        take = f"{_update(changes)} AND key = ({_DUE}) AND {_HOW} RETURNING {_WITHOUT_RESULT}"
         now, silent_since, seller, foreign_since = due
         which = (mine, now, now, silent_since, now, seller, foreign_since)
         values = (*changes.values(), mine, *which, *self._how(False))

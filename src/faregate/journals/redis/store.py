@@ -40,6 +40,10 @@ class RedisStore:
     def find(self, keys: Sequence[bytes]) -> Record | None:
         return _parse_record(self._client.run("find", *(key.hex() for key in keys)))
 
+    def find_result(self, key: bytes) -> bytes | None:
+        record = self.find([key])
+        return None if record is None else record["result"]
+
     def find_transaction(self, transaction_id: str) -> Record | None:
         return _parse_record(self._client.run("find_transaction", transaction_id))
 

@@ -1,4 +1,4 @@
-"""One connection to the file, shared by the threads of this process, one at a time.
+"""Connections to the file: one that writes, for the thread of the writer, and others that read.
 
 A SQLite connection must not be carried over a fork. POSIX locks are not inherited, so the child would act on
 locks that it does not have; even its close could remove the log that the parent is writing. So the connection
@@ -8,7 +8,6 @@ is closed before a fork, and parent and child each open their own afterwards.
 import os
 import random
 import sqlite3
-import threading
 import time
 import weakref
 from collections.abc import Callable
@@ -17,7 +16,6 @@ from typing import TypeVar
 
 from faregate.errors import JournalError
 from faregate.journals.sqlite import errors, schema
-from faregate.journals.sqlite.queue import FairLock, Waiter
 
 T = TypeVar("T")
 
@@ -25,34 +23,28 @@ _RETRY_SECONDS = 0.0005, 0.0015
 """About as long as one write takes; random, so that processes that poll in step do not keep colliding."""
 
 
-class SharedConnection:
-    """A connection that is opened on first use. A call waits up to `timeout` seconds for others.
+class WriteConnection:
+    """A connection for one thread at a time, opened on first use.
 
-    `check_file` runs before each use. It raises `JournalError` if the file is not the one that was opened.
+    It waits up to `timeout` seconds for other processes.
     """
 
-    def __init__(self, path: Path, timeout: float, check_file: Callable[[], None]) -> None:
+    def __init__(self, path: Path, timeout: float) -> None:
         self.path = path
-        self.lock = FairLock(timeout)
-        self._check_file = check_file
         self._timeout = timeout
         self._connection: sqlite3.Connection | None = None
-        self._finalizer: weakref.finalize[..., SharedConnection] | None = None
+        self._finalizer: weakref.finalize[..., WriteConnection] | None = None
         self._pid = 0
         self._is_synchronous = True
         self._in_doubt = False
-        self._forking: dict[int, Waiter] = {}
-
-    # For the holder of `lock`
 
     def get(self) -> sqlite3.Connection:
         """Raises `JournalError`, `sqlite3.Error`."""
-        if self._connection is not None and self._pid != os.getpid():
+        if self._connection is None:
+            return self._open()
+        if self._pid != os.getpid():
             raise errors.forked(self.path)
-        self._check_file()
-        if self._connection is not None and self._connection.in_transaction:
-            self.close()  # a signal handler raised in the middle of a transaction
-        return self._open() if self._connection is None else self._connection
+        return self._connection
 
     def _open(self) -> sqlite3.Connection:
         self._connection = connection = open_connection(self.path, self._timeout)
@@ -75,11 +67,10 @@ class SharedConnection:
         """
         retry_while_busy(lambda: connection.execute("BEGIN IMMEDIATE"), self._timeout)
 
-    def set_synchronous(self, durable: bool) -> None:
+    def set_synchronous(self, connection: sqlite3.Connection, durable: bool) -> None:
         """Choose whether commits are forced to the disk. One that is takes all earlier ones along."""
-        if self._connection is not None and self._is_synchronous is not durable:
-            self._is_synchronous = False  # a signal between these lines must not leave a claim of durability
-            self._connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+        if self._is_synchronous is not durable:
+            connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             self._is_synchronous = durable
 
     def close(self, in_doubt: bool = False) -> None:
@@ -93,37 +84,10 @@ class SharedConnection:
             self._finalizer()
         self._connection = self._finalizer = None
 
-    # For everybody else
-
-    def disconnect(self) -> None:
-        """Raises `JournalError`."""
-        try:
-            self.lock.run(Waiter(exclusive=True), self.close)
-        except TimeoutError:
-            raise errors.busy(self.path) from None
-
-    def before_fork(self) -> None:
-        waiter = Waiter(exclusive=True)
-        try:
-            self.lock.acquire(waiter)
-            self.close()
-        except TimeoutError:
-            self.lock.release(waiter)
-        else:
-            self._forking[threading.get_ident()] = waiter
-
-    def after_fork(self, in_child: bool) -> None:
-        waiter = self._forking.pop(threading.get_ident(), None)
-        if not in_child and waiter is not None:
-            self.lock.release(waiter)
-        elif in_child:
-            # The threads that waited for the lock, or held it, do not exist in the child.
-            self.lock = FairLock(self._timeout)
-            self._forking = {}
-            if self._finalizer is not None:
-                # Still open, because `before_fork` timed out. It is the parent's: `get` refuses to use it,
-                # and the child must not close it either.
-                self._finalizer.detach()
+    def abandon(self) -> None:
+        """Leave an open connection to the parent process: `get` refuses to use it, and nothing closes it."""
+        if self._finalizer is not None:
+            self._finalizer.detach()
 
 
 def open_connection(path: Path, timeout: float) -> sqlite3.Connection:

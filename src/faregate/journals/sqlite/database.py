@@ -1,24 +1,53 @@
-"""One SQLite file as this process uses it: one connection that reads, and one that writes for all threads.
+"""One SQLite file as this process uses it: one thread writes for all, in batches.
 
-Readers do not wait for the disk. SQLite lets one write at a time into a file, so threads with connections of
-their own would only wait inside it, unfairly, and each would pay for a sync of its own.
+SQLite lets one write at a time into a file, so threads with connections of their own would only wait inside
+it, unfairly, and each would pay for a sync of its own. What is rarely read is read on a connection of its
+own, and waits for nobody.
 """
 
 import os
 import sqlite3
+import threading
 import weakref
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from faregate.errors import ConfigurationError, JournalError
 from faregate.journals.sqlite import errors
-from faregate.journals.sqlite.connection import SharedConnection
-from faregate.journals.sqlite.group_commit import GroupCommit
-from faregate.journals.sqlite.queue import Waiter
+from faregate.journals.sqlite.connection import WriteConnection, open_connection
+from faregate.journals.writer import Task, Writer
 
 T = TypeVar("T")
+
+
+class Work(Protocol):
+    """A part of a transaction. When it raises, nothing of it remains. `durable`: forced to the disk."""
+
+    @property
+    def durable(self) -> bool: ...
+
+    def run(self, connection: sqlite3.Connection) -> Any: ...
+
+
+class Change(NamedTuple):
+    """Several statements in a savepoint: all of them, or none."""
+
+    function: Callable[[sqlite3.Connection], Any]
+    durable: bool = True
+
+    def run(self, connection: sqlite3.Connection) -> Any:
+        connection.execute("SAVEPOINT one")
+        try:
+            return self.function(connection)
+        except Exception as error:
+            if not errors.concerns_all(error):
+                connection.execute("ROLLBACK TO one")
+            raise
+        finally:
+            if connection.in_transaction:
+                connection.execute("RELEASE one")
 
 
 class Database:
@@ -28,55 +57,84 @@ class Database:
     """
 
     def __init__(self, path: str | os.PathLike[str], timeout: float) -> None:
-        file = JournalFile(path)
-        self.path = file.path
-        self._reader = SharedConnection(file.path, timeout, file.check)
-        self._writer = SharedConnection(file.path, timeout, file.check)
-        self._group_commit = GroupCommit(self._writer)
+        self._file = JournalFile(path)
+        self.path = self._file.path
+        self._timeout = timeout
+        self._connection = WriteConnection(self.path, timeout)
+        self._executing = threading.Lock()
+        self._forking: set[int] = set()
+        self.writer: Writer[Work] = Writer(self._execute, timeout, lambda: errors.busy(self.path))
         _databases.add(self)
 
     def read(self, query: Callable[[sqlite3.Connection], T]) -> T:
         """Run `query` on what is in the file now. Raises `JournalError` for any error of SQLite."""
+        self._file.check()
         try:
-            return cast(T, self._reader.lock.run(Waiter(), lambda: self._query(query)))
-        except TimeoutError as error:
-            raise errors.busy(self.path) from error
+            with closing(open_connection(self.path, self._timeout)) as connection:
+                return query(connection)
         except sqlite3.Error as error:
             raise errors.to_journal_error(error, self.path) from error
-
-    def _query(self, query: Callable[[sqlite3.Connection], T]) -> T:
-        try:
-            return query(self._reader.get())
-        except sqlite3.Error:
-            self._reader.close()
-            raise
 
     def write(self, change: Callable[[sqlite3.Connection], T], durable: bool = True) -> T:
-        """Run `change` in a transaction that it may share with other threads; it may be run more than once.
+        """Run `change` in a transaction that it may share with others.
 
-        On return it is in the file, and on the disk if `durable`. Raises `JournalError` for any error of
-        SQLite but `IntegrityError`, which is raised as it is: a constraint refused the write.
+        On return it is in the file, and on the disk if `durable`. If it raises `TransactionTaken`, or what
+        `change` raises, nothing was written. If it raises another `JournalError`, the write may be in the
+        file, and nobody must rely on either.
         """
-        try:
-            return cast(T, self._group_commit.write(change, durable))
-        except TimeoutError as error:
-            raise errors.busy(self.path) from error
-        except sqlite3.IntegrityError:
-            raise
-        except sqlite3.Error as error:
-            raise errors.to_journal_error(error, self.path) from error
+        return cast(T, self.writer.call(Change(change, durable)))
+
+    def _execute(self, batch: Sequence[Task[Work]]) -> None:
+        """Commit a batch with one sync. An error in one part does not touch the others."""
+        with self._executing:
+            try:
+                self._file.check()
+                self._commit(batch)
+            except sqlite3.Error as error:
+                # Whether a failed commit is in the file cannot be known: nothing of it counts as written.
+                self._connection.close(in_doubt=errors.leaves_doubt(error))
+                for task in batch:
+                    task.error = task.error or errors.to_journal_error(error, self.path)
+            except BaseException:
+                self._connection.close()
+                raise
+
+    def _commit(self, batch: Sequence[Task[Work]]) -> None:
+        connection = self._connection.get()
+        self._connection.set_synchronous(connection, any(task.work.durable for task in batch))
+        self._connection.begin(connection)
+        for task in batch:
+            try:
+                task.result = task.work.run(connection)
+            except Exception as error:
+                if errors.concerns_all(error):
+                    raise
+                task.error = errors.to_row_error(error)
+        connection.execute("COMMIT")
 
     def disconnect(self) -> None:
-        for connection in (self._reader, self._writer):
-            connection.disconnect()
+        """Close the connection, and end the thread of the writer. Raises `JournalError`."""
+        self.writer.stop()
+        if not self._executing.acquire(timeout=self._timeout):
+            raise errors.busy(self.path)
+        try:
+            self._connection.close()
+        finally:
+            self._executing.release()
 
     def before_fork(self) -> None:
-        for connection in (self._reader, self._writer):
-            connection.before_fork()
+        """Wait for the transaction to end; begin no other before `after_fork`."""
+        if self._executing.acquire(timeout=self._timeout):
+            self._forking.add(threading.get_ident())
+            self._connection.close()
 
     def after_fork(self, in_child: bool) -> None:
-        for connection in (self._reader, self._writer):
-            connection.after_fork(in_child)
+        if in_child:
+            self._executing, self._forking = threading.Lock(), set()
+            self._connection.abandon()
+        elif threading.get_ident() in self._forking:
+            self._forking.remove(threading.get_ident())
+            self._executing.release()
 
 
 class JournalFile:

@@ -4,6 +4,7 @@ import sqlite3
 from pathlib import Path
 
 from faregate.errors import JournalError, JournalUnreadable
+from faregate.journals.store import TransactionTaken
 
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
 
@@ -15,6 +16,15 @@ def is_busy(error: sqlite3.Error) -> bool:
 def concerns_all(error: Exception) -> bool:
     """Whether an error in one write of a batch is the fault of the file, and not of that write."""
     return isinstance(error, sqlite3.OperationalError) or type(error) is sqlite3.DatabaseError
+
+
+def to_row_error(error: Exception) -> Exception:
+    """Map the error of one write whose row a constraint refused."""
+    if not isinstance(error, sqlite3.IntegrityError):
+        return error
+    if error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_UNIQUE:
+        return TransactionTaken()
+    return JournalError(f"the journal refused an impossible row: {error}")
 
 
 def leaves_doubt(error: sqlite3.Error) -> bool:

@@ -3,10 +3,12 @@
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, TypeVar, cast
+from operator import itemgetter
+from typing import Any, NamedTuple, cast
 
-from faregate.errors import JournalError
-from faregate.journals.sqlite.database import Database
+from faregate.journals.batches import BatchedRows
+from faregate.journals.operations import Delete, Find, FindResult, Insert, Replace, RowOperation
+from faregate.journals.sqlite.database import Change, Database, Work
 from faregate.journals.store import (
     COLUMNS,
     ENCRYPTED,
@@ -15,30 +17,30 @@ from faregate.journals.store import (
     Due,
     KeyUsage,
     Record,
-    TransactionTaken,
 )
 
-T = TypeVar("T")
-
+PURGE_SECONDS = 1.0
+"""Expired rows are looked for with each new row while there are any, and else so often."""
 APART = 64 * 1024
 """A larger result is stored in a table of its own: SQLite rewrites a whole row for any change in it."""
 
 _ALL = ", ".join(COLUMNS)
 _LARGE = "SELECT result FROM large WHERE namespace = journal.namespace AND key = journal.key"
-_WHOLE = _ALL.replace("result", f"CASE result WHEN x'' THEN coalesce(({_LARGE}), result) ELSE result END")
+_WITHOUT_RESULT = ", ".join("NULL" if name == "result" else name for name in COLUMNS)
 _PLAIN = ", ".join("NULL" if name in ENCRYPTED else name for name in COLUMNS)
 _MINE = "FROM journal WHERE namespace = ?"
-_FIND = f"SELECT {_WHOLE} {_MINE} AND key = ?"
-_FIND_TRANSACTION = f"SELECT {_WHOLE} {_MINE} AND transaction_id = ?"
-_STAMP = f"SELECT stamp {_MINE} AND key = ?"
-_INSERT = f"INSERT INTO journal (namespace, {_ALL}) VALUES (?{', ?' * len(COLUMNS)})"  # noqa: S608
+_FIND = f"SELECT {_WITHOUT_RESULT} {_MINE} AND key = ?"
+_FIND_RESULT = (
+    f"SELECT CASE result WHEN x'' THEN coalesce(({_LARGE}), result) ELSE result END {_MINE} AND key = ?"
+)
+_FIND_TRANSACTION = f"SELECT {_WITHOUT_RESULT} {_MINE} AND transaction_id = ?"
 _OWNER_LIVES = "EXISTS (SELECT 1 FROM owner WHERE id = journal.owner AND until > :now)"
 _LONGEST_DUE = (
     "FROM journal WHERE namespace = :namespace AND expires_at IS NULL AND state <> 'stuck' "
     f"AND due_at <= :now AND (lease_until <= :now OR touched_at <= :silent_since AND NOT {_OWNER_LIVES}) "
     "AND (seller = :seller OR max(due_at, lease_until) <= :foreign_since) ORDER BY lease_until LIMIT 1"
 )
-_DUE = f"SELECT {_WHOLE} {_LONGEST_DUE}"
+_DUE = f"SELECT {_WITHOUT_RESULT} {_LONGEST_DUE}"
 _IS_DUE = f"SELECT 1 {_LONGEST_DUE}"
 _OWED = f"SELECT {_PLAIN} {_MINE} AND expires_at IS NULL ORDER BY since LIMIT ?"
 _INSERT_LARGE = "INSERT INTO large VALUES (?, ?, ?)"
@@ -61,23 +63,87 @@ _RENEW = "INSERT INTO owner VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET until =
 _MEASURE = f"SELECT count(*), coalesce(sum(size), 0) {_MINE}"
 
 
-class SqliteStore:
+class Statement(NamedTuple):
+    """One statement, which is atomic by itself. Gives whether it changed a row."""
+
+    sql: str
+    values: Sequence[Any]
+    durable: bool = False
+
+    def run(self, connection: sqlite3.Connection) -> bool:
+        return connection.execute(self.sql, self.values).rowcount == 1
+
+
+class Query(NamedTuple):
+    """Gives the first row that any of these values finds, or None."""
+
+    sql: str
+    values: Sequence[Sequence[Any]]
+    parse: Callable[[Sequence[Any]], Any]
+    durable: bool = False
+
+    def run(self, connection: sqlite3.Connection) -> Any:
+        found = (connection.execute(self.sql, values).fetchone() for values in self.values)
+        return next((self.parse(row) for row in found if row is not None), None)
+
+
+class SqliteStore(BatchedRows):
     """A write that need not outlive a power cut goes to the disk with the next one that must."""
 
     def __init__(self, database: Database, namespace: str) -> None:
         self._database = database
         self._namespace = namespace
+        self._purge_at = 0.0
+        self.writer = database.writer
+
+    def prepare(self, operation: RowOperation) -> Work:
+        mine = self._namespace
+        match operation:
+            case Find(keys):
+                return Query(_FIND, [(mine, key) for key in keys], _record)
+            case FindResult(key):
+                return Query(_FIND_RESULT, [(mine, key)], itemgetter(0))
+            case Insert():
+                return self._prepare_insert(operation)
+            case Replace():
+                return self._prepare_replace(operation)
+            case Delete(key, stamp):
+                return Statement(_DELETE, (mine, key, stamp))
+
+    def _prepare_insert(self, operation: Insert) -> Work:
+        record, keys, now = operation
+        values = (self._namespace, *record.values(), self._namespace, *keys)
+        insert = Statement(_insert(len(keys)), values)
+        if self._purge_at - PURGE_SECONDS <= now < self._purge_at:
+            return insert
+
+        def purge_and_insert(connection: sqlite3.Connection) -> bool:
+            deleted = connection.execute(_PURGE, (self._namespace, now, PURGE_WITH_INSERT)).rowcount
+            if deleted < PURGE_WITH_INSERT:
+                self._purge_at = now + PURGE_SECONDS
+            return insert.run(connection)
+
+        return Change(purge_and_insert, durable=False)
+
+    def _prepare_replace(self, operation: Replace) -> Work:
+        key, stamp, changes, durable = operation
+        result = changes.get("result") or b""
+        is_large = len(result) > APART
+        columns = {**changes, "result": b""} if is_large else changes
+        values = (*columns.values(), self._namespace, key, stamp)
+        update = Statement(_update(tuple(columns)), values, durable)
+        if not is_large:
+            return update
+
+        def replace(connection: sqlite3.Connection) -> bool:
+            changed = update.run(connection)
+            if changed:
+                connection.execute(_INSERT_LARGE, (self._namespace, key, result))
+            return changed
+
+        return Change(replace, durable)
 
     # Reading
-
-    def find(self, keys: Sequence[bytes]) -> Record | None:
-        def find(connection: sqlite3.Connection) -> Record | None:
-            for key in keys:
-                if (row := connection.execute(_FIND, (self._namespace, key)).fetchone()) is not None:
-                    return _record(row)
-            return None
-
-        return self._database.read(find)
 
     def find_transaction(self, transaction_id: str) -> Record | None:
         rows = self._read(_FIND_TRANSACTION, transaction_id)
@@ -98,27 +164,6 @@ class SqliteStore:
 
     # Writing
 
-    def insert(self, record: Record, candidate_keys: Sequence[bytes], now: float) -> bool:
-        def insert(connection: sqlite3.Connection) -> bool:
-            for candidate in candidate_keys:
-                if (stamp := self._stamp(connection, candidate)) is not None:
-                    return stamp == record["stamp"]
-            connection.execute(_PURGE, (self._namespace, now, PURGE_WITH_INSERT))
-            connection.execute(_INSERT, (self._namespace, *record.values()))
-            return True
-
-        return self._write(insert)
-
-    def replace(self, key: bytes, stamp: int, changes: Mapping[str, Any], durable: bool) -> bool:
-        def replace(connection: sqlite3.Connection) -> bool:
-            done = self._change(connection, key, stamp, changes)
-            return done or self._stamp(connection, key) == changes["stamp"]
-
-        return self._write(replace, durable)
-
-    def delete(self, key: bytes, stamp: int) -> bool:
-        return self._forget(_DELETE, key, stamp) == 1
-
     def take_due(self, due: Due, changes: Mapping[str, Any]) -> Record | None:
         values = {**due._asdict(), "namespace": self._namespace}
 
@@ -127,18 +172,18 @@ class SqliteStore:
             if row is None:
                 return None
             record = _record(row)
-            self._change(connection, record["key"], record["stamp"], changes)
+            self._prepare_replace(Replace(record["key"], record["stamp"], changes, False)).run(connection)
             return cast(Record, {**record, **changes})
 
         # A look first: a sweep that finds nothing holds up no writer.
-        return self._write(take) if self._fetch(_IS_DUE, values) else None
+        return self._database.write(take, durable=False) if self._fetch(_IS_DUE, values) else None
 
     def renew(self, owner: str, until: float, now: float) -> None:
         def renew(connection: sqlite3.Connection) -> None:
             connection.execute("DELETE FROM owner WHERE until <= ?", (now - OWNER_RETENTION,))
             connection.execute(_RENEW, (owner, until))
 
-        self._write(renew)
+        self._database.write(renew, durable=False)
 
     def owner_until(self, owner: str) -> float:
         rows = self._fetch("SELECT until FROM owner WHERE id = ?", (owner,))
@@ -162,41 +207,26 @@ class SqliteStore:
             connection.execute(_MOVE_LARGE, values)
             return moved
 
-        return self._write(move, durable=True)
+        return self._database.write(move)
 
     def purge(self, now: float, limit: int) -> int:
-        return self._forget(_PURGE, now, limit)
+        values = (self._namespace, now, limit)
+        return self._database.write(
+            lambda connection: connection.execute(_PURGE, values).rowcount, durable=False
+        )
 
     def disconnect(self) -> None:
         self._database.disconnect()
 
-    def _stamp(self, connection: sqlite3.Connection, key: bytes) -> int | None:
-        found = connection.execute(_STAMP, (self._namespace, key)).fetchone()
-        return None if found is None else cast(int, found[0])
 
-    def _change(
-        self, connection: sqlite3.Connection, key: bytes, stamp: int, changes: Mapping[str, Any]
-    ) -> bool:
-        result = changes.get("result") or b""
-        if large := len(result) > APART:
-            changes = {**changes, "result": b""}
-        values = (*changes.values(), self._namespace, key, stamp)
-        changed = connection.execute(_update(tuple(changes)), values).rowcount == 1
-        if changed and large:
-            connection.execute(_INSERT_LARGE, (self._namespace, key, result))
-        return changed
-
-    def _forget(self, statement: str, *values: Any) -> int:
-        mine = (self._namespace, *values)
-        return self._write(lambda connection: connection.execute(statement, mine).rowcount)
-
-    def _write(self, act: Callable[[sqlite3.Connection], T], durable: bool = False) -> T:
-        try:
-            return self._database.write(act, durable)
-        except sqlite3.IntegrityError as error:
-            if error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_UNIQUE:
-                raise TransactionTaken from None
-            raise JournalError(f"the journal refused an impossible row: {error}") from error
+@cache
+def _insert(keys: int) -> str:
+    values = ", ".join("?" for _ in COLUMNS)
+    candidates = ", ".join("?" for _ in range(keys))
+    return (
+        f"INSERT INTO journal (namespace, {_ALL}) SELECT ?, {values} "
+        f"WHERE NOT EXISTS (SELECT 1 {_MINE} AND key IN ({candidates}))"
+    )
 
 
 @cache

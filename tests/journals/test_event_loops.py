@@ -16,10 +16,10 @@ from faregate.core.recovery import SweepReport
 from faregate.emulator import Emulator, Wallet
 from faregate.emulator.transports import EmbeddedTransport
 from faregate.errors import JournalError
-from faregate.journals import threaded
+from faregate.journals import event_loops
+from faregate.journals.event_loops import MAX_THREADS, as_async, run_in_thread
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.sqlite import SqliteJournal
-from faregate.journals.threaded import MAX_THREADS, as_async, run_in_thread
 from faregate.paywall import Paywall
 from tests.adapters.asgi import CONTENT, header
 from tests.adapters.asgi_app import Plain, ask
@@ -97,7 +97,7 @@ def test_a_loop_goes_on_while_a_call_waits_for_the_disk(loop: str, tmp_path: Pat
 @pytest.mark.parametrize("loop", LOOPS)
 def test_who_finds_no_free_thread_for_too_long_is_told(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A store that hangs does not make payers wait for each other, however many come."""
-    monkeypatch.setattr(threaded, "THREAD_TIMEOUT", 0.05)
+    monkeypatch.setattr(event_loops, "THREAD_TIMEOUT", 0.05)
     hanging = threading.Event()
     answers: list[bool] = []
 

@@ -1,4 +1,7 @@
-"""Use a blocking journal from an event loop: each call runs in a thread."""
+"""Use a blocking journal from an event loop.
+
+If its store works in batches, the loop waits for the store's writer. Otherwise each call runs in a thread.
+"""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -11,10 +14,16 @@ from faregate.core.claims import Claim, Claimant, Lease, PendingPayment
 from faregate.core.interfaces import Journal
 from faregate.core.models import Outcome
 from faregate.errors import JournalError
+from faregate.journals.batches import BatchStore
+from faregate.journals.operations import Call, Procedure, run_procedure
+from faregate.journals.procedures import Procedures
+from faregate.journals.store import RowStore
 
 T = TypeVar("T")
 Run = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Runs a blocking call in a thread, and awaits its result."""
+Drive = Callable[[Procedure[Any]], Awaitable[Any]]
+"""Performs a procedure, and awaits its answer."""
 
 MAX_THREADS = 8
 THREAD_TIMEOUT = 20.0
@@ -34,56 +43,90 @@ def as_async(journal: Journal) -> Journal:
     return journal.as_async() if isinstance(journal, SupportsAsync) else journal
 
 
-class ThreadedJournal:
-    """Make each call of a blocking journal through `run` (`faregate.core.interfaces.Journal`)."""
+class BlockingCalls(Protocol):
+    """The calls of a journal that are no procedures: they are rare, and may take long."""
 
-    def __init__(self, journal: Journal, run: Run) -> None:
+    def has_unknown_keys(self) -> bool: ...
+
+    def lease_next(self) -> PendingPayment | None: ...
+
+
+class AsyncJournal:
+    """The calls of a stored journal for event loops (`faregate.core.interfaces.Journal`)."""
+
+    def __init__(self, journal: BlockingCalls, procedures: Procedures, drive: Drive, run: Run) -> None:
         self._journal = journal
+        self._procedures = procedures
+        self._drive = drive
         self._run = run
 
     def claim(self, proof: str, claimant: Claimant) -> Awaitable[Claim]:
-        return self._run(partial(self._journal.claim, proof, claimant))
-
-    def has_unknown_keys(self) -> Awaitable[bool]:
-        return self._run(self._journal.has_unknown_keys)
+        return self._drive(self._procedures.claim(proof, claimant))
 
     def record_transaction(
         self, lease: Lease, transaction_id: str, revision_id: str, seconds: float
     ) -> Awaitable[bool]:
-        return self._run(
-            partial(self._journal.record_transaction, lease, transaction_id, revision_id, seconds)
-        )
+        return self._drive(self._procedures.record_transaction(lease, transaction_id, revision_id, seconds))
 
     def record_pending(self, lease: Lease, transaction_id: str, revision_id: str) -> Awaitable[None]:
-        return self._run(partial(self._journal.record_pending, lease, transaction_id, revision_id))
+        return self._drive(self._procedures.record_pending(lease, transaction_id, revision_id))
 
     def record_outcome(self, lease: Lease, outcome: Outcome) -> Awaitable[bool]:
-        return self._run(partial(self._journal.record_outcome, lease, outcome))
+        return self._drive(self._procedures.record_outcome(lease, outcome))
 
     def schedule_retry(self, lease: Lease) -> Awaitable[bool]:
-        return self._run(partial(self._journal.schedule_retry, lease))
+        return self._drive(self._procedures.schedule_retry(lease))
 
     def mark_stuck(self, lease: Lease, reason: str) -> Awaitable[None]:
-        return self._run(partial(self._journal.mark_stuck, lease, reason))
+        return self._drive(self._procedures.mark_stuck(lease, reason))
 
     def postpone(self, lease: Lease) -> Awaitable[None]:
-        return self._run(partial(self._journal.postpone, lease))
+        return self._drive(self._procedures.postpone(lease))
 
     def record_settlement(
         self, lease: Lease, payment_response: str, receipt: str, delivered: bool
     ) -> Awaitable[bool]:
-        return self._run(
-            partial(self._journal.record_settlement, lease, payment_response, receipt, delivered)
-        )
+        return self._drive(self._procedures.record_settlement(lease, payment_response, receipt, delivered))
 
     def record_final(self, lease: Lease, paid: bool) -> Awaitable[None]:
-        return self._run(partial(self._journal.record_final, lease, paid))
+        return self._drive(self._procedures.record_final(lease, paid))
 
     def abandon_claim(self, lease: Lease) -> Awaitable[bool]:
-        return self._run(partial(self._journal.abandon_claim, lease))
+        return self._drive(self._procedures.abandon_claim(lease))
+
+    def has_unknown_keys(self) -> Awaitable[bool]:
+        return self._run(self._journal.has_unknown_keys)
 
     def lease_next(self) -> Awaitable[PendingPayment | None]:
         return self._run(self._journal.lease_next)
+
+
+def make_driver(store: RowStore, clock: Callable[[], float], run: Run) -> Drive:
+    """Return what performs procedures in an event loop: in batches if the store can, or else with `run`."""
+
+    async def drive(procedure: Procedure[T]) -> T:
+        if may_wait():
+            await run(clock)
+        try:
+            operation = next(procedure)
+            while True:
+                try:
+                    given = await (
+                        run(operation.function) if isinstance(operation, Call) else acall(prepare(operation))
+                    )
+                except Exception as error:
+                    operation = procedure.throw(error)
+                else:
+                    operation = procedure.send(given)
+        except StopIteration as stop:
+            answer: T = stop.value
+            return answer
+
+    if not isinstance(store, BatchStore):
+        return lambda procedure: run(partial(run_procedure, procedure, store))
+    may_wait: Callable[[], bool] = getattr(clock, "may_wait", bool)
+    acall, prepare = store.writer.acall, store.prepare
+    return drive
 
 
 async def run_in_thread(call: Callable[[], T]) -> T:

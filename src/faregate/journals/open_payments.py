@@ -1,0 +1,110 @@
+"""The open payments of a stored journal: for a sweep, and for people. These calls block."""
+
+from faregate.core.claims import HoldInfo, PendingPayment, Resumable
+from faregate.errors import JournalUnreadable
+from faregate.journals.operations import Procedure, run_procedure
+from faregate.journals.quota import Quota
+from faregate.journals.row import Row
+from faregate.journals.row_access import RowAccess, make_id
+from faregate.journals.store import Due, Record
+
+
+class OpenPayments:
+    def __init__(self, rows: RowAccess, quota: Quota) -> None:
+        self._rows = rows
+        self._store = rows.store
+        self._quota = quota
+        self._policy = rows.policy
+        self._unreadable = ""
+
+    def lease_next(self) -> PendingPayment | None:
+        """Take the next row that is due. When none is left, delete expired rows.
+
+        A row that cannot be decrypted is put off, so that it does not block the others. `JournalUnreadable`
+        is raised when no other row is due.
+        """
+        while (record := self._take_due()) is not None:
+            try:
+                row = run_procedure(self._read_whole(record), self._store)
+            except JournalUnreadable as error:
+                transaction = record["transaction_id"] or "a claim without a transaction"
+                self._unreadable = f"{transaction}: {error}"
+                self._put_off(record)
+            else:
+                return self._grant(row, record["stamp"])
+        self._quota.purge(self._rows.clock())
+        if self._unreadable:
+            message, self._unreadable = self._unreadable, ""
+            raise JournalUnreadable(message)
+        return None
+
+    def _take_due(self) -> Record | None:
+        now, policy = self._rows.clock(), self._policy
+        due = Due(now, now - policy.owner_lease, self._rows.seller, now - policy.adoption_delay)
+        changes = {
+            "owner": self._rows.heartbeat.owner,
+            "touched_at": now,
+            "fence": make_id(),
+            "lease_until": now + policy.completion_lease,
+            "stamp": make_id(),
+        }
+        return self._store.take_due(due, changes)
+
+    def _put_off(self, record: Record) -> None:
+        """Only the sweep waits. The payer may come at any time to a process that has the key."""
+        now = self._rows.clock()
+        changes = {
+            "owner": "",
+            "lease_until": now,
+            "due_at": now + self._policy.max_backoff,
+            "stamp": make_id(),
+        }
+        self._store.replace(record["key"], record["stamp"], changes, False)
+
+    def _read_whole(self, record: Record) -> Procedure[Row]:
+        row = self._rows.codec.unpack(record)
+        row.outcome = yield from self._rows.read_outcome(row.key)
+        return row
+
+    def _grant(self, row: Row, stamp: int) -> PendingPayment:
+        payment = row.to_pending_payment(self._rows.seller)
+        self._rows.grant(Resumable(payment), row, stamp, self._policy.completion_lease)
+        return payment
+
+    def list_holds(self, limit: int) -> list[HoldInfo]:
+        """List open payments, oldest first."""
+        return [self._describe(record) for record in self._store.list_owed(limit)]
+
+    def get_hold(self, transaction_id: str) -> HoldInfo | None:
+        record = self._store.find_transaction(transaction_id)
+        return None if record is None or record["expires_at"] is not None else self._describe(record)
+
+    def lease_hold(self, transaction_id: str) -> PendingPayment | None:
+        """Take the row of this transaction, due or not, even stuck; None while another has the lease."""
+        record = self._store.find_transaction(transaction_id)
+        if record is None or record["expires_at"] is not None:
+            return None
+        return run_procedure(self._lease_record(record), self._store)
+
+    def _lease_record(self, record: Record) -> Procedure[PendingPayment | None]:
+        row, now = (yield from self._read_whole(record)), self._rows.clock()
+        if row.is_leased(now, self._policy, (yield from self._rows.get_owner_until(row, now))):
+            return None
+        after = row.copy()
+        after.lease_to(self._rows.make_holder(), now + self._policy.completion_lease, now)
+        stamp = yield from self._rows.replace(row, record["stamp"], after)
+        return None if stamp is None else self._grant(after, stamp)
+
+    def _describe(self, record: Record) -> HoldInfo:
+        """Use the plain columns only: operators may list a journal without its keys."""
+        return HoldInfo(
+            record["transaction_id"] or "",
+            record["revision_id"],
+            record["state"],
+            record["reason"],
+            record["since"],
+            max(record["lease_until"], record["due_at"]),
+            record["holds_so_far"],
+            record["size"],
+            record["key_id"] in self._rows.keyring.key_ids,
+        )

@@ -1,0 +1,229 @@
+"""The calls of a stored journal, as procedures: what they read and write in which order, and their answers.
+
+Optimistic concurrency: let the row decide (`faregate.journals.row`), and write on the condition that nobody
+else has written since it was read. A lease carries the row as last seen, so a write needs no read before it.
+Only after a conflict the row is read, and decides again; a refusal, too, is an answer of the row as it is.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from faregate.core.claims import Claim, Claimant, Claimed, Lease, Replayable, Resumable
+from faregate.core.models import Outcome
+from faregate.errors import JournalError, JournalFull
+from faregate.journals.codec import NOT_READ
+from faregate.journals.encryption import LookupKey
+from faregate.journals.operations import Call, Delete, Find, Insert, Procedure
+from faregate.journals.quota import Quota
+from faregate.journals.row import Row, size_of
+from faregate.journals.row_access import RowAccess, make_id
+from faregate.journals.states import State
+from faregate.journals.store import Record, TransactionTaken
+
+ATTEMPTS = 64
+
+
+class Procedures:
+    """Claims, and writes under a lease (`faregate.core.interfaces.Journal`)."""
+
+    def __init__(self, rows: RowAccess, quota: Quota) -> None:
+        self._rows = rows
+        self._quota = quota
+        self._policy = rows.policy
+        self._clock = rows.clock
+        self._heartbeat = rows.heartbeat
+
+    # Claims
+
+    def claim(self, proof: str, claimant: Claimant) -> Procedure[Claim]:
+        """Insert a row. Only if there is one, read it."""
+        lookup_keys = self._rows.keyring.lookup_keys(proof, claimant)
+        for _ in range(ATTEMPTS):
+            now = self._clock()
+            full = yield from self._check_quota(now)
+            row, stamp = self._create_row(proof, next(iter(lookup_keys.values())), now), make_id()
+            if full is None and (yield Insert(self._rows.codec.pack(row, stamp), list(lookup_keys), now)):
+                return self._count(row, stamp)
+            record: Record | None = yield Find(list(lookup_keys))
+            if record is not None and record["stamp"] == stamp:  # written twice, as the first reply was lost
+                return self._count(row, stamp)
+            if record is None and full is not None:
+                raise full
+            claim = (
+                None
+                if record is None
+                else (yield from self._claim_existing(record, lookup_keys, claimant, now))
+            )
+            if claim is not None:
+                return claim
+        raise _conflict_error()
+
+    def _check_quota(self, now: float) -> Procedure[JournalFull | None]:
+        if self._quota.has_room(now):
+            return None
+        try:
+            yield Call(partial(self._quota.check, now))
+        except JournalFull as error:
+            return error
+        return None
+
+    def _create_row(self, proof: str, lookup: LookupKey, now: float) -> Row:
+        holder = self._rows.make_holder()
+        return Row.create(lookup.key, lookup.key_id, lookup.fingerprint, proof, holder, now, self._policy)
+
+    def _count(self, row: Row, stamp: int) -> Claim:
+        self._quota.add(1, 0)
+        return self._rows.grant(Claimed(Lease(row.key, row.fence)), row, stamp, self._policy.claim_lease)
+
+    def _claim_existing(
+        self, record: Record, lookup_keys: dict[bytes, LookupKey], claimant: Claimant, now: float
+    ) -> Procedure[Claim | None]:
+        """Let the row answer. None if the claim must be tried again: the row has expired, or has changed."""
+        if record["expires_at"] is not None and record["expires_at"] <= now:
+            yield Delete(record["key"], record["stamp"])
+            return None
+        row = yield from self._rows.unpack(record)
+        fingerprint, holder = lookup_keys[row.key].fingerprint, self._rows.make_holder()
+        owner_until = yield from self._rows.get_owner_until(row, now)
+
+        def claim_again(row: Row) -> Claim:
+            return row.claim_again(fingerprint, claimant.replay, now, self._policy, holder, owner_until)
+
+        claim = claim_again(after := row.copy())
+        if isinstance(claim, Resumable | Replayable) and row.outcome is NOT_READ:
+            row.outcome = yield from self._rows.read_outcome(row.key)
+            claim = claim_again(after := row.copy())
+        if not isinstance(claim, Claimed | Resumable | Replayable):
+            return claim
+        stamp = yield from self._rows.replace(row, record["stamp"], after)
+        return None if stamp is None else self._rows.grant(claim, after, stamp, after.lease_until - now)
+
+    # Writes under a lease
+
+    def record_transaction(
+        self, lease: Lease, transaction_id: str, revision_id: str, seconds: float
+    ) -> Procedure[bool]:
+        now, policy = self._clock(), self._policy
+
+        def change(row: Row) -> bool:
+            started = row.record_transaction(lease, transaction_id, revision_id, seconds, now, policy)
+            return started or row.learn_transaction(transaction_id, revision_id, waits=False)
+
+        try:
+            row, changed = yield from self._change(lease, change, durable=True)
+        except TransactionTaken:
+            return False
+        _check_known(row, transaction_id)
+        started = changed and row is not None and row.state is State.RUNNING
+        if started:
+            self._heartbeat.add(lease.key, seconds + policy.completion_lease)
+        return started
+
+    def record_pending(self, lease: Lease, transaction_id: str, revision_id: str) -> Procedure[None]:
+        now, policy = self._clock(), self._policy
+
+        def change(row: Row) -> bool:
+            waits = row.record_pending(lease, transaction_id, revision_id, now, policy)
+            return waits or row.learn_transaction(transaction_id, revision_id, waits=True)
+
+        self._heartbeat.remove(lease.key)
+        try:
+            row, _ = yield from self._change(lease, change, durable=True)
+        except TransactionTaken:
+            yield from self.abandon_claim(lease)
+        else:
+            _check_known(row, transaction_id)
+
+    def record_outcome(self, lease: Lease, outcome: Outcome) -> Procedure[bool]:
+        now, policy = self._clock(), self._policy
+        _, decided = yield from self._change(
+            lease, lambda row: row.record_outcome(lease, outcome, now, policy), durable=True
+        )
+        if decided:
+            self._quota.add(0, size_of(outcome))
+            self._heartbeat.add(lease.key, policy.completion_lease)
+        return decided
+
+    def schedule_retry(self, lease: Lease) -> Procedure[bool]:
+        now, policy = self._clock(), self._policy
+        row, _ = yield from self._end(lease, lambda row: row.schedule_retry(lease, now, policy))
+        return row is None or row.state is not State.STUCK
+
+    def mark_stuck(self, lease: Lease, reason: str) -> Procedure[None]:
+        now = self._clock()
+        yield from self._end(lease, lambda row: row.mark_stuck(lease, reason, now))
+
+    def postpone(self, lease: Lease) -> Procedure[None]:
+        now, policy = self._clock(), self._policy
+        yield from self._end(lease, lambda row: row.postpone(lease, now, policy))
+
+    def record_settlement(
+        self, lease: Lease, payment_response: str, receipt: str, delivered: bool
+    ) -> Procedure[bool]:
+        now, policy = self._clock(), self._policy
+
+        def change(row: Row) -> bool:
+            return row.record_settlement(lease, payment_response, receipt, delivered, now, policy)
+
+        row, changed = yield from self._end(lease, change)
+        return changed or row is None or not row.is_delivered_by_another(lease)
+
+    def record_final(self, lease: Lease, paid: bool) -> Procedure[None]:
+        now, policy = self._clock(), self._policy
+        yield from self._end(lease, lambda row: row.record_final(lease, paid, now, policy))
+
+    def abandon_claim(self, lease: Lease) -> Procedure[bool]:
+        self._heartbeat.remove(lease.key)
+        row, stamp = lease.seen.row, lease.seen.stamp
+        if row is not None and row.may_be_forgotten(lease) and (yield Delete(lease.key, stamp)):
+            self._quota.free(1)
+            return True
+        for _ in range(ATTEMPTS):
+            record: Record | None = yield Find([lease.key])
+            if record is None:
+                return False
+            row = yield from self._rows.unpack(record)
+            unknown, after = row.state is State.CLAIMED, row.copy()
+            if row.may_be_forgotten(lease):
+                done = yield Delete(row.key, record["stamp"])
+                self._quota.free(int(done))
+            elif after.abandon_claim(lease, self._clock(), self._policy):
+                done = (yield from self._rows.replace(row, record["stamp"], after)) is not None
+            else:
+                return False
+            if done:
+                return unknown
+        raise _conflict_error()
+
+    def _end(self, lease: Lease, change: Callable[[Row], bool]) -> Procedure[tuple[Row | None, bool]]:
+        """Apply a change that gives the lease back. If the write fails, the lease runs out."""
+        self._heartbeat.remove(lease.key)
+        return (yield from self._change(lease, change))
+
+    def _change(
+        self, lease: Lease, change: Callable[[Row], bool], *, durable: bool = False
+    ) -> Procedure[tuple[Row | None, bool]]:
+        """Apply `change` by compare-and-swap. Return the row, if there is one, and whether it changed."""
+        row, stamp = lease.seen.row, lease.seen.stamp
+        for _ in range(ATTEMPTS):
+            if row is not None and change(after := row.copy()):
+                written = yield from self._rows.replace(row, stamp, after, durable)
+                if written is not None:
+                    lease.seen.row, lease.seen.stamp = after, written
+                    return after, True
+            record: Record | None = yield Find([lease.key])
+            if record is None:
+                return None, False
+            row, stamp = (yield from self._rows.unpack(record)), record["stamp"]
+            if not change(row.copy()):
+                return row, False
+        raise _conflict_error()
+
+
+def _check_known(row: Row | None, transaction_id: str) -> None:
+    if row is None or row.transaction_id != transaction_id:
+        raise JournalError("the row of this payment is gone, or has another transaction")
+
+
+def _conflict_error() -> JournalError:
+    return JournalError(f"others wrote the same journal row {ATTEMPTS} times in between")

@@ -1,0 +1,91 @@
+"""Read and write the rows of a store, as parts of procedures (`faregate.journals.operations`)."""
+
+import secrets
+from collections.abc import Callable
+from functools import partial
+
+from faregate.core.claims import Claim, Claimed, Resumable
+from faregate.core.models import Outcome
+from faregate.journals.codec import Codec
+from faregate.journals.encryption import Keyring
+from faregate.journals.heartbeat import Heartbeat
+from faregate.journals.operations import Call, Find, FindResult, Procedure, Replace
+from faregate.journals.policy import JournalPolicy
+from faregate.journals.row import Holder, Row, size_of
+from faregate.journals.states import State
+from faregate.journals.store import Record, RowStore
+
+LARGE = 256 * 1024
+"""A larger result is encrypted and decrypted in a thread: an event loop would stand still for long."""
+
+
+class RowAccess:
+    """The rows of one journal: with its keys, and for its seller and process."""
+
+    def __init__(
+        self,
+        store: RowStore,
+        keyring: Keyring,
+        seller: str,
+        policy: JournalPolicy,
+        clock: Callable[[], float],
+        heartbeat: Heartbeat,
+    ) -> None:
+        self.store = store
+        self.keyring = keyring
+        self.codec = Codec(keyring)
+        self.seller = seller
+        self.policy = policy
+        self.clock = clock
+        self.heartbeat = heartbeat
+
+    def make_holder(self) -> Holder:
+        return Holder(self.heartbeat.owner, self.seller, make_id())
+
+    def grant(self, claim: Claim, row: Row, stamp: int, seconds: float) -> Claim:
+        """Note what was written with the lease of this claim, if it has one, and renew the lease."""
+        if isinstance(claim, Claimed | Resumable):
+            lease = claim.lease if isinstance(claim, Claimed) else claim.entry.lease
+            lease.seen.row, lease.seen.stamp = row, stamp
+            self.heartbeat.add(row.key, seconds)
+        return claim
+
+    def get_owner_until(self, row: Row, now: float) -> Procedure[float]:
+        """Until when the owner is known to live. Asked only when it matters: it has not written for long."""
+        if row.lease_until <= now or row.touched_at + self.policy.owner_lease > now:
+            return 0.0
+        if row.owner == self.heartbeat.owner:
+            return row.lease_until
+        until: float = yield Call(partial(self.store.owner_until, row.owner))
+        return until
+
+    def unpack(self, record: Record) -> Procedure[Row]:
+        """Read the outcome as well, if the state does not tell what it is. Raises `JournalUnreadable`."""
+        row = self.codec.unpack(record)
+        if row.state in (State.FAILED, State.STUCK):
+            row.outcome = yield from self.read_outcome(row.key)
+        return row
+
+    def read_outcome(self, key: bytes) -> Procedure[Outcome | None]:
+        """Raises `JournalUnreadable`."""
+        result: bytes | None = yield FindResult(key)
+        unpack = partial(self.codec.unpack_outcome, key, result)
+        outcome: Outcome | None = (yield Call(unpack)) if len(result or b"") > LARGE else unpack()
+        return outcome
+
+    def replace(self, before: Row, stamp: int, after: Row, durable: bool = False) -> Procedure[int | None]:
+        """Write what changed; return the new stamp, or None after a conflict."""
+        new = make_id()
+        pack = partial(self.codec.pack_changes, before, after, new)
+        is_large = after.outcome is not before.outcome and size_of(after.outcome) > LARGE
+        changes = (yield Call(pack)) if is_large else pack()
+        if (yield Replace(after.key, stamp, changes, durable)):
+            return new
+        # This very write may have been done twice, because the first reply was lost.
+        record: Record | None = yield Find([after.key])
+        return new if record is not None and record["stamp"] == new else None
+
+
+def make_id() -> int:
+    """Make a fencing token or stamp. Random, because a counter would start again with a deleted row."""
+    return secrets.randbits(63)

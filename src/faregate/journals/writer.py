@@ -1,0 +1,245 @@
+"""One thread per process and store performs what all callers ask for, in batches.
+
+A batch is what was queued while the last one was performed. A store commits it with one sync, or sends it in
+one round trip. Threads and event loops share the queue. Callers are answered after the commit: a thread by
+its own lock, an event loop with one call per batch.
+"""
+
+import asyncio
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any, Generic, TypeVar
+
+from faregate.errors import ConfigurationError, JournalError
+
+W = TypeVar("W")
+
+MAX_BATCH = 256
+"""Enough to share a sync or a round trip, and few enough to be answered soon."""
+
+
+class Task(Generic[W]):
+    """The work of one caller. A store sets its result, or its error; each task needs an error of its own."""
+
+    __slots__ = ("_begun", "error", "notify", "result", "wakes_in", "work")
+
+    def __init__(self, work: W) -> None:
+        self.work = work
+        self.result: Any = None
+        self.error: Exception | None = None
+        self.notify: Callable[[], object]
+        """Wakes the caller."""
+        self.wakes_in: Callable[..., object] | None = None
+        """Calls `notify` in the event loop of the caller, if there is one."""
+        self._begun = threading.Lock()
+
+    def try_begin(self) -> bool:
+        """True once: either the writer begins the task, or its caller withdraws it."""
+        return self._begun.acquire(blocking=False)
+
+    def get_result(self) -> Any:
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+
+class Writer(Generic[W]):
+    """Passes batches to `execute`, in a thread that starts with the first work.
+
+    What was not begun after `timeout` seconds is withdrawn, never performed later, and raises `make_error()`;
+    what was begun is waited for. If `execute` raises, all of its batch fail.
+    """
+
+    def __init__(
+        self,
+        execute: Callable[[Sequence[Task[W]]], None],
+        timeout: float,
+        make_error: Callable[[], JournalError],
+    ) -> None:
+        # Weak: the store owns its writer, and must be collected when nobody uses it.
+        self._execute = weakref.WeakMethod(execute)
+        self._timeout = timeout
+        self._make_error = make_error
+        self.reset()
+        _writers.add(self)
+
+    def reset(self) -> None:
+        """Start anew, as a forked child does: what was queued, and the thread, are the parent's."""
+        self._pid = os.getpid()
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._queue: SimpleQueue[Task[W] | None] = SimpleQueue()
+        weakref.finalize(self, self._queue.put, None).atexit = False
+
+    def call(self, work: W) -> Any:
+        """Perform `work` and wait for it. If a signal handler raises, what was begun is performed anyway."""
+        task = Task(work)
+        wakeup = threading.Lock()
+        wakeup.acquire()
+        task.notify = wakeup.release
+        try:
+            self._submit(task)
+            if not wakeup.acquire(timeout=self._timeout):
+                if task.try_begin():
+                    raise self._make_error()
+                wakeup.acquire()
+        finally:
+            task.try_begin()
+        return task.get_result()
+
+    async def acall(self, work: W) -> Any:
+        """Perform `work` and await it. If the caller is cancelled, what was begun is performed anyway."""
+        task = Task(work)
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            loop = None
+        try:
+            await (self._wait_in_trio(task) if loop is None else self._wait_in_asyncio(task, loop))
+        finally:
+            task.try_begin()
+        return task.get_result()
+
+    async def _wait_in_asyncio(self, task: Task[W], loop: asyncio.AbstractEventLoop) -> None:
+        answered = loop.create_future()
+
+        def notify() -> None:
+            if not answered.done():
+                answered.set_result(None)
+
+        def expire() -> None:
+            if task.try_begin():
+                task.error = self._make_error()
+                notify()
+
+        task.notify, task.wakes_in = notify, loop.call_soon_threadsafe
+        timer = loop.call_later(self._timeout, expire)
+        try:
+            self._submit(task)
+            await answered
+        finally:
+            timer.cancel()
+
+    async def _wait_in_trio(self, task: Task[W]) -> None:
+        import trio
+
+        answered = trio.Event()
+        task.notify, task.wakes_in = answered.set, trio.lowlevel.current_trio_token().run_sync_soon
+        self._submit(task)
+        with trio.move_on_after(self._timeout):
+            await answered.wait()
+        if not answered.is_set():
+            if task.try_begin():
+                raise self._make_error()
+            await answered.wait()
+
+    def stop(self) -> None:
+        """End the thread when it has done what is queued. The next work starts another one."""
+        with self._starting:
+            thread, self._thread = self._thread, None
+            if thread is not None:
+                self._queue.put(None)
+                thread.join(self._timeout)
+
+    def _submit(self, task: Task[W]) -> None:
+        if self._pid != os.getpid():  # forked behind Python's back
+            self.reset()
+        self._queue.put(task)
+        if self._thread is None or not self._thread.is_alive():
+            self._start()
+
+    def _start(self) -> None:
+        check_threads()
+        with self._starting:
+            if self._thread is None or not self._thread.is_alive():
+                arguments = (self._queue, self._execute)
+                thread = threading.Thread(target=_run, args=arguments, name="faregate journal", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError as error:
+                    raise JournalError(f"the journal could not start its thread: {error}") from error
+                self._thread = thread
+
+
+def check_threads() -> None:
+    """Raises `ConfigurationError` on uWSGI without threads, where ours would never run."""
+    uwsgi = sys.modules.get("uwsgi")
+    options = getattr(uwsgi, "opt", None)
+    if isinstance(options, dict) and "enable-threads" not in options and "threads" not in options:
+        raise ConfigurationError("uWSGI runs no threads, which the journal needs: set enable-threads = true.")
+
+
+def _run(queue: "SimpleQueue[Task[Any] | None]", reference: "weakref.WeakMethod[Any]") -> None:
+    """Keep no reference to the store while waiting. A None in the queue ends the thread."""
+    try:
+        while (task := queue.get()) is not None:
+            _perform(_take_batch(queue, task), reference())
+            del task
+    except BaseException:
+        while batch := _take_batch(queue, None):  # whoever waits must hear of it
+            _perform(batch, None)
+        raise
+
+
+def _take_batch(queue: "SimpleQueue[Task[Any] | None]", first: Task[Any] | None) -> list[Task[Any]]:
+    batch = [first] if first is not None and first.try_begin() else []
+    with suppress(Empty):
+        while len(batch) < MAX_BATCH:
+            task = queue.get_nowait()
+            if task is None:
+                queue.put(None)
+                break
+            if task.try_begin():
+                batch.append(task)
+    return batch
+
+
+def _perform(batch: list[Task[Any]], execute: Callable[[Sequence[Task[Any]]], None] | None) -> None:
+    try:
+        if execute is None:
+            raise JournalError("the thread of the journal has ended")
+        execute(batch)
+    except BaseException as error:
+        kind = type(error) if isinstance(error, JournalError) else JournalError
+        for task in batch:
+            task.error = kind(str(error))
+            task.error.__cause__ = error
+        if not isinstance(error, Exception):
+            raise
+    finally:
+        _answer(batch)
+
+
+def _answer(batch: list[Task[Any]]) -> None:
+    """Wake each caller, and each event loop once: that is a system call."""
+    by_loop: dict[Callable[..., object], list[Task[Any]]] = {}
+    for task in batch:
+        if task.wakes_in is None:
+            task.notify()
+        else:
+            by_loop.setdefault(task.wakes_in, []).append(task)
+    for call_in_loop, tasks in by_loop.items():
+        with suppress(RuntimeError):  # the loop has ended, and its callers with it
+            call_in_loop(_notify_all, tasks)
+
+
+def _notify_all(tasks: list[Task[Any]]) -> None:
+    for task in tasks:
+        task.notify()
+
+
+_writers: "weakref.WeakSet[Writer[Any]]" = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for writer in list(_writers):
+        writer.reset()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
