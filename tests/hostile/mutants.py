@@ -1,14 +1,11 @@
 """The rules of money, each weakened in one way, as a hurried hand might write them."""
 
 import json
-from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from faregate.core import recovery
-from faregate.core.claims import PendingPayment
 from faregate.core.models import Response, header_values
 from faregate.core.results import (
     Completion,
@@ -16,21 +13,11 @@ from faregate.core.results import (
     CompletionRejected,
     CompletionUnknown,
     CompletionUnpaid,
-    PaymentProven,
-    Settlement,
 )
 from faregate.errors import BadAnswer
-from faregate.merchant import backend, interpret
+from faregate.merchant import interpret
 from faregate.merchant.wire import PAYMENT_RESPONSE
-
-Patch = Callable[[pytest.MonkeyPatch], None]
-Read = Callable[[Response, str], Completion]
-
-
-def _reading(change: Callable[[Read, Response, str], Completion]) -> Patch:
-    """Completions are read so."""
-    honest = interpret.parse_completion
-    return lambda patch: patch.setattr(backend, "parse_completion", lambda *asked: change(honest, *asked))
+from tests.support.mutants import Patch, Read, read_completions, release_on_a_look, release_on_any_2xx
 
 
 def _without_a_look_at_the_id(honest: Read, reply: Response, transaction_id: str) -> Completion:
@@ -43,10 +30,6 @@ def _without_a_look_at_the_id(honest: Read, reply: Response, transaction_id: str
 
 def _202_is_as_good(honest: Read, reply: Response, transaction_id: str) -> Completion:
     return honest(replace(reply, status=200) if reply.status == 202 else reply, transaction_id)
-
-
-def _any_2xx_is_good(honest: Read, reply: Response, transaction_id: str) -> Completion:
-    return CompletionPaid("bm8=", "{}") if 200 <= reply.status < 300 else honest(reply, transaction_id)
 
 
 def _402_means_not_paid(honest: Read, reply: Response, transaction_id: str) -> Completion:
@@ -84,26 +67,18 @@ def _failed_is_failed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(interpret, "_parse_unpaid", lambda _reply, _result: CompletionUnpaid())
 
 
-def _a_look_is_enough(patch: pytest.MonkeyPatch) -> None:
-    def released(payment: PendingPayment, outcome: Any, **_: Any) -> Generator[Any, Any, Settlement]:
-        yield from ()
-        return PaymentProven(outcome.result, "bm8=")
-
-    patch.setattr(recovery, "complete_success", released)
-
-
 UNPAID, AGAIN = "UNPAID RELEASE", "FRESH 402"
 
 BROKEN: dict[str, tuple[Patch, str, str, str]] = {
     "no receipt asked for": (_no_receipt_asked_for, "complete", "receipt is", UNPAID),
     "any header will do": (_any_header_will_do, "complete", "proof", UNPAID),
-    "any id will do": (_reading(_without_a_look_at_the_id), "complete", "another payment", UNPAID),
-    "202 is as good as 200": (_reading(_202_is_as_good), "complete", "all is well", UNPAID),
-    "any 2xx is good": (_reading(_any_2xx_is_good), "complete", "status 2", UNPAID),
-    "402 means not paid": (_reading(_402_means_not_paid), "complete", "402", AGAIN),
-    "a refusal means not paid": (_reading(_a_refusal_means_not_paid), "complete", "status 4", AGAIN),
-    "nonsense means not paid": (_reading(_nonsense_means_not_paid), "complete", "status is", AGAIN),
+    "any id will do": (read_completions(_without_a_look_at_the_id), "complete", "another payment", UNPAID),
+    "202 is as good as 200": (read_completions(_202_is_as_good), "complete", "all is well", UNPAID),
+    "any 2xx is good": (release_on_any_2xx, "complete", "status 2", UNPAID),
+    "402 means not paid": (read_completions(_402_means_not_paid), "complete", "402", AGAIN),
+    "a refusal means not paid": (read_completions(_a_refusal_means_not_paid), "complete", "status 4", AGAIN),
+    "nonsense means not paid": (read_completions(_nonsense_means_not_paid), "complete", "status is", AGAIN),
     "failed is failed, whatever else is said": (_failed_is_failed, "complete", "failed, and", AGAIN),
-    "a look is enough to release": (_a_look_is_enough, "look at an unpaid one", "a perfect lie", UNPAID),
+    "a look is enough to release": (release_on_a_look, "look at an unpaid one", "a perfect lie", UNPAID),
 }
 """How; at which call and with which faults the matrix must see it; and what it must see."""

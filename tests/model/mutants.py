@@ -1,6 +1,6 @@
 """Each rule that keeps a payment safe, broken on purpose. Whoever searches must find every one."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +17,7 @@ from faregate.journals.states import State
 from tests.model import mutated_flows
 from tests.model.mutated_flows import Wrap
 from tests.model.scope import ANEW, FIRST, Flows, Scope
+from tests.support.mutants import Patch, complete_before_outcome, release_on_a_look
 
 SMALL = Scope("two requests", crashes=1)
 ENCODED = Scope("two encodings", proofs=(FIRST, ANEW), crashes=0, courses=())
@@ -27,7 +28,7 @@ class Mutant:
     """`plant` changes a journal's rule; `wrap` stands between a flow and its backend."""
 
     name: str
-    plant: Callable[[pytest.MonkeyPatch], None] = lambda _: None
+    plant: Patch = lambda _: None
     wrap: Wrap = lambda flow: flow
     scope: Scope = SMALL
 
@@ -133,9 +134,9 @@ MUTANTS = (
     Mutant("nothing is ever due", _never_due),
     Mutant("a result is handed out once", _delivered_once),
     Mutant("a settled row is not written", _never_released),
-    Mutant("told before it is written", wrap=mutated_flows.told_before_written),
+    Mutant("told before it is written", complete_before_outcome),
     Mutant("released on a 202", wrap=mutated_flows.released_on_202),
-    Mutant("released on a GET", wrap=mutated_flows.released_on_a_get),
+    Mutant("released on a GET", release_on_a_look),
     Mutant("a fresh 402 while unconfirmed", wrap=mutated_flows.fresh_402),
     Mutant("a 402 that a newer request made untrue", wrap=mutated_flows.any_402),
     Mutant("who lost the decision goes on", wrap=mutated_flows.deaf_to_a_lost_decision),

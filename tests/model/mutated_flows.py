@@ -4,12 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 from faregate.core.models import Response, Succeeded
-from faregate.core.results import CompletionPaid, CompletionPending, TransactionState
+from faregate.core.results import CompletionPaid, CompletionPending
 from faregate.core.steps import (
     AbandonClaim,
     CallComplete,
     Flow,
-    GetTime,
     RecordOutcome,
     RecordTransaction,
     Step,
@@ -36,21 +35,6 @@ def _between(flow: Flow[Any], meddle: Meddle) -> Flow[Any]:
             advance, answer = flow.throw, error
 
 
-def told_before_written(flow: Flow[Any]) -> Flow[Any]:
-    kept: list[Step[Any]] = []
-
-    def meddle(question: Step[Any]) -> Flow[Any]:
-        if isinstance(question, RecordOutcome) and isinstance(question.outcome, Succeeded):
-            kept.append(question)
-            return True
-        answer = yield from question
-        if isinstance(question, CallComplete) and kept:
-            yield from kept.pop()
-        return answer
-
-    return _between(flow, meddle)
-
-
 def released_on_202(flow: Flow[Any]) -> Flow[Any]:
     return _between(
         flow, _replacing(lambda _, answer: PAID if isinstance(answer, CompletionPending) else answer)
@@ -65,20 +49,6 @@ def released_without_an_answer(flow: Flow[Any]) -> Flow[Any]:
             if isinstance(question, CallComplete) and isinstance(question.outcome, Succeeded):
                 return PAID
             raise
-
-    return _between(flow, meddle)
-
-
-def released_on_a_get(flow: Flow[Any]) -> Flow[Any]:
-    said: list[Any] = []
-
-    def meddle(question: Step[Any]) -> Flow[Any]:
-        if isinstance(question, CallComplete) and said == [TransactionState.SUCCEEDED]:
-            return PAID
-        answer = yield from question
-        if not isinstance(question, GetTime):
-            said[:] = [answer]
-        return answer
 
     return _between(flow, meddle)
 

@@ -1,15 +1,15 @@
 """What the service says over the wire, whole or damaged, and what the real verdict makes of it."""
 
-import json
 from copy import deepcopy
 from functools import cache
 from typing import Any
 
-from faregate.core.models import Header, Response
+from faregate.core.models import Response
 from faregate.errors import FaregateError, NoAnswer
 from faregate.merchant.interpret import parse_access, parse_completion, parse_transaction_state
 from tests.merchant.samples import COMPLETED, SETTLEMENT, TRANSACTION
 from tests.model.service import AUTHORIZED, CONFLICT, FAILED, NEW, SETTLING, SUCCEEDED, UNKNOWN
+from tests.support.replies import json_reply
 
 WELL = "well"
 LOST = ("lost before", "lost after")
@@ -71,32 +71,32 @@ def meaning(call: str, said: str, number: int, how: str) -> Any:
 
 def _reply(call: str, said: str, txn: str) -> Response:
     if said == UNKNOWN:
-        return _answer(404, {"code": "transaction_not_found", "message": "m"})
+        return json_reply(404, {"code": "transaction_not_found", "message": "m"})
     if said == CONFLICT:
-        return _answer(409, {"code": "invalid_request", "message": "m"})
+        return json_reply(409, {"code": "invalid_request", "message": "m"})
     return {"access": _access, "complete": _completion, "standing": _detail}[call](said, txn)
 
 
 def _access(said: str, txn: str) -> Response:
     if said in (NEW, SUCCEEDED, FAILED):
         refusal = {"code": "payment_required", "message": "m"}
-        return _answer(402, refusal, ("PAYMENT-REQUIRED", INSTRUCTIONS))
-    return _answer(200 if said == AUTHORIZED else 202, {"transaction_id": txn})
+        return json_reply(402, refusal, ("PAYMENT-REQUIRED", INSTRUCTIONS))
+    return json_reply(200 if said == AUTHORIZED else 202, {"transaction_id": txn})
 
 
 def _completion(said: str, txn: str) -> Response:
     body = _about(COMPLETED, "transaction_id", txn) | {"status": said}
     if said == SUCCEEDED:
-        return _answer(200, body, ("PAYMENT-RESPONSE", PAYMENT_RESPONSE))
+        return json_reply(200, body, ("PAYMENT-RESPONSE", PAYMENT_RESPONSE))
     body |= {"payment_response": None, "receipt": None, "transaction_hash": None}
-    return _answer(202 if said == SETTLING else 200, body)
+    return json_reply(202 if said == SETTLING else 200, body)
 
 
 def _detail(said: str, txn: str) -> Response:
     body = _about(TRANSACTION, "id", txn) | {"status": said}
     if said == SUCCEEDED:
-        return _answer(200, body | {"receipt": _about(COMPLETED, "transaction_id", txn)["receipt"]})
-    return _answer(200, {name: value for name, value in body.items() if name not in SETTLEMENT})
+        return json_reply(200, body | {"receipt": _about(COMPLETED, "transaction_id", txn)["receipt"]})
+    return json_reply(200, {name: value for name, value in body.items() if name not in SETTLEMENT})
 
 
 def _about(sample: dict[str, Any], name: str, txn: str) -> dict[str, Any]:
@@ -107,12 +107,8 @@ def _about(sample: dict[str, Any], name: str, txn: str) -> dict[str, Any]:
     return body
 
 
-def _answer(status: int, body: Any, *headers: Header) -> Response:
-    return Response(status, (("content-type", "application/json"), *headers), json.dumps(body).encode())
-
-
 def _error() -> Response:
-    return _answer(500, {"code": "internal_error", "message": "m"})
+    return json_reply(500, {"code": "internal_error", "message": "m"})
 
 
 def _damaged(reply: Response, how: str) -> Response:

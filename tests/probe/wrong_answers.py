@@ -19,9 +19,8 @@ from tests.probe.wrong_services import (
     replace_matching,
     replace_status,
     respond_with,
-    with_fields,
-    with_status,
 )
+from tests.support.replies import with_fields, with_status
 
 _EMULATOR = Emulator()
 OWN = {_EMULATOR.revision_id(one.key) for one in _EMULATOR.account.resources}

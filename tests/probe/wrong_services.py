@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from faregate.core.models import Headers, Response, WireRequest
 from faregate.emulator import TEST_KEY, Emulator
 from faregate.errors import NoAnswer
+from tests.support.replies import Change, json_reply
 
 Truth = Callable[..., Response]
 """Really asks the service: what was asked, or the request that is given."""
@@ -58,25 +59,11 @@ WrongAnswer = Callable[[Call, Truth], Response]
 
 
 def error(status: int, code: str = "invalid_request", *headers: tuple[str, str]) -> Response:
-    return _json(status, {"code": code, "message": "as this service decides"}, *headers)
+    return json_reply(status, {"code": code, "message": "as this service decides"}, *headers)
 
 
 def respond_with(**fields: object) -> Response:
-    return _json(200, fields)
-
-
-def with_fields(**fields: object) -> Callable[[Response], Response]:
-    """The reply with other fields in its body."""
-    return lambda reply: replace(reply, body=json.dumps({**json.loads(reply.body), **fields}).encode())
-
-
-def with_status(status: int) -> Callable[[Response], Response]:
-    """The reply under another status."""
-    return lambda reply: replace(reply, status=status)
-
-
-def _json(status: int, body: object, *headers: tuple[str, str]) -> Response:
-    return Response(status, (("content-type", "application/json"), *headers), json.dumps(body).encode())
+    return json_reply(200, fields)
 
 
 EMPTY_LIST = {"items": [], "count": 0, "as_of": "2026-01-01T00:00:00Z", "next": None}
@@ -145,9 +132,7 @@ def replace_status(status: int, when: Callable[[Call], bool], reply: Response) -
     return wrong_answer
 
 
-def change_matching(
-    status: int, when: Callable[[Call], bool], turn: Callable[[Response], Response], *words: str
-) -> WrongAnswer:
+def change_matching(status: int, when: Callable[[Call], bool], turn: Change, *words: str) -> WrongAnswer:
     """The service's own reply, change_matching where it has this status and these words in its body."""
 
     def wrong_answer(call: Call, truth: Truth) -> Response:

@@ -1,26 +1,26 @@
-"""The product with one of its rules taken out, in a process of the shop: the campaign must notice each."""
+"""The product with one of its rules taken out, in a process of the seller: the campaign must notice each.
 
-from collections.abc import Callable
+The model breaks rules of `Row`. Here that would not show: a real store refuses the rows that come of it.
+"""
+
 from typing import Any
 
-from faregate.core import completion, flow
-from faregate.core.claims import Claim, Claimant, Lease, PendingPayment
-from faregate.core.models import Outcome, Response, Succeeded
-from faregate.core.results import Completion, CompletionPaid, Settlement
-from faregate.core.steps import Flow
+import pytest
+
+from faregate.core.claims import Claim, Claimant, Lease
+from faregate.core.models import Outcome
 from faregate.journals.operations import Delete, Find, Procedure
 from faregate.journals.procedures import Procedures
-from faregate.merchant import backend
-from faregate.merchant.interpret import parse_completion
+from tests.support.mutants import Patch, complete_before_outcome, release_on_any_2xx
 
 
 def break_it(name: str) -> None:
     """In this process, from now on; an empty name breaks nothing."""
     if name:
-        VARIANTS[name]()
+        VARIANTS[name](pytest.MonkeyPatch())
 
 
-def _no_claim() -> None:
+def _no_claim(patch: pytest.MonkeyPatch) -> None:
     """Every proof is taken for a new one."""
     claim = Procedures.claim
 
@@ -30,10 +30,10 @@ def _no_claim() -> None:
             yield Delete(record["key"], record["stamp"])
         return (yield from claim(self, proof, claimant))
 
-    _put(Procedures, "claim", claimed)
+    patch.setattr(Procedures, "claim", claimed)
 
 
-def _no_fence() -> None:
+def _no_fence(patch: pytest.MonkeyPatch) -> None:
     """Who lost its lease goes on as if its writes had not been refused."""
     start, decide = Procedures.record_transaction, Procedures.record_outcome
 
@@ -45,39 +45,13 @@ def _no_fence() -> None:
         yield from decide(self, lease, outcome)
         return True
 
-    _put(Procedures, "record_transaction", started)
-    _put(Procedures, "record_outcome", decided)
+    patch.setattr(Procedures, "record_transaction", started)
+    patch.setattr(Procedures, "record_outcome", decided)
 
 
-def _complete_before_outcome() -> None:
-    """The service is told what the journal does not know yet."""
-    report_success = completion.report_success
-
-    def told_first(entry: PendingPayment, outcome: Succeeded) -> Flow[Settlement]:
-        yield from completion._complete(entry, outcome)
-        return (yield from report_success(entry, outcome))
-
-    _put(flow, "report_success", told_first)
-
-
-def _release_on_any_2xx() -> None:
-    """Whatever is no refusal is taken for paid."""
-
-    def believed(reply: Response, transaction_id: str) -> Completion:
-        if 200 <= reply.status < 300:
-            return CompletionPaid("cGFpZA==", "{}")
-        return parse_completion(reply, transaction_id)
-
-    _put(backend, "parse_completion", believed)
-
-
-def _put(where: Any, name: str, what: Any) -> None:
-    setattr(where, name, what)
-
-
-VARIANTS: dict[str, Callable[[], None]] = {
+VARIANTS: dict[str, Patch] = {
     "no-claim": _no_claim,
     "no-fence": _no_fence,
-    "complete-before-outcome": _complete_before_outcome,
-    "release-on-any-2xx": _release_on_any_2xx,
+    "complete-before-outcome": complete_before_outcome,
+    "release-on-any-2xx": release_on_any_2xx,
 }

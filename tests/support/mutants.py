@@ -1,0 +1,53 @@
+"""Rules of the product, broken on purpose, in this process: the campaigns must notice each.
+
+Here are those that several campaigns break. Each campaign has others, which only it can reach.
+"""
+
+from collections.abc import Callable, Generator
+from typing import Any
+
+import pytest
+
+from faregate.core import completion, flow, recovery
+from faregate.core.claims import PendingPayment
+from faregate.core.models import Response, Succeeded
+from faregate.core.results import Completion, CompletionPaid, PaymentProven, Settlement
+from faregate.core.steps import Flow
+from faregate.merchant import backend, interpret
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+Read = Callable[[Response, str], Completion]
+
+
+def complete_before_outcome(patch: pytest.MonkeyPatch) -> None:
+    """The service is told what the journal does not know yet."""
+    honest = completion.report_success
+
+    def report_success(entry: PendingPayment, outcome: Succeeded) -> Flow[Settlement]:
+        yield from completion._complete(entry, outcome)
+        return (yield from honest(entry, outcome))
+
+    patch.setattr(flow, "report_success", report_success)
+
+
+def release_on_a_look(patch: pytest.MonkeyPatch) -> None:
+    """What the service says of a payment is taken for the proof of it."""
+
+    def complete_success(payment: PendingPayment, outcome: Any, **_: Any) -> Generator[Any, Any, Settlement]:
+        yield from ()
+        return PaymentProven(outcome.result, "bm8=")
+
+    patch.setattr(recovery, "complete_success", complete_success)
+
+
+def read_completions(change: Callable[[Read, Response, str], Completion]) -> Patch:
+    """`change` reads replies to complete. It is given the honest way to read them, and what that is given."""
+    honest = interpret.parse_completion
+    return lambda patch: patch.setattr(backend, "parse_completion", lambda *asked: change(honest, *asked))
+
+
+def _any_2xx(honest: Read, reply: Response, transaction_id: str) -> Completion:
+    return CompletionPaid("bm8=", "{}") if 200 <= reply.status < 300 else honest(reply, transaction_id)
+
+
+release_on_any_2xx = read_completions(_any_2xx)
