@@ -38,9 +38,15 @@ FIGURES: dict[str, Figures | Tally] = {"attacks": figures, "hostile": tally}
 """What each worker of pytest-xdist tells at its end, beside `NOT_RUN`, to the process that sums up."""
 ALONE = ("running", "kind", "stack", "variant")
 """Parameters that have servers, or a long time, of their own."""
-LONG = tuple(f"tests/{name}" for name in ("crash", "hostile", "model", "merchant/openapi", "e2e", "console"))
-"""Begun first, so that none is left over for a minute when the other processes have nothing to do."""
-
+LONG = tuple(
+    f"tests/{name}"
+    for name in (
+        *("crash", "hostile", "test_readme_install", "contract", "test_readme", "e2e", "testing", "console"),
+        *("adapters/test_django_state", "attacks/test_theft", "attacks/test_state", "model", "x402"),
+        "merchant/openapi",
+    )
+)
+"""Begun first, in this order, so that none is left over when the other processes have nothing to do."""
 
 SLOW = (
     *(
@@ -64,6 +70,15 @@ SERVER_KINDS = ("redis", "postgres", "django-postgres", "django-mariadb")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="leave out what takes long: `SLOW` in conftest.py")
+    parser.addoption(
+        "--full", action="store_true", help="whole products where the suite takes a part of each"
+    )
+
+
+def _turn(item: pytest.Item) -> int:
+    """Return the place in `LONG`; for others, one after its end."""
+    turns = (number for number, prefix in enumerate(LONG) if item.nodeid.startswith(prefix))
+    return next(turns, len(LONG))
 
 
 def _is_quick(item: pytest.Item) -> bool:
@@ -83,7 +98,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--quick"):
         config.hook.pytest_deselected(items=[item for item in items if not _is_quick(item)])
         items[:] = [item for item in items if _is_quick(item)]
-    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
+    items.sort(key=_turn)
     for item in items:
         item.add_marker(pytest.mark.xdist_group(_group(item)))
 

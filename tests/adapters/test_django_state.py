@@ -362,16 +362,27 @@ def traces(site: Site, answer: httpx.Response) -> list[str]:
     return found
 
 
-def in_turn(choices: tuple[T, ...], backend: str, number: int) -> tuple[T, ...]:
-    """Return all for the first of `BACKENDS`; for the others one, another for each write."""
-    return choices if backend == BACKENDS[0] else (choices[number % len(choices)],)
+InTurn = Callable[[tuple[T, ...], str, int], tuple[T, ...]]
+
+
+@pytest.fixture
+def in_turn(pytestconfig: pytest.Config) -> InTurn[Any]:
+    """Give all choices for the first of `BACKENDS`; for the others one, another for each write."""
+
+    def choose(choices: tuple[T, ...], backend: str, number: int) -> tuple[T, ...]:
+        whole = backend == BACKENDS[0] or pytestconfig.getoption("--full")
+        return choices if whole else (choices[number % len(choices)],)
+
+    return choose
 
 
 # Nothing leaves and nothing is stored
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_no_session_of_an_unpaid_result_leaves_or_is_stored(visit: Any, pages: Pages, backend: str) -> None:
+def test_no_session_of_an_unpaid_result_leaves_or_is_stored(
+    visit: Any, pages: Pages, backend: str, in_turn: InTurn[Any]
+) -> None:
     with visit(backend) as site:
         for number, write in enumerate(SESSION_WRITES):
             unpaid = (("/plain", "rejected", 402), ("/awaiting", "slow", 202))
@@ -490,7 +501,7 @@ def test_a_session_that_middleware_below_writes_is_not_stored(visit: Any, pages:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_the_session_of_a_paid_result_is_what_it_is_without_a_price(
-    visit: Any, pages: Pages, backend: str
+    visit: Any, pages: Pages, backend: str, in_turn: InTurn[Any]
 ) -> None:
     def outcome(place: str, write: Write) -> Any:
         forget(site)

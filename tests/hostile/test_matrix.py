@@ -18,8 +18,14 @@ from tests.hostile.report import tally
 
 @pytest.mark.parametrize("stack", STACKS, ids=str)
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.name)
-def test_misbehaving_service(call: Call, stack: Stack, harness: Harness, exceptions: Exceptions) -> None:
-    cases = every_case(call) if os.environ.get(EVERYTHING) else some_cases(call, stack)
+def test_misbehaving_service(
+    call: Call, stack: Stack, harness: Harness, exceptions: Exceptions, request: pytest.FixtureRequest
+) -> None:
+    cases = (
+        every_case(call)
+        if os.environ.get(EVERYTHING)
+        else some_cases(call, stack, request.config.getoption("--full"))
+    )
     asyncio.run(play(cases, stack, harness))
     tally.count(cases)
     assert "\n".join(f"{case.name}: {case.wrongs}" for case in cases if case.wrongs) == ""
