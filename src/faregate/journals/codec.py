@@ -2,20 +2,20 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any, cast
 
 from faregate.core.models import Failed, Outcome, Response, Succeeded
 from faregate.errors import JournalUnreadable
 from faregate.journals.encryption import Keyring
-from faregate.journals.row import Row, size_of
+from faregate.journals.row import FIELDS, Row, get_values, size_of
 from faregate.journals.states import State
 from faregate.journals.store import COLUMNS, ENCRYPTED, Record
 
 _LENGTH_BYTES = 4
 _STATES = {state.value for state in State}
 _TEXTS = tuple(name for name in ENCRYPTED if name != "result")
-_FIELDS = tuple(field.name for field in fields(Row))
+_ENCODED = frozenset(("state", "transaction_id", "outcome", *_TEXTS))
+"""Fields of a row whose column has another value, or another name."""
 _UNCHANGED = tuple(
     name for name in COLUMNS if name not in ("stamp", "state", "transaction_id", "size", *ENCRYPTED)
 )
@@ -34,36 +34,34 @@ class Codec:
 
     def pack(self, row: Row, stamp: int) -> Record:
         """Return the record of a new row."""
-        values = dict.fromkeys(COLUMNS)  # stores insert the values in this order
-        for name in _FIELDS:
-            values.update(self._encode(row, name, getattr(row, name)))
-        return cast(Record, {**values, "stamp": stamp})
+        values: dict[str, Any] = dict.fromkeys(COLUMNS)  # stores insert the values in this order
+        for name, value in zip(FIELDS, get_values(row), strict=True):
+            self._encode(values, row.key, name, value)
+        values["stamp"] = stamp
+        return cast(Record, values)
 
     def pack_changes(self, before: Row, after: Row, stamp: int) -> dict[str, Any]:
         """Return the columns that differ, and the new stamp. What did not change is not encrypted again."""
         changes: dict[str, Any] = {"stamp": stamp}
-        for name in _FIELDS:
-            value = getattr(after, name)
-            if value is not (old := getattr(before, name)) and value != old:
-                changes.update(self._encode(after, name, value))
+        for name, old, value in zip(FIELDS, get_values(before), get_values(after), strict=True):
+            if value is not old and value != old:
+                self._encode(changes, after.key, name, value)
         return changes
 
-    def _encode(self, row: Row, name: str, value: Any) -> dict[str, Any]:
-        match name:
-            case "state":
-                return {name: value.value}
-            case "transaction_id":
-                return {name: value or None}
-            case "outcome":
-                encoded = None if value is None else self._encrypt(row, "result", _encode_outcome(value))
-                return {"result": encoded, "size": size_of(value)}
-            case "proof" | "payment_response" | "receipt":
-                return {name: self._encrypt(row, name, value.encode()) if value else None}
-            case _:
-                return {name: value}
-
-    def _encrypt(self, row: Row, field: str, plain: bytes) -> bytes:
-        return self._keyring.encrypt(row.key, field, plain)
+    def _encode(self, columns: dict[str, Any], key: bytes, name: str, value: Any) -> None:
+        """Add what is stored of one field of a row."""
+        if name not in _ENCODED:
+            columns[name] = value
+        elif name == "state":
+            columns[name] = value.value
+        elif name == "transaction_id":
+            columns[name] = value or None
+        elif name == "outcome":
+            encoded = None if value is None else _encode_outcome(value)
+            columns["result"] = encoded and self._keyring.encrypt(key, "result", encoded)
+            columns["size"] = size_of(value)
+        else:
+            columns[name] = self._keyring.encrypt(key, name, value.encode()) if value else None
 
     def unpack(self, record: Record) -> Row:
         """Return the row without its result: see `NOT_READ`. Raises `JournalUnreadable`."""

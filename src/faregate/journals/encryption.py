@@ -9,6 +9,7 @@ database moves to another row or field does not decrypt.
 import hmac
 import os
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from faregate.core.claims import Claimant
@@ -111,6 +112,7 @@ def _derive(key: bytes, use: str, size: int) -> bytes:
     return HKDF(SHA256(), size, salt=None, info=f"faregate journal 1 {use}".encode()).derive(key)
 
 
+@lru_cache(maxsize=1024)
 def _cipher(key: _Key, row: bytes) -> ChaCha20Poly1305:
     """One key per row: random 96-bit nonces then must differ only among the few values of one row."""
     return ChaCha20Poly1305(hmac.digest(key.encryption, row, "sha256"))

@@ -16,8 +16,10 @@
 A journal calls a method of the row, and stores the row if it returns True: it changed.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
+from typing import Any
 
 from faregate.core.claims import (
     AlreadyFailed,
@@ -114,7 +116,7 @@ class Row:
         return row
 
     def copy(self) -> "Row":
-        return Row(*_get_values(self))
+        return Row(*get_values(self))
 
     # A further claim with the same proof
 
@@ -399,7 +401,8 @@ class Row:
         return 0.75 + self.key[self.holds_so_far % len(self.key)] / 510
 
 
-_get_values = attrgetter(*(each.name for each in fields(Row)))
+FIELDS = tuple(each.name for each in fields(Row))
+get_values: Callable[[Row], tuple[Any, ...]] = attrgetter(*FIELDS)
 
 
 def size_of(outcome: Outcome | None) -> int:

@@ -1,5 +1,7 @@
 """Read and write the rows of a store, as parts of procedures (`faregate.journals.operations`)."""
 
+import itertools
+import os
 import secrets
 from collections.abc import Callable
 from functools import partial
@@ -86,6 +88,21 @@ class RowAccess:
         return new if record is not None and record["stamp"] == new else None
 
 
-def make_id() -> int:
-    """Make a fencing token or stamp. Random, because a counter would start again with a deleted row."""
-    return secrets.randbits(63)
+class _Ids:
+    """Numbers that no process made before: they count up from a random one, chosen anew after a fork.
+
+    A column holds 63 bits. A counter in the row would start again with a deleted row.
+    """
+
+    def __init__(self) -> None:
+        self._pid = 0
+        self._numbers = itertools.count()
+
+    def __call__(self) -> int:
+        if self._pid != os.getpid():
+            self._numbers, self._pid = itertools.count(secrets.randbits(62)), os.getpid()
+        return next(self._numbers)
+
+
+make_id = _Ids()
+"""Make a fencing token or a stamp."""
