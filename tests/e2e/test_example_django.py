@@ -34,8 +34,7 @@ def manage(command: str, environ: dict[str, str]) -> "subprocess.CompletedProces
     return subprocess.run(call, cwd=FOLDER, env=inherited | environ, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("name", SERVERS)
-@pytest.mark.parametrize("library", PAYERS)
+@pytest.mark.parametrize(("name", "library"), list(zip(SERVERS, PAYERS, strict=True)))
 def test_each_kind_of_offer_is_paid_for(
     environ: dict[str, str], emulator: Emulator, name: str, library: str
 ) -> None:

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ def get_text(body: bytes, name: str) -> Any:
     return json.loads(body)[name] if body.startswith(b"{") else body.decode()
 
 
-@pytest.mark.parametrize("library", PAYERS)
+@pytest.mark.parametrize(("command", "library"), list(zip(COMMANDS, cycle(PAYERS))), indirect=["command"])
 def test_a_report_and_a_summary_are_paid_for(
     command: list[str], environ: dict[str, str], emulator: Emulator, tmp_path: Path, library: str
 ) -> None:
