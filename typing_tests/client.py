@@ -6,6 +6,7 @@ import httpx
 
 from faregate.core.models import Headers, Response
 from faregate.merchant.api_key import ApiKey
+from faregate.merchant.calls import Call
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
 from faregate.merchant.models import (
     AccessDecision,
@@ -21,7 +22,7 @@ from faregate.merchant.models import (
     TransactionDetail,
 )
 from faregate.merchant.transports import AsyncTransport, Transport
-from faregate.merchant.wire import Call, Completed
+from faregate.merchant.wire import Completed
 
 
 def blocking(

@@ -21,9 +21,9 @@ from faregate.journals.memory import MemoryJournal
 from faregate.journals.policy import JournalContext, JournalPolicy
 from faregate.journals.registry import journal_from_url
 from faregate.merchant.backend import AsyncMerchantBackend, MerchantBackend
-from faregate.merchant.client import AsyncMerchantClient, MerchantClient
+from faregate.merchant.calls import Call
 from faregate.merchant.revisions import RevisionCache
-from faregate.merchant.wire import Call
+from faregate.merchant.sender import AsyncSender, Sender
 from faregate.observers import EventDispatcher, Listener
 
 T = TypeVar("T")
@@ -59,8 +59,8 @@ class Paywall:
         self.settings = config.read_settings(os.environ if environ is None else environ, named, arguments)
         self.journal: Journal = self._make_journal(journal)
         client = self._build_client_arguments(transport)
-        self._client = MerchantClient(**client)
-        self._async_client = AsyncMerchantClient(**client)
+        self._client = Sender(**client)
+        self._async_client = AsyncSender(**client)
         self._revisions = RevisionCache(time.monotonic)
         events = EventDispatcher(on_event, self.settings.last_resort)
         shared = (self._revisions, time.monotonic, events)

@@ -16,7 +16,7 @@ from faregate.journals.registry import MEMORY
 from faregate.logs import log
 from faregate.merchant.address import make_namespace
 from faregate.merchant.api_key import ApiKey
-from faregate.merchant.types import find_url_fault
+from faregate.merchant.formats import find_url_fault
 from faregate.server_timeouts import find_server_timeout
 
 EMULATOR = "emulator:"

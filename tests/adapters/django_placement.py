@@ -13,6 +13,8 @@ from django.test import AsyncClient, Client  # noqa: E402
 
 from faregate.django.conf import get_config  # noqa: E402
 from faregate.emulator import Wallet  # noqa: E402
+from faregate.merchant import wire  # noqa: E402
+from faregate.merchant.models import TransactionQuery  # noqa: E402
 
 CONTENT = b"paid-content-4711"
 RUNS: list[str] = []
@@ -41,7 +43,8 @@ class Site:
 
     @property
     def statuses(self) -> list[str]:
-        return [str(one.status) for one in get_config().paywall._client.iter_transactions()]
+        found = get_config().paywall.call(wire.list_transactions(TransactionQuery())).items
+        return [str(one.status) for one in found]
 
 
 def told(command: str, *arguments: str) -> tuple[bool, str]:

@@ -23,6 +23,8 @@ from django.urls import path  # noqa: E402
 from faregate.django.conf import get_config  # noqa: E402
 from faregate.emulator import TEST_KEY, Emulator, Wallet  # noqa: E402
 from faregate.emulator.transports import EmbeddedTransport  # noqa: E402
+from faregate.merchant import wire  # noqa: E402
+from faregate.merchant.models import TransactionQuery  # noqa: E402
 from tests.servers.http import serving, serving_wsgi  # noqa: E402
 
 PAYWALL = "faregate.django.PaywallMiddleware"
@@ -78,8 +80,8 @@ def project(*patterns: Any, emulator: Emulator | None = None, **settings: Any) -
 
 
 def statuses(_request: HttpRequest) -> HttpResponse:
-    service = get_config().paywall._client
-    return JsonResponse([one.status for one in service.iter_transactions()], safe=False)
+    found = get_config().paywall.call(wire.list_transactions(TransactionQuery())).items
+    return JsonResponse([one.status for one in found], safe=False)
 
 
 @contextmanager

@@ -47,6 +47,8 @@ from faregate.emulator import READ_ONLY_TEST_KEY, Emulator, Wallet  # noqa: E402
 from faregate.emulator.transports import EmbeddedTransport  # noqa: E402
 from faregate.errors import ConfigurationError  # noqa: E402
 from faregate.events import Event, Refused  # noqa: E402
+from faregate.merchant import wire  # noqa: E402
+from faregate.merchant.models import TransactionQuery  # noqa: E402
 from faregate.routes.check import GUESSABLE, UNGUESSABLE  # noqa: E402
 from tests.adapters.django_views import COMMON, PAYWALL, Site, project, served  # noqa: E402
 from tests.attacks.chain import Guessable  # noqa: E402
@@ -499,7 +501,7 @@ def test_a_view_that_ends_more_than_itself_is_told_to_the_service_first(error: B
                 )
             )
             assert told[1][0].startswith("500")
-        found = get_config().paywall._client.iter_transactions()
+        found = get_config().paywall.call(wire.list_transactions(TransactionQuery())).items
         assert [one.status for one in found] == ["failed"]
 
 

@@ -22,6 +22,8 @@ from django.urls import path  # noqa: E402
 from faregate.django import paid  # noqa: E402
 from faregate.django.conf import get_config  # noqa: E402
 from faregate.emulator import Wallet  # noqa: E402
+from faregate.merchant import wire  # noqa: E402
+from faregate.merchant.models import TransactionQuery  # noqa: E402
 from faregate.middleware.shielding import wait_shielded  # noqa: E402
 from tests.adapters.django_views import project  # noqa: E402
 
@@ -150,7 +152,9 @@ def test_whatever_ends_the_work_is_told_to_the_service_and_goes_on(where: Any, a
         proof = Wallet().pay(ask(None)["payment-required"])
         with pytest.raises(type(error)) if goes_on(where, ask, error) else nullcontext():
             ask(proof)
-        found = [one.status for one in get_config().paywall._client.iter_transactions()]
+        found = [
+            one.status for one in get_config().paywall.call(wire.list_transactions(TransactionQuery())).items
+        ]
         assert found == ["failed"]
         assert "payment-required" in ask(proof)
     error.__traceback__ = None

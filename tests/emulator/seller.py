@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from faregate.emulator import TEST_KEY, Emulator, ManualClock, Wallet
-from faregate.merchant.types import ID_TAIL
+from faregate.merchant.formats import ID_TAIL
 from faregate.x402.tokens import Environment
 
 Json = dict[str, Any]

@@ -20,6 +20,7 @@ from faregate.emulator import TEST_KEY, Emulator, ManualClock, Wallet, app, tran
 from faregate.emulator.server import listen, serve
 from faregate.errors import ConfigurationError
 from faregate.merchant import wire
+from faregate.merchant.calls import Call
 from faregate.merchant.models import (
     AccessRequest,
     AccessResource,
@@ -188,7 +189,7 @@ def test_the_eight_calls_of_the_client_are_understood() -> None:
     emulator = Emulator(clock=ManualClock(), expose_execution_id=True)
     wallet = Wallet(clock=emulator.clock)
 
-    def ask(call: wire.Call[T]) -> T:
+    def ask(call: Call[T]) -> T:
         return call.read(emulator.respond(signed(call.request)))
 
     request = access_request(emulator)

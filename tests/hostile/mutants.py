@@ -16,7 +16,7 @@ from faregate.core.results import (
 )
 from faregate.errors import BadAnswer
 from faregate.merchant import interpret
-from faregate.merchant.wire import PAYMENT_RESPONSE
+from faregate.merchant.calls import PAYMENT_RESPONSE
 from tests.support.mutants import Patch, Read, read_completions, release_on_a_look, release_on_any_2xx
 
 

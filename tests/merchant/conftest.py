@@ -14,8 +14,8 @@ from packaging.version import Version
 
 from faregate.core.models import Response, WireRequest
 from faregate.errors import FaregateError
+from faregate.merchant.calls import Call
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
-from faregate.merchant.wire import Call
 
 KEY = "svc_test_0123456789abcdefSECRET"
 Name = Literal["h11", "pyreqwest"]
@@ -24,7 +24,7 @@ PRELUDE = f"""
 import asyncio, gc, os, sys, threading
 import anyio
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
-from faregate.merchant.wire import Call
+from faregate.merchant.calls import Call
 from faregate.core.models import WireRequest
 url, name = sys.argv[1], sys.argv[2] if sys.argv[2] != "auto" else None
 def get(path="/x"):

@@ -21,6 +21,7 @@ from faregate.emulator import TEST_KEY, Emulator
 from faregate.emulator import transport as mount
 from faregate.errors import NoAnswer, TooManyCalls
 from faregate.merchant import wire
+from faregate.merchant.calls import Call
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
 from faregate.merchant.models import (
     ListQuery,
@@ -35,7 +36,6 @@ from faregate.merchant.transports.httpx import MAX_CALLS as MAX_MOUNTED_CALLS
 from faregate.merchant.transports.httpx import HttpxTransport
 from faregate.merchant.transports.limits import MAX_CALLS, CallLimiter, LimitedTransport, Limits
 from faregate.merchant.transports.pyreqwest import PyreqwestTransport
-from faregate.merchant.wire import Call
 from tests.core.flow_script import sale
 
 from .conftest import KEY, PRELUDE, SPEAKERS, Speaker, cancels_connects, crowd, get

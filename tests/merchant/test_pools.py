@@ -320,7 +320,7 @@ SHORT_LIVED = """
 import sys, threading
 from faregate.errors import ConfigurationError
 from faregate.merchant.client import MerchantClient
-from faregate.merchant.wire import Call
+from faregate.merchant.calls import Call
 from faregate.core.models import WireRequest
 
 url, transport = sys.argv[1], sys.argv[2] or None

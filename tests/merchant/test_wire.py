@@ -11,6 +11,7 @@ from faregate import errors
 from faregate.core.models import Response
 from faregate.errors import ApiError, BadAnswer, PaymentPending, PaymentRequired, ServiceError
 from faregate.merchant import wire
+from faregate.merchant.calls import Call
 from faregate.merchant.models import (
     ListQuery,
     ResourceExecutionCompleteRequest,
@@ -19,7 +20,6 @@ from faregate.merchant.models import (
     TransactionQuery,
     complete_request,
 )
-from faregate.merchant.wire import Call
 
 from .samples import (
     ACCESS,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from faregate.errors import ConfigurationError
-from faregate.merchant.types import ID_TAIL
+from faregate.merchant.formats import ID_TAIL
 from faregate.service import settlement as settling
 from faregate.service.config import SettlementRule
 from faregate.service.records import PENDING, TransactionRecord

@@ -4,13 +4,13 @@ Both share every method: `send` of the client returns the answer, or an awaitabl
 """
 
 import logging
+import re
 import time
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 import anyio
-from pydantic import ValidationError
 from pydantic_core import to_json
 
 from faregate.core.claims import PendingPayment
@@ -28,25 +28,37 @@ from faregate.core.models import (
 from faregate.core.results import Access, Completion, TransactionState
 from faregate.errors import ConfigurationError
 from faregate.logs import log
-from faregate.merchant import wire
-from faregate.merchant.client import AsyncMerchantClient, MerchantClient
-from faregate.merchant.interpret import parse_access, parse_completion, parse_transaction_state
-from faregate.merchant.models import (
-    AccessRequest,
-    AccessResource,
-    FailedCompleteRequest,
-    ResourceExecutionCompleteRequest,
-    ResourceExecutionMetadata,
+from faregate.merchant.calls import (
+    Call,
+    build_closing,
+    build_completion,
+    build_lookup,
+    build_post,
+    with_proof,
+)
+from faregate.merchant.formats import (
+    MAX_DESCRIPTION,
+    MAX_MIME_TYPE,
+    MAX_URL,
+    MIME_TYPE_PATTERN,
+    find_url_fault,
+)
+from faregate.merchant.interpret import (
+    parse_access,
+    parse_closed_execution,
+    parse_completion,
+    parse_transaction_state,
 )
 from faregate.merchant.revisions import RevisionCache
-from faregate.merchant.wire import Call
+from faregate.merchant.sender import AsyncSender, Sender
 from faregate.observers import EventDispatcher
-from faregate.x402.tokens import SettlementAsset
 
 T = TypeVar("T")
-C = TypeVar("C", MerchantClient, AsyncMerchantClient)
+C = TypeVar("C", Sender, AsyncSender)
 Clock = Callable[[], float]
 """Seconds that never jump."""
+
+_MIME_TYPE = re.compile(MIME_TYPE_PATTERN, re.ASCII)
 
 
 class Send(Protocol):
@@ -82,33 +94,30 @@ class _MerchantBackend(Generic[C]):
         self, request: PaidRequest, revision: OfferRevision, proof: str | None
     ) -> MaybeAwaitable[Access]:
         call = _build_access(request.offer, request.resource_url, revision)
-        return self._send(Call(wire.with_proof(call, proof), parse_access))
+        return self._send(Call(with_proof(call, proof), parse_access))
 
     def call_complete(self, payment: PendingPayment, outcome: Outcome) -> MaybeAwaitable[Completion]:
         transaction_id = payment.transaction_id
         body = _write_completion(payment.revision_id, outcome)
-        request = wire.build_completion(transaction_id, body, payment.proof)
+        request = build_completion(transaction_id, body, payment.proof)
         return self._send(Call(request, lambda reply: parse_completion(reply, transaction_id)))
 
     def get_transaction_state(self, transaction_id: str) -> MaybeAwaitable[TransactionState]:
-        request = wire.get_transaction(transaction_id).request
+        request = build_lookup(transaction_id)
         return self._send(Call(request, lambda reply: parse_transaction_state(reply, transaction_id)))
 
     def close_execution(
         self, execution_id: str, revision: OfferRevision, result: HandlerResult | None
     ) -> MaybeAwaitable[None]:
-        facts = ResourceExecutionMetadata(
-            **(_build_metadata(result.response, result.duration_ms) if result else {})
-        )
-        body = ResourceExecutionCompleteRequest(revision_id=revision.revision_id, resource_execution=facts)
-        call = wire.complete_resource_execution(execution_id, body)
-        return self._send(Call(call.request, lambda reply: _discard(call.read(reply))))
+        facts = _build_metadata(result.response, result.duration_ms) if result else {}
+        body = to_json({"revision_id": revision.revision_id, "resource_execution": facts})
+        return self._send(Call(build_closing(execution_id, body), parse_closed_execution))
 
     def log_warning(self, message: str, transaction_id: str | None) -> None:
         log(logging.WARNING, "%s%s", message, f" [{transaction_id}]" if transaction_id else "")
 
 
-class MerchantBackend(_MerchantBackend[MerchantClient]):
+class MerchantBackend(_MerchantBackend[Sender]):
     """For `drive`: threads and WSGI."""
 
     is_async: ClassVar[Literal[False]] = False
@@ -117,7 +126,7 @@ class MerchantBackend(_MerchantBackend[MerchantClient]):
         time.sleep(seconds)
 
 
-class AsyncMerchantBackend(_MerchantBackend[AsyncMerchantClient]):
+class AsyncMerchantBackend(_MerchantBackend[AsyncSender]):
     """For `adrive`: asyncio and trio."""
 
     is_async: ClassVar[Literal[True]] = True
@@ -129,26 +138,39 @@ class AsyncMerchantBackend(_MerchantBackend[AsyncMerchantClient]):
 @lru_cache(maxsize=1024)
 def _build_access(offer: Offer, resource_url: str, revision: OfferRevision) -> WireRequest:
     """The call without a proof: the same for everybody who asks for this URL."""
-    resource = build_resource(offer, resource_url)
-    body = AccessRequest(
-        revision_id=revision.revision_id,
-        resource=resource,
-        settlement_asset=cast(SettlementAsset, revision.asset),
+    body = {
+        "revision_id": revision.revision_id,
+        "resource": build_resource(offer, resource_url),
+        "settlement_asset": revision.asset,
+    }
+    return build_post("/access", to_json(body))
+
+
+def build_resource(offer: Offer, url: str) -> dict[str, str]:
+    """Build the resource for the service, an `AccessResource`. Raises `ConfigurationError`."""
+    faults = {
+        "url": find_url_fault(url) if len(url) <= MAX_URL else f"has at most {MAX_URL} characters",
+        "mime_type": _find_mime_type_fault(offer.mime_type),
+        "description": _find_description_fault(offer.description),
+    }
+    for name, fault in faults.items():
+        if fault is not None:
+            raise ConfigurationError(f"The offer's {name} cannot be sent to the service: it {fault}.")
+    return {"url": url, "mime_type": offer.mime_type, "description": offer.description}
+
+
+def _find_mime_type_fault(mime_type: object) -> str | None:
+    if isinstance(mime_type, str) and len(mime_type) <= MAX_MIME_TYPE and _MIME_TYPE.fullmatch(mime_type):
+        return None
+    return (
+        f"is a media type in lower case without parameters, such as application/json, not {mime_type!r:.80}"
     )
-    return wire.access(body).request
 
 
-def build_resource(offer: Offer, url: str) -> AccessResource:
-    """Build the resource for the service. Raises `ConfigurationError`."""
-    try:
-        return AccessResource(url=url, mime_type=offer.mime_type, description=offer.description)
-    except ValidationError as error:
-        raise ConfigurationError(_describe_fault(error)) from None
-
-
-def _describe_fault(error: ValidationError) -> str:
-    fault = error.errors(include_url=False, include_input=False)[0]
-    return f"The offer's {'.'.join(map(str, fault['loc']))} cannot be sent to the service: {fault['msg']}"
+def _find_description_fault(description: object) -> str | None:
+    if isinstance(description, str) and len(description) <= MAX_DESCRIPTION:
+        return None
+    return f"is a text of at most {MAX_DESCRIPTION} characters"
 
 
 def _write_completion(revision_id: str, outcome: Outcome) -> bytes:
@@ -157,8 +179,7 @@ def _write_completion(revision_id: str, outcome: Outcome) -> bytes:
     The revision's id and the values were checked by `parse_revisions` and `check_values`.
     """
     if isinstance(outcome, Failed):
-        failed = FailedCompleteRequest(revision_id=revision_id, failure_code=outcome.code)
-        return failed.model_dump_json(exclude_none=True).encode()
+        return to_json({"revision_id": revision_id, "outcome": "failed", "failure_code": outcome.code})
     return to_json(
         {
             "revision_id": revision_id,
@@ -178,7 +199,3 @@ def _build_metadata(response: Response, duration_ms: int) -> dict[str, Any]:
     if 100 <= response.status <= 599:
         facts["response_status"] = response.status
     return facts
-
-
-def _discard(_answer: object) -> None:
-    return None

@@ -36,9 +36,14 @@ from faregate.core.results import (
     TransactionState,
 )
 from faregate.errors import BadAnswer
-from faregate.merchant.models import ErrorBody
-from faregate.merchant.types import ID_TAIL
-from faregate.merchant.wire import INSTRUCTIONS, PAYMENT_RESPONSE, parse, parse_error, parse_object
+from faregate.merchant.calls import (
+    INSTRUCTIONS,
+    PAYMENT_RESPONSE,
+    parse_error,
+    parse_error_body,
+    parse_object,
+)
+from faregate.merchant.formats import ID_TAIL
 
 MAX_HEADER = 16 * 1024
 _TRANSACTION_ID, _REVISION_ID = re.compile(f"txn_{ID_TAIL}"), re.compile(f"acr_{ID_TAIL}")
@@ -157,17 +162,29 @@ def _parse_rejection(reply: Response) -> CompletionRejected | CompletionUnknown:
     )
 
 
-def _find_error(reply: Response) -> ErrorBody | None:
-    """The error that the service itself wrote; None for what a proxy or balancer says in its place."""
+def _find_error(reply: Response) -> str | None:
+    """The code of an error that the service itself wrote; None for what a proxy says in its place."""
     try:
-        return parse(ErrorBody, reply)
+        return parse_error_body(reply)[0]
     except BadAnswer:
         return None
 
 
 def _find_error_code(reply: Response) -> str:
-    error = _find_error(reply)
-    return "unreadable" if error is None else error.code
+    code = _find_error(reply)
+    return "unreadable" if code is None else code
+
+
+# A free execution
+
+
+def parse_closed_execution(reply: Response) -> None:
+    """Nothing is read of the answer but that it is one. Raises `ApiError` or `BadAnswer`."""
+    if reply.status != 200:
+        raise parse_error(reply)
+    closed = parse_object(reply).get("resource_execution_id")
+    if not (isinstance(closed, str) and _EXECUTION_ID.fullmatch(closed)):
+        raise BadAnswer("HTTP 200: the reply is about no execution")
 
 
 # A transaction

@@ -7,12 +7,13 @@ revision is better than none: it is used while the service does not answer.
 
 from collections.abc import Callable
 
-from faregate.core.models import Offer, OfferRevision, Response
+from faregate.core.models import Offer, OfferRevision, Response, WireRequest
 from faregate.core.results import Guessability
 from faregate.errors import ConfigurationError
+from faregate.merchant.calls import ROOT, Call
 from faregate.merchant.interpret import parse_revisions
-from faregate.merchant.wire import Call, list_contracts
 
+_CONTRACTS = WireRequest("GET", f"{ROOT}/contracts?include_integration_key=true")
 FRESH_SECONDS = 300.0
 MISSING_SECONDS = 5.0
 REFRESH_SECONDS = 2.0
@@ -88,8 +89,7 @@ class RevisionCache:
 
     def build_call(self, offer: Offer) -> Call[OfferRevision]:
         """The call that reads the contracts document and gives the offer's rules."""
-        call = list_contracts(include_integration_key=True)
-        return Call(call.request, lambda reply: self._store(reply, offer))
+        return Call(_CONTRACTS, lambda reply: self._store(reply, offer))
 
     def _store(self, reply: Response, offer: Offer) -> OfferRevision:
         self._revisions = parse_revisions(reply)

@@ -4,7 +4,6 @@ One annotated type per kind of value. Money is `int` in Python and a decimal str
 a moment is a `datetime` with a zone. Every pattern is ASCII and matches the whole value.
 """
 
-import re
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
@@ -18,7 +17,15 @@ from pydantic import (
     WithJsonSchema,
 )
 
-ID_TAIL: Final = "[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}"
+from faregate.merchant.formats import (
+    ID_TAIL,
+    MAX_DESCRIPTION,
+    MAX_MIME_TYPE,
+    MAX_URL,
+    MIME_TYPE_PATTERN,
+    URL_PATTERN,
+    find_url_fault,
+)
 
 
 def _id(prefix: str) -> StringConstraints:
@@ -115,44 +122,12 @@ IssuedAt = Annotated[
 ]
 """The moment of a receipt: the service writes milliseconds."""
 
-_TOP_LEVEL: Final = (
-    "(?:application|audio|font|image|message|model|multipart|text|video|x-[a-z0-9][a-z0-9!#$&^_.+-]*)"
-)
 MimeType = Annotated[
     str,
     StringConstraints(
-        strict=True, min_length=3, max_length=255, pattern=rf"^{_TOP_LEVEL}/[a-z0-9][a-z0-9!#$&^_.+-]*\z"
+        strict=True, min_length=3, max_length=MAX_MIME_TYPE, pattern=rf"^{MIME_TYPE_PATTERN}\z"
     ),
 ]
-
-
-_PCT: Final = "%[0-9A-Fa-f]{2}"
-_NAME: Final = r"[A-Za-z0-9._~!$&'()*+,;=-]"
-"""A character of a host name: unreserved or a sub-delimiter (RFC 3986, 2.2 and 2.3)."""
-_PCHAR: Final = r"[A-Za-z0-9._~!$&'()*+,;=:@-]"
-_PORT: Final = r"0*(?:[0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
-_OCTET: Final = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
-_H16: Final = "[0-9A-Fa-f]{1,4}"
-_LS32: Final = rf"(?:{_H16}:{_H16}|(?:{_OCTET}\.){{3}}{_OCTET})"
-
-
-def _ipv6() -> str:
-    """The nine forms of RFC 3986, 3.2.2: up to `most` groups before `::`, and exactly `after` behind it."""
-    before = (f"(?:(?:{_H16}:){{0,{most - 1}}}{_H16})?" if most else "" for most in range(7))
-    after = (*(f"(?:{_H16}:){{{groups}}}{_LS32}" for groups in (5, 4, 3, 2, 1, 0)), _H16)
-    pairs = [f"{one}::{other}" for one, other in zip(before, after, strict=True)]
-    return "|".join((f"(?:{_H16}:){{6}}{_LS32}", *pairs, f"(?:(?:{_H16}:){{0,6}}{_H16})?::"))
-
-
-_LITERAL: Final = rf"\[(?:{_ipv6()}|[vV][0-9A-Fa-f]+\.(?:{_NAME}|:)+)\]"
-_URL_PATTERN: Final = (
-    rf"[Hh][Tt][Tt][Pp][Ss]?://(?:{_LITERAL}|(?:{_NAME}|{_PCT})+)(?::(?:{_PORT})?)?"
-    rf"(?:/(?:{_PCHAR}|{_PCT}|/)*)?"
-)
-"""A full http(s) URI of RFC 3986 with neither userinfo nor query nor fragment, and a port that TCP has."""
-_URL: Final = re.compile(_URL_PATTERN, re.ASCII)
-_NO_URL_CHARACTER: Final = re.compile(r"[^A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]", re.ASCII)
-_NO_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})", re.ASCII)
 
 
 def _resource_url(url: str) -> str:
@@ -161,32 +136,21 @@ def _resource_url(url: str) -> str:
     return url
 
 
-def find_url_fault(url: str) -> str | None:
-    """Say what is wrong with a resource URL, or with the beginning of one; None if it is well-formed."""
-    if _URL.fullmatch(url) is not None:
-        return None
-    scheme, colon, rest = url.partition("://")
-    if not colon or scheme.lower() not in ("http", "https"):
-        return "is a full http or https URL"
-    if "?" in url or "#" in url or "@" in rest.partition("/")[0]:
-        return "has no username, password, query string or fragment"
-    strange = _NO_URL_CHARACTER.search(url)
-    if strange is not None:
-        return f"is a URI (RFC 3986): {strange[0]!a} must be percent-encoded"
-    if _NO_ESCAPE.search(url) is not None:
-        return "is a URI (RFC 3986): % must be followed by two hex digits"
-    return "is a URI (RFC 3986): its host or port is not valid"
-
-
 ResourceUrl = Annotated[
     str,
-    StringConstraints(strict=True, min_length=1, max_length=2048),
+    StringConstraints(strict=True, min_length=1, max_length=MAX_URL),
     AfterValidator(_resource_url),
     WithJsonSchema(
-        {"type": "string", "format": "uri", "minLength": 1, "maxLength": 2048, "pattern": f"^{_URL_PATTERN}$"}
+        {
+            "type": "string",
+            "format": "uri",
+            "minLength": 1,
+            "maxLength": MAX_URL,
+            "pattern": f"^{URL_PATTERN}$",
+        }
     ),
 ]
-Description = Annotated[str, StringConstraints(strict=True, max_length=500)]
+Description = Annotated[str, StringConstraints(strict=True, max_length=MAX_DESCRIPTION)]
 FailureCode = Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Za-z0-9._:-]{1,100}\z")]
 ValueName = Annotated[
     str,

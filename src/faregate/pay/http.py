@@ -7,7 +7,7 @@ import httpx
 
 from faregate.core.models import Headers, Response
 from faregate.errors import CommandError, FaregateError
-from faregate.merchant.wire import PROOF
+from faregate.merchant.calls import PROOF
 
 _PAYMENT_HEADERS = frozenset((PROOF.lower(), "x-payment"))
 

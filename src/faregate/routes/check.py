@@ -18,13 +18,14 @@ from faregate.errors import ConfigurationError, FaregateError, Forbidden, Servic
 from faregate.maintenance.journal import find_problems
 from faregate.merchant import wire
 from faregate.merchant.backend import build_resource
+from faregate.merchant.calls import INSTRUCTIONS, Call
 from faregate.merchant.models import (
     AccessRequest,
+    AccessResource,
     FailedCompleteRequest,
     ResourceExecutionCompleteRequest,
     ResourceExecutionMetadata,
 )
-from faregate.merchant.wire import INSTRUCTIONS, Call
 from faregate.paywall import Paywall
 from faregate.routes import RouteTable
 from faregate.x402.instructions import are_unguessable
@@ -144,7 +145,7 @@ def _check_permissions(paywall: Paywall, offer: Offer, revision: OfferRevision) 
 def _build_calls(offer: Offer, revision: OfferRevision) -> Iterator[tuple[str, Call[Any]]]:
     request = AccessRequest(
         revision_id=revision.revision_id,
-        resource=build_resource(offer, _URL),
+        resource=AccessResource.model_validate(build_resource(offer, _URL)),
         settlement_asset=cast(SettlementAsset, revision.asset),
     )
     yield "authorize access, so nothing can be sold", wire.access(request)

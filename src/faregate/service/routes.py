@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from faregate.core.models import Response
+from faregate.merchant.calls import ROOT
 from faregate.merchant.problems import METHOD_NOT_ALLOWED, NO_SUCH_ENDPOINT
-from faregate.merchant.wire import ROOT
 from faregate.service.config import Capability
 from faregate.service.http import HttpError, ParsedRequest
 from faregate.service.operations.access import access

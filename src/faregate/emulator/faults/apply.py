@@ -12,6 +12,7 @@ from faregate.emulator.delivery import NO_RESPONSE, Delivery, Ending
 from faregate.emulator.faults.models import Fault, Kind
 from faregate.emulator.faults.rules import Faults
 from faregate.emulator.faults.stale import build_stale_response, is_read
+from faregate.merchant.calls import INSTRUCTIONS
 from faregate.merchant.problems import (
     EXECUTION_NOT_FOUND,
     FORBIDDEN,
@@ -21,7 +22,6 @@ from faregate.merchant.problems import (
     TRANSACTION_NOT_FOUND,
     UNAUTHENTICATED,
 )
-from faregate.merchant.wire import INSTRUCTIONS
 from faregate.service.app import Service
 from faregate.service.http import HttpError
 from faregate.service.operations.access import PROOF_HEADER

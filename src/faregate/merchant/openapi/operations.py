@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, TypeAdapter
 
+from faregate.merchant.calls import PROOF, ROOT
 from faregate.merchant.models import ContractsQuery, ListQuery, ResourceQuery, TransactionQuery
 from faregate.merchant.openapi.replies import narrowed, reference_problems, reply
 from faregate.merchant.openapi.schemas import Generator, Json, parameters, ref
@@ -23,7 +24,6 @@ from faregate.merchant.problems import (
     UNAUTHENTICATED,
 )
 from faregate.merchant.types import ResourceExecutionId, TransactionId
-from faregate.merchant.wire import PROOF, ROOT
 
 _MEANINGS: Final = {
     "as_of": "A stable snapshot for a sequence of pages; not in the future, and with a timezone.",

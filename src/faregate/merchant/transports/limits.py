@@ -16,9 +16,9 @@ import anyio
 
 from faregate.core.models import Headers, Response
 from faregate.errors import TooManyCalls
+from faregate.merchant.calls import ROOT
 from faregate.merchant.transports.base import AsyncTransport, Transport
 from faregate.merchant.transports.pools import PerLoop, PerProcess
-from faregate.merchant.wire import ROOT
 
 MAX_CALLS = 250
 """Calls of one kind under way. Both kinds together leave half of the 1,024 files that a process often has."""

@@ -5,7 +5,7 @@ from ipaddress import ip_address
 from urllib.parse import SplitResult, urlsplit
 
 from faregate.errors import BadAnswer, ConfigurationError
-from faregate.merchant.wire import ROOT
+from faregate.merchant.calls import ROOT
 from faregate.x402.tokens import Environment
 
 _BASE = re.compile(r"https?://[!-~]+", re.ASCII | re.IGNORECASE)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from faregate.core.models import Response
-from faregate.merchant.types import ID_TAIL
+from faregate.merchant.formats import ID_TAIL
 from faregate.probe.check import (
     Check,
     Observation,

@@ -9,9 +9,9 @@ from urllib.parse import urlencode
 from pydantic import BaseModel
 
 from faregate.core.models import Response
+from faregate.merchant.calls import ROOT
+from faregate.merchant.formats import ID_TAIL
 from faregate.merchant.models import Page, Payer, Resource
-from faregate.merchant.types import ID_TAIL
-from faregate.merchant.wire import ROOT
 from faregate.service.catalog import Listing
 from faregate.service.http import (
     ListQuery,

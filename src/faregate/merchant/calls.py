@@ -1,0 +1,111 @@
+"""A call to the service, and what is read of a reply without a model of it. Pure.
+
+`wire` makes the calls of the contract, with models; what the paywall itself sends and reads needs none.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar, cast
+from urllib.parse import quote
+
+from pydantic_core import from_json, to_json
+
+from faregate.core.models import Headers, Response, WireRequest
+from faregate.errors import BadAnswer, PaymentRequired, api_error
+
+T = TypeVar("T")
+
+ROOT: Final = "/merchant/v1"
+PROOF: Final = "PAYMENT-SIGNATURE"
+INSTRUCTIONS: Final = "payment-required"
+PAYMENT_RESPONSE: Final = "payment-response"
+JSON: Final[Headers] = (("Content-Type", "application/json"),)
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[T]):
+    """One operation: what to send, and what its reply means."""
+
+    request: WireRequest
+    read: Callable[[Response], T]
+
+
+def build_post(path: str, body: bytes) -> WireRequest:
+    return WireRequest("POST", ROOT + path, JSON, body)
+
+
+def build_completion(transaction_id: str, body: bytes, proof: str) -> WireRequest:
+    """The request of `POST /transactions/{id}/complete`."""
+    path = f"{ROOT}/transactions/{quote_id(transaction_id)}/complete"
+    return WireRequest("POST", path, (*JSON, (PROOF, proof)), body)
+
+
+def build_lookup(transaction_id: str) -> WireRequest:
+    """The request of `GET /transactions/{id}`."""
+    return WireRequest("GET", f"{ROOT}/transactions/{quote_id(transaction_id)}")
+
+
+def build_closing(execution_id: str, body: bytes) -> WireRequest:
+    """The request of `POST /resource-executions/{id}/complete`."""
+    return build_post(f"/resource-executions/{quote_id(execution_id)}/complete", body)
+
+
+def quote_id(identifier: str) -> str:
+    # An id is one path segment whatever it holds; a wrong one is for the service to refuse.
+    return quote(identifier, safe="")
+
+
+def with_proof(request: WireRequest, proof: str | None) -> WireRequest:
+    """The same call with the payer's proof, forwarded unchanged."""
+    if proof is None:
+        return request
+    return WireRequest(request.method, request.path, (*request.headers, (PROOF, proof)), request.body)
+
+
+def parse_object(reply: Response) -> dict[str, Any]:
+    """The body as a JSON object, or `BadAnswer`. What is in it is for the caller to look at."""
+    try:
+        # Strict, and bounded in depth whatever the process has set as its recursion limit.
+        found = from_json(reply.body, allow_inf_nan=False)
+        # What was read, written again, has every name once. If the reply is just that, so has the reply.
+        if to_json(found) != reply.body:
+            json.loads(reply.body, object_pairs_hook=check_unique_names)
+    except (ValueError, RecursionError) as error:
+        raise BadAnswer(f"HTTP {reply.status}: not a JSON object: {describe_fault(error)}") from None
+    if not isinstance(found, dict):
+        raise BadAnswer(f"HTTP {reply.status}: not a JSON object")
+    return cast("dict[str, Any]", found)
+
+
+def check_unique_names(pairs: list[tuple[str, object]]) -> None:
+    """Of two values of one name some readers take the first, some the last: nothing is said then."""
+    if len({name for name, _ in pairs}) < len(pairs):
+        raise ValueError("one name has two values")
+
+
+def describe_fault(error: Exception) -> str:
+    return "nested too deeply" if isinstance(error, RecursionError) else str(error)
+
+
+def parse_error_body(reply: Response) -> tuple[str, str]:
+    """The code and the message of an error that the service itself wrote, or `BadAnswer`."""
+    found = parse_object(reply)
+    code, message = found.get("code"), found.get("message")
+    if not isinstance(code, str) or not isinstance(message, str):
+        raise BadAnswer(f"HTTP {reply.status}: not an error body: code and message are strings")
+    return code, message
+
+
+def parse_error(reply: Response) -> Exception:
+    """The contract's error in this reply; `BadAnswer` if the body is not an error body."""
+    try:
+        code, message = parse_error_body(reply)
+    except BadAnswer as error:
+        if reply.status < 400:
+            return error
+        code, message = "unknown", "the service gave no readable error body"
+    found = api_error(reply.status, code, message, reply.first("retry-after"))
+    if isinstance(found, PaymentRequired):
+        found.instructions = reply.first(INSTRUCTIONS)
+    return found

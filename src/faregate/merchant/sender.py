@@ -1,0 +1,114 @@
+"""Send calls to the service, blocking or awaiting: the key, the address and the deadline of a call.
+
+The paywall needs no more than this; `client` has the eight operations above it.
+"""
+
+import math
+from typing import Generic, Self, TypeVar
+
+from faregate.core.models import Headers, WireRequest
+from faregate.errors import ConfigurationError
+from faregate.merchant.api_key import ApiKey, RedactedHeaders, merge_headers
+from faregate.merchant.calls import Call
+from faregate.merchant.transports import AsyncChoice, AsyncTransport, Choice, Transport, make_async, make_sync
+from faregate.merchant.transports.url import BaseURL
+from faregate.x402.tokens import Environment
+
+T = TypeVar("T")
+C = TypeVar("C")
+X = TypeVar("X")
+
+
+class _Sender(Generic[C, X]):
+    """The key, the address and the deadline of a call. `C` is what may be chosen, `X` the transport."""
+
+    def __init__(
+        self, api_key: str | ApiKey, base_url: str, *, transport: C | None = None, timeout: float = 10.0
+    ) -> None:
+        try:
+            key = api_key if isinstance(api_key, ApiKey) else ApiKey(api_key)
+        finally:
+            # Tracebacks with locals show the arguments of a frame.
+            api_key = ""
+        if not (math.isfinite(timeout) and timeout > 0):
+            raise ConfigurationError("timeout must be a number of seconds above 0.")
+        self.environment: Environment = key.environment
+        self._address = BaseURL(base_url, key.environment)
+        self._headers = _build_constant_headers(key)
+        self._timeout = timeout
+        self._transport = self._choose(transport)
+
+    def _choose(self, choice: C | None) -> X:
+        raise NotImplementedError
+
+    def _exchange(self, request: WireRequest) -> tuple[str, str, Headers, bytes | None, float]:
+        """The arguments of a transport's send."""
+        return (
+            request.method,
+            self._address.url(request.path),
+            merge_headers(self._headers, request.headers),
+            request.body,
+            self._timeout,
+        )
+
+    def __repr__(self) -> str:
+        # A traceback may show a client that is only half made.
+        known = vars(self)
+        return f"<{type(self).__name__} {known.get('environment')} {known.get('_address')}>"
+
+
+def _build_constant_headers(key: ApiKey) -> RedactedHeaders:
+    return RedactedHeaders(
+        (
+            ("Authorization", key.reveal()),
+            ("Accept", "application/json"),
+            ("Accept-Encoding", "identity"),
+            ("User-Agent", "faregate"),
+        )
+    )
+
+
+class Sender(_Sender[Choice, Transport]):
+    """Blocking. Any number of threads may share one, and it survives a fork.
+
+    `timeout` is in seconds and holds for a whole call. `transport` is `"h11"`, `"pyreqwest"`, an httpx
+    transport, or an object with `send`; left out, it is pyreqwest where installed, else h11.
+    """
+
+    def _choose(self, choice: Choice) -> Transport:
+        return make_sync(choice)
+
+    def send(self, call: Call[T]) -> T:
+        """Make one call of `wire`. Raises `NoAnswer`, `BadAnswer`, and what the call's `read` raises."""
+        return call.read(self._transport.send(*self._exchange(call.request)))
+
+    def close(self) -> None:
+        """Close the connections of this process. A later call opens new ones."""
+        self._transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class AsyncSender(_Sender[AsyncChoice, AsyncTransport]):
+    """Awaiting, on asyncio and trio; any number of event loops may share one. See `Sender`."""
+
+    def _choose(self, choice: AsyncChoice) -> AsyncTransport:
+        return make_async(choice)
+
+    async def send(self, call: Call[T]) -> T:
+        """Make one call of `wire`. Raises `NoAnswer`, `BadAnswer`, and what the call's `read` raises."""
+        return call.read(await self._transport.asend(*self._exchange(call.request)))
+
+    async def aclose(self) -> None:
+        """Close the connections of this process and event loop. A later call opens new ones."""
+        await self._transport.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
