@@ -170,7 +170,7 @@ MUTANTS = (
            "refused = Unconfirmed(CompletionRefused(completion).reason)\n"
            "            yield from close_unpaid(payment, code)\n"
            "            return refused"),
-    Mutant("two-values-of-one-name", "src/faregate/merchant/wire.py", "if len({name for name, _ in pairs}) < len(pairs):", "if False:"),
+    Mutant("two-values-of-one-name", "src/faregate/merchant/calls.py", "if len({name for name, _ in pairs}) < len(pairs):", "if False:"),
     Mutant("failed-with-a-hash-believed", INTERPRET, '("receipt", "payment_response", "transaction_hash", "settled_at", "settled_atomic")', '("receipt",)'),
     Mutant("answers-that-nobody-asked-for", TRANSPORTS + "exchange.py", "state.trailing_data[0]", "state.trailing_data[1]",
            ("tests/merchant/test_pools.py", "-k", "second_answer")),

@@ -86,7 +86,8 @@ _LEDGER: Final = _FAREGATE + "emulator/ledger.py"
 _MODELS: Final = _FAREGATE + "merchant/models.py"
 _PROBLEMS: Final = _FAREGATE + "merchant/problems.py"
 _TYPES: Final = _FAREGATE + "merchant/types.py"
-_WIRE: Final = _FAREGATE + "merchant/wire.py"
+_FORMATS: Final = _FAREGATE + "merchant/formats.py"
+_CALLS: Final = _FAREGATE + "merchant/calls.py"
 
 BREAKS: Final = (
     # What the service does
@@ -208,7 +209,7 @@ BREAKS: Final = (
     Break(
         "Resources",
         "Access request resource",
-        _TYPES,
+        _FORMATS,
         '"(?:application|audio|font|',
         '"(?:application|audio|',
     ),
@@ -628,20 +629,20 @@ BREAKS: Final = (
     # Limits
     Break("Limits", "page_size", _HTTP, "[1-9][0-9]*", "[0-9][0-9]*"),
     Break("Limits", "as_of", _CLOCK, "        if moment > now:\n            return None\n", ""),
-    Break("Limits", "resource url", _TYPES, "min_length=1, max_length=2048", "min_length=1, max_length=2049"),
+    Break("Limits", "resource url", _FORMATS, "MAX_URL: Final = 2048", "MAX_URL: Final = 2049"),
     Break(
         "Limits",
         "resource mime_type",
-        _TYPES,
-        "min_length=3, max_length=255,",
-        "min_length=3, max_length=256,",
+        _FORMATS,
+        "MAX_MIME_TYPE: Final = 255",
+        "MAX_MIME_TYPE: Final = 256",
     ),
     Break(
         "Limits",
         "resource description",
-        _TYPES,
-        "Description = Annotated[str, StringConstraints(strict=True, max_length=500)]",
-        "Description = Annotated[str, StringConstraints(strict=True, max_length=501)]",
+        _FORMATS,
+        "MAX_DESCRIPTION: Final = 500",
+        "MAX_DESCRIPTION: Final = 501",
     ),
     Break("Limits", "failure_code", _TYPES, "[A-Za-z0-9._:-]{1,100}", "[A-Za-z0-9._:-]{1,101}"),
     Break("Limits", "payer identifier", _STATE, "known = self.payers.get(payer.lower())", "known = None"),
@@ -663,7 +664,7 @@ BREAKS: Final = (
     Break("Limits", "atomic amounts", _TYPES, "len(text) <= 30", "len(text) <= 29"),
     Break("Limits", "body size", _HTTP, "MAX_BODY: Final = 64 * 1024", "MAX_BODY: Final = 64 * 1024 - 1"),
     # Versioning
-    Break("Versioning", "1. ", _WIRE, 'ROOT = "/merchant/v1"', 'ROOT = "/merchant/v2"'),
+    Break("Versioning", "1. ", _CALLS, 'ROOT: Final = "/merchant/v1"', 'ROOT: Final = "/merchant/v2"'),
     Break(
         "Versioning", "2. ", _CATALOG, "len(listing.revisions) + 1, rules)", "len(listing.revisions), rules)"
     ),

@@ -5,7 +5,7 @@ If its store works in batches, the loop waits for the store's writer. Otherwise 
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import anyio
 from anyio.lowlevel import RunVar
@@ -16,8 +16,11 @@ from faregate.core.models import Outcome
 from faregate.errors import JournalError
 from faregate.journals.batches import BatchStore
 from faregate.journals.operations import Call, Procedure, run_procedure
-from faregate.journals.procedures import Procedures
 from faregate.journals.store import RowStore
+
+if TYPE_CHECKING:
+    # It needs cryptography, which a paywall with the memory journal does without.
+    from faregate.journals.procedures import Procedures
 
 T = TypeVar("T")
 Run = Callable[[Callable[[], Any]], Awaitable[Any]]
@@ -54,7 +57,7 @@ class BlockingCalls(Protocol):
 class AsyncJournal:
     """The calls of a stored journal for event loops (`faregate.core.interfaces.Journal`)."""
 
-    def __init__(self, journal: BlockingCalls, procedures: Procedures, drive: Drive, run: Run) -> None:
+    def __init__(self, journal: BlockingCalls, procedures: "Procedures", drive: Drive, run: Run) -> None:
         self._journal = journal
         self._procedures = procedures
         self._drive = drive
