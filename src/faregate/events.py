@@ -4,10 +4,10 @@ A sale that goes well tells `Authorized`, `Worked`, `Settled` and `Released`. A 
 not asked: what it raises is logged and changes nothing.
 """
 
-from dataclasses import dataclass
+from faregate.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Refused:
     """Nothing ran: the payer got this status, and a body with this code."""
 
@@ -15,14 +15,14 @@ class Refused:
     code: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Authorized:
     """Access granted the transaction and the journal has its id: the work may begin."""
 
     transaction_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Worked:
     """The handler gave a result that can be sold, and the journal has it."""
 
@@ -31,28 +31,28 @@ class Worked:
     duration_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Settled:
     """A completion proved the payment, or the payment was taken and there is no result to deliver."""
 
     transaction_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Released:
     """The result is handed to the server, for the payer who waits for it."""
 
     transaction_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Redelivered:
     """The same result was delivered again for the same proof."""
 
     transaction_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Held:
     """Not proven yet: the result stays here, and the sweep or the payer comes back for it."""
 
@@ -60,7 +60,7 @@ class Held:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Failed:
     """Nothing was charged: the work failed with this code, or the payment did (`payment_failed`)."""
 
@@ -68,7 +68,7 @@ class Failed:
     code: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stuck:
     """The sweep has given up: a person has to look (`faregate holds`). What is owed is kept."""
 

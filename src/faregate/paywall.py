@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from importlib import import_module
 from typing import Any, TypeVar, Unpack
 from urllib.parse import quote
@@ -115,7 +116,7 @@ class Paywall:
         return PaidRequest(
             offer,
             request,
-            self._base(origin, host) + quote(path, safe=_PATH_SAFE),
+            self._base(origin, host) + _quote_path(path),
             offer.max_work_seconds or self.settings.max_work_seconds,
             offer.max_result_bytes or self.settings.max_result_bytes,
         )
@@ -163,6 +164,11 @@ class Paywall:
 
     async def aclose(self) -> None:
         await self._async_client.aclose()
+
+
+@lru_cache(maxsize=1024)
+def _quote_path(path: str) -> str:
+    return quote(path, safe=_PATH_SAFE)
 
 
 def _embedded() -> Any:

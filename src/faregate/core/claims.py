@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any
 
 from faregate.core.models import Outcome, Response
+from faregate.frozen import frozen
 
 
 class ReplayPolicy(Enum):
@@ -21,7 +22,7 @@ class ReplayPolicy(Enum):
     """Also where the first request had no credentials: the bytes of the proof are known to its payer only."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Claimant:
     """What a request shows of itself when it claims a proof.
 
@@ -46,7 +47,7 @@ class Seen:
     stamp: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lease:
     """The right to write one row, until somebody is given a newer one. `seen` is for the journal alone."""
 
@@ -55,7 +56,7 @@ class Lease:
     seen: Seen = field(default_factory=Seen, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PendingPayment:
     """A row with a transaction: what is needed to complete it.
 
@@ -73,7 +74,7 @@ class PendingPayment:
     foreign: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Claimed:
     """Nobody works for this proof: go on to access.
 
@@ -85,22 +86,22 @@ class Claimed:
     revision_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InProgress:
     """Another request with this proof is being served."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RequestMismatch:
     """The proof belongs to another request: another URL, method or body."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClientMismatch:
     """There is a result for this proof, bound to credentials that this request does not carry."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClientUnverified:
     """The client of the first request cannot be recognised with certainty.
 
@@ -111,14 +112,14 @@ class ClientUnverified:
     transaction_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Resumable:
     """Work was started for this proof and its payment is not final; the lease is ours now."""
 
     entry: PendingPayment
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Replayable:
     """Paid and released: the same result once more, already counted."""
 
@@ -127,19 +128,19 @@ class Replayable:
     transaction_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AlreadyUsed:
     """Paid, released, and delivered as often as is allowed."""
 
     transaction_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AlreadyFailed:
     """The payment with this proof failed for certain; a new one is right."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HoldInfo:
     """What a person may know of a row that owes something. Times are the journal's clock, in seconds.
 

@@ -29,7 +29,7 @@ def drive(
             try:
                 step = advance(value)
             except StopIteration as end:
-                return cast(R, end.value)
+                return end.value  # type: ignore[no-any-return]
             if isinstance(step, RunHandler):
                 paused = True
                 return step
@@ -55,13 +55,14 @@ async def adrive(
             try:
                 step = advance(value)
             except StopIteration as end:
-                return cast(R, end.value)
+                return end.value  # type: ignore[no-any-return]
             if isinstance(step, RunHandler):
                 paused = True
                 return step
             try:
-                value = cast(Any, step.perform(backend))
-                advance, value = flow.send, await value if hasattr(value, "__await__") else value
+                answer: Any = step.perform(backend)
+                value = await answer if hasattr(answer, "__await__") else answer
+                advance = flow.send
             except Exception as error:
                 advance, value = flow.throw, error
     finally:

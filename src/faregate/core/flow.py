@@ -106,15 +106,13 @@ def serve(request: PaidRequest) -> Flow[Response]:
     try:
         proof = find_proof(request.http)
     except BadProof as bad:
-        return (yield from _refuse(responses.build_refused(bad.status, bad.code, bad.message), bad.code))
+        return _refuse(responses.build_refused(bad.status, bad.code, bad.message), bad.code)
     if len(request.resource_url) > MAX_RESOURCE_URL:
         too_long = responses.build_refused(
             414, "uri_too_long", "A paid resource's URL may have 2048 characters."
         )
-        return (yield from _refuse(too_long, "uri_too_long"))
-    if proof is None:
-        return (yield from _serve_without_proof(request))
-    return (yield from _serve_with_proof(request, proof))
+        return _refuse(too_long, "uri_too_long")
+    return _serve_without_proof(request) if proof is None else _serve_with_proof(request, proof)
 
 
 def _serve_without_proof(request: PaidRequest) -> Flow[Response]:
@@ -134,17 +132,15 @@ def _serve_without_proof(request: PaidRequest) -> Flow[Response]:
 
 def _serve_with_proof(request: PaidRequest, proof: str) -> Flow[Response]:
     try:
-        claim = yield from _build_claim(request, proof, ReplayPolicy.SAME_CLIENT)
+        claim: Claim | Response = yield from _build_claim(request, proof, ReplayPolicy.SAME_CLIENT)
     except Exception as error:
         yield from LogWarning(f"the journal could not claim the proof: {error}")
         return (yield from _refuse(responses.build_unavailable(503), UNAVAILABLE))
     if isinstance(claim, ClientUnverified):
-        return (yield from _claim_without_credentials(request, proof, claim.transaction_id))
-    return (yield from _handle_claim(request, proof, claim))
-
-
-def _handle_claim(request: PaidRequest, proof: str, claim: Claim) -> Flow[Response]:
+        claim = yield from _claim_without_credentials(request, proof, claim.transaction_id)
     match claim:
+        case Response():
+            return claim
         case Claimed():
             return (yield from _serve_first_use(request, proof, claim))
         case Resumable(payment):
@@ -183,19 +179,20 @@ def _build_claim(request: PaidRequest, proof: str, replay: ReplayPolicy) -> Clai
     return ClaimProof(proof, claimant)
 
 
-def _claim_without_credentials(request: PaidRequest, proof: str, transaction_id: str) -> Flow[Response]:
-    """Go on without credentials, but only where nobody but the payer can know the proof."""
+def _claim_without_credentials(
+    request: PaidRequest, proof: str, transaction_id: str
+) -> Flow[Claim | Response]:
+    """Claim without credentials, but only where nobody but the payer can know the proof."""
     unguessable = yield from _find_guessability(request)
     if unguessable is None:
         return (yield from _refuse(responses.build_unconfirmed(transaction_id), "payment_unconfirmed"))
     if not unguessable:
         return (yield from _refuse(responses.build_not_recognized(transaction_id), "proof_already_used"))
     try:
-        claim = yield from _build_claim(request, proof, ReplayPolicy.SAME_PROOF)
+        return (yield from _build_claim(request, proof, ReplayPolicy.SAME_PROOF))
     except Exception as error:
         yield from LogWarning(f"the journal could not claim the proof: {error}", transaction_id)
         return (yield from _refuse(responses.build_unconfirmed(transaction_id), "payment_unconfirmed"))
-    return (yield from _handle_claim(request, proof, claim))
 
 
 def _recall_guessability() -> Flow[Guessability]:

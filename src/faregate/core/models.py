@@ -1,7 +1,9 @@
 """Values of the core: requests, responses, offers, outcomes. Frozen; headers are pairs, money is int."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from faregate.frozen import frozen
 
 Header = tuple[str, str]
 Headers = tuple[Header, ...]
@@ -19,7 +21,7 @@ def header_values(headers: Headers, name: str) -> list[str]:
 # What travels
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Request:
     """A payer's request as the flow sees it.
 
@@ -38,7 +40,7 @@ class Request:
         return Request(self.method, self.url, self.headers, digest)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Response:
     """A whole HTTP response: what a payer may be given, or what the service said.
 
@@ -60,7 +62,7 @@ class Response:
         return values[0] if len(values) == 1 else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WireRequest:
     """One call to the service; `path` starts with `/` and carries the query."""
 
@@ -73,7 +75,7 @@ class WireRequest:
 # What is sold
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Offer:
     """What one handler sells.
 
@@ -92,7 +94,7 @@ class Offer:
     replay: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OfferRevision:
     """What the service's published revision asks of an offer: its id, asset and reportable values."""
 
@@ -102,7 +104,7 @@ class OfferRevision:
     required: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PaidRequest:
     """One request on one paid handler. `resource_url` is the public URL without query.
 
@@ -119,7 +121,7 @@ class PaidRequest:
 # What the work gave
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HandlerResult:
     """The handler's whole response, the values it reported, and how long it took."""
 
@@ -128,7 +130,7 @@ class HandlerResult:
     duration_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Succeeded:
     """The outcome to report for good work: the result to hold, the checked values, its duration."""
 
@@ -137,7 +139,7 @@ class Succeeded:
     duration_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Failed:
     """The outcome to report for work that gave nothing to sell; `code` as in the spec's failure_code."""
 

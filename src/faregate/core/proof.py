@@ -6,7 +6,7 @@ before it is hashed, stored or sent.
 
 import re
 
-from faregate.core.models import Headers, Request, header_values
+from faregate.core.models import Request
 
 MAX_PROOF_BYTES = 16 * 1024
 PROOF = "payment-signature"
@@ -30,21 +30,16 @@ class BadProof(Exception):
 
 def find_proof(request: Request) -> str | None:
     """The proof, or None. Raises `BadProof`: 431 over 16 KiB, 400 when it is ambiguous or malformed."""
-    found = header_values(request.headers, PROOF)
-    if _has_twin(request.headers):
+    names = [name.lower() for name, _ in request.headers]
+    if "_" in "".join(names):  # some servers fold `_` into `-`: two spellings are two proofs
         raise BadProof(400, "invalid_proof", "PAYMENT_SIGNATURE with underscores is not accepted")
-    if not found:
+    if PROOF not in names:
         return None
-    if header_values(request.headers, PROOF_V1):
+    if PROOF_V1 in names:
         raise BadProof(400, "invalid_proof", "Send PAYMENT-SIGNATURE or X-PAYMENT, not both")
-    if len(found) > 1:
+    if names.count(PROOF) > 1:
         raise BadProof(400, "invalid_proof", "Send PAYMENT-SIGNATURE once")
-    return _check_proof(found[0])
-
-
-def _has_twin(headers: Headers) -> bool:
-    """Some servers fold `_` into `-`: two spellings are two proofs."""
-    return any("_" in name for name, _ in headers)
+    return _check_proof(request.headers[names.index(PROOF)][1])
 
 
 def _check_proof(proof: str) -> str:

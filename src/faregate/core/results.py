@@ -3,36 +3,37 @@
 `faregate.merchant.interpret` reads replies as these; `faregate.core.flow` decides by them.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from faregate.core.models import Response
+from faregate.frozen import frozen
 
 # Access
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AccessGranted:
     """200 with a transaction: do the work, then complete."""
 
     transaction_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AccessFree:
     """200 without a transaction: nothing to pay."""
 
     execution_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AccessUnpaid:
     """402 that a payer can act on."""
 
     response: Response
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AccessPending:
     """202: an earlier payment with this proof is still settling."""
 
@@ -40,7 +41,7 @@ class AccessPending:
     transaction_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AccessFailed:
     """Anything else: the seller's problem, not the payer's. `status` is 502 or 503."""
 
@@ -49,7 +50,7 @@ class AccessFailed:
     retry_after: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RevisionRejected:
     """422: perhaps a newer revision was published meanwhile. `failure` is what it is otherwise."""
 
@@ -61,7 +62,7 @@ Access = AccessGranted | AccessFree | AccessUnpaid | AccessPending | RevisionRej
 # Completion
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CompletionPaid:
     """200, `succeeded`, the same transaction, a receipt and a `PAYMENT-RESPONSE`: the only way out."""
 
@@ -69,26 +70,26 @@ class CompletionPaid:
     receipt: str = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CompletionPending:
     """202, or 200 with a status that is not final."""
 
     response: Response
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CompletionUnpaid:
     """200 `failed` for this transaction: nothing was charged, for certain."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CompletionUnknown:
     """No answer, or one that proves nothing. The outcome is unknown."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CompletionRejected:
     """Another status: the service refused to complete."""
 
@@ -139,7 +140,7 @@ class TransactionState(Enum):
 # Settlement: what became of a payment after its work was done, or had begun
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PaymentProven:
     """A completion proved the payment: `result` may leave, with `payment_response`."""
 
@@ -147,24 +148,24 @@ class PaymentProven:
     payment_response: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeliveredElsewhere:
     """The payment is proven, and the process that took over the lease has delivered the result."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PaidWithoutResult:
     """The payer was charged, and there is no result to deliver. Do not ask them to pay again."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PaymentFailed:
     """Nothing was charged, for certain. Only now may the payer be asked to pay again."""
 
     code: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StillSettling:
     """The service settles the payment. `reply` is its 202 to a completion, if it sent one."""
 
@@ -175,14 +176,14 @@ class StillSettling:
         return "settling"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unconfirmed:
     """Whether the payer was charged is unknown."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CompletionRefused:
     """The service refused to complete; it may do so later."""
 
@@ -197,7 +198,7 @@ OpenPayment = StillSettling | Unconfirmed | CompletionRefused
 """The journal keeps the payment, and the payer or the sweep comes back for it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StuckPayment:
     """Still open, and neither the payer nor the sweep will end it: a person has to look."""
 
@@ -205,17 +206,17 @@ class StuckPayment:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LeaseLost:
     """Somebody else has the row, or it could not be written: nothing was sent to the service."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OtherSellersPayment:
     """The payment began under another API key, and the service does not show it to ours."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NothingBegun:
     """The payment is still authorized, and no work was started for it: its payer may start again."""
 

@@ -5,7 +5,7 @@ driver (`faregate.core.driver`) performs it on a backend.
 """
 
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Generic, TypeVar
 
 from faregate.core.claims import Claim, Claimant, Lease, PendingPayment
@@ -13,6 +13,7 @@ from faregate.core.interfaces import Backend, MaybeAwaitable
 from faregate.core.models import HandlerResult, Offer, OfferRevision, Outcome, PaidRequest
 from faregate.core.results import Access, Completion, Guessability, TransactionState
 from faregate.events import Event
+from faregate.frozen import frozen
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -37,7 +38,7 @@ Flow = Generator[Step[Any], Any, R]
 # The service
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ResolveOffer(Step[OfferRevision]):
     """The revision behind an offer. Raises `ConfigurationError` or `ServiceError`."""
 
@@ -47,7 +48,7 @@ class ResolveOffer(Step[OfferRevision]):
         return backend.resolve_offer(self.offer)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GetKnownRevision(Step[OfferRevision | None]):
     """The rules that were read last, however old; None if none were. Asks nobody."""
 
@@ -57,7 +58,7 @@ class GetKnownRevision(Step[OfferRevision | None]):
         return backend.get_known_revision(self.offer)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RefreshRevision(Step[OfferRevision | None]):
     """The rules after the service refused the revision of `rejected`; None while somebody else reads them.
 
@@ -71,7 +72,7 @@ class RefreshRevision(Step[OfferRevision | None]):
         return backend.refresh_revision(self.offer, self.rejected)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecallGuessability(Step[Guessability]):
     """Read whether the service's instructions are unguessable. One of many callers has to find out."""
 
@@ -79,7 +80,7 @@ class RecallGuessability(Step[Guessability]):
         return backend.recall_guessability()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordGuessability(Step[None]):
     """Keep for a while whether the service's instructions are unguessable."""
 
@@ -89,7 +90,7 @@ class RecordGuessability(Step[None]):
         return backend.record_guessability(self.unguessable)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallAccess(Step[Access]):
     """May this payer have the resource? Raises `ServiceError`."""
 
@@ -101,7 +102,7 @@ class CallAccess(Step[Access]):
         return backend.call_access(self.request, self.revision, self.proof)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallComplete(Step[Completion]):
     """Report the outcome; the service finishes the payment. Raises `ServiceError`."""
 
@@ -112,7 +113,7 @@ class CallComplete(Step[Completion]):
         return backend.call_complete(self.payment, self.outcome)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GetTransaction(Step[TransactionState]):
     """How the transaction stands. Raises `ServiceError`."""
 
@@ -122,7 +123,7 @@ class GetTransaction(Step[TransactionState]):
         return backend.get_transaction_state(self.transaction_id)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CloseExecution(Step[None]):
     """Close a free execution with facts about its response, if there is one. Raises `ServiceError`."""
 
@@ -137,7 +138,7 @@ class CloseExecution(Step[None]):
 # The work
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunHandler(Step[HandlerResult]):
     """Let the handler run. The adapter answers this one; the handler's exception is thrown in."""
 
@@ -148,7 +149,7 @@ class RunHandler(Step[HandlerResult]):
 # The journal: every one may raise `JournalError`
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClaimProof(Step[Claim]):
     """Take the proof for this request, or learn what became of it."""
 
@@ -159,7 +160,7 @@ class ClaimProof(Step[Claim]):
         return backend.journal.claim(self.proof, self.claimant)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HasUnknownKeys(Step[bool]):
     """Whether the journal may have a row that cannot be found with the keys that were given."""
 
@@ -167,7 +168,7 @@ class HasUnknownKeys(Step[bool]):
         return backend.journal.has_unknown_keys()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordTransaction(Step[bool]):
     """Write the transaction id, and lease the row for the work.
 
@@ -185,7 +186,7 @@ class RecordTransaction(Step[bool]):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordPending(Step[None]):
     """Write the id of a transaction that settles without us, and give the lease back."""
 
@@ -197,7 +198,7 @@ class RecordPending(Step[None]):
         return backend.journal.record_pending(self.lease, self.transaction_id, self.revision_id)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordOutcome(Step[bool]):
     """Write the outcome, once and for ever; False if the lease is lost: send nothing then."""
 
@@ -208,7 +209,7 @@ class RecordOutcome(Step[bool]):
         return backend.journal.record_outcome(self.lease, self.outcome)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScheduleRetry(Step[bool]):
     """Give the lease back; the row stays owed. False: it was open for too long, and is stuck."""
 
@@ -218,7 +219,7 @@ class ScheduleRetry(Step[bool]):
         return backend.journal.schedule_retry(self.lease)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MarkStuck(Step[None]):
     """Give the lease back for good: asking again would be answered in the same way."""
 
@@ -229,7 +230,7 @@ class MarkStuck(Step[None]):
         return backend.journal.mark_stuck(self.lease, self.reason)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Postpone(Step[None]):
     """Give the lease back for long: the row is another seller's to finish."""
 
@@ -239,7 +240,7 @@ class Postpone(Step[None]):
         return backend.journal.postpone(self.lease)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordSettlement(Step[bool]):
     """Write what proves the payment before the first byte leaves. `delivered` False: nobody waits for it.
 
@@ -257,7 +258,7 @@ class RecordSettlement(Step[bool]):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordFinal(Step[None]):
     """Nothing is owed any more. `paid` False: the payment failed for certain, and a new one is right."""
 
@@ -268,7 +269,7 @@ class RecordFinal(Step[None]):
         return backend.journal.record_final(self.lease, self.paid)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AbandonClaim(Step[bool]):
     """Give up the claim: no work was started for it. False: somebody else has it by now."""
 
@@ -278,7 +279,7 @@ class AbandonClaim(Step[bool]):
         return backend.journal.abandon_claim(self.lease)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LeaseNext(Step[PendingPayment | None]):
     """Take one owed row whose lease is over; None when there is none."""
 
@@ -289,7 +290,7 @@ class LeaseNext(Step[PendingPayment | None]):
 # The rest
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GetTime(Step[float]):
     """Seconds on a clock that never jumps; only differences mean anything."""
 
@@ -297,7 +298,7 @@ class GetTime(Step[float]):
         return backend.get_time()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sleep(Step[None]):
     """Pause for so many seconds."""
 
@@ -307,7 +308,7 @@ class Sleep(Step[None]):
         return backend.sleep(self.seconds)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EmitEvent(Step[None]):
     """Tell those who listen. They change nothing."""
 
@@ -317,7 +318,7 @@ class EmitEvent(Step[None]):
         return backend.emit_event(self.event)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WriteFallback(Step[None]):
     """Write the id of a transaction that the journal could not write, wherever else it survives."""
 
@@ -328,7 +329,7 @@ class WriteFallback(Step[None]):
         return backend.write_fallback(self.transaction_id, self.revision_id)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogWarning(Step[None]):
     """Tell the seller's log. Never carries a proof, a key or content."""
 

@@ -39,13 +39,14 @@ from faregate.core.claims import (
 )
 from faregate.core.credentials import EXACT, GUESSABLE, STABLE
 from faregate.core.models import Failed, Outcome, Succeeded
+from faregate.frozen import frozen
 from faregate.journals.policy import JournalPolicy
 from faregate.journals.states import AWAITING_SETTLEMENT, State
 
 TOO_OLD = "not settled in time"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fingerprint:
     """Keyed hashes of a request: of method and URL, of each credential, and of its body (or "")."""
 
@@ -54,7 +55,7 @@ class Fingerprint:
     body: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Holder:
     """Who takes a lease: the process, its seller (a hash of the API key), and a fencing token never used."""
 

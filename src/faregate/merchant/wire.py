@@ -6,7 +6,6 @@ transport or key is used is not known here.
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 from urllib.parse import urlencode
 
@@ -14,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from faregate.core.models import Response, WireRequest
 from faregate.errors import BadAnswer, PaymentPending
+from faregate.frozen import frozen
 from faregate.merchant.calls import (
     PAYMENT_RESPONSE,
     ROOT,
@@ -51,7 +51,7 @@ T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Completed:
     """Answer of complete. `payment_response` is the header, to be handed to the payer unchanged."""
 

@@ -93,7 +93,7 @@ def take_snapshot(
     snapshot.take(server_scope.get("session"), deep=True)
     snapshot.take(scope.get("session"), deep=True)
     for one in (server_scope, scope):
-        snapshot.take_all(value for name, value in one.items() if name not in _PROTOCOL_KEYS)
+        snapshot.take_all([value for name, value in one.items() if name not in _PROTOCOL_KEYS])
     return snapshot
 
 

@@ -7,10 +7,10 @@ again.
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from hashlib import sha256
 
 from faregate.core.models import Request
+from faregate.frozen import frozen
 
 MAX_COMPARED = 64 * 1024
 """Bytes. Of a larger body, or one without a length, no digest is made."""
@@ -21,7 +21,7 @@ _MAX_DIGITS = 18
 _BOUNDARY = re.compile(r'(?i)multipart/[^;]*;.*?boundary="?([^";]+)')
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IncomingRequest:
     """What the paywall reads of a request.
 
