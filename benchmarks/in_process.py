@@ -45,13 +45,14 @@ RECEIPT = json.loads(
         if "succeeded" in line
     )
 )
-COMPLETED = json.dumps(RECEIPT, separators=(",", ":"))
+COMPLETED = json.dumps(RECEIPT, separators=(",", ":")).encode()
 COMMON = (
     ("Server", "nginx"),
     ("Date", "Sun, 22 Nov 2026 12:00:00 GMT"),
     ("Content-Type", "application/json"),
     ("Connection", "keep-alive"),
 )
+PAID = (*COMMON, ("PAYMENT-RESPONSE", SETTLED))
 PROOF = base64.b64encode(b"x402 " * 140).decode()
 REPORT = {"report": "Sunny, with a chance of receipts."}
 
@@ -69,13 +70,11 @@ class Service:
                 told = (*COMMON, ("PAYMENT-REQUIRED", INSTRUCTIONS.decode()))
                 return self._response(402, told, b'{"code":"payment_required","message":"Pay first."}')
             self._number += 1
-            return self._response(
-                200, COMMON, b'{"transaction_id":"txn_%012x7000800000000000000a"}' % self._number
-            )
+            body = b'{"transaction_id":"txn_%012x7000800000000000000a"}' % self._number
+            return self._response(200, COMMON, body)
         if url.endswith("/complete"):
-            transaction_id = url.split("/")[-2]
-            told = (*COMMON, ("PAYMENT-RESPONSE", SETTLED))
-            return self._response(200, told, COMPLETED.replace("TXN", transaction_id).encode())
+            body = COMPLETED.replace(b"TXN", url[-45:-9].encode())
+            return self._response(200, PAID, body)
         return self._response(200, COMMON, json.dumps(CONTRACTS).encode())
 
     async def asend(self, method: str, url: str, headers: Any, body: bytes | None, seconds: float) -> Any:
@@ -287,46 +286,46 @@ class Subject:
         self._loop = CountingLoop()
         self._app = {**ASGI, **WSGI}[name](is_sold)
 
-    def ask(self, number: int, path: str, expected: int, has_proof: bool) -> None:
-        """Send so many requests, one after the other."""
+    def ask(self, number: int, path: str, expected: int, has_proof: bool) -> float:
+        """Send so many requests, one after the other. Return the seconds of processor time."""
+        make = make_environ if self.name in WSGI else make_scope
+        requests = [make(path, self._next_proof() if has_proof else None) for _ in range(number)]
+        statuses: list[Any] = []
+        gc.collect()
+        began = time.process_time()
         if self.name in WSGI:
-            for _ in range(number):
-                self._ask_wsgi(path, expected, self._next_proof() if has_proof else None)
+            self._ask_wsgi(requests, statuses)
         else:
             asyncio.set_event_loop(self._loop)
-            self._loop.run_until_complete(self._ask_asgi(number, path, expected, has_proof))
+            self._loop.run_until_complete(self._ask_asgi(requests, statuses))
+        seconds = time.process_time() - began
+        if any(int(str(status)[:3]) != expected for status in statuses) or len(statuses) != number:
+            raise SystemExit(f"{self.name}: {statuses[-1:]} for {path}")
+        return seconds
 
     def _next_proof(self) -> str:
         self.proofs += 1
         return f"{PROOF}{self.proofs:08}"
 
-    async def _ask_asgi(self, number: int, path: str, expected: int, has_proof: bool) -> None:
-        status = 0
-        receive = _receive
-
+    async def _ask_asgi(self, requests: list[Any], statuses: list[Any]) -> None:
         async def send(message: Any) -> None:
-            nonlocal status
-            status = message.get("status", status)
+            if "status" in message:
+                statuses.append(message["status"])
 
         app: Callable[[Any, Any, Any], Awaitable[None]] = self._app
-        for _ in range(number):
-            await app(make_scope(path, self._next_proof() if has_proof else None), receive, send)
-            if status != expected:
-                raise SystemExit(f"{self.name}: {status} for {path}")
+        for scope in requests:
+            await app(scope, _receive, send)
 
-    def _ask_wsgi(self, path: str, expected: int, proof: str | None) -> None:
-        statuses: list[str] = []
-        chunks = self._app(make_environ(path, proof), lambda status, *_: statuses.append(status))
-        b"".join(chunks)
-        getattr(chunks, "close", lambda: None)()
-        if not statuses[0].startswith(str(expected)):
-            raise SystemExit(f"{self.name}: {statuses[0]} for {path}")
+    def _ask_wsgi(self, requests: list[Any], statuses: list[Any]) -> None:
+        for environ in requests:
+            chunks = self._app(environ, lambda status, *_: statuses.append(status))
+            for _ in chunks:
+                pass
+            if hasattr(chunks, "close"):
+                chunks.close()
 
     def measure_cpu(self, number: int, *request: Any) -> float:
-        gc.collect()
-        began = time.process_time()
-        self.ask(number, *request)
-        return (time.process_time() - began) / number * 1e6
+        return self.ask(number, *request) / number * 1e6
 
     def count_turns(self, *request: Any) -> int:
         before = self._loop.turns

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
-import anyio
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -20,7 +19,7 @@ from faregate.django.responses import PaywallResponse, aread_response, close_res
 from faregate.django.state import restore_locale
 from faregate.errors import ConfigurationError
 from faregate.middleware.checkout import State, time_out
-from faregate.middleware.shielding import is_cancelled_from_outside, run_shielded
+from faregate.middleware.shielding import is_cancelled_from_outside, make_scope, run_shielded
 
 GetResponse = Callable[[HttpRequest], Any]
 
@@ -130,7 +129,7 @@ class PaywallMiddleware:
         """With a proof the view can be cut off, so that it never outlives its payment."""
         try:
             with closing(checkout):
-                with anyio.CancelScope() as checkout.cancel_scope:
+                with make_scope() as checkout.cancel_scope:
                     shielded.response = await self._aserve(checkout, request)
                 if checkout.cancel_scope.cancelled_caught:
                     answer = await checkout.afail(time_out())

@@ -4,8 +4,8 @@
 """
 
 import json
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar, cast
 from urllib.parse import quote
 
@@ -13,6 +13,7 @@ from pydantic_core import from_json, to_json
 
 from faregate.core.models import Headers, Response, WireRequest
 from faregate.errors import BadAnswer, PaymentRequired, api_error
+from faregate.frozen import frozen
 
 T = TypeVar("T")
 
@@ -20,10 +21,11 @@ ROOT: Final = "/merchant/v1"
 PROOF: Final = "PAYMENT-SIGNATURE"
 INSTRUCTIONS: Final = "payment-required"
 PAYMENT_RESPONSE: Final = "payment-response"
+_PLAIN: Final = re.compile(r"\w+", re.ASCII)
 JSON: Final[Headers] = (("Content-Type", "application/json"),)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Call(Generic[T]):
     """One operation: what to send, and what its reply means."""
 
@@ -53,7 +55,7 @@ def build_closing(execution_id: str, body: bytes) -> WireRequest:
 
 def quote_id(identifier: str) -> str:
     # An id is one path segment whatever it holds; a wrong one is for the service to refuse.
-    return quote(identifier, safe="")
+    return identifier if _PLAIN.fullmatch(identifier) else quote(identifier, safe="")
 
 
 def with_proof(request: WireRequest, proof: str | None) -> WireRequest:

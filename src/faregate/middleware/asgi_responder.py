@@ -3,7 +3,6 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import nullcontext
 from typing import Any
 
 import anyio
@@ -21,7 +20,7 @@ from faregate.middleware.asgi_scope import (
     take_snapshot,
 )
 from faregate.middleware.checkout import PASSING, Checkout, SkipHandler, State, time_out
-from faregate.middleware.shielding import is_cancelled_by_itself, is_cancelled_from_outside
+from faregate.middleware.shielding import is_cancelled_by_itself, is_cancelled_from_outside, make_scope
 
 # Extensions by which a handler could send past the buffer; a paid handler is not offered them.
 _WITHHELD = ("pathsend", "zerocopysend", "trailers", "push", "early_hint")
@@ -132,7 +131,8 @@ class PaywallResponder:
         if checkout.state in PASSING:
             if self._may_pass(message):
                 self._share_session()
-                await self._deliver(message)
+                if not self._has_server_left:
+                    await self._send(message)
         elif checkout.state is not State.AUTHORIZED:
             return
         elif message["type"] == "http.response.start":
@@ -162,19 +162,15 @@ class PaywallResponder:
     async def run(self, app: Callable[[], Awaitable[None]]) -> None:
         """Run the application, and send the payer's answer whatever ends it."""
         checkout = self.checkout
-        if checkout.incoming.has_payment:
-            # With a proof the handler can be cut off, so that it never outlives its payment.
-            checkout.cancel_scope = anyio.CancelScope()
         try:
-            with checkout.cancel_scope or nullcontext():
-                try:
-                    await app()
-                except Exception as error:
-                    await self._on_error(error)
-                else:
-                    await self._on_return()
-            if checkout.cancel_scope is not None and checkout.cancel_scope.cancelled_caught:
-                await self._on_error(time_out())
+            if not checkout.incoming.has_payment:
+                await self._run(app)
+            else:
+                # With a proof the handler can be cut off, so that it never outlives its payment.
+                with make_scope() as checkout.cancel_scope:
+                    await self._run(app)
+                if checkout.cancel_scope.cancelled_caught:
+                    await self._on_error(time_out())
         except Exception:
             raise
         except BaseException as ended:
@@ -188,9 +184,14 @@ class PaywallResponder:
         """Send nothing more: the server answers by itself, and the payer comes back."""
         self._has_server_left = True
 
-    async def _on_return(self) -> None:
-        if self.checkout.state not in PASSING:
-            await self._answer(RuntimeError("the handler returned without a complete response"))
+    async def _run(self, app: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await app()
+        except Exception as error:
+            await self._on_error(error)
+        else:
+            if not self._is_sent and self.checkout.state not in PASSING:
+                await self._answer(RuntimeError("the handler returned without a complete response"))
 
     async def _on_error(self, error: BaseException) -> None:
         must_raise = self.checkout.must_raise(error)
@@ -222,11 +223,8 @@ class PaywallResponder:
         if response.released:
             self._share_session()
         for message in build_messages(response, self.checkout.incoming.request.method):
-            await self._deliver(message)
-
-    async def _deliver(self, message: Message) -> None:
-        if not self._has_server_left:
-            await self._send(message)
+            if not self._has_server_left:
+                await self._send(message)
 
     def _share_session(self) -> None:
         """Litestar's handlers set a session that is another object: who keeps sessions outside gets it."""

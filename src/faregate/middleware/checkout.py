@@ -32,7 +32,7 @@ from faregate.errors import ConfigurationError, SoldTwice, WorkInterrupted, Work
 from faregate.middleware.buffer import BufferedResponse
 from faregate.middleware.path_rules import NO_RULES, PathMatch
 from faregate.middleware.request import IncomingRequest, comparable_length, digest_body
-from faregate.middleware.shielding import Work, run_shielded, run_uncancelled
+from faregate.middleware.shielding import Work, get_time, run_shielded, run_uncancelled
 from faregate.offers import watch_offers
 from faregate.paywall import Paywall
 
@@ -185,7 +185,7 @@ class Checkout:
                 self._decide_mistake(mistake)
                 raise
             if self.cancel_scope is not None and self.transaction_id is not None:
-                self.cancel_scope.deadline = anyio.current_time() + self._work_seconds
+                self.cancel_scope.deadline = get_time() + self._work_seconds
         return self._get_payment()
 
     def _may_begin(self, offer: Offer) -> bool:

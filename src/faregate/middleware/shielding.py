@@ -23,9 +23,8 @@ _running_under_trio: RunVar[set[anyio.Event]] = RunVar("faregate shielded")
 
 async def run_shielded(work: Work) -> None:
     """Run `work` to its end, in a task of its own. Cancelling the caller does not cancel it."""
-    try:
-        loop = asyncio.get_running_loop()
-    except RuntimeError:
+    loop = _find_loop()
+    if loop is None:
         with anyio.CancelScope(shield=True):
             await _track(work)
         return
@@ -50,7 +49,7 @@ async def run_uncancelled(work: Work) -> None:
     if not isinstance(task, _Task):
         await run_shielded(work)
         return
-    with anyio.CancelScope(shield=True):
+    with make_scope(shield=True):
         task.is_putting_off = True
         try:
             await work()
@@ -62,9 +61,8 @@ async def run_uncancelled(work: Work) -> None:
 async def wait_shielded() -> None:
     """Wait for everything that runs to its end in this event loop."""
     await anyio.lowlevel.checkpoint()  # who was about to begin has begun then
-    try:
-        loop = asyncio.get_running_loop()
-    except RuntimeError:
+    loop = _find_loop()
+    if loop is None:
         while running := _get_running_under_trio():
             await next(iter(running)).wait()
         return
@@ -89,6 +87,32 @@ def _get_running_under_trio() -> set[anyio.Event]:
         running = set[anyio.Event]()
         _running_under_trio.set(running)
         return running
+
+
+def make_scope(*, shield: bool = False) -> anyio.CancelScope:
+    """Make a cancel scope. anyio finds the class for the event loop anew each time; it stays the same."""
+    name = "trio" if _find_loop() is None else "asyncio"
+    kind = _scope_classes.get(name)
+    if kind is None:
+        kind = _scope_classes[name] = type(anyio.CancelScope())
+    return kind(shield=shield)
+
+
+_scope_classes: dict[str, type[anyio.CancelScope]] = {}
+
+
+def get_time() -> float:
+    """`anyio.current_time`, by which the deadlines of scopes are counted."""
+    loop = _find_loop()
+    return anyio.current_time() if loop is None else loop.time()
+
+
+def _find_loop() -> asyncio.AbstractEventLoop | None:
+    """asyncio's loop; None under trio."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 class _Task(asyncio.Task[None]):
