@@ -1,408 +1,300 @@
-"""Many threads write in one transaction: each gets its own answer, and nobody one that is not true."""
+"""The writer performs what threads and event loops ask for, in batches; each caller gets its own answer."""
 
-import signal
-import sqlite3
+import asyncio
+import gc
+import os
+import sys
 import threading
 import time
-from collections.abc import Callable, Generator
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
+import anyio
 import pytest
 
-from faregate.errors import JournalError
-from faregate.journals.sqlite.database import Database
-from faregate.journals.store import TransactionTaken
-from tests.core.flow_script import ACR, RECEIPT, TXN
-from tests.journals.failing_disk import with_failing_disk
-from tests.journals.rows import GOOD, HERE, WORK_SECONDS, fresh
-from tests.journals.stores import Clock, sqlite
+from faregate.errors import ConfigurationError, JournalError, JournalUnreadable
+from faregate.journals.writer import MAX_BATCH, Task, Writer
 
-Act = Callable[[sqlite3.Connection], Any]
+LOOPS = ("asyncio", "trio")
+
+
+class Echo:
+    """A store that gives back what it is asked, or raises it. It can be held up."""
+
+    def __init__(self, timeout: float = 20.0) -> None:
+        self.batches: list[list[Any]] = []
+        self.may_go_on = threading.Event()
+        self.may_go_on.set()
+        self.writer: Writer[Any] = Writer(self.execute, timeout, lambda: JournalError("too busy"))
+
+    def execute(self, batch: Sequence[Task[Any]]) -> None:
+        self.batches.append([task.work for task in batch])
+        assert self.may_go_on.wait(30)
+        for task in batch:
+            if isinstance(task.work, type) and issubclass(task.work, BaseException):
+                raise task.work("all fail")
+            if isinstance(task.work, Exception):
+                task.error = task.work
+            else:
+                task.result = task.work
+
+    def hold_up(self) -> threading.Thread:
+        """Let a work of another thread be in the middle of its batch."""
+        self.may_go_on.clear()
+        thread = threading.Thread(target=self.writer.call, args=["held up"])
+        thread.start()
+        wait_until(lambda: self.batches != [])
+        return thread
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Generator[Database]:
-    made = opened(tmp_path, 20)
+def echo() -> Generator[Echo]:
+    made = Echo()
     yield made
-    made.disconnect()
+    made.may_go_on.set()
+    made.writer.stop()
 
 
-def opened(place: Path, timeout: float) -> Database:
-    file = Database(place / "journal.db", timeout)
-    file.write(lambda connection: connection.execute("CREATE TABLE notes (note INTEGER UNIQUE)"))
-    return file
-
-
-def note(number: int) -> Act:
-    def act(connection: sqlite3.Connection) -> int:
-        connection.execute("INSERT INTO notes VALUES (?)", (number,))
-        return number
-
-    return act
-
-
-def notes(file: Database) -> list[int]:
-    found = file.read(
-        lambda connection: connection.execute("SELECT note FROM notes ORDER BY note").fetchall()
-    )
-    return [number for (number,) in found]
-
-
-class Writing(threading.Thread):
-    """A thread that writes once, and what came of it. It does not start before it is told to."""
-
-    def __init__(self, file: Database, act: Act, durable: bool = True) -> None:
-        super().__init__(daemon=True)
-        self.file = file
-        self.act = act
-        self.durable = durable
-        self.answer: Any = None
-        self.error: BaseException | None = None
-
-    def run(self) -> None:
-        try:
-            self.answer = self.file.write(self.act, self.durable)
-        except BaseException as error:
-            self.error = error
-
-    def over(self) -> "Writing":
-        self.join(30)
-        assert not self.is_alive()
-        return self
-
-
-class Slow:
-    """An act that lasts until it is let go."""
-
-    def __init__(self, act: Act = lambda _: None) -> None:
-        self.act = act
-        self.began, self.let_go = threading.Event(), threading.Event()
-
-    def __call__(self, connection: sqlite3.Connection) -> Any:
-        self.began.set()
-        assert self.let_go.wait(30)
-        return self.act(connection)
-
-
-def in_one_batch(file: Database, *writes: threading.Thread, on_failing_disk: bool = False) -> None:
-    """They come while another write goes on, in this order."""
-    slow = Slow()
-    before = Writing(file, slow, durable=False)
-    if on_failing_disk:
-        file.disconnect()  # the thread of the writer is started anew, by one whose disk fails
-        with_failing_disk(before.run).start()
-    else:
-        before.start()
-    assert slow.began.wait(30)
-    for number, write in enumerate(writes, 1):
-        write.start()
-        wait_until(partial(waiting, file, number))
-    slow.let_go.set()
-    if on_failing_disk:
-        for write in writes:
-            write.join(30)
-        file.disconnect()
-    else:
-        before.over()
-    assert before.error is None
-
-
-def on_failing_disk(file: Database, act: Callable[[], Any]) -> None:
-    def run() -> None:
-        file.disconnect()
-        act()
-        file.disconnect()
-
-    alone(with_failing_disk(run))
-
-
-def alone(thread: threading.Thread) -> None:
-    thread.start()
-    thread.join()
-
-
-def waiting(file: Database, many: int) -> bool:
-    return file.writer._queue.qsize() == many
-
-
-def wait_until(it_is_so: Callable[[], bool]) -> None:
+def wait_until(is_so: Callable[[], bool]) -> None:
     end = time.monotonic() + 30
-    while not it_is_so():
+    while not is_so():
         assert time.monotonic() < end
         time.sleep(0.001)
 
 
-def test_two_hundred_threads_share_one_commit_and_each_gets_its_own_answer(file: Database) -> None:
-    said: list[str] = []
-    file.write(lambda connection: connection.set_trace_callback(said.append))
-    writes = [Writing(file, note(number)) for number in range(200)]
-    in_one_batch(file, *writes)
-    assert [write.over().answer for write in writes] == list(range(200))
-    assert notes(file) == list(range(200))
-    assert said.count("COMMIT") == 3  # of who asked for this, of who kept them waiting, and theirs
-
-
-def test_a_write_is_visible_as_soon_as_it_returns(file: Database) -> None:
-    missed: list[int] = []
-
-    def write_and_look(first: int) -> None:
-        for number in range(first, first + 50):
-            file.write(note(number), durable=False)
-            if number not in notes(file):
-                missed.append(number)
-
-    threads = [threading.Thread(target=write_and_look, args=[1000 * number]) for number in range(8)]
+def in_threads(*calls: Callable[[], Any]) -> list[threading.Thread]:
+    threads = [threading.Thread(target=call) for call in calls]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
-    assert (missed, len(notes(file))) == ([], 400)
+    return threads
 
 
-def test_readers_do_not_wait_for_writers(file: Database) -> None:
-    slow = Slow(note(1))
-    write = Writing(file, slow)
-    write.start()
-    assert slow.began.wait(30)
-    assert notes(file) == []
-    slow.let_go.set()
-    assert write.over().error is None
-    assert notes(file) == [1]
-
-
-# What goes wrong with one
-
-
-def test_a_refused_write_does_not_affect_others_in_its_batch(file: Database) -> None:
-    file.write(note(0))
-
-    def half(then: int) -> Act:
-        def act(connection: sqlite3.Connection) -> None:
-            note(100 + then)(connection)
-            note(0)(connection)
-
-        return act
-
-    def mistaken(connection: sqlite3.Connection) -> None:
-        note(200)(connection)
-        raise LookupError
-
-    writes = [Writing(file, act) for act in (half(1), note(1), mistaken, note(2), half(2))]
-    in_one_batch(file, *writes)
-    assert [type(write.over().error) for write in writes] == [
-        TransactionTaken,
-        type(None),
-        LookupError,
-        type(None),
-        TransactionTaken,
-    ]
-    assert notes(file) == [0, 1, 2]
-
-
-def test_a_refused_write_alone_leaves_nothing_behind(file: Database) -> None:
-    def act(connection: sqlite3.Connection) -> None:
-        note(1)(connection)
-        note(1)(connection)
-
-    with pytest.raises(TransactionTaken):
-        file.write(act)
-    assert notes(file) == []
-
-
-# What goes wrong for all
-
-
-def test_a_failed_sync_is_an_error_for_the_whole_batch(file: Database) -> None:
-    """All or none of it may be there later: what was not synced need not be lost either."""
-    writes = [Writing(file, note(number), durable=number > 2) for number in range(6)]
-    in_one_batch(file, *writes, on_failing_disk=True)
-    errors = [write.over().error for write in writes]
-    assert [f"the disk of the journal {file.path} failed" in str(error) for error in errors] == [True] * 6
-    assert len(set(map(id, errors))) == 6
-    found = notes(file)
-    assert found in ([], list(range(6)))
-    assert file.write(note(6)) == 6
-    assert notes(file) == [*found, 6]
-
-
-def test_a_log_that_may_have_a_hole_is_not_added_to(file: Database, tmp_path: Path) -> None:
-    """What was not synced when a sync failed need never be; and what comes after a hole is lost with it."""
-    log = tmp_path / "journal.db-wal"
-    file.write(lambda connection: connection.execute("CREATE TABLE bulk AS SELECT zeroblob(100000)"))
-    file.write(note(1), durable=False)
-    before = log.stat().st_size
-
-    on_failing_disk(file, lambda: refusal(file, note(2)))
-    assert log.stat().st_size > before
-    file.write(note(3))
-    assert log.stat().st_size < before
-    assert notes(file) in ([1, 3], [1, 2, 3])
-
-
-def test_a_full_disk_is_an_error_for_the_whole_batch(file: Database) -> None:
-    file.write(lambda connection: connection.execute("PRAGMA max_page_count = 20").fetchone())
-    large: Act = lambda connection: connection.execute("INSERT INTO notes VALUES (zeroblob(1000000))")  # noqa: E731
-    writes = [Writing(file, act) for act in (note(1), large, note(2))]
-    in_one_batch(file, *writes)
-    assert ["no room on the disk" in str(write.over().error) for write in writes] == [True] * 3
-    assert notes(file) == []
-    file.write(note(3))
-    assert notes(file) == [3]
-
-
-def test_a_file_locked_by_another_program_is_an_error_for_each_writer_and_works_later(tmp_path: Path) -> None:
-    file = opened(tmp_path, 0.3)
-    other = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    writes = [Writing(file, note(number)) for number in range(8)]
-    for write in writes:
-        write.start()
-    assert {str(write.over().error) for write in writes} == {
-        f"the journal {file.path} was locked by another writer for too long: a process hangs, or "
-        "the disk is on another machine"
-    }
-    other.close()
-    assert notes(file) == []
-    assert file.write(note(9)) == 9
-    file.disconnect()
-
-
-# Signals
-
-
-class Interrupted(Exception):
-    pass
-
-
-def interrupt(*_: object) -> None:
-    raise Interrupted
-
-
-@pytest.mark.parametrize("begun", [True, False])
-def test_a_signal_ends_the_wait_but_not_a_write_that_has_begun(file: Database, begun: bool) -> None:
-    slow = Slow(note(1) if begun else note(0))
-    other = Writing(file, slow)
-    if not begun:
-        other.start()
-        assert slow.began.wait(30)
-    before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, 0.3)
-    try:
-        with pytest.raises(Interrupted):
-            file.write(slow if begun else note(1))
-    finally:
-        signal.signal(signal.SIGALRM, before)
-    slow.let_go.set()
-    file.write(note(2))
-    assert notes(file) == ([1, 2] if begun else [0, 2])
-
-
-# Patience
-
-
-def test_a_write_that_timed_out_is_not_executed_later(tmp_path: Path) -> None:
-    file = opened(tmp_path, 0.3)
-    slow = Slow()
-    before, impatient = Writing(file, slow), Writing(file, note(1))
-    before.start()
-    assert slow.began.wait(30)
-    impatient.start()
-    assert "locked by another writer" in str(impatient.over().error)
-    slow.let_go.set()
-    assert before.over().error is None
-    file.write(note(2))
-    assert notes(file) == [2]
-    file.disconnect()
-
-
-def test_a_writer_in_a_batch_waits_for_the_commit(tmp_path: Path) -> None:
-    file = opened(tmp_path, 1.0)
-    slow = Slow(note(0))
-    leads, taken = Writing(file, slow), Writing(file, note(1))
-    in_one_batch(file, leads, taken)
-    assert slow.began.wait(30)
-    taken.join(1.5)
-    assert taken.is_alive()
-    slow.let_go.set()
-    assert taken.over().answer == 1
-    assert notes(file) == [0, 1]
-    file.disconnect()
-
-
-def test_it_can_be_disconnected_while_threads_write(file: Database) -> None:
-    stop = threading.Event()
-
-    def write(first: int) -> None:
-        while not stop.is_set():
-            file.write(note(first), durable=False)
-            first += 1
-
-    threads = [threading.Thread(target=write, args=[10**6 * number]) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for _ in range(20):
-        file.disconnect()
-    stop.set()
-    for thread in threads:
-        thread.join()
-
-
-# What is forced to the disk
-
-
-def test_a_durable_write_makes_its_batch_durable(file: Database) -> None:
-    writes = [Writing(file, note(number), durable=number == 2) for number in (1, 2, 3)]
-    in_one_batch(file, *writes, on_failing_disk=True)
-    assert ["the disk of the journal" in str(write.error) for write in writes] == [True] * 3
-
-
-def test_a_batch_without_a_durable_write_is_not_synced(file: Database) -> None:
-    file.write(note(0))
-    another = sqlite3.connect(file.path)  # keeps the log: the head of a new one is always synced
-    another.execute("SELECT * FROM notes").fetchall()
-    writes = [Writing(file, note(number), durable=False) for number in (1, 2, 3)]
-    in_one_batch(file, *writes, on_failing_disk=True)
-    assert [write.answer for write in writes] == [1, 2, 3]
-    another.close()
-
-
-def refusal(file: Database, act: Act, durable: bool = True) -> str:
-    with pytest.raises(JournalError) as raised:
-        file.write(act, durable)
-    return str(raised.value)
-
-
-def test_a_paid_request_syncs_twice(tmp_path: Path) -> None:
-    """A thread whose disk cannot sync gets through all that need not be."""
-    journal: Any = sqlite(tmp_path, Clock())
-    journal.claim("another", HERE)
-    # Another process has the file open: otherwise a write that was not synced may be found when it is opened.
-    another = sqlite3.connect(tmp_path / "journal.db")
-    another.execute("SELECT count(*) FROM journal").fetchone()
+def test_threads_and_event_loops_share_a_batch(echo: Echo) -> None:
     answers: list[Any] = []
 
-    def unlucky(act: Callable[[], Any]) -> None:
-        on_failing_disk(journal._store._database, lambda: answers.append(said(act)))
+    async def ask(work: Any) -> None:
+        answers.append(await echo.writer.acall(work))
 
-    def said(act: Callable[[], Any]) -> Any:
-        try:
-            return act()
-        except JournalError as error:
-            return str(error)
+    async def ask_all() -> None:
+        async with anyio.create_task_group() as tasks:
+            for number in range(10):
+                tasks.start_soon(ask, number)
 
-    unlucky(lambda: journal.claim("proof", HERE))
-    lease = fresh(answers.pop())
-    steps: list[Callable[[], Any]] = [
-        lambda: journal.record_transaction(lease, TXN, ACR, WORK_SECONDS),
-        lambda: journal.record_outcome(lease, GOOD),
-    ]
-    for step in steps:
-        unlucky(step)
-        assert "the disk of the journal" in answers.pop()
-        assert step()
-    unlucky(lambda: journal.record_settlement(lease, "cGFpZA==", RECEIPT, True))
-    assert answers == [True]
-    another.close()
-    journal.disconnect()
+    echo.hold_up()
+    threads = in_threads(
+        *(lambda loop=loop: anyio.run(ask_all, backend=loop) for loop in LOOPS),
+        *(lambda number=number: answers.append(echo.writer.call(number)) for number in range(10)),
+    )
+    wait_until(lambda: echo.writer._queue.qsize() == 30)
+    echo.may_go_on.set()
+    for thread in threads:
+        thread.join()
+    assert sorted(answers) == sorted([*range(10)] * 3)
+    assert [len(batch) for batch in echo.batches] == [1, 30]
+
+
+def test_a_batch_is_bounded(echo: Echo) -> None:
+    echo.hold_up()
+    threads = in_threads(*(lambda: echo.writer.call(1) for _ in range(MAX_BATCH + 1)))
+    wait_until(lambda: echo.writer._queue.qsize() == MAX_BATCH + 1)
+    echo.may_go_on.set()
+    for thread in threads:
+        thread.join()
+    assert [len(batch) for batch in echo.batches] == [1, MAX_BATCH, 1]
+
+
+def test_an_error_is_its_callers_alone(echo: Echo) -> None:
+    with pytest.raises(LookupError):
+        echo.writer.call(LookupError())
+    assert echo.writer.call("next") == "next"
+
+
+@pytest.mark.parametrize(
+    ("kind", "raised"),
+    [(ValueError, JournalError), (JournalUnreadable, JournalUnreadable), (MemoryError, JournalError)],
+)
+def test_what_a_store_raises_is_an_error_for_each_of_the_batch(
+    echo: Echo, kind: type[Exception], raised: type[JournalError]
+) -> None:
+    held, errors = echo.hold_up(), list[Exception]()
+
+    def ask(work: Any) -> None:
+        with pytest.raises(raised, match="all fail") as caught:
+            echo.writer.call(work)
+        errors.append(caught.value)
+
+    threads = in_threads(lambda: ask(kind), lambda: ask("another"))
+    wait_until(lambda: echo.writer._queue.qsize() == 2)
+    echo.may_go_on.set()
+    for thread in (held, *threads):
+        thread.join()
+    assert len({id(error) for error in errors}) == 2
+    assert echo.writer.call("next") == "next"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_when_the_thread_ends_all_who_wait_are_told_and_the_next_work_starts_another(echo: Echo) -> None:
+    echo.hold_up()
+    errors: list[str] = []
+
+    def ask(work: Any) -> None:
+        with pytest.raises(JournalError) as caught:
+            echo.writer.call(work)
+        errors.append(str(caught.value))
+
+    calls = [lambda: ask(SystemExit), *[lambda: ask("queued")] * MAX_BATCH]
+    threads = in_threads(*calls)
+    wait_until(lambda: echo.writer._queue.qsize() == len(calls))
+    echo.may_go_on.set()
+    for thread in threads:
+        thread.join()
+    assert len(errors) == len(calls)
+    assert echo.writer.call("next") == "next"
+
+
+# Waiting
+
+
+def test_what_a_thread_gave_up_is_never_performed() -> None:
+    echo = Echo(timeout=0.2)
+    held = echo.hold_up()
+    with pytest.raises(JournalError, match="too busy"):
+        echo.writer.call("late")
+    echo.may_go_on.set()
+    held.join()
+    assert echo.writer.call("next") == "next"
+    assert echo.batches == [["held up"], ["next"]]
+    echo.writer.stop()
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_what_an_event_loop_gave_up_is_never_performed(loop: str) -> None:
+    echo = Echo(timeout=0.2)
+    held = echo.hold_up()
+
+    async def ask() -> None:
+        with pytest.raises(JournalError, match="too busy"):
+            await echo.writer.acall("late")
+        echo.may_go_on.set()
+        held.join()
+        assert await echo.writer.acall("next") == "next"
+
+    anyio.run(ask, backend=loop)
+    assert echo.batches == [["held up"], ["next"]]
+    echo.writer.stop()
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_what_has_begun_is_waited_for_longer_than_the_timeout(loop: str) -> None:
+    echo = Echo(timeout=0.2)
+    echo.may_go_on.clear()
+
+    async def ask() -> None:
+        assert await echo.writer.acall("slow") == "slow"
+
+    threading.Timer(0.5, echo.may_go_on.set).start()
+    anyio.run(ask, backend=loop)
+    echo.may_go_on.clear()
+    threading.Timer(0.5, echo.may_go_on.set).start()
+    assert echo.writer.call("slow") == "slow"
+    echo.writer.stop()
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_cancelled_work_is_withdrawn_unless_it_has_begun(loop: str, echo: Echo) -> None:
+    echo.may_go_on.clear()
+
+    async def ask() -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(echo.writer.acall, "begun")
+            while not echo.batches:
+                await anyio.sleep(0.001)
+            tasks.start_soon(echo.writer.acall, "queued")
+            await anyio.wait_all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+        echo.may_go_on.set()
+        assert await echo.writer.acall("next") == "next"
+
+    anyio.run(ask, backend=loop)
+    assert echo.batches == [["begun"], ["next"]]
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_an_answer_for_a_loop_that_has_ended_is_dropped(loop: str, echo: Echo) -> None:
+    echo.may_go_on.clear()
+
+    async def leave() -> None:
+        with anyio.move_on_after(0.1):
+            await echo.writer.acall("left")
+
+    anyio.run(leave, backend=loop)
+    echo.may_go_on.set()
+    assert echo.writer.call("next") == "next"
+
+
+# The thread
+
+
+def test_one_thread_serves_two_loops_and_is_a_daemon(echo: Echo) -> None:
+    for _ in range(2):
+        asyncio.run(echo.writer.acall(1))
+    [thread] = [each for each in threading.enumerate() if each is echo.writer._thread]
+    assert thread.daemon
+
+
+def test_it_starts_with_the_first_work_and_ends_with_its_store() -> None:
+    before = set(threading.enumerate())
+    echo = Echo()
+    assert set(threading.enumerate()) == before
+    echo.writer.call(1)
+    [thread] = set(threading.enumerate()) - before
+    del echo
+    gc.collect()
+    thread.join(30)
+    assert not thread.is_alive()
+
+
+def test_it_can_be_stopped_and_started_again(echo: Echo) -> None:
+    echo.writer.call(1)
+    thread = echo.writer._thread
+    assert thread is not None
+    echo.writer.stop()
+    assert not thread.is_alive()
+    assert echo.writer.call(2) == 2
+
+
+def test_a_fork_takes_neither_the_thread_nor_what_is_queued(echo: Echo) -> None:
+    held = echo.hold_up()
+    [queued] = in_threads(lambda: echo.writer.call("queued"))
+    wait_until(lambda: echo.writer._queue.qsize() == 1)
+    if (child := os.fork()) == 0:
+        echo.may_go_on.set()
+        is_right = echo.writer.call("of the child") == "of the child"
+        os._exit(0 if is_right and echo.batches == [["held up"], ["of the child"]] else 1)
+    echo.may_go_on.set()
+    assert os.waitpid(child, 0)[1] == 0
+    held.join()
+    queued.join()
+    assert echo.batches == [["held up"], ["queued"]]
+
+
+def test_a_fork_that_python_did_not_see_is_noticed(echo: Echo, monkeypatch: pytest.MonkeyPatch) -> None:
+    echo.writer.call(1)
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    assert echo.writer.call(2) == 2
+
+
+def test_without_threads_it_says_so(echo: Echo, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(JournalError, match="could not start its thread"):
+            echo.writer.call(1)
+    with monkeypatch.context() as patched:
+        patched.setitem(sys.modules, "uwsgi", type("uwsgi", (), {"opt": {}}))
+        with pytest.raises(ConfigurationError, match="enable-threads"):
+            echo.writer.call(1)
+    assert echo.writer.call(2) == 2
+    assert echo.batches == [[2]]

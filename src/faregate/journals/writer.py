@@ -72,7 +72,7 @@ class Writer(Generic[W]):
         """Start anew, as a forked child does: what was queued, and the thread, are the parent's."""
         self._pid = os.getpid()
         self._starting = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._thread: _WriterThread | None = None
         self._queue: SimpleQueue[Task[W] | None] = SimpleQueue()
         weakref.finalize(self, self._queue.put, None).atexit = False
 
@@ -150,15 +150,14 @@ class Writer(Generic[W]):
         if self._pid != os.getpid():  # forked behind Python's back
             self.reset()
         self._queue.put(task)
-        if self._thread is None or not self._thread.is_alive():
+        if self._thread is None or self._thread.has_ended:
             self._start()
 
     def _start(self) -> None:
         check_threads()
         with self._starting:
-            if self._thread is None or not self._thread.is_alive():
-                arguments = (self._queue, self._execute)
-                thread = threading.Thread(target=_run, args=arguments, name="faregate journal", daemon=True)
+            if self._thread is None or self._thread.has_ended:
+                thread = _WriterThread(self._queue, self._execute)
                 try:
                     thread.start()
                 except RuntimeError as error:
@@ -174,16 +173,28 @@ def check_threads() -> None:
         raise ConfigurationError("uWSGI runs no threads, which the journal needs: set enable-threads = true.")
 
 
-def _run(queue: "SimpleQueue[Task[Any] | None]", reference: "weakref.WeakMethod[Any]") -> None:
-    """Keep no reference to the store while waiting. A None in the queue ends the thread."""
-    try:
-        while (task := queue.get()) is not None:
-            _perform(_take_batch(queue, task), reference())
-            del task
-    except BaseException:
-        while batch := _take_batch(queue, None):  # whoever waits must hear of it
-            _perform(batch, None)
-        raise
+class _WriterThread(threading.Thread):
+    """Performs what is queued, until there is a None in the queue."""
+
+    def __init__(self, queue: "SimpleQueue[Task[Any] | None]", execute: "weakref.WeakMethod[Any]") -> None:
+        super().__init__(name="faregate journal", daemon=True)
+        self.has_ended = False
+        self._queue = queue
+        self._execute = execute
+
+    def run(self) -> None:
+        """Keep no reference to the store while waiting."""
+        try:
+            while (task := self._queue.get()) is not None:
+                batch = _take_batch(self._queue, task)
+                if batch:
+                    _perform(batch, self._execute())
+                del task, batch
+        except BaseException:
+            self.has_ended = True  # what is queued from now on finds another thread
+            while batch := _take_batch(self._queue, None):
+                _perform(batch, None)
+            raise
 
 
 def _take_batch(queue: "SimpleQueue[Task[Any] | None]", first: Task[Any] | None) -> list[Task[Any]]:

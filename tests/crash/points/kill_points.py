@@ -1,8 +1,9 @@
 """Where a process dies. A point is named after the call it stands beside, as the process makes it.
 
 `before` and `after` are this process's own view of a call; `in` is inside a write, when the store has the
-statement and has not said that it is done; `acted` is the service's view: it acted, and its answer is not
-on its way yet. A point may need a sale of some kind to be reached at all.
+statement and has not said that it is done; `batch` is a batch of the journal's writer: before it begins, in
+the middle, and when it is done and nobody was answered; `acted` is the service's view: it acted, and its
+answer is not on its way yet. A point may need a sale of some kind to be reached at all.
 """
 
 from dataclasses import dataclass
@@ -66,6 +67,7 @@ ALL: tuple[Point, ...] = (
     *_shop("schedule_retry:before", "schedule_retry:after", conditions="settles later"),
     *_shop("record_final:before", "record_final:after", conditions="fails"),
     *_shop("record_settlement:before", "record_settlement:in", "record_settlement:after", conditions="pays"),
+    *_shop("batch:begin", "batch:middle", "batch:answer"),
     *_shop("response:before", "response:head", "response:body", conditions="pays"),
     *_second("shop", "back", "work:middle", "claim:after", "record_outcome:after", "complete:acted"),
     *_second(

@@ -50,6 +50,7 @@ class Kills:
 
     def writing(self) -> None:
         """A store is in the middle of a write (`tests.crash.points.mid_write`)."""
+        self.reach("batch:middle")
         for call in list(self._inside):
             self.reach(f"{call}:in")
 

@@ -2,28 +2,58 @@
 
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Generator
 from typing import Any
 
 import psycopg
 from redis.connection import AbstractConnection
 
+from faregate.journals import writer
 from tests.crash.points.kill_wrappers import Kills
 
 
 def watch(kills: Kills) -> None:
     """In a process that is to die: from now on `kills` hears of every write of a journal."""
-    for watched in (_sqlite, _redis, _postgres):
+    _writer(kills)
+    _sqlite(kills)
+    for watched in (_redis, _postgres):
         watched(kills.writing)
 
 
-def _sqlite(writing: Callable[[], None]) -> None:
-    """Between the statement and its COMMIT."""
+def _writer(kills: Kills) -> None:
+    """Before a batch is performed, and when it is done and nobody was answered. Payers share batches."""
+    patched: Any = writer
+    perform, answer, take = patched._perform, patched._answer, patched._take_batch
+
+    def performing(batch: Any, execute: Any) -> None:
+        kills.reach("batch:begin")
+        perform(batch, execute)
+
+    def answering(batch: Any) -> None:
+        kills.reach("batch:answer")
+        answer(batch)
+
+    def taking(queue: Any, first: Any) -> Any:
+        time.sleep(0.002)
+        return take(queue, first)
+
+    patched._perform, patched._answer, patched._take_batch = performing, answering, taking
+
+
+def _sqlite(kills: Kills) -> None:
+    """Between the statements of a transaction, and before its COMMIT."""
     connect = sqlite3.connect
+
+    def hear(said: str) -> None:
+        if said == "COMMIT":
+            kills.writing()
+        elif said.startswith(("INSERT", "UPDATE", "DELETE")):
+            kills.reach("batch:middle")
 
     def connecting(*arguments: Any, **options: Any) -> sqlite3.Connection:
         connection: sqlite3.Connection = connect(*arguments, **options)
-        connection.set_trace_callback(lambda said: writing() if said == "COMMIT" else None)
+        connection.set_trace_callback(hear)
         return connection
 
     patched: Any = sqlite3
