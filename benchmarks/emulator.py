@@ -11,10 +11,12 @@ and complete, verified and settled; the client signs the proofs beforehand, outs
 On a machine that others use too, look at the processor: it is what the server itself spent.
 
 The growth: one tenant in this process, without HTTP. Its payments are believed unseen, so that only the
-emulator's own memory grows. The quickest of many calls, in microseconds; full pages of ten.
+emulator's own memory grows. The quickest of many calls, in microseconds; full pages of ten. The pauses are
+garbage collections, which are as in the served emulator, in processor time.
 """
 
 import argparse
+import gc
 import json
 import os
 import resource
@@ -37,6 +39,7 @@ from tests.emulator.load import Seller, access_body, complete_body
 from tests.emulator.seller import ROOT
 
 from faregate.emulator import TEST_KEY, Emulator, Wallet
+from faregate.emulator.server import short_collections
 
 CORES = sorted(os.sched_getaffinity(0))
 
@@ -230,10 +233,13 @@ def growth(sizes: list[int], repeats: int) -> str:
     seller = Seller.trusted(fails_every=100)
     columns: dict[str, list[float]] = defaultdict(list)
     memory: list[float] = []
+    pauses: list[float] = []
     started = resident_mib()
     for size in sizes:
-        while seller.sold < size:
-            seller.story()
+        with measured_pauses() as found:
+            while seller.sold < size:
+                seller.story()
+        pauses.append(max(found, default=0.0))
         memory.append(resident_mib() - started)
         for name, call in calls(seller).items():
             columns[name].append(min(timed(call) for _ in range(repeats)))
@@ -244,7 +250,29 @@ def growth(sizes: list[int], repeats: int) -> str:
         cells = "".join(f" {one * 1e6:,.0f} |" for one in times)
         lines.append(f"| {name} |{cells} {times[-1] / times[0]:.2f} |")
     cells = "".join(f" {one:,.0f} |" for one in memory)
-    return "\n".join([*lines, f"| memory, MiB |{cells} |"])
+    lines.append(f"| memory, MiB |{cells} |")
+    cells = "".join(f" {one * 1e3:,.0f} |" for one in pauses)
+    return "\n".join([*lines, f"| longest pause on the way, ms |{cells} |"])
+
+
+@contextmanager
+def measured_pauses() -> Iterator[list[float]]:
+    """Yields the seconds of every garbage collection of this thread in the block, as they come."""
+    found: list[float] = []
+    began = 0.0
+
+    def watch(phase: str, info: object) -> None:
+        nonlocal began
+        if phase == "start":
+            began = time.thread_time()
+        else:
+            found.append(time.thread_time() - began)
+
+    gc.callbacks.append(watch)
+    try:
+        yield found
+    finally:
+        gc.callbacks.remove(watch)
 
 
 def calls(seller: Seller) -> dict[str, Callable[[], object]]:
@@ -297,7 +325,8 @@ def main() -> None:
     if plan.skip != "load":
         print(load_table(plan.rounds, plan.callers, plan.seconds), end="\n\n")
     if plan.skip != "growth":
-        print(growth(plan.sizes, plan.repeats))
+        with short_collections():
+            print(growth(plan.sizes, plan.repeats))
 
 
 if __name__ == "__main__":

@@ -16,8 +16,6 @@ from faregate.x402.tokens import TOKENS, Environment, Token
 DEFAULT_BALANCE: Final = 1_000_000_000
 Balance = tuple[Token, str]
 """Whose it is: the asset, and the address in lower case."""
-Use = tuple[Token, str, str]
-"""Of an authorization: the asset, the payer in lower case, and the nonce."""
 
 
 class SimulatedLedger:
@@ -26,7 +24,8 @@ class SimulatedLedger:
     def __init__(self, default_balance: int = DEFAULT_BALANCE) -> None:
         self._default = default_balance
         self._balances: dict[Balance, int] = {}
-        self._settled: dict[Use, str] = {}
+        self._settled: dict[str, str] = {}
+        """The transaction hash of each used authorization, by `x402.models.build_authorization_key`."""
 
     def balance(self, token: Token, address: str) -> int:
         return self._balances.get((token, address.lower()), self._default)
@@ -41,11 +40,11 @@ class SimulatedLedger:
         twin.restore(self._balances, self._settled)
         return twin
 
-    def state(self) -> tuple[dict[Balance, int], dict[Use, str]]:
+    def state(self) -> tuple[dict[Balance, int], dict[str, str]]:
         """Return all balances that are not the default, and the hash of every used authorization."""
         return dict(self._balances), dict(self._settled)
 
-    def restore(self, balances: Mapping[Balance, int], settled: Mapping[Use, str]) -> None:
+    def restore(self, balances: Mapping[Balance, int], settled: Mapping[str, str]) -> None:
         """Replace all balances and uses."""
         self._balances, self._settled = dict(balances), dict(settled)
 
@@ -59,7 +58,7 @@ class SimulatedLedger:
         signer = recover_signer(payment, terms.token)
         if signer is None or signer.lower() != payment.payer:
             return PaymentRefused("the signature is not the payer's for this authorization")
-        if self._use(payment, terms) in self._settled:
+        if payment.get_key(terms.token) in self._settled:
             return PaymentRefused("the authorization was already used")
         if self.balance(terms.token, payment.payer) - committed < payment.value:
             return PaymentRefused(f"the payer has not enough {terms.token.symbol}")
@@ -69,7 +68,7 @@ class SimulatedLedger:
         self, payment: SignedPayment, terms: Terms, *, now: datetime
     ) -> PaymentSettled | PaymentRefused:
         """Move the value from payer to recipient, once; the same payment again gets the same hash."""
-        use = self._use(payment, terms)
+        use = payment.get_key(terms.token)
         # Settling must be repeatable: the caller may not have got the first answer.
         if use in self._settled:
             return PaymentSettled(self._settled[use])
@@ -80,17 +79,13 @@ class SimulatedLedger:
             return PaymentRefused(f"the payer has not enough {terms.token.symbol}")
         self.fund(terms.token, payment.payer, left)
         self.fund(terms.token, payment.to, self.balance(terms.token, payment.to) + payment.value)
-        self._settled[use] = _build_hash(use)
+        self._settled[use] = _build_hash(terms.token, payment)
         return PaymentSettled(self._settled[use])
 
-    @staticmethod
-    def _use(payment: SignedPayment, terms: Terms) -> Use:
-        return terms.token, payment.payer, payment.nonce
 
-
-def _build_hash(use: Use) -> str:
-    token, payer, nonce = use
-    return "0x" + sha256(f"{token.network}/{token.address}/{payer}/{nonce}".encode()).hexdigest()
+def _build_hash(token: Token, payment: SignedPayment) -> str:
+    parts = (token.network, token.address, payment.payer, payment.nonce)
+    return "0x" + sha256("/".join(parts).encode()).hexdigest()
 
 
 BOTH: Final[tuple[Environment, ...]] = ("test", "live")

@@ -7,7 +7,6 @@ then. A page is found by skipping whole blocks.
 """
 
 from bisect import bisect_left, bisect_right, insort
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -53,7 +52,7 @@ class TemporalIndex(Generic[R]):
     def __init__(self, blocks: tuple[int, ...] = BLOCKS) -> None:
         self._blocks = blocks
         self._records: list[R] = []
-        self._tallies: defaultdict[tuple[int, int, str], _StatusTimes] = defaultdict(_StatusTimes)
+        self._tallies: dict[tuple[int, int, str], _StatusTimes] = {}
 
     def add(self, record: R) -> None:
         """Add a record with its history; `ValueError` if it is not the newest."""
@@ -129,6 +128,13 @@ class TemporalIndex(Generic[R]):
     def _change(self, position: int, before: str | None, after: str, at: datetime) -> None:
         for size in self._blocks:
             block = position // size
-            insort(self._tallies[size, block, after].taken, at)
+            insort(self._find_times(size, block, after).taken, at)
             if before is not None:
-                insort(self._tallies[size, block, before].lost, at)
+                insort(self._find_times(size, block, before).lost, at)
+
+    def _find_times(self, size: int, block: int, status: str) -> _StatusTimes:
+        key = size, block, status
+        found = self._tallies.get(key)
+        if found is None:
+            found = self._tallies[key] = _StatusTimes()
+        return found

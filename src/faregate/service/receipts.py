@@ -24,9 +24,8 @@ def build_settlement_record(
 ) -> SettlementRecord:
     """Build receipt and payment response of a settled payment."""
     response = build_payment_response(record.context.terms, record.payer.identifier, transaction_hash)
-    return SettlementRecord(
-        at, transaction_hash, response, _build_receipt(store, record, transaction_hash, at)
-    )
+    receipt = _build_receipt(store, record, transaction_hash, at)
+    return SettlementRecord(at, transaction_hash, response, receipt.model_dump_json())
 
 
 def build_completion(record: TransactionRecord) -> CompletionResult:

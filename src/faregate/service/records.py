@@ -1,4 +1,9 @@
-"""The records of one environment: payers, transactions, free executions."""
+"""The records of one environment: payers, transactions, free executions.
+
+There may be 100,000 transactions. A full garbage collection visits every object that can hold another, and no
+call is answered meanwhile: 0.8 s with eight such objects for each. So a transaction is one. What it consists
+of is text, or plain tuples of text and times, which the collector leaves out once it has seen them.
+"""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,6 +19,7 @@ from faregate.merchant.models import (
 from faregate.service.catalog import Listing, PublishedRevision
 from faregate.service.config import SettlementRule
 from faregate.service.index import TemporalIndex
+from faregate.x402.headers import parse_payment
 from faregate.x402.models import SignedPayment, Terms
 
 Status = Literal["authorized", "settling", "reconciling", "failed", "succeeded"]
@@ -47,47 +53,63 @@ class PayerRecord:
         return newest.created_at if newest else None
 
 
+@dataclass(frozen=True, slots=True)
 class SettlementRecord:
-    """The result of a settled payment, repeated in every later answer.
+    """The result of a settled payment, repeated in every later answer."""
 
-    The receipt is kept as JSON text: as objects, receipts would be half of all that is kept and slow down
-    garbage collection with every transaction.
-    """
-
-    __slots__ = ("_receipt", "at", "payment_response", "transaction_hash")
-
-    def __init__(
-        self, at: datetime, transaction_hash: str, payment_response: str, receipt: ReceiptDocument
-    ) -> None:
-        self.at = at
-        self.transaction_hash = transaction_hash
-        self.payment_response = payment_response
-        self._receipt = receipt.model_dump_json()
+    at: datetime
+    transaction_hash: str
+    payment_response: str
+    receipt_json: str
 
     @property
     def receipt(self) -> ReceiptDocument:
-        return ReceiptDocument.model_validate_json(self._receipt)
+        return ReceiptDocument.model_validate_json(self.receipt_json)
 
 
 @dataclass(slots=True)
 class TransactionRecord:
-    """One paid access. `number` counts from 1; `history` is every status with the moment it began."""
+    """One paid access.
+
+    `number` counts from 1; `proof` is the `PAYMENT-SIGNATURE` it was authorized with; `history` is every
+    status with the moment it began.
+    """
 
     id: str
     number: int
     payment_request_id: str
     payer: PayerRecord
     context: AccessContext
-    payment: SignedPayment
-    created_at: datetime
-    history: list[tuple[datetime, Status]]
+    proof: str
+    history: tuple[tuple[datetime, Status], ...]
     accepted: FailedCompleteRequest | SucceededCompleteRequest | None = None
     submitted_at: datetime | None = None
     plan: SettlementRule | None = None
     reads: int = 0
-    settled: SettlementRecord | None = None
-    indexes: tuple["TemporalIndex[TransactionRecord]", ...] = field(default=(), repr=False, compare=False)
-    """Where it is listed; `EnvironmentState.adopt` puts it there."""
+    index: "TemporalIndex[TransactionRecord] | None" = field(default=None, repr=False, compare=False)
+    """Where it is listed beside its payer's; `EnvironmentState.adopt` puts it there."""
+    _settled: tuple[datetime, str, str, str] | None = None
+    """The fields of its `SettlementRecord`."""
+
+    @property
+    def payment(self) -> SignedPayment:
+        """The parsed proof, from a cache of the latest."""
+        return parse_payment(self.proof)
+
+    @property
+    def settled(self) -> SettlementRecord | None:
+        return None if self._settled is None else SettlementRecord(*self._settled)
+
+    @settled.setter
+    def settled(self, done: SettlementRecord | None) -> None:
+        if done is None:
+            self._settled = None
+        else:
+            self._settled = (done.at, done.transaction_hash, done.payment_response, done.receipt_json)
+
+    @property
+    def created_at(self) -> datetime:
+        return self.history[0][0]
 
     @property
     def status(self) -> Status:
@@ -100,9 +122,10 @@ class TransactionRecord:
     def move(self, status: Status, at: datetime) -> None:
         """Change the status, and tell the indexes. Nothing else may change it."""
         if status != self.status:
-            for index in self.indexes:
-                index.update(self, self.status, status, at)
-            self.history.append((at, status))
+            if self.index is not None:
+                self.index.update(self, self.status, status, at)
+                self.payer.transactions.update(self, self.status, status, at)
+            self.history = (*self.history, (at, status))
 
 
 @dataclass(slots=True)

@@ -4,7 +4,9 @@ import heapq
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
+from typing import Final
 
+from faregate.merchant.models import AccessRequest
 from faregate.service.catalog import Catalog, Listing, PublishedRevision
 from faregate.service.clock import MonotonicClock
 from faregate.service.config import Seller, SettlementRule
@@ -15,6 +17,9 @@ from faregate.service.records import FINAL, AccessContext, ExecutionRecord, Paye
 from faregate.x402.models import SignedPayment, Terms
 from faregate.x402.tokens import Environment, Token
 
+_MAX_RELEASED: Final = 1_000
+"""Released reservations that may stay in the heap."""
+
 
 class Reservations:
     """Balances reserved by open transactions, so that two of them cannot spend one balance.
@@ -24,31 +29,32 @@ class Reservations:
 
     def __init__(self) -> None:
         self._sums: dict[tuple[str, str], int] = {}
-        self._held: set[str] = set()
-        self._expiring: list[tuple[int, int, TransactionRecord]] = []
+        self._held: dict[str, TransactionRecord] = {}
+        self._expiring: list[tuple[int, str]] = []
 
     def get_total(self, token_address: str, payer: str) -> int:
         """Return the atomic units that this payer (lower case) has reserved."""
         return self._sums.get((token_address, payer), 0)
 
     def add(self, record: TransactionRecord) -> None:
-        self._held.add(record.id)
+        self._held[record.id] = record
         self._change(record, record.payment.value)
-        # The number breaks ties: records themselves cannot be compared.
-        heapq.heappush(self._expiring, (record.payment.valid_before, record.number, record))
+        heapq.heappush(self._expiring, (record.payment.valid_before, record.id))
 
     def release(self, record: TransactionRecord) -> None:
         """Release the reservation; a second release does nothing."""
-        if record.id in self._held:
-            self._held.remove(record.id)
+        if self._held.pop(record.id, None) is not None:
             self._change(record, -record.payment.value)
+            if len(self._expiring) > 2 * len(self._held) + _MAX_RELEASED:
+                self._expiring = [entry for entry in self._expiring if entry[1] in self._held]
+                heapq.heapify(self._expiring)
 
     def expire(self, now: datetime) -> None:
         """Release reservations whose authorization expired before it was submitted."""
         while self._expiring and self._expiring[0][0] <= now.timestamp():
-            record = heapq.heappop(self._expiring)[2]
+            record = self._held.get(heapq.heappop(self._expiring)[1])
             # A submitted payment may still settle after its authorization expired, so it stays reserved.
-            if record.submitted_at is None:
+            if record is not None and record.submitted_at is None:
                 self.release(record)
 
     def _change(self, record: TransactionRecord, value: int) -> None:
@@ -88,10 +94,10 @@ class EnvironmentState:
     """All transactions, to be listed as of any moment; each payer has one of its own."""
     observed: list[PayerRecord] = field(default_factory=list[PayerRecord])
     """The payers in the order they were observed."""
+    _contexts: dict[str, AccessContext] = field(default_factory=dict[str, AccessContext])
     _payers_by_id: dict[str, PayerRecord] = field(default_factory=dict[str, PayerRecord])
-    _uses: dict[tuple[str, str, str], TransactionRecord] = field(
-        default_factory=dict[tuple[str, str, str], TransactionRecord]
-    )
+    _uses: dict[str, TransactionRecord] = field(default_factory=dict[str, TransactionRecord])
+    """By `SignedPayment.get_key`."""
     _proofs: dict[str, TransactionRecord] = field(default_factory=dict[str, TransactionRecord])
 
     def terms(self, listing: Listing, revision: PublishedRevision) -> Terms:
@@ -99,6 +105,19 @@ class EnvironmentState:
         return _terms(
             revision.token, revision.rules.amount, self.seller.pay_to, listing.resource.max_timeout_seconds
         )
+
+    def resolve(self, request: AccessRequest, listing: Listing, revision: PublishedRevision) -> AccessContext:
+        """Resolve a request against the catalog; transactions of equal requests in a row share the object."""
+        known = self._contexts.get(revision.id)
+        # Compared by identity first: pydantic compares field by field.
+        if (
+            known is None
+            or known.listing is not listing
+            or (known.request is not request and known.request != request)
+        ):
+            known = AccessContext(request, listing, revision, self.terms(listing, revision))
+            self._contexts[revision.id] = known
+        return known
 
     def find_by_proof(self, proof: str) -> TransactionRecord | None:
         """Find the transaction that was authorized with exactly this `PAYMENT-SIGNATURE` header."""
@@ -112,7 +131,7 @@ class EnvironmentState:
 
     def find_by_token_use(self, token: Token, payment: SignedPayment) -> TransactionRecord | None:
         """Find the transaction that used this authorization of this token."""
-        return self._uses.get(_get_authorization_key(token, payment))
+        return self._uses.get(payment.get_key(token))
 
     def authorize(self, context: AccessContext, payment: SignedPayment, payer: str) -> TransactionRecord:
         """Create an open transaction; its authorization is used from here on."""
@@ -124,9 +143,8 @@ class EnvironmentState:
             payment_request_id=self.ids("prq", now),
             payer=known or PayerRecord(self.ids("pyr", now), payer, now),
             context=context,
-            payment=payment,
-            created_at=now,
-            history=[(now, "authorized")],
+            proof=payment.header,
+            history=((now, "authorized"),),
         )
         self.adopt(record)
         return record
@@ -139,10 +157,10 @@ class EnvironmentState:
         """
         self.index.add(record)
         record.payer.transactions.add(record)
-        record.indexes = (self.index, record.payer.transactions)
+        record.index = self.index
         self.transactions[record.id] = record
-        self._uses[_get_authorization_key(record.context.terms.token, record.payment)] = record
-        self._proofs[record.payment.header] = record
+        self._uses[record.payment.get_key(record.context.terms.token)] = record
+        self._proofs[record.proof] = record
         if record.payer.id not in self._payers_by_id:
             self._observe(record.payer)
         if record.status not in FINAL:
@@ -161,7 +179,3 @@ class EnvironmentState:
         self.payers[payer.identifier.lower()] = payer
         self._payers_by_id[payer.id] = payer
         self.observed.append(payer)
-
-
-def _get_authorization_key(token: Token, payment: SignedPayment) -> tuple[str, str, str]:
-    return token.address, payment.payer, payment.nonce

@@ -53,6 +53,10 @@ class SignedPayment:
     signature: str
     header: str = field(repr=False)
 
+    def get_key(self, token: Token) -> str:
+        """Return what makes this authorization unique: a token takes each nonce of a payer once."""
+        return build_authorization_key(token, self.payer, self.nonce)
+
     @property
     def proof(self) -> Mapping[str, Any]:
         """The whole x402 `PaymentPayload`, decoded at each access."""
@@ -64,3 +68,13 @@ class SignedPayment:
         """The terms that the payer says it accepted."""
         accepted: Mapping[str, Any] = self.proof["accepted"]
         return accepted
+
+
+def build_authorization_key(token: Token, payer: str, nonce: str) -> str:
+    return f"{token.address}/{payer}/{nonce}"
+
+
+def split_authorization_key(key: str) -> tuple[str, str, str]:
+    """Return the address of the token, the payer and the nonce."""
+    token_address, payer, nonce = key.split("/")
+    return token_address, payer, nonce

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from faregate.emulator.clock import ClockState, EmulatorClock
 from faregate.emulator.faults.rules import Faults, FaultsState
-from faregate.emulator.ledger import Balance, SimulatedLedger, Use
+from faregate.emulator.ledger import Balance, SimulatedLedger
 from faregate.emulator.persistence.schema import (
     VERSION,
     BalanceState,
@@ -39,6 +39,7 @@ from faregate.service.identifiers import Challenges, Ids, RewindableIds, SeededC
 from faregate.service.payments import Facilitator
 from faregate.service.records import PayerRecord, SettlementRecord, Status, TransactionRecord
 from faregate.service.state import EnvironmentState
+from faregate.x402.models import split_authorization_key
 from faregate.x402.tokens import TOKENS, Environment, SettlementAsset, Token
 
 
@@ -80,7 +81,7 @@ class EmulatorCopy:
     ids: int | None
     challenges: int | None
     faults: FaultsState
-    ledger: tuple[dict[Balance, int], dict[Use, str]] | None
+    ledger: tuple[dict[Balance, int], dict[str, str]] | None
     test: EnvironmentCopy
     live: EnvironmentCopy
 
@@ -128,7 +129,7 @@ def _copy_state(store: EnvironmentState) -> EnvironmentCopy:
 def _copy_transaction(record: TransactionRecord) -> TransactionCopy:
     return TransactionCopy(
         record,
-        tuple(record.history),
+        record.history,
         record.accepted,
         record.submitted_at,
         record.plan,
@@ -137,8 +138,8 @@ def _copy_transaction(record: TransactionRecord) -> TransactionCopy:
     )
 
 
-_NAMES: Final[Mapping[Token, tuple[Environment, SettlementAsset]]] = {
-    token: name for name, token in TOKENS.items()
+_NAMES: Final[Mapping[str, tuple[Environment, SettlementAsset]]] = {
+    token.address: name for name, token in TOKENS.items()
 }
 
 
@@ -173,22 +174,23 @@ def _dump_open_object(part: FrozenModel, exclude: set[str]) -> str:
     return part.model_dump_json(exclude=exclude).removesuffix("}")
 
 
-def _build_ledger(balances: Mapping[Balance, int], settled: Mapping[Use, str]) -> LedgerState:
+def _build_ledger(balances: Mapping[Balance, int], settled: Mapping[str, str]) -> LedgerState:
     return LedgerState(
         balances=tuple(
             _build_balance(token, address, balance) for (token, address), balance in balances.items()
         ),
-        settled=tuple(_build_use(*use, transaction_hash) for use, transaction_hash in settled.items()),
+        settled=tuple(_build_use(key, transaction_hash) for key, transaction_hash in settled.items()),
     )
 
 
 def _build_balance(token: Token, address: str, balance: int) -> BalanceState:
-    environment, asset = _NAMES[token]
+    environment, asset = _NAMES[token.address]
     return BalanceState(environment=environment, asset=asset, address=address, balance=balance)
 
 
-def _build_use(token: Token, payer: str, nonce: str, transaction_hash: str) -> UseState:
-    environment, asset = _NAMES[token]
+def _build_use(key: str, transaction_hash: str) -> UseState:
+    token_address, payer, nonce = split_authorization_key(key)
+    environment, asset = _NAMES[token_address]
     return UseState(
         environment=environment, asset=asset, payer=payer, nonce=nonce, transaction_hash=transaction_hash
     )
@@ -243,7 +245,7 @@ def _dump_transaction(copy: TransactionCopy, due: Mapping[str, datetime]) -> Tra
         payment_request_id=record.payment_request_id,
         payer=record.payer.id,
         request=record.context.request,
-        proof=record.payment.header,
+        proof=record.proof,
         history=tuple(StatusChange.model_construct(at=at, status=status) for at, status in copy.history),
         accepted=copy.accepted,
         submitted_at=copy.submitted_at,

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from faregate.emulator.clock import EmulatorClock
 from faregate.emulator.faults.rules import Faults
-from faregate.emulator.ledger import Balance, SimulatedLedger, Use
+from faregate.emulator.ledger import Balance, SimulatedLedger
 from faregate.emulator.persistence.schema import (
     EnvironmentSection,
     LedgerState,
@@ -35,7 +35,7 @@ from faregate.service.records import (
 )
 from faregate.service.state import EnvironmentState
 from faregate.x402.headers import InvalidPayload, parse_payment
-from faregate.x402.models import SignedPayment
+from faregate.x402.models import SignedPayment, build_authorization_key
 from faregate.x402.tokens import TOKENS, Environment
 
 
@@ -49,15 +49,14 @@ def load_transaction(
         payment_request_id=state.payment_request_id,
         payer=_get_payer(state, payers, place),
         context=_resolve_purchase(store, state, place),
-        payment=_parse_payment(state, place),
-        created_at=state.history[0].at,
-        history=[(step.at, step.status) for step in state.history],
+        proof=_parse_payment(state, place).header,
+        history=tuple((step.at, step.status) for step in state.history),
         accepted=state.accepted,
         submitted_at=state.submitted_at,
         plan=state.plan,
         reads=state.reads,
-        settled=_load_settled(state),
     )
+    record.settled = _load_settled(state)
     _check_new(store, record, place)
     store.adopt(record)
     due = _get_due_time(state, place)
@@ -84,7 +83,7 @@ def _get_payer(state: TransactionState, payers: Mapping[str, PayerRecord], place
 def _resolve_purchase(store: EnvironmentState, state: TransactionState, place: str) -> AccessContext:
     listing, revision = find_revision(store, state.request.revision_id, f"{place}.request.revision_id")
     sold = store.catalog.version(listing.resource.key, state.history[0].at) or listing
-    return AccessContext(state.request, sold, revision, store.terms(listing, revision))
+    return store.resolve(state.request, sold, revision)
 
 
 def find_revision(store: EnvironmentState, revision_id: str, place: str) -> tuple[Listing, PublishedRevision]:
@@ -106,7 +105,9 @@ def _load_settled(state: TransactionState) -> SettlementRecord | None:
     done = state.settled
     if done is None:
         return None
-    return SettlementRecord(done.at, done.transaction_hash, done.payment_response, done.receipt)
+    return SettlementRecord(
+        done.at, done.transaction_hash, done.payment_response, done.receipt.model_dump_json()
+    )
 
 
 def _get_due_time(state: TransactionState, place: str) -> datetime | None:
@@ -154,12 +155,13 @@ def load_surroundings(
 def load_ledger(ledger: SimulatedLedger, *states: LedgerState) -> None:
     """Replace the ledger by these states, later ones over earlier ones."""
     balances = dict[Balance, int]()
-    settled = dict[Use, str]()
+    settled = dict[str, str]()
     for state in states:
         for one in state.balances:
             balances[TOKENS[one.environment, one.asset], one.address.lower()] = one.balance
         for use in state.settled:
-            settled[TOKENS[use.environment, use.asset], use.payer.lower(), use.nonce] = use.transaction_hash
+            key = build_authorization_key(TOKENS[use.environment, use.asset], use.payer.lower(), use.nonce)
+            settled[key] = use.transaction_hash
     ledger.restore(balances, settled)
 
 

@@ -88,7 +88,7 @@ def _resolve_purchase(
         raise invalid_request("the resource is archived")
     if revision is not listing.active:
         raise invalid_request("the revision is not the active one of its resource")
-    return AccessContext(request, listing, revision, store.terms(listing, revision))
+    return store.resolve(request, listing, revision)
 
 
 def _allow_free(store: EnvironmentState, context: AccessContext) -> Response:
