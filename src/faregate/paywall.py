@@ -17,10 +17,9 @@ from faregate.core.interfaces import Journal
 from faregate.core.models import Offer, PaidRequest, Request
 from faregate.core.recovery import BATCH, SweepReport, never, sweep
 from faregate.errors import ConfigurationError
-from faregate.journals.event_loops import as_async
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.policy import JournalContext, JournalPolicy
-from faregate.journals.registry import journal_from_url
+from faregate.journals.registry import as_async, journal_from_url
 from faregate.merchant.backend import AsyncMerchantBackend, MerchantBackend
 from faregate.merchant.calls import Call
 from faregate.merchant.revisions import RevisionCache

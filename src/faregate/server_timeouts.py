@@ -4,13 +4,11 @@ A server that kills a worker during a payment answers the payer with its own err
 succeed. So a paid request must end before that.
 """
 
-import argparse
 import os
 import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import cast
 
 GUNICORN_SECONDS = 30.0
@@ -30,6 +28,8 @@ def find_gunicorn_timeout(arguments: Sequence[str]) -> float | None:
 
     Only sync workers are killed because of one request: others show that they live while a request runs.
     """
+    import argparse  # only gunicorn's workers need it, and gunicorn has loaded it
+
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("-t", "--timeout", type=float, default=GUNICORN_SECONDS)
     parser.add_argument("-k", "--worker-class", default="sync")
@@ -40,7 +40,7 @@ def find_gunicorn_timeout(arguments: Sequence[str]) -> float | None:
     except argparse.ArgumentError:
         return None
     file = str(options.config).removeprefix("file:")
-    if options.worker_class != "sync" or options.threads > 1 or Path(file).exists() or ":" in file:
+    if options.worker_class != "sync" or options.threads > 1 or os.path.exists(file) or ":" in file:
         return None
     return options.timeout or None
 

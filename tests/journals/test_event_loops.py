@@ -17,8 +17,9 @@ from faregate.emulator import Emulator, Wallet
 from faregate.emulator.transports import EmbeddedTransport
 from faregate.errors import JournalError
 from faregate.journals import event_loops
-from faregate.journals.event_loops import MAX_THREADS, as_async, run_in_thread
+from faregate.journals.event_loops import MAX_THREADS, run_in_thread
 from faregate.journals.memory import MemoryJournal
+from faregate.journals.registry import as_async
 from faregate.journals.sqlite import SqliteJournal
 from faregate.paywall import Paywall
 from tests.adapters.asgi import CONTENT, header

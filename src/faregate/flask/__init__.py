@@ -20,10 +20,23 @@ except ModuleNotFoundError as error:
 else:
     del _flask
 
+from typing import TYPE_CHECKING, Any
+
 from faregate.core.usage import Payment
 from faregate.flask.decorators import payment
 from faregate.flask.extension import Faregate
 from faregate.flask.routes import list_routes
-from faregate.flask.testing import PayingClient
+
+if TYPE_CHECKING:
+    from faregate.flask.testing import PayingClient
 
 __all__ = ["Faregate", "PayingClient", "Payment", "list_routes", "payment"]
+
+
+def __getattr__(name: str) -> Any:
+    # Flask's test client loads click's, and with it a debugger, which no server needs.
+    if name != "PayingClient":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from faregate.flask.testing import PayingClient
+
+    return PayingClient

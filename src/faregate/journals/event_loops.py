@@ -5,13 +5,12 @@ If its store works in batches, the loop waits for the store's writer. Otherwise 
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import anyio
 from anyio.lowlevel import RunVar
 
 from faregate.core.claims import Claim, Claimant, Lease, PendingPayment
-from faregate.core.interfaces import Journal
 from faregate.core.models import Outcome
 from faregate.errors import JournalError
 from faregate.journals.batches import BatchStore
@@ -32,18 +31,6 @@ MAX_THREADS = 8
 THREAD_TIMEOUT = 20.0
 """Seconds that a call waits for a free thread: a store that hangs occupies them all."""
 _limiter: RunVar[anyio.CapacityLimiter] = RunVar("faregate journal threads")
-
-
-@runtime_checkable
-class SupportsAsync(Protocol):
-    """A blocking journal that has a form for event loops."""
-
-    def as_async(self) -> Journal: ...
-
-
-def as_async(journal: Journal) -> Journal:
-    """Return the journal to use in an event loop: `journal` itself, unless it blocks."""
-    return journal.as_async() if isinstance(journal, SupportsAsync) else journal
 
 
 class BlockingCalls(Protocol):

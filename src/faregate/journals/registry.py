@@ -1,7 +1,7 @@
-"""Create a journal from the URL in `FAREGATE_JOURNAL`. Only the store it names is imported."""
+"""Create a journal from its URL, importing only the store it names; adapt a journal to event loops."""
 
 from collections.abc import Sequence
-from typing import TypedDict
+from typing import Protocol, TypedDict, runtime_checkable
 
 from faregate.core.interfaces import Journal
 from faregate.errors import ConfigurationError
@@ -45,6 +45,18 @@ def journal_from_url(url: str, keys: Sequence[bytes], context: JournalContext) -
         raise ConfigurationError(
             f"FAREGATE_JOURNAL={scheme}: needs more packages: pip install 'faregate[{extra}]'"
         ) from error
+
+
+@runtime_checkable
+class SupportsAsync(Protocol):
+    """A blocking journal that has a form for event loops."""
+
+    def as_async(self) -> Journal: ...
+
+
+def as_async(journal: Journal) -> Journal:
+    """Return the journal to use in an event loop: `journal` itself, unless it blocks."""
+    return journal.as_async() if isinstance(journal, SupportsAsync) else journal
 
 
 def check_url(url: str) -> None:
