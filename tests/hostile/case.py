@@ -92,8 +92,8 @@ class Case:
             if held.state == "stuck" and held.reason
         }
 
-    def wrong(self, what: str) -> None:
-        self.wrongs.append(what)
+    def wrong(self, what: str, how: str = "") -> None:
+        self.wrongs.append(f"{what} ({how})" if how else what)
 
     @property
     def transaction(self) -> TransactionRecord | None:

@@ -7,6 +7,7 @@ from tests.hostile.case import Case, Seen
 from tests.hostile.faults.statuses import INNER
 from tests.hostile.forgery import LIE
 from tests.hostile.sellers import CONTENT
+from tests.support.promises import Wrong
 
 SECRETS = (TEST_KEY, INNER, LIE, "Traceback", "127.0.0.1", "faregate", "httpx", "pydantic", "_error")
 NEVER_MET = "the fault was never met"
@@ -34,7 +35,7 @@ def _released(case: Case, seen: Seen) -> None:
         return
     settled = case.transaction.settled if case.transaction is not None else None
     if case.status != "succeeded" or settled is None:
-        case.wrong(f"UNPAID RELEASE ({case.status})")
+        case.wrong(Wrong.UNPAID_RELEASE, case.status)
     elif proofs != [settled.payment_response]:
         case.wrong("released with another proof of payment")
     case.delivered = True
@@ -59,7 +60,7 @@ def _asked_to_pay(case: Case, seen: Seen, proven: bool) -> None:
         case.wrong("402 and nothing to pay")
     # Work that gave nothing to sell is never reported as anything else: its payment is not taken.
     if proven and case.status in (OPEN[1:] if case.call.path == "/refusing" else OPEN):
-        case.wrong(f"FRESH 402 ({case.status})")
+        case.wrong(Wrong.PAY_AGAIN, case.status)
     case.must_pay_anew = proven
 
 
@@ -82,15 +83,15 @@ def look_back(case: Case) -> None:
         case.wrong(NEVER_MET)
     paid = [run for run in case.runs if run is not None]
     if case.call.path != "/free" and len(paid) > 1:
-        case.wrong(f"EXECUTED {len(paid)} TIMES")
+        case.wrong(Wrong.SECOND_EXECUTION, f"{len(paid)} times")
     told = [transaction for transaction, _ in case.service.outcomes]
     if len(told) > len(set(told)):
-        case.wrong("two outcomes were told of one payment")
+        case.wrong(Wrong.CONTRADICTION)
     if open_ones := case.owed():
-        case.wrong(f"NOT FINAL: {open_ones}")
+        case.wrong(Wrong.NOT_FINAL, f"{open_ones}")
     if (stuck := case.stuck()) - case.ear.stuck:
-        case.wrong(f"STUCK AND NOT REPORTED: {stuck}")
+        case.wrong("stuck and not reported", f"{stuck}")
     if case.status == "succeeded" and not case.delivered:
-        case.wrong("PAID AND NOT DELIVERED")
+        case.wrong(Wrong.NOT_DELIVERED)
     if case.status in ("settling", "reconciling"):
-        case.wrong(f"left {case.status}")
+        case.wrong(Wrong.NOT_FINAL, case.status)

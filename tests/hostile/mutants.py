@@ -18,6 +18,7 @@ from faregate.errors import BadAnswer
 from faregate.merchant import interpret
 from faregate.merchant.calls import PAYMENT_RESPONSE
 from tests.support.mutants import Patch, Read, read_completions, release_on_a_look, release_on_any_2xx
+from tests.support.promises import Wrong
 
 
 def _without_a_look_at_the_id(honest: Read, reply: Response, transaction_id: str) -> Completion:
@@ -67,7 +68,7 @@ def _failed_is_failed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(interpret, "_parse_unpaid", lambda _reply, _result: CompletionUnpaid())
 
 
-UNPAID, AGAIN = "UNPAID RELEASE", "FRESH 402"
+UNPAID, AGAIN = Wrong.UNPAID_RELEASE, Wrong.PAY_AGAIN
 
 BROKEN: dict[str, tuple[Patch, str, str, str]] = {
     "no receipt asked for": (_no_receipt_asked_for, "complete", "receipt is", UNPAID),

@@ -16,11 +16,15 @@ from typing import Any, NamedTuple
 
 from faregate.core.models import Outcome, Response, Succeeded
 from faregate.errors import JournalError
-from tests.model.service import OPEN, SUCCEEDED, Payment
+from tests.model.service import FINAL, OPEN, SUCCEEDED, Payment
+from tests.support.promises import Wrong
 
 
 class Violation(AssertionError):
-    """One of the rules is broken."""
+    """One of the rules is broken. `wrong` is what it comes to, where all campaigns have a word for it."""
+
+    def __init__(self, how: str, wrong: Wrong | None = None) -> None:
+        super().__init__(f"{wrong}: {how}" if wrong else how)
 
 
 class TransactionState(Enum):
@@ -47,7 +51,7 @@ class Facts(NamedTuple):
 
 def worked(facts: Facts) -> Facts:
     if facts.works:
-        raise Violation("the work ran twice for one payment")
+        raise Violation("the work ran again", Wrong.SECOND_EXECUTION)
     return facts._replace(works=1)
 
 
@@ -60,18 +64,18 @@ def named(outcome: Outcome) -> str:
 def told(facts: Facts, outcome: Outcome) -> Facts:
     """Who slept until all was over, and only then writes the id it learned, begins anew: it is refused."""
     if facts.told not in ("", named(outcome)) and not facts.over:
-        raise Violation(f"the service was told {facts.told!r}, and then {named(outcome)!r}")
+        raise Violation(f"{facts.told!r}, and then {named(outcome)!r}", Wrong.CONTRADICTION)
     return facts._replace(told=named(outcome))
 
 
 def check_known(learned: str, kept: bool) -> None:
     if learned and not kept:
-        raise Violation(f"{learned} was granted, and one step later neither journal nor log has it")
+        raise Violation(f"one step later neither journal nor log has {learned}", Wrong.LOST)
 
 
 def check_kept(owed_before: bool, there_after: bool) -> None:
     if owed_before and not there_after:
-        raise Violation("a row that owes something was forgotten")
+        raise Violation("a row that owes something was forgotten", Wrong.LOST)
 
 
 def check_raised(error: Exception | None) -> None:
@@ -89,10 +93,10 @@ def check_answer(response: Any, payment: Payment, facts: Facts, standing: Transa
     if not isinstance(response, Response):
         raise Violation(f"the payer was given {response!r}")
     if is_content(response) and not (payment.status == SUCCEEDED and facts.proven):
-        raise Violation(f"content left, and the payment is {payment.status}, proven: {facts.proven}")
+        raise Violation(f"of a payment {payment.status}, proven: {facts.proven}", Wrong.UNPAID_RELEASE)
     open_or_paid = payment.status in (*OPEN, SUCCEEDED)
     if response.status == 402 and open_or_paid and not _is_excused(payment, facts, standing):
-        raise Violation(f"a fresh 402 for a payment that is {payment.status}")
+        raise Violation(f"for a payment that is {payment.status}", Wrong.PAY_AGAIN)
 
 
 def _is_excused(payment: Payment, facts: Facts, standing: TransactionState) -> bool:
@@ -106,6 +110,21 @@ def _is_excused(payment: Payment, facts: Facts, standing: TransactionState) -> b
         return False
     others = standing is TransactionState.OTHERS or not facts.told
     return facts.refused or (payment.status == SUCCEEDED and (facts.over or others))
+
+
+def check_swept(is_over: bool) -> None:
+    if not is_over:
+        raise Violation("sweeps alone do not bring every row to its end", Wrong.NOT_FINAL)
+
+
+def check_end(payment: Payment, facts: Facts, owed: bool, delivered: bool) -> None:
+    """After sweeps and a payer who came back, in a world that is well. `delivered`: as often as it may be."""
+    if payment.status not in FINAL:
+        raise Violation(f"the payment is {payment.status}", Wrong.NOT_FINAL)
+    if owed and payment.accepted == facts.told:
+        raise Violation("its row owes something", Wrong.NOT_FINAL)
+    if payment.status == SUCCEEDED and payment.accepted and not (delivered or facts.over):
+        raise Violation("the payer came back in vain", Wrong.NOT_DELIVERED)
 
 
 def is_content(response: Response) -> bool:

@@ -58,7 +58,7 @@ def test_a_seed_that_breaks_a_rule_is_named_and_can_be_followed(capsys: pytest.C
         assert f"broken by seeds [{seed}" in said.out
         assert simulate.main(["--seed", seed, "--trace"]) == 1
     told = capsys.readouterr().out.splitlines()
-    assert told[-1] == f"seed {seed}: walks alone do not bring every row to its end"
+    assert told[-1] == f"seed {seed}: not final: sweeps alone do not bring every row to its end"
     assert any("request 1" in line and "ClaimProof -> Claimed" in line for line in told)
 
 

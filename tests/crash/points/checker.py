@@ -7,17 +7,19 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.support.promises import Wrong
+
 OPEN = ("authorized", "settling", "reconciling")
 UNFINISHED = ("claimed", "open", "waiting", "running", "ok", "failed")
 
 WRONGS = {
-    "lost ids": "transactions",
-    "second executions": "executed",
-    "unpaid releases": "releases",
-    "contradictory outcomes": "completed",
-    "paid but undeliverable": "succeeded",
-    "asked to pay again": "instructions",
-    "not final": "transactions",
+    Wrong.LOST: "transactions",
+    Wrong.SECOND_EXECUTION: "executed",
+    Wrong.UNPAID_RELEASE: "releases",
+    Wrong.CONTRADICTION: "completed",
+    Wrong.NOT_DELIVERED: "succeeded",
+    Wrong.PAY_AGAIN: "instructions",
+    Wrong.NOT_FINAL: "transactions",
     "untrue rows": "transactions",
     "differing results": "results",
 }
@@ -56,13 +58,13 @@ def judged(evidence: Evidence) -> tuple[dict[str, int], dict[str, int]]:
     instructions = [use for use in evidence.received if use.status == 402]
     results = {use.body for use in contents if use.whole}
     wrongs = {
-        "lost ids": sum(_is_lost(evidence, each) for each in evidence.transactions),
-        "second executions": sum(times - 1 for times in Counter(evidence.executions).values()),
-        "unpaid releases": sum(not _is_paid(use) for use in contents),
-        "contradictory outcomes": sum(len(bodies) > 1 for bodies in completes.values()),
-        "paid but undeliverable": len(succeeded) if succeeded and not results else 0,
-        "asked to pay again": sum(_is_unfair(use) for use in instructions),
-        "not final": sum(state in UNFINISHED for state in evidence.rows.values()),
+        Wrong.LOST: sum(_is_lost(evidence, each) for each in evidence.transactions),
+        Wrong.SECOND_EXECUTION: sum(times - 1 for times in Counter(evidence.executions).values()),
+        Wrong.UNPAID_RELEASE: sum(not _is_paid(use) for use in contents),
+        Wrong.CONTRADICTION: sum(len(bodies) > 1 for bodies in completes.values()),
+        Wrong.NOT_DELIVERED: len(succeeded) if succeeded and not results else 0,
+        Wrong.PAY_AGAIN: sum(_is_unfair(use) for use in instructions),
+        Wrong.NOT_FINAL: sum(state in UNFINISHED for state in evidence.rows.values()),
         "untrue rows": sum(_is_untrue(evidence, each) for each in evidence.transactions),
         "differing results": max(0, len(results) - 1),
     }

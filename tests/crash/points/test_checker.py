@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.crash.points.checker import WRONGS, Evidence, Received, judged
+from tests.support.promises import Wrong
 
 ID = "txn_1"
 DONE = {"operation": "complete", "transaction": ID, "body": "succeeded"}
@@ -15,15 +16,17 @@ RIGHT = Evidence({ID: "succeeded"}, [DONE], [ID], [CONTENT], {ID: "settled"})
 
 Change = Callable[[Evidence], Evidence]
 CHANGES: dict[str, Change] = {
-    "lost ids": lambda right: replace(right, transactions={**right.transactions, "txn_2": "authorized"}),
-    "second executions": lambda right: replace(right, executions=[ID, ID]),
-    "unpaid releases": lambda right: replace(right, received=[replace(CONTENT, statuses={ID: "settling"})]),
-    "contradictory outcomes": lambda right: replace(right, calls=[DONE, {**DONE, "body": "failed"}]),
-    "paid but undeliverable": lambda right: replace(right, received=[]),
-    "asked to pay again": lambda right: replace(
+    Wrong.LOST: lambda right: replace(right, transactions={**right.transactions, "txn_2": "authorized"}),
+    Wrong.SECOND_EXECUTION: lambda right: replace(right, executions=[ID, ID]),
+    Wrong.UNPAID_RELEASE: lambda right: replace(
+        right, received=[replace(CONTENT, statuses={ID: "settling"})]
+    ),
+    Wrong.CONTRADICTION: lambda right: replace(right, calls=[DONE, {**DONE, "body": "failed"}]),
+    Wrong.NOT_DELIVERED: lambda right: replace(right, received=[]),
+    Wrong.PAY_AGAIN: lambda right: replace(
         right, received=[CONTENT, replace(INSTRUCTIONS, statuses={ID: "succeeded"})]
     ),
-    "not final": lambda right: replace(right, rows={ID: "ok"}),
+    Wrong.NOT_FINAL: lambda right: replace(right, rows={ID: "ok"}),
     "untrue rows": lambda right: replace(right, rows={ID: "closed"}),
     "differing results": lambda right: replace(right, received=[CONTENT, replace(CONTENT, body="other")]),
 }
@@ -45,9 +48,9 @@ def test_a_wrong_is_seen(wrong: str) -> None:
 
 
 def test_content_without_a_receipt_is_an_unpaid_release() -> None:
-    assert wrongs(replace(RIGHT, received=[replace(CONTENT, receipt=False)])) == {"unpaid releases": 1}
+    assert wrongs(replace(RIGHT, received=[replace(CONTENT, receipt=False)])) == {Wrong.UNPAID_RELEASE: 1}
 
 
 def test_content_that_came_in_part_is_released_and_not_delivered() -> None:
     cut = replace(CONTENT, whole=False, statuses={ID: "settling"})
-    assert wrongs(replace(RIGHT, received=[cut])) == {"unpaid releases": 1, "paid but undeliverable": 1}
+    assert wrongs(replace(RIGHT, received=[cut])) == {Wrong.UNPAID_RELEASE: 1, Wrong.NOT_DELIVERED: 1}

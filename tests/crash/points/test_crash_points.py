@@ -13,6 +13,7 @@ from tests.crash.points.campaign import chosen_points
 from tests.crash.points.mutants import VARIANTS
 from tests.servers.shared import need
 from tests.support.campaigns import run_campaign
+from tests.support.promises import Wrong
 
 
 def campaign(*arguments: str) -> tuple[int, Any]:
@@ -34,10 +35,10 @@ def test_nothing_is_lost_or_done_twice_wherever_a_shop_is_killed(kind: str, tmp_
 
 
 NOTICED = {
-    "no-claim": ("stopped/work:middle", "second executions"),
-    "no-fence": ("stopped/work:middle", "contradictory outcomes"),
-    "complete-before-outcome": ("record_outcome:in", "paid but undeliverable"),
-    "release-on-any-2xx": ("schedule_retry:before", "unpaid releases"),
+    "no-claim": ("stopped/work:middle", Wrong.SECOND_EXECUTION),
+    "no-fence": ("stopped/work:middle", Wrong.CONTRADICTION),
+    "complete-before-outcome": ("record_outcome:in", Wrong.NOT_DELIVERED),
+    "release-on-any-2xx": ("schedule_retry:before", Wrong.UNPAID_RELEASE),
 }
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.crash.workers.payers import Payment, Purchase
+from tests.support.promises import Wrong
 
 LIMIT = 15.0
 """Seconds after which the payer of a killed worker must be served."""
@@ -35,11 +36,11 @@ class Evidence:
 
 
 WRONGS = (
-    "second executions",
+    Wrong.SECOND_EXECUTION,
     "double charges",
-    "lost results",
-    "unpaid releases",
-    "left open",
+    Wrong.NOT_DELIVERED,
+    Wrong.UNPAID_RELEASE,
+    Wrong.NOT_FINAL,
     "unserved",
     "refused",
 )
@@ -94,14 +95,14 @@ def _wrongs(evidence: Evidence, excused: set[str]) -> dict[str, int]:
     )
     same_process = Counter(evidence.executions) if excused else Counter[Execution]()
     return {
-        "second executions": sum(counted.values())
+        Wrong.SECOND_EXECUTION: sum(counted.values())
         - len(counted)
         + sum(count - 1 for one, count in same_process.items() if payer_of.get(one.transaction) in excused),
         "double charges": sum(max(0, sum(one.address in paid for one in some) - 1) for some in judged),
-        "lost results": sum(one.address in paid and one.ended != "delivered" for one in payments),
-        "unpaid releases": sum(_is_unpaid(one, payer_of, paid) for one in _all(evidence))
+        Wrong.NOT_DELIVERED: sum(one.address in paid and one.ended != "delivered" for one in payments),
+        Wrong.UNPAID_RELEASE: sum(_is_unpaid(one, payer_of, paid) for one in _all(evidence))
         + sum(purchase.leaks for purchase in evidence.purchases),
-        "left open": sum(one.payer in ended and one.status not in FINAL for one in evidence.charges),
+        Wrong.NOT_FINAL: sum(one.payer in ended and one.status not in FINAL for one in evidence.charges),
         "unserved": sum(not one.ended for one in payments),
         "refused": sum(one.ended not in ("", "delivered", "pay again") for one in payments),
     }

@@ -8,6 +8,7 @@ import pytest
 
 from tests.crash.workers.checker import LIMIT, WRONGS, Charge, Evidence, Execution, is_wrong, judge
 from tests.crash.workers.payers import Payment, Purchase
+from tests.support.promises import Wrong
 
 FIRST = Payment("0x1", 10.0, interruptions=1, ended="pay again", seconds=9.0)
 SECOND = Payment("0x2", 20.0, ended="delivered", seconds=1.0, transaction="txn_2", has_receipt=True)
@@ -26,32 +27,32 @@ CHARGED = (replace(CHARGES[0], status="succeeded"), CHARGES[1])
 CHANGES: dict[str, tuple[Callable[[], Evidence], dict[str, int]]] = {
     "a second execution": (
         lambda: replace(right(), executions=(*EXECUTIONS, Execution("txn_2", 9))),
-        {"second executions": 1},
+        {Wrong.SECOND_EXECUTION: 1},
     ),
     "charged twice": (
         lambda: replace(right(), charges=CHARGED),
-        {"double charges": 1, "lost results": 1},
+        {"double charges": 1, Wrong.NOT_DELIVERED: 1},
     ),
     "charged and never delivered": (
         lambda: right(second=replace(SECOND, ended="409 proof_already_used")),
-        {"lost results": 1, "refused": 1},
+        {Wrong.NOT_DELIVERED: 1, "refused": 1},
     ),
     "delivered and not charged": (
         lambda: replace(right(), charges=(CHARGES[0], replace(CHARGES[1], status="failed"))),
-        {"unpaid releases": 1},
+        {Wrong.UNPAID_RELEASE: 1},
     ),
     "delivered what somebody else paid": (
         lambda: right(second=replace(SECOND, transaction="txn_1")),
-        {"unpaid releases": 1},
+        {Wrong.UNPAID_RELEASE: 1},
     ),
     "delivered without a receipt": (
         lambda: right(second=replace(SECOND, has_receipt=False)),
-        {"unpaid releases": 1},
+        {Wrong.UNPAID_RELEASE: 1},
     ),
-    "content in another answer": (lambda: right(leaks=1), {"unpaid releases": 1}),
+    "content in another answer": (lambda: right(leaks=1), {Wrong.UNPAID_RELEASE: 1}),
     "left open": (
         lambda: replace(right(), charges=(replace(CHARGES[0], status="authorized"), CHARGES[1])),
-        {"left open": 1},
+        {Wrong.NOT_FINAL: 1},
     ),
     "never answered": (lambda: right(first=replace(FIRST, ended="")), {"unserved": 1}),
 }
@@ -97,15 +98,15 @@ def test_a_journal_in_memory_may_forget_what_was_open_when_its_process_died() ->
     lost = replace(right(), charges=CHARGED, executions=(*EXECUTIONS, Execution("txn_1", 8)))
     said = judge(lost, forgets=True)
     assert wrongs(said) == {}
-    assert said["forgotten"]["lost results"] == 1
+    assert said["forgotten"][Wrong.NOT_DELIVERED] == 1
     assert said["forgotten"]["double charges"] == 1
-    assert said["forgotten"]["second executions"] == 1
+    assert said["forgotten"][Wrong.SECOND_EXECUTION] == 1
 
 
 def test_but_nothing_else() -> None:
     alive = replace(right(deaths=(5.0, 40.0)), charges=CHARGED)
-    assert wrongs(judge(alive, forgets=True)) == {"double charges": 1, "lost results": 1}
+    assert wrongs(judge(alive, forgets=True)) == {"double charges": 1, Wrong.NOT_DELIVERED: 1}
     twice = replace(right(), executions=(*EXECUTIONS, Execution("txn_1", 7)))
-    assert wrongs(judge(twice, forgets=True)) == {"second executions": 1}
+    assert wrongs(judge(twice, forgets=True)) == {Wrong.SECOND_EXECUTION: 1}
     unpaid = right(first=replace(FIRST, ended="delivered", transaction="txn_1", has_receipt=True))
-    assert wrongs(judge(unpaid, forgets=True)) == {"unpaid releases": 1}
+    assert wrongs(judge(unpaid, forgets=True)) == {Wrong.UNPAID_RELEASE: 1}
