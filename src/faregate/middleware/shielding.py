@@ -115,6 +115,10 @@ def _find_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
+SCOPE_CANCELS = ("Cancelled by cancel scope ", "Cancelled via cancel scope ")
+"""How the message of a cancellation begins that comes from a scope of anyio, in older versions and newer."""
+
+
 class _Task(asyncio.Task[None]):
     """A task that knows how often it was cancelled by the code it runs itself, and can put off the rest."""
 
@@ -124,7 +128,9 @@ class _Task(asyncio.Task[None]):
 
     def cancel(self, msg: Any | None = None) -> bool:
         # A loop that has stopped cancels all its tasks, and waits for them: it is not kept waiting.
-        if self.is_putting_off and self.get_loop().is_running():
+        # A scope that cancels is one of the work itself, such as a deadline: the shield stops all others.
+        is_own = str(msg).startswith(SCOPE_CANCELS)
+        if self.is_putting_off and not is_own and self.get_loop().is_running():
             self._is_put_off = True
             return True
         if asyncio.current_task() is self:
