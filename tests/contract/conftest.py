@@ -10,8 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from faregate.core.models import WireRequest
-from faregate.emulator import TEST_KEY, Wallet
+from faregate.emulator import Wallet
 from tests.contract.handlers import CONTENT
 from tests.contract.stacks import STACKS, Server, Stack, running
 from tests.support.faulty_service import FaultyService
@@ -93,11 +92,9 @@ class Seller:
 
     def statuses(self) -> dict[str, str]:
         """The transactions of this test's payer, and how they stand."""
-        headers = (("authorization", f"Bearer {TEST_KEY}"),)
-        call = WireRequest("GET", "/merchant/v1/transactions?page_size=100", headers)
-        items = json.loads(self.service.emulator.respond(call).body)["items"]
-        mine = [item for item in items if item["payer"].lower() == self.wallet.address.lower()]
-        return {item["id"]: item["status"] for item in mine}
+        payer = self.wallet.address.lower()
+        items = self.service.list_transactions()
+        return {item["id"]: item["status"] for item in items if item["payer"].lower() == payer}
 
     def outcome(self) -> str:
         """How the one transaction of this payer stands."""

@@ -13,6 +13,8 @@ from faregate.emulator import TEST_KEY, Emulator
 from tests.support.raw_server import Answering, Connection, serving_by_hand
 from tests.support.replies import JSON, Change, json_reply
 
+AUTHORIZATION = (("authorization", f"Bearer {TEST_KEY}"),)
+
 
 @dataclass(frozen=True)
 class Call:
@@ -102,6 +104,12 @@ class FaultyService:
     def act(self, operation: str, request: WireRequest) -> Response:
         return self.emulator.respond(request)
 
+    def list_transactions(self) -> list[dict[str, Any]]:
+        """As the service lists them, whatever goes wrong with calls."""
+        asked = WireRequest("GET", "/merchant/v1/transactions?page_size=100", AUTHORIZATION)
+        items: list[dict[str, Any]] = json.loads(self.emulator.respond(asked).body)["items"]
+        return items
+
     @contextmanager
     def serving(self) -> Generator[str]:
         """Serve while the block runs; gives the URL."""
@@ -135,6 +143,5 @@ def instructions(emulator: Emulator, path: str, sells: str = "daily_report") -> 
         "resource": {"url": f"https://seller.example{path}", "mime_type": "application/json"},
         "settlement_asset": "USDC",
     }
-    headers = (("authorization", f"Bearer {TEST_KEY}"), *JSON)
-    request = WireRequest("POST", "/merchant/v1/access", headers, json.dumps(asked).encode())
+    request = WireRequest("POST", "/merchant/v1/access", (*AUTHORIZATION, *JSON), json.dumps(asked).encode())
     return emulator.respond(request).first("payment-required") or ""

@@ -1,1 +1,1 @@
-"""Shops that are killed at every point of a sale, and what is left of the sale afterwards."""
+"""Sellers that are killed at every point of a sale, and what is left of the sale afterwards."""

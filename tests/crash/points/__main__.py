@@ -1,4 +1,4 @@
-"""Kill shops at every point of a sale, and compare what the service, the handler and the payers say of it.
+"""Kill sellers at every point of a sale, and compare what the service, the handler and the payers say of it.
 
 scripts/crash-points                                      every point, 40 times, on every journal
 scripts/crash-points --journals sqlite --trials 1         every point once
@@ -50,7 +50,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--resume", type=Path, help="the folder of a campaign, to be continued or begun")
     parser.add_argument("--only", default="", help="one trial: JOURNAL:POINT:NUMBER")
     parser.add_argument("--broken", default="", choices=("", *mutants.VARIANTS), help="take a rule out")
-    parser.add_argument("--markdown", action="store_true", help="the tables for the documentation")
     parser.add_argument("--list", action="store_true", help="the names of all points")
     return parser
 

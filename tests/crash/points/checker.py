@@ -50,7 +50,7 @@ class Evidence:
     rows: dict[str, str | None]
 
 
-def judged(evidence: Evidence) -> tuple[dict[str, int], dict[str, int]]:
+def judge(evidence: Evidence) -> tuple[dict[str, int], dict[str, int]]:
     """How often each wrong was done, and of how many."""
     completes = _completes(evidence)
     succeeded = _sold(evidence, completes)

@@ -9,7 +9,7 @@ answer is not on its way yet. A point may need a sale of some kind to be reached
 from dataclasses import dataclass
 from typing import Literal
 
-Role = Literal["shop", "sweep"]
+Role = Literal["seller", "sweep"]
 Conditions = Literal["any", "pays", "settles later", "fails", "bounced", "pending"]
 """The sale: settled at once, or later, or failed by the handler; access that was of no use, or pending."""
 
@@ -41,44 +41,46 @@ class Point:
     conditions: Conditions = "any"
 
 
-def _shop(*names: str, conditions: Conditions = "any") -> list[Point]:
-    return [Point(name, Death("shop", name), conditions=conditions) for name in names]
+def _seller(*names: str, conditions: Conditions = "any") -> list[Point]:
+    return [Point(name, Death("seller", name), conditions=conditions) for name in names]
 
 
 def _second(role: Role, prefix: str, first: str, *names: str, conditions: Conditions = "pays") -> list[Point]:
     deaths = [(name, Death(role, name, stops=prefix.startswith("stopped"))) for name in names]
-    return [Point(f"{prefix}/{name}", Death("shop", first), death, conditions) for name, death in deaths]
+    return [Point(f"{prefix}/{name}", Death("seller", first), death, conditions) for name, death in deaths]
 
 
 def _stopped(*names: str) -> list[Point]:
-    return [Point(f"stopped/{name}", Death("shop", name, stops=True), conditions="pays") for name in names]
+    return [Point(f"stopped/{name}", Death("seller", name, stops=True), conditions="pays") for name in names]
 
 
 ALL: tuple[Point, ...] = (
-    *_shop("claim:before", "claim:in", "claim:after"),
-    *_shop("contracts:before", "contracts:acted"),
-    *_shop("access:before", "access:acted", "access:after"),
-    *_shop("abandon_claim:before", "abandon_claim:after", conditions="bounced"),
-    *_shop("record_pending:before", "record_pending:after", conditions="pending"),
-    *_shop("record_transaction:before", "record_transaction:in", "record_transaction:after"),
-    *_shop("work:begin", "work:middle", "work:end"),
-    *_shop("record_outcome:before", "record_outcome:in", "record_outcome:after"),
-    *_shop("complete:before", "complete:acted", "complete:after"),
-    *_shop("schedule_retry:before", "schedule_retry:after", conditions="settles later"),
-    *_shop("record_final:before", "record_final:after", conditions="fails"),
-    *_shop("record_settlement:before", "record_settlement:in", "record_settlement:after", conditions="pays"),
-    *_shop("batch:begin", "batch:middle", "batch:answer"),
-    *_shop("response:before", "response:head", "response:body", conditions="pays"),
-    *_second("shop", "back", "work:middle", "claim:after", "record_outcome:after", "complete:acted"),
+    *_seller("claim:before", "claim:in", "claim:after"),
+    *_seller("contracts:before", "contracts:acted"),
+    *_seller("access:before", "access:acted", "access:after"),
+    *_seller("abandon_claim:before", "abandon_claim:after", conditions="bounced"),
+    *_seller("record_pending:before", "record_pending:after", conditions="pending"),
+    *_seller("record_transaction:before", "record_transaction:in", "record_transaction:after"),
+    *_seller("work:begin", "work:middle", "work:end"),
+    *_seller("record_outcome:before", "record_outcome:in", "record_outcome:after"),
+    *_seller("complete:before", "complete:acted", "complete:after"),
+    *_seller("schedule_retry:before", "schedule_retry:after", conditions="settles later"),
+    *_seller("record_final:before", "record_final:after", conditions="fails"),
+    *_seller(
+        "record_settlement:before", "record_settlement:in", "record_settlement:after", conditions="pays"
+    ),
+    *_seller("batch:begin", "batch:middle", "batch:answer"),
+    *_seller("response:before", "response:head", "response:body", conditions="pays"),
+    *_second("seller", "back", "work:middle", "claim:after", "record_outcome:after", "complete:acted"),
     *_second(
-        "shop",
+        "seller",
         "back",
         "record_outcome:after",
         "transaction:before",
         "transaction:acted",
         "record_settlement:after",
     ),
-    *_second("shop", "back", "response:head", "response:body"),
+    *_second("seller", "back", "response:head", "response:body"),
     *_second(
         "sweep",
         "sweep",
@@ -106,7 +108,7 @@ ALL: tuple[Point, ...] = (
     *_second(
         "sweep", "stopped/sweep", "record_outcome:after", "transaction:before", "record_settlement:before"
     ),
-    Point(AT_RANDOM, Death("shop", AT_RANDOM)),
-    Point(f"stopped/{AT_RANDOM}", Death("shop", AT_RANDOM, stops=True)),
+    Point(AT_RANDOM, Death("seller", AT_RANDOM)),
+    Point(f"stopped/{AT_RANDOM}", Death("seller", AT_RANDOM, stops=True)),
 )
 BY_NAME = {point.name: point for point in ALL}

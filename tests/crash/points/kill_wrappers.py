@@ -1,4 +1,4 @@
-"""How a process of the shop dies at a point: the journal, the client and the server are wrapped.
+"""How a process of the seller dies at a point: the journal, the client and the server are wrapped.
 
 The product has no hooks for this. A wrapper passes every call on, and ends its process when the plan says
 so; a killed process runs no `finally` and flushes nothing.

@@ -60,11 +60,11 @@ class Plan:
     killed_again_at: float | None
 
 
-def drawn(trial: Trial) -> Plan:
+def draw_plan(trial: Trial) -> Plan:
     """The plan of a trial."""
     chance = random.Random(f"{trial.seed} {trial.name}")
     point = trial.where
-    work, settlement = _weather(chance, point.conditions)
+    work, settlement = _choose_sale(chance, point.conditions)
     faults = _faults(chance, point.conditions)
     visit = _visit(chance, point, faults)
     # Whoever else works in a process that is stopped would keep the store's locks from all others.
@@ -75,7 +75,7 @@ def drawn(trial: Trial) -> Plan:
         work=work,
         settlement=settlement,
         faults=faults,
-        sweeps="beside" if stops else chance.choice(("beside", "beside", "in the shop", "late")),
+        sweeps="beside" if stops else chance.choice(("beside", "beside", "in the seller", "late")),
         returns=point.conditions == "any" or chance.random() < 0.8,
         asks_again=chance.random() < 0.3,
         heals_at=chance.uniform(0.3, 1.2),
@@ -84,23 +84,23 @@ def drawn(trial: Trial) -> Plan:
     )
 
 
-def _weather(chance: random.Random, conditions: Conditions) -> tuple[str, Settlement | None]:
+def _choose_sale(chance: random.Random, conditions: Conditions) -> tuple[str, Settlement | None]:
     match conditions:
         case "settles later":
             return "ok", chance.choice(_LATER)
         case "fails":
             return chance.choice((("fails", None), ("ok", chance.choice(_NEVER))))
         case "any":
-            drawn = chance.random()
-            if drawn < 0.18:
+            roll = chance.random()
+            if roll < 0.18:
                 return "ok", chance.choice(_LATER)
-            if drawn < 0.35:
-                return _weather(chance, "fails")
+            if roll < 0.35:
+                return _choose_sale(chance, "fails")
     return "ok", None
 
 
 def _faults(chance: random.Random, conditions: Conditions) -> dict[str, list[str]]:
-    """Half of the trials have none beside those that their weather needs."""
+    """Half of the trials have none beside those that their sale needs."""
     faults: dict[str, list[str]] = {operation: [] for operation in OPERATIONS}
     if conditions == "pending":
         faults["access"] = ["pending"]

@@ -15,7 +15,7 @@ from typing import Any
 from faregate.merchant.transports.connections import make_ssl_context
 from tests.crash.points import service
 from tests.crash.points.plan import Trial
-from tests.crash.points.trial import told
+from tests.crash.points.trial import run_trial
 from tests.crash.points.trial_setup import TrialPlace
 from tests.support import processes
 
@@ -37,7 +37,7 @@ class Lanes:
         self._lanes: list[Lane] = []
 
     def __enter__(self) -> "Lanes":
-        make_ssl_context()  # dear, and needed by every shop
+        make_ssl_context()  # dear, and needed by every seller
         gc.freeze()  # what is never looked at again is never copied for a child
         processes.lifeline()
         self._service = processes.serving(service.run)
@@ -96,7 +96,7 @@ def _take(lane: Lane) -> dict[str, Any]:
 
 def _tried(trial: Trial, place: TrialPlace) -> dict[str, Any]:
     try:
-        return told(trial, place)
+        return run_trial(trial, place)
     except Exception:
         failure = {"error": traceback.format_exc(), "deaths": [], "wrongs": {}, "counts": {}}
         return {"trial": trial.name, "seed": trial.seed, "broken": trial.broken, **failure}

@@ -1,4 +1,4 @@
-"""The processes that are killed: a shop under uvicorn, and one that sweeps beside it.
+"""The processes that are killed: a seller under uvicorn, and one that sweeps beside it.
 
 Their times are short, so that whoever takes over need not wait long; the order of things is the same.
 """
@@ -57,7 +57,7 @@ class Life:
 
 
 def serve(life: Life, listener: socket.socket) -> None:
-    """A shop, until it is killed."""
+    """A seller, until it is killed."""
     kills = _begin(life)
     paywall = _paywall(life, kills)
 

@@ -6,7 +6,6 @@ is killed when the service has acted, POST `/heal` ends all faults.
 """
 
 import contextlib
-import hashlib
 import json
 import os
 import signal
@@ -15,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from faregate.core.models import Response, WireRequest
-from faregate.emulator import TEST_KEY, SettlementRule
+from faregate.emulator import SettlementRule
 from tests.crash.points.faults import FAULTS
 from tests.crash.points.seller import PATH, SELLS
 from tests.support.faulty_service import FaultyService, ServiceRouter, instructions
@@ -40,12 +39,10 @@ class TrialService(FaultyService):
 
     def act(self, operation: str, request: WireRequest) -> Response:
         reply = super().act(operation, request)
-        proof = Response(0, request.headers).first("payment-signature") or ""
         self.calls.append(
             {
                 "operation": operation,
                 "transaction": _transaction_of(request, reply),
-                "proof": hashlib.sha256(proof.encode()).hexdigest()[:16],
                 "body": (request.body or b"").decode(),
                 "status": reply.status,
             }
@@ -62,11 +59,7 @@ class TrialService(FaultyService):
                 os.kill(self.death["pid"], signal.SIGKILL)
 
     def statuses(self) -> dict[str, str]:
-        headers = (("Authorization", f"Bearer {TEST_KEY}"),)
-        listed = WireRequest("GET", "/merchant/v1/transactions?page_size=100", headers)
-        return {
-            item["id"]: item["status"] for item in json.loads(self.emulator.respond(listed).body)["items"]
-        }
+        return {item["id"]: item["status"] for item in self.list_transactions()}
 
     def records(self) -> dict[str, Any]:
         return {"transactions": self.statuses(), "calls": self.calls, "open": self.open}

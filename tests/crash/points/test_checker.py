@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.crash.points.checker import WRONGS, Evidence, Received, judged
+from tests.crash.points.checker import WRONGS, Evidence, Received, judge
 from tests.support.promises import Wrong
 
 ID = "txn_1"
@@ -33,7 +33,7 @@ CHANGES: dict[str, Change] = {
 
 
 def wrongs(evidence: Evidence) -> dict[str, int]:
-    return {name: count for name, count in judged(evidence)[0].items() if count}
+    return {name: count for name, count in judge(evidence)[0].items() if count}
 
 
 def test_what_is_right_is_not_blamed() -> None:

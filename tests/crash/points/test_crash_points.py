@@ -25,7 +25,7 @@ POINTS = {"sqlite": "", "redis": ":in,stopped/work", "postgres": ":in,stopped/wo
 
 
 @pytest.mark.parametrize("kind", stores.STORES)
-def test_nothing_is_lost_or_done_twice_wherever_a_shop_is_killed(kind: str, tmp_path: Path) -> None:
+def test_nothing_is_lost_or_done_twice_wherever_a_seller_is_killed(kind: str, tmp_path: Path) -> None:
     need(kind, stores.missing(kind))
     chosen = ("--points", POINTS[kind]) if POINTS[kind] else ()
     status, found = campaign("--journals", kind, "--trials", "1", "--resume", str(tmp_path), *chosen)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.crash.points.campaign import LOG, Campaign, one
 from tests.crash.points.kill_points import ALL, BY_NAME
-from tests.crash.points.plan import Trial, drawn
+from tests.crash.points.plan import Trial, draw_plan
 
 
 def test_every_point_has_a_name_of_its_own() -> None:
@@ -16,14 +16,14 @@ def test_every_point_has_a_name_of_its_own() -> None:
 
 def test_a_trial_has_the_same_plan_for_ever() -> None:
     trial = Trial("sqlite", "record_transaction:after", 17, seed=3)
-    assert drawn(trial) == drawn(one(trial.name, 3, ""))
-    assert drawn(trial) != drawn(one(trial.name, 4, ""))
+    assert draw_plan(trial) == draw_plan(one(trial.name, 3, ""))
+    assert draw_plan(trial) != draw_plan(one(trial.name, 4, ""))
 
 
 @pytest.mark.parametrize("point", ALL, ids=lambda point: point.name)
 def test_the_plans_of_a_point_differ(point: object) -> None:
     name = getattr(point, "name", "")
-    assert len({repr(drawn(Trial("sqlite", name, number))) for number in range(40)}) == 40
+    assert len({repr(draw_plan(Trial("sqlite", name, number))) for number in range(40)}) == 40
 
 
 def test_there_is_no_trial_of_another_name() -> None:

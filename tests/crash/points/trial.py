@@ -6,8 +6,8 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
-from tests.crash.points.checker import Evidence, judged
-from tests.crash.points.plan import Trial, drawn
+from tests.crash.points.checker import Evidence, judge
+from tests.crash.points.plan import Trial, draw_plan
 from tests.crash.points.trial_setup import PATIENCE, TURN, Stage, TrialPlace
 from tests.support.processes import Process
 
@@ -21,23 +21,23 @@ A_WHILE = 0.3
 """Seconds in which a sweeper that was stopped does what it had in mind."""
 
 
-def told(trial: Trial, place: TrialPlace) -> dict[str, Any]:
+def run_trial(trial: Trial, place: TrialPlace) -> dict[str, Any]:
     """Runs the trial; what is to be kept of it."""
     began = time.monotonic()
-    story = TrialRun(trial, place)
-    evidence = story.run()
-    wrongs, counts = judged(evidence)
+    run = TrialRun(trial, place)
+    evidence = run.run()
+    wrongs, counts = judge(evidence)
     if not any(wrongs.values()):
-        shutil.rmtree(story.folder)
+        shutil.rmtree(run.folder)
     return {
         "trial": trial.name,
         "seed": trial.seed,
         "broken": trial.broken,
         "seconds": round(time.monotonic() - began, 3),
-        "deaths": story.deaths,
+        "deaths": run.deaths,
         "wrongs": {name: count for name, count in wrongs.items() if count},
         "counts": counts,
-        "plan": asdict(story.plan),
+        "plan": asdict(run.plan),
         "evidence": asdict(evidence) if any(wrongs.values()) else None,
     }
 
@@ -46,7 +46,7 @@ class TrialRun:
     """`deaths` are those that were seen to happen where they were meant to."""
 
     def __init__(self, trial: Trial, place: TrialPlace) -> None:
-        self.point, self.plan = trial.where, drawn(trial)
+        self.point, self.plan = trial.where, draw_plan(trial)
         self._recovers_in = RECOVERY_OF_BROKEN if trial.broken else RECOVERY
         self.deaths: list[str] = []
         self._stage = Stage.set(trial, self.plan, place)
@@ -60,8 +60,8 @@ class TrialRun:
             return self._stage.evidence()
 
     def _first_death(self) -> None:
-        """The payer comes, perhaps several times at once, and the shop dies in the middle of it."""
-        process = self._stage.shop(self.point.first, self.plan.visit)
+        """The payer comes, perhaps several times at once, and the seller dies in the middle of it."""
+        process = self._stage.seller(self.point.first, self.plan.visit)
         for _ in range(self.plan.uses):
             self._stage.payers.ask(process.port)
         if self.plan.killed_at is None:
@@ -72,12 +72,12 @@ class TrialRun:
         self._saw(process, self.point.name if self.point.second is None else self.point.first.at)
 
     def _second_death(self) -> None:
-        """Of a shop that the payer comes back to, or of a sweeper, while the payer is away."""
+        """Of a seller that the payer comes back to, or of a sweeper, while the payer is away."""
         second = self.point.second
         if second is None:
             return
-        sells = second.role == "shop"
-        process = self._stage.shop(second) if sells else self._stage.sweeper(second)
+        sells = second.role == "seller"
+        process = self._stage.seller(second) if sells else self._stage.sweeper(second)
         self._until_gone(process, process if sells else None)
         self._saw(process, self.point.name)
 
@@ -90,7 +90,7 @@ class TrialRun:
 
     def _wake(self, process: Process) -> None:
         """Others take over from a process that is stopped; then it goes on as if nothing had been."""
-        other = self._stage.shop()
+        other = self._stage.seller()
         self._stage.sweeper()
         self._until_done(other, PATIENCE)
         process.go_on()
@@ -103,32 +103,32 @@ class TrialRun:
     def _recovery(self) -> None:
         """They are started again, and killed once more perhaps; in the end the service is well."""
         self._stage.end_all()
-        shop = self._reopened()
+        seller = self._reopened()
         if self.plan.killed_again_at is not None:
-            self._until_done(shop, self.plan.killed_again_at)
+            self._until_done(seller, self.plan.killed_again_at)
             self._stage.end_all()
             self.deaths.append("again")
-            shop = self._reopened()
-        self._until_done(shop, self.plan.heals_at)
+            seller = self._reopened()
+        self._until_done(seller, self.plan.heals_at)
         self._stage.service.heal()
-        self._until_done(shop, self._recovers_in)
-        shop = shop or self._stage.shop()
+        self._until_done(seller, self._recovers_in)
+        seller = seller or self._stage.seller()
         self._stage.sweeper()
-        self._until_done(shop, self._recovers_in)
+        self._until_done(seller, self._recovers_in)
         if self.plan.asks_again:
-            self._stage.payers.ask(shop.port)
-            self._until_answered(shop)
+            self._stage.payers.ask(seller.port)
+            self._until_answered(seller)
 
     def _reopened(self) -> Process | None:
-        """A shop, unless the payer is away; and somebody who sweeps, beside it or instead."""
+        """A seller, unless the payer is away; and somebody who sweeps, beside it or instead."""
         if self.plan.sweeps == "beside" or not self.plan.returns:
             self._stage.sweeper()
-        return self._stage.shop() if self.plan.returns else None
+        return self._stage.seller() if self.plan.returns else None
 
     # Waiting
 
     def _until_gone(self, process: Process, comes_to: Process | None) -> None:
-        """Until it is dead or stopped; the payer keeps coming, if there is a shop to come to."""
+        """Until it is dead or stopped; the payer keeps coming, if there is a seller to come to."""
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until and process.look() == "alive":
             self._stage.turn(comes_to)

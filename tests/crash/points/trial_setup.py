@@ -58,7 +58,7 @@ class Stage:
 
     # Processes
 
-    def shop(self, death: Death | None = None, visit: int = 1) -> Process:
+    def seller(self, death: Death | None = None, visit: int = 1) -> Process:
         life = replace(self.life, death=death, visit=visit)
         return self._known(serving(partial(seller.serve, life), self.payers.sockets), death, visit)
 
@@ -83,7 +83,7 @@ class Stage:
     def turn(self, process: Process | None) -> None:
         """The payer comes, if it waits for no answer there and has none that is final."""
         if process is not None and not self.payers.waits_for(process.port):
-            if self.plan.sweeps == "in the shop":
+            if self.plan.sweeps == "in the seller":
                 self.payers.run_errand(process.port, "/sweep")
             if not self.has_final_answer():
                 self.payers.ask(process.port)

@@ -1,4 +1,4 @@
-"""Serve a shop on a socket: `python -m tests.crash.workers.seller LISTENER`, until stdin ends.
+"""Serve a seller on a socket: `python -m tests.crash.workers.seller LISTENER`, until stdin ends.
 
 A worker that died is replaced at once. Everything is imported before they are forked.
 """
