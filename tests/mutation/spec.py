@@ -243,7 +243,7 @@ BREAKS: Final = (
         '    return json_value_response({**shown, "page": query.page})',
     ),
     # States and transitions
-    Break("States", "state before", _STATE, 'history=[(now, "authorized")]', 'history=[(now, "settling")]'),
+    Break("States", "state before", _STATE, 'history=((now, "authorized"),)', 'history=((now, "settling"),)'),
     Break(
         "States",
         "open, outcome failed",
