@@ -9,16 +9,24 @@ from pathlib import Path
 
 from harness.contestants import CASES, Case
 from harness.docs import write_docs
-from harness.extremes import LargeResult, MemorySample, measure_large, measure_memory
+from harness.extremes import (
+    ImportCost,
+    LargeResult,
+    MemorySample,
+    measure_imports,
+    measure_large,
+    measure_memory,
+)
 from harness.load import Measurement
 from harness.processes import HERE, Service, run_service
 from harness.results import begin_results, read_results
 from harness.rounds import Failure, plan_steps, run_rounds
 from harness.tables import build_report
 
-EXTREMES = ("large", "memory")
+EXTREMES = ("imports", "large", "memory")
 NAMES = (*(case.name for case in CASES), *EXTREMES)
-Found = Measurement | Failure | LargeResult | MemorySample
+Once = LargeResult | MemorySample | ImportCost
+Found = Measurement | Failure | Once
 
 
 def main() -> int:
@@ -48,6 +56,8 @@ def main() -> int:
 def _measure(service: Service, options: argparse.Namespace, names: list[str]) -> Iterator[Found]:
     """Yield everything that was asked for; the rounds come last, because they fill the time that is left."""
     deadline = time.monotonic() + options.minutes * 60
+    if "imports" in names:
+        yield from _catch("imports", measure_imports())
     if "large" in names:
         yield from _catch("large", measure_large(service))
     if "memory" in names:
@@ -56,7 +66,7 @@ def _measure(service: Service, options: argparse.Namespace, names: list[str]) ->
     yield from run_rounds(service, plan_steps(chosen), options.rounds, options.seconds, deadline)
 
 
-def _catch(name: str, measured: Iterator[LargeResult | MemorySample]) -> Iterator[Found]:
+def _catch(name: str, measured: Iterator[Once]) -> Iterator[Found]:
     """Yield a failure instead of raising: the rest of the run must not be lost."""
     try:
         yield from measured
@@ -92,6 +102,8 @@ def _describe(found: Found) -> str:
         return f"FAILED {found.kind}, {found.contestant}, round {found.round}: {found.reason}"
     if isinstance(found, LargeResult):
         return f"{found.contestant}, {found.mib} MiB: {found.cpu_ms:.1f} ms, {found.growth_mib:.1f} MiB more"
+    if isinstance(found, ImportCost):
+        return f"import {found.module}: {found.cpu_ms:.0f} ms"
     if isinstance(found, MemorySample):
         return f"{found.requests:,} paid requests: {found.resident_mib:.1f} MiB"
     return (

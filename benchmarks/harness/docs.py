@@ -11,6 +11,7 @@ from harness.results import Results
 from harness.tables import (
     build_case_table,
     build_failures,
+    build_import_table,
     build_large_table,
     build_memory_table,
     build_target_table,
@@ -39,6 +40,8 @@ def _build_sections(results: Results) -> dict[str, str]:
         others["large"] = build_large_table
     if results.memory:
         others["memory"] = build_memory_table
+    if results.imports:
+        others["imports"] = build_import_table
     sections = {name: build(results) for name, build in others.items()}
     sections["targets"] = build_target_table(results)
     sections["run"] = _describe_run(results)

@@ -1,8 +1,11 @@
-"""Large results, and memory over very many payments: measured once, beside the rounds."""
+"""Large results, memory over very many payments, and imports: measured once, beside the rounds."""
 
 import secrets
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from statistics import median
 
 from harness.check import InvalidRun
 from harness.contestants import BARE, FAST, PAID, SQLITE, Contestant
@@ -12,6 +15,12 @@ from harness.processes import Server, Service, run_server
 from harness.proofs import build_proof
 
 MIB = 1 << 20
+IMPORTS = {
+    "faregate.starlette": "starlette.applications",
+    "faregate.fastapi": "fastapi",
+    "faregate.flask": "flask",
+}
+_IMPORTS = 7
 SIZES = (1, 5, 20)
 _REPEATS_MIB = 100
 """How much is bought of each size, to time it: processor time is counted in steps of 10 ms."""
@@ -37,6 +46,23 @@ class MemorySample:
 
     requests: int
     resident_mib: float
+
+
+@dataclass(frozen=True, slots=True)
+class ImportCost:
+    """Processor time of an import, beyond that of the framework."""
+
+    module: str
+    cpu_ms: float
+
+
+def measure_imports() -> Iterator[ImportCost]:
+    """Import each module in new processes that have imported its framework already."""
+    for module, framework in IMPORTS.items():
+        code = f"import {framework}, time; began = time.process_time(); import {module}"
+        command = [sys.executable, "-c", f"{code}; print(time.process_time() - began)"]
+        run = (subprocess.run(command, capture_output=True, text=True, check=True) for _ in range(_IMPORTS))
+        yield ImportCost(module, median(float(done.stdout) for done in run) * 1e3)
 
 
 def measure_large(service: Service) -> Iterator[LargeResult]:

@@ -22,7 +22,7 @@ DEFAULT_WINDOW = 600.0
 _TICKS = os.sysconf("SC_CLK_TCK")
 _START_SECONDS = 20.0
 _STOP_SECONDS = 20.0
-_LOOK_SECONDS = 0.5
+_LOOK_SECONDS = 0.4
 
 
 class Service:
@@ -36,6 +36,13 @@ class Service:
         with urlopen(f"{self.url}/status", timeout=5) as reply:
             accepted, _, requests = reply.read().split(b"\n")[2].split()
         return int(accepted) - 1, int(requests) - 1
+
+    def wait_idle(self) -> None:
+        """Wait until nobody calls. wrk hangs up in the middle of requests, which a paywall then finishes."""
+        limit, before = time.monotonic() + _START_SECONDS, -1
+        while (now := self.count()[1]) != before + 1 and time.monotonic() < limit:  # the count itself
+            before = now
+            time.sleep(_LOOK_SECONDS)
 
 
 class Server:

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from harness.extremes import LargeResult, MemorySample
+from harness.extremes import ImportCost, LargeResult, MemorySample
 from harness.load import Measurement
 from harness.rounds import Failure
 
@@ -43,14 +43,17 @@ class Results:
     failures: list[Failure] = field(default_factory=list[Failure])
     large: list[LargeResult] = field(default_factory=list[LargeResult])
     memory: list[MemorySample] = field(default_factory=list[MemorySample])
+    imports: list[ImportCost] = field(default_factory=list[ImportCost])
 
-    def add(self, found: Measurement | Failure | LargeResult | MemorySample) -> None:
+    def add(self, found: Measurement | Failure | LargeResult | MemorySample | ImportCost) -> None:
         if isinstance(found, Measurement):
             self.measured.append(found)
         elif isinstance(found, Failure):
             self.failures.append(found)
         elif isinstance(found, LargeResult):
             self.large.append(found)
+        elif isinstance(found, ImportCost):
+            self.imports.append(found)
         else:
             self.memory.append(found)
 
@@ -78,6 +81,7 @@ def read_results(path: Path) -> Results:
         [Failure(**one) for one in document["failures"]],
         [LargeResult(**one) for one in document["large"]],
         [MemorySample(**one) for one in document["memory"]],
+        [ImportCost(**one) for one in document["imports"]],
     )
 
 

@@ -11,8 +11,6 @@ from harness.load import Measurement, load, measure
 from harness.processes import Service, find_missing, run_server
 from harness.proofs import build_proof
 
-_IDLE_SECONDS = 0.5
-"""wrk hangs up in the middle of requests; a paywall finishes them, and that is not to be measured."""
 _WARM_UP_SECONDS = 1
 _TRIES = 2
 """A contestant that failed as often is left out of the rounds that follow."""
@@ -79,5 +77,5 @@ def _measure_step(service: Service, step: Step, number: int, seconds: float) -> 
         check(kind, contestant, server, proof)
         load(kind, contestant, server, proof, step.payers[-1], _WARM_UP_SECONDS)
         for payers in step.payers:
-            time.sleep(_IDLE_SECONDS)
+            service.wait_idle()
             yield measure(kind, contestant, payers, number, server, service, proof, seconds)

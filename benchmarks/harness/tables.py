@@ -11,6 +11,8 @@ LARGE_TARGET = 1.5
 """How far the process may grow for a large result, times its size."""
 LINEAR_TARGET = 1.25
 """Processor time per MiB of the largest result, times that of the middle one."""
+IMPORT_TARGET = 120.0
+"""Milliseconds of processor time beyond the framework."""
 FLAT_TARGET = 1.05
 """Memory at the end of very many payments, times that after the first quarter."""
 
@@ -80,6 +82,11 @@ def build_target_table(results: Results) -> str:
     figures = Figures(results.measured)
     rows = [row for target in TARGETS if (row := _build_target_row(figures, target))]
     rows += [*_build_large_target(results), *_build_memory_target(results)]
+    rows += [
+        _build_plain_row(f"import {one.module}, ms beyond its framework", one.cpu_ms, IMPORT_TARGET)
+        for one in results.imports
+        if one.module != "faregate.fastapi"  # only shown
+    ]
     return build_table(["what", "payers", "measured", "target", "met"], rows) if rows else ""
 
 
@@ -152,6 +159,11 @@ def build_memory_table(results: Results) -> str:
     return f"{title}\n\n{build_table(['paid requests', 'resident MiB'], rows)}"
 
 
+def build_import_table(results: Results) -> str:
+    rows = [[one.module, f"{one.cpu_ms:.0f}"] for one in results.imports]
+    return f"**Imports, beyond the framework's own**\n\n{build_table(['module', 'CPU ms'], rows)}"
+
+
 def build_failures(results: Results) -> str:
     lines = (f"- {one.contestant} ({one.kind}), round {one.round}: {one.reason}" for one in results.failures)
     return "\n".join(["**Not measured**", "", *lines])
@@ -162,6 +174,7 @@ def build_report(results: Results) -> str:
     parts = [build_case_table(results, case) for case in CASES if case.name in results.cases]
     parts += [build_large_table(results)] if results.large else []
     parts += [build_memory_table(results)] if results.memory else []
+    parts += [build_import_table(results)] if results.imports else []
     parts += [build_target_table(results)]
     parts += [build_failures(results)] if results.failures else []
     return "\n\n".join(filter(None, parts)) + "\n"
