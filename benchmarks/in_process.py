@@ -286,19 +286,21 @@ class Subject:
         self._loop = CountingLoop()
         self._app = {**ASGI, **WSGI}[name](is_sold)
 
-    def ask(self, number: int, path: str, expected: int, has_proof: bool) -> float:
+    def ask(self, number: int, path: str, expected: int, has_proof: bool, *, profiler: Any = None) -> float:
         """Send so many requests, one after the other. Return the seconds of processor time."""
         make = make_environ if self.name in WSGI else make_scope
         requests = [make(path, self._next_proof() if has_proof else None) for _ in range(number)]
         statuses: list[Any] = []
         gc.collect()
+        asyncio.set_event_loop(self._loop)
+        sys.setprofile(profiler)
         began = time.process_time()
         if self.name in WSGI:
             self._ask_wsgi(requests, statuses)
         else:
-            asyncio.set_event_loop(self._loop)
             self._loop.run_until_complete(self._ask_asgi(requests, statuses))
         seconds = time.process_time() - began
+        sys.setprofile(None)
         if any(int(str(status)[:3]) != expected for status in statuses) or len(statuses) != number:
             raise SystemExit(f"{self.name}: {statuses[-1:]} for {path}")
         return seconds
@@ -339,10 +341,7 @@ class Subject:
             nonlocal calls
             calls += event == "call"
 
-        self.ask(3, *request)
-        sys.setprofile(count)
-        self.ask(20, *request)
-        sys.setprofile(None)
+        self.ask(20, *request, profiler=count)
         return calls // 20
 
 
@@ -364,10 +363,22 @@ def work(name: str, case: str) -> None:
     request, is_sold = CASES[case]
     subject = Subject(name, is_sold)
     subject.ask(50, *request)
-    counts = (subject.count_calls(*request), subject.count_turns(*request))
+    counts = {"calls": subject.count_calls(*request), "turns": subject.count_turns(*request)}
     print(json.dumps(counts), flush=True)
     for line in sys.stdin:
         print(json.dumps(subject.measure_cpu(int(line), *request)), flush=True)
+
+
+def count(name: str) -> dict[str, int]:
+    """Count what one paid request takes beyond the bare application's own."""
+    return {
+        one: figure - bare
+        for (one, figure), bare in zip(
+            Worker(HERE.parents[1], name, "paid").counts.items(),
+            Worker(HERE.parents[1], name, "bare").counts.values(),
+            strict=True,
+        )
+    }
 
 
 class Worker:
@@ -377,7 +388,7 @@ class Worker:
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
-        self.calls, self.turns = self._read()
+        self.counts: dict[str, int] = self._read()
 
     def measure(self, number: int) -> float:
         assert self._process.stdin is not None
@@ -413,12 +424,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--requests", type=int, default=300, help="of each round")
     parser.add_argument("--profile", metavar="ADAPTER")
+    parser.add_argument("--count", action="store_true", help="the figures of tests/test_request_cost.py")
     parser.add_argument("--work", help=argparse.SUPPRESS)
     said = parser.parse_args()
     if said.work:
         work(said.work, said.case)
     elif said.profile:
         profile(said.profile, said.case, said.requests)
+    elif said.count:
+        print(json.dumps({name: count(name) for name in said.only}))
     else:
         compare([HERE.parents[1], *said.against], said.only, said.case, said.rounds, said.requests)
 
@@ -439,9 +453,8 @@ def compare(checkouts: list[Path], names: list[str], case: str, rounds: int, num
         for one, worker in workers.items():
             ratio = median(mine / other for mine, other in zip(costs[one], first, strict=True))
             cost = median(costs[one])
-            print(
-                f"| {name} | {Path(one).name} | {cost:.0f} | {ratio:.2f} | {worker.calls} | {worker.turns} |"
-            )
+            counts = " | ".join(map(str, worker.counts.values()))
+            print(f"| {name} | {Path(one).name} | {cost:.0f} | {ratio:.2f} | {counts} |")
             worker.stop()
 
 

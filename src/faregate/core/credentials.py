@@ -60,6 +60,8 @@ def find_credentials(headers: Headers) -> tuple[str, ...]:
             found.update(_build_forms(name, value.strip()))
         elif name == "cookie":
             cookies.update(filter(_is_sellers_cookie, (pair.strip() for pair in value.split(";"))))
+    if not (found or cookies):
+        return ()
     return (
         *sorted(found),
         *(form for pair in sorted(cookies)[:MAX_COOKIES] for form in _build_forms("cookie", pair)),

@@ -12,6 +12,7 @@ Rules
 
 import json
 import re
+from enum import Enum, auto
 from functools import lru_cache
 
 from faregate.core.models import Header, Headers, Response, header_values
@@ -49,7 +50,6 @@ _STORES_NOTHING = frozenset(
         "strict-transport-security",
     )
 )
-_OWN_CACHING = frozenset(("cache-control", "expires"))
 _CACHING_NAME = re.compile(
     "cach|surrogate|max-?age|cdn|akamai|fastly|varnish|litespeed|cloudflare|netlify|vercel"
     "|(?:^|[-_.])(?:edge|expir(?:es|y|ation)|stale|ttls?)(?:$|[-_.])|^(?:x-)?age$",
@@ -59,7 +59,6 @@ _CACHING_VALUE = re.compile(r"(?:^|,)\s*(?:s-?maxage|max-?age|stale-[a-z-]+|ttl)
 _HOP_BY_HOP = frozenset(
     ("connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade")
 )
-_DROPPED = _PAYMENT | _HOP_BY_HOP
 
 
 def build_settlement(settlement: Settlement, transaction_id: str) -> Response:
@@ -99,7 +98,7 @@ def build_unsold(response: Response) -> Response:
 
 def build_free(response: Response) -> Response:
     """A result that costs nothing: its caching is the handler's own business."""
-    kept = tuple(pair for pair in response.headers if pair[0].lower() not in _DROPPED)
+    kept = tuple(pair for pair in response.headers if _find_kind(pair[0]) is not _Kind.DROPPED)
     return Response(response.status, kept, response.body, released=True)
 
 
@@ -207,7 +206,7 @@ def _find_headers(reply: Response, *names: str) -> Headers:
 
 def _filter_headers(headers: Headers) -> Headers:
     """The handler's headers less payment, hop-by-hop and any caching looser than ours."""
-    kept = [pair for pair in headers if pair[0].lower() not in _DROPPED]
+    kept = [pair for pair in headers if _find_kind(pair[0]) is not _Kind.DROPPED]
     if forbids_storing(headers):
         return tuple(kept)
     return (*[pair for pair in kept if not allows_storing(*pair)], NO_STORE)
@@ -215,23 +214,48 @@ def _filter_headers(headers: Headers) -> Headers:
 
 def allows_storing(name: str, value: str) -> bool:
     """Whether a cache, known to us or not, could read this header as permission to store."""
-    if name.lower() in _STORES_NOTHING:
+    kind = _find_kind(name)
+    if kind is _Kind.HARMLESS:
         return False
-    return _names_caching(name) or ("=" in value and _CACHING_VALUE.search(value) is not None)
+    if kind in (_Kind.CACHE_CONTROL, _Kind.EXPIRES, _Kind.CACHING):
+        return True
+    return "=" in value and _CACHING_VALUE.search(value) is not None
+
+
+class _Kind(Enum):
+    """What the name of a header says."""
+
+    DROPPED = auto()
+    HARMLESS = auto()
+    CACHE_CONTROL = auto()
+    EXPIRES = auto()
+    CACHING = auto()
+    OTHER = auto()
 
 
 @lru_cache(maxsize=1024)
-def _names_caching(name: str) -> bool:
+def _find_kind(name: str) -> _Kind:
     # Kept by name: an application sends the same few headers with every response.
-    return _CACHING_NAME.search(name) is not None
+    lower = name.lower()
+    if lower in _PAYMENT or lower in _HOP_BY_HOP:
+        return _Kind.DROPPED
+    if lower in _STORES_NOTHING:
+        return _Kind.HARMLESS
+    if lower in _OWN_CACHING:
+        return _OWN_CACHING[lower]
+    return _Kind.OTHER if _CACHING_NAME.search(name) is None else _Kind.CACHING
+
+
+_OWN_CACHING = {"cache-control": _Kind.CACHE_CONTROL, "expires": _Kind.EXPIRES}
 
 
 def forbids_storing(headers: Headers) -> bool:
     """Whether no cache may keep a response with these headers, its payer's own included."""
-    values = header_values(headers, "cache-control")
+    values = [value for name, value in headers if _find_kind(name) is _Kind.CACHE_CONTROL]
+    if not values:
+        return False
     directives = {directive.strip().lower() for value in values for directive in value.split(",")}
     if not {"private", "no-store"} <= directives or "public" in directives:
         return False
-    return not any(
-        name.lower() not in _OWN_CACHING and allows_storing(name, value) for name, value in headers
-    )
+    own = (_Kind.CACHE_CONTROL, _Kind.EXPIRES)
+    return not any(_find_kind(name) not in own and allows_storing(name, value) for name, value in headers)

@@ -83,6 +83,8 @@ class MemoryJournal:
 
     def _fingerprint(self, claimant: Claimant) -> Fingerprint:
         """Hash credentials, so that none is kept."""
+        if not claimant.credentials:
+            return Fingerprint(claimant.request, body=claimant.body_digest)
 
         def digest(text: str) -> str:
             return hmac.digest(self._pepper, text.encode(), "sha256").hex()

@@ -1,6 +1,7 @@
 """Convert ASGI scopes and messages to core values and back. Pure."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from functools import lru_cache
 from typing import Any
 
 from faregate.core.credentials import CREDENTIAL_HEADERS
@@ -124,9 +125,13 @@ def _build_url(scope: Mapping[str, Any]) -> str:
 
 def _find_origin(scope: Mapping[str, Any]) -> str | None:
     host, port = scope.get("server") or (None, None)
+    return _build_origin(host, port, scope.get("scheme", "http"))
+
+
+@lru_cache(maxsize=64)
+def _build_origin(host: str | None, port: int | None, scheme: str) -> str | None:
     if not host or host.startswith("/"):  # a unix socket has no address for payers
         return None
-    scheme = scope.get("scheme", "http")
     name = f"[{host}]" if ":" in host else host
     usual = port in (None, {"http": 80, "https": 443}.get(scheme))
     return f"{scheme}://{name}" if usual else f"{scheme}://{name}:{port}"
