@@ -19,8 +19,10 @@ import io
 import json
 import os
 import pstats
+import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -97,7 +99,8 @@ def make_arguments() -> dict[str, Any]:
         "base_url": "http://127.0.0.1:9",
         "public_url": "https://seller.example",
         "transport": Service(Response),
-        "journal": "memory:",
+        "journal": os.environ.get("BENCH_JOURNAL", "memory:"),
+        "journal_key": base64.b64encode(bytes(32)).decode(),
     }
 
 
@@ -371,14 +374,39 @@ def work(name: str, case: str) -> None:
 
 def count(name: str) -> dict[str, int]:
     """Count what one paid request takes beyond the bare application's own."""
-    return {
-        one: figure - bare
-        for (one, figure), bare in zip(
-            Worker(HERE.parents[1], name, "paid").counts.items(),
-            Worker(HERE.parents[1], name, "bare").counts.values(),
-            strict=True,
-        )
-    }
+    if name == "sqlite":
+        return count_statements()
+    sold, bare = (Worker(HERE.parents[1], name, case) for case in ("paid", "bare"))
+    for worker in (sold, bare):
+        worker.stop()
+    return {one: sold.counts[one] - bare.counts[one] for one in sold.counts}
+
+
+def count_statements() -> dict[str, int]:
+    """Count what one sale has SQLite do. A commit is synced unless SQLite was told that it need not be."""
+    said: list[str] = []
+    connect = sqlite3.connect
+
+    def connect_traced(*arguments: Any, **named: Any) -> sqlite3.Connection:
+        connection = connect(*arguments, **named)
+        connection.set_trace_callback(said.append)
+        return connection
+
+    sqlite3.connect = connect_traced
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["BENCH_JOURNAL"] = f"sqlite:///{folder}/journal.db"
+        subject, (request, _) = Subject("flask"), CASES["paid"]
+        del os.environ["BENCH_JOURNAL"]
+        subject.ask(20, *request)
+        said.clear()
+        subject.ask(100, *request)
+        statements = list(said)
+    synced, is_synced = 0, True
+    for statement in statements:
+        if statement.startswith("PRAGMA synchronous"):
+            is_synced = "FULL" in statement
+        synced += is_synced and statement == "COMMIT"
+    return {"statements": len(statements) // 100, "commits": synced // 100}
 
 
 class Worker:
@@ -419,7 +447,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--against", type=Path, nargs="*", default=[], help="other checkouts of faregate")
-    parser.add_argument("--only", nargs="*", default=[*ASGI, *WSGI], help="adapters")
+    parser.add_argument("--only", nargs="*", default=[], help="adapters; all if none is named")
     parser.add_argument("--case", choices=CASES, default="paid")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--requests", type=int, default=300, help="of each round")
@@ -432,9 +460,15 @@ def main() -> None:
     elif said.profile:
         profile(said.profile, said.case, said.requests)
     elif said.count:
-        print(json.dumps({name: count(name) for name in said.only}))
+        print(json.dumps({name: count(name) for name in said.only or [*ASGI, *WSGI, "sqlite"]}))
     else:
-        compare([HERE.parents[1], *said.against], said.only, said.case, said.rounds, said.requests)
+        compare(
+            [HERE.parents[1], *said.against],
+            said.only or [*ASGI, *WSGI],
+            said.case,
+            said.rounds,
+            said.requests,
+        )
 
 
 def compare(checkouts: list[Path], names: list[str], case: str, rounds: int, number: int) -> None:

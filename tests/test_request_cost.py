@@ -1,0 +1,50 @@
+"""What one paid request takes, counted: neither a busy machine nor a faster one changes these figures.
+
+A rise above 5 % fails. If it is worth its price, or the figures fell, write the new ones here:
+
+    .venv/bin/python benchmarks/in_process.py --count
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARK = Path(__file__).parents[1] / "benchmarks" / "in_process.py"
+
+# Python calls and turns of the event loop, less those of the same application without a paywall: a service
+# that answers at once, and the memory journal. With Python 3.11; later ones make fewer calls.
+EXPECTED = {
+    "asgi": {"calls": 473, "turns": 3},
+    "starlette": {"calls": 495, "turns": 3},
+    "fastapi": {"calls": 535, "turns": 3},
+    "flask": {"calls": 438, "turns": 0},
+    "django": {"calls": 498, "turns": 0},
+}
+# One sale with the SQLite journal: statements that are run, and commits, each of which is synced.
+EXPECTED_OF_SQLITE = {"statements": 19, "commits": 2}
+
+
+def count(*arguments: str) -> dict[str, dict[str, int]]:
+    command = [sys.executable, str(BENCHMARK), "--count", *arguments]
+    found: dict[str, dict[str, int]] = json.loads(subprocess.check_output(command, text=True, timeout=300))
+    return found
+
+
+def list_rises(expected: dict[str, int], found: dict[str, int]) -> list[str]:
+    return [
+        f"{name}: {found[name]}, was {most}" for name, most in expected.items() if found[name] > most * 1.05
+    ]
+
+
+@pytest.mark.parametrize("adapter", EXPECTED)
+def test_a_paid_request_makes_no_more_calls_and_turns_than_before(adapter: str) -> None:
+    found = count("--only", adapter)[adapter]
+    assert not list_rises(EXPECTED[adapter], found), "see the head of this file"
+
+
+def test_a_sale_runs_no_more_statements_and_syncs_than_before() -> None:
+    found = count("--only", "sqlite")["sqlite"]
+    assert not list_rises(EXPECTED_OF_SQLITE, found), "see the head of this file"
