@@ -15,6 +15,7 @@ import pytest
 
 from faregate.cli import main
 from faregate.routes.check import UNGUESSABLE, UNKNOWN
+from tests.support.processes import environment
 
 ROOT = Path(__file__).parents[2]
 WELL = f"All is well: 1 offer can be sold.\n{UNGUESSABLE}\n"
@@ -68,11 +69,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 def faregate_process(folder: Path, *words: str, **environ: str) -> "subprocess.CompletedProcess[str]":
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("FAREGATE_")}
     return subprocess.run(
         [sys.executable, "-W", "error", "-I", "-m", "faregate", *words],
         cwd=folder,
-        env={**inherited, **environ},
+        env=environment(**environ),
         capture_output=True,
         text=True,
         timeout=120,
@@ -81,11 +81,10 @@ def faregate_process(folder: Path, *words: str, **environ: str) -> "subprocess.C
 
 def faregate(folder: Path, *words: str, **environ: str) -> "subprocess.CompletedProcess[str]":
     """The same in this process, which saves the imports; what it imported from the folder is forgotten."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("FAREGATE_")}
     path = [*sys.path]
     with (
         chdir(folder),
-        mock.patch.dict(os.environ, {**inherited, **environ}, clear=True),
+        mock.patch.dict(os.environ, environment(**environ), clear=True),
         redirect_stdout(StringIO()) as out,
         redirect_stderr(StringIO()) as err,
     ):

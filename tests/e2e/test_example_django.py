@@ -1,6 +1,5 @@
 """`examples/django` as its README starts it, under both protocols, paid with the official client."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ from examples.demo.stage import DidNotStart, server
 
 from faregate.emulator import Emulator
 from tests.e2e.payers import PAYERS
+from tests.support.processes import environment
 
 FOLDER = Path(__file__).parents[2] / "examples" / "django"
 # The README's commands; any free port, and more workers.
@@ -29,9 +29,8 @@ def _migrated(environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def manage(command: str, environ: dict[str, str]) -> "subprocess.CompletedProcess[str]":
-    inherited = {key: value for key, value in os.environ.items() if not key.startswith("FAREGATE_")}
     call = [sys.executable, "manage.py", *command.split()]
-    return subprocess.run(call, cwd=FOLDER, env=inherited | environ, capture_output=True, text=True)
+    return subprocess.run(call, cwd=FOLDER, env=environment(**environ), capture_output=True, text=True)
 
 
 @pytest.mark.parametrize(("name", "library"), list(zip(SERVERS, PAYERS, strict=True)))

@@ -5,14 +5,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from eth_account import Account as EthAccount
-from flask import Flask
 
 from faregate.emulator import (
     LIVE_KEY,
-    TEST_KEY,
     TEST_PAYERS,
     Account,
     Emulator,
@@ -21,10 +18,9 @@ from faregate.emulator import (
     Wallet,
 )
 from faregate.errors import ConfigurationError
-from faregate.flask import Faregate
-from faregate.paywall import Paywall
 from faregate.service.builtin import builtin_account
 
+from .flask_seller import FlaskSeller
 from .seller import ApiClient, assert_error, decoded
 
 PAGE = (Path(__file__).parents[2] / "docs" / "emulator.md").read_text()
@@ -137,78 +133,46 @@ def test_in_live_they_are_like_anybody(api: ApiClient, name: str) -> None:
 # Through a paywall: what their seller and they themselves get to see
 
 
-class Stall:
-    """A Flask app that sells one report, over the service that the tests share."""
-
-    def __init__(self, api: ApiClient, name: str) -> None:
-        self.runs = 0
-        app, selling = Flask(__name__), Faregate()
-        self._paywall = Paywall(
-            api_key=TEST_KEY, base_url=str(api.http.base_url), public_url="https://s.example", environ={}
-        )
-        selling.init_app(app, self._paywall)
-
-        @app.get("/report")
-        @selling.paid("daily_report")
-        def report() -> dict[str, str]:
-            self.runs += 1
-            return {"report": "Sunny."}
-
-        self._http = httpx.Client(transport=httpx.WSGITransport(app), base_url="http://stall")
-        self.proof = Wallet.test(name, clock=api.clock).pay(self._get({}).headers["payment-required"])
-
-    def visit(self) -> httpx.Response:
-        """The payer, always with the same payment."""
-        return self._get({"PAYMENT-SIGNATURE": self.proof})
-
-    def _get(self, headers: dict[str, str]) -> httpx.Response:
-        return self._http.get("/report", headers=headers)
-
-    def close(self) -> None:
-        self._http.close()
-        self._paywall.close()
-
-
 @pytest.fixture
-def stall(api: ApiClient, request: pytest.FixtureRequest) -> Iterator[Stall]:
-    stall = Stall(api, request.param)
-    yield stall
-    stall.close()
+def seller(api: ApiClient, request: pytest.FixtureRequest) -> Iterator[FlaskSeller]:
+    seller = FlaskSeller(api, request.param)
+    yield seller
+    seller.close()
 
 
-@pytest.mark.parametrize("stall", ["poor"], indirect=True)
-def test_for_a_poor_payer_no_work_is_done(stall: Stall) -> None:
-    refused = stall.visit()
+@pytest.mark.parametrize("seller", ["poor"], indirect=True)
+def test_for_a_poor_payer_no_work_is_done(seller: FlaskSeller) -> None:
+    refused = seller.visit()
     assert refused.status_code == 402
     assert "payment-required" in refused.headers
-    assert stall.runs == 0
+    assert seller.runs == 0
 
 
-@pytest.mark.parametrize("stall", ["slow"], indirect=True)
-def test_a_slow_payer_comes_back_for_the_result(api: ApiClient, stall: Stall) -> None:
+@pytest.mark.parametrize("seller", ["slow"], indirect=True)
+def test_a_slow_payer_comes_back_for_the_result(api: ApiClient, seller: FlaskSeller) -> None:
     for _ in range(2):
-        waiting = stall.visit()
+        waiting = seller.visit()
         assert (waiting.status_code, "payment-response" in waiting.headers) == (202, False)
         assert "Sunny" not in waiting.text
     api.clock.advance(2)
-    served = stall.visit()
+    served = seller.visit()
     assert (served.status_code, served.json()) == (200, {"report": "Sunny."})
     assert "payment-response" in served.headers
-    assert stall.runs == 1
+    assert seller.runs == 1
 
 
-@pytest.mark.parametrize("stall", ["reconciles-fails"], indirect=True)
-def test_a_payer_whose_payment_fails_in_the_end_is_not_charged(api: ApiClient, stall: Stall) -> None:
+@pytest.mark.parametrize("seller", ["reconciles-fails"], indirect=True)
+def test_a_payer_whose_payment_fails_in_the_end_is_not_charged(api: ApiClient, seller: FlaskSeller) -> None:
     address = TEST_PAYERS["reconciles-fails"].address
     before = api.emulator.balance(address)
-    seen = [stall.visit() for _ in range(4)]
+    seen = [seller.visit() for _ in range(4)]
     assert [one.status_code for one in seen] == [202, 202, 402, 402]
     assert not [one for one in seen if "Sunny" in one.text or "payment-response" in one.headers]
     assert api.emulator.balance(address) == before
-    assert stall.runs == 1
+    assert seller.runs == 1
 
 
-@pytest.mark.parametrize("stall", ["rejected"], indirect=True)
-def test_a_payer_who_is_rejected_after_the_work_gets_nothing(stall: Stall) -> None:
-    assert [stall.visit().status_code for _ in range(2)] == [402, 402]
-    assert stall.runs == 1
+@pytest.mark.parametrize("seller", ["rejected"], indirect=True)
+def test_a_payer_who_is_rejected_after_the_work_gets_nothing(seller: FlaskSeller) -> None:
+    assert [seller.visit().status_code for _ in range(2)] == [402, 402]
+    assert seller.runs == 1

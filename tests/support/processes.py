@@ -13,6 +13,12 @@ from typing import Literal
 State = Literal["alive", "stopped", "dead"]
 
 
+def environment(**settings: str) -> dict[str, str]:
+    """This process's environment with these settings of faregate, and no others."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("FAREGATE_")}
+    return {**kept, **settings}
+
+
 @dataclass
 class Process:
     """A child of this one. `port` is where it serves, if it does; `killed` says that we killed it."""

@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -24,6 +23,7 @@ from faregate.paywall import Paywall
 from tests.adapters.asgi import header
 from tests.adapters.asgi_app import Plain, ask
 from tests.support.faulty_service import Call, FaultyService, answers, changes
+from tests.support.processes import environment
 from tests.support.raw_server import Connection
 from tests.support.replies import with_status
 
@@ -127,10 +127,9 @@ class Seller:
 
     def run(self, *words: str, **environ: str) -> "subprocess.Popen[str]":
         """`faregate`, as a process of its own."""
-        inherited = {key: value for key, value in os.environ.items() if not key.startswith("FAREGATE_")}
         return subprocess.Popen(
             [sys.executable, "-m", "faregate", *words],
-            env={**inherited, **self.environ, **environ},
+            env=environment(**{**self.environ, **environ}),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

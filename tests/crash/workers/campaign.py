@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import shutil
 import socket
 import subprocess
@@ -25,7 +24,7 @@ from tests.crash.workers.payers import Payers
 from tests.crash.workers.seller import DATABASE, EXECUTIONS, WORKERS
 from tests.support.campaigns import ROOT
 from tests.support.lines import read_lines
-from tests.support.processes import fork
+from tests.support.processes import environment, fork
 
 AFTERWARDS = 30.0
 """Seconds that payers have to finish what they began, when nobody is killed any more."""
@@ -99,8 +98,7 @@ def _service(seed: int) -> Generator[str]:
 @contextmanager
 def _seller(place: stores.Place, workers: int, service: str, folder: Path) -> Generator[tuple[str, int]]:
     """Its URL, and the process that starts its workers."""
-    environ = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("FAREGATE_")},
+    settings = {
         "FAREGATE_API_KEY": TEST_KEY,
         "FAREGATE_BASE_URL": service,
         "FAREGATE_PUBLIC_URL": "https://seller.example",
@@ -112,7 +110,7 @@ def _seller(place: stores.Place, workers: int, service: str, folder: Path) -> Ge
     with socket.create_server(("127.0.0.1", 0), backlog=128) as listener, (folder / "log").open("ab") as log:
         command = [sys.executable, "-m", "tests.crash.workers.seller", str(listener.fileno())]
         seller = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=ROOT, env=environ,
+            command, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=ROOT, env=environment(**settings),
             pass_fds=[listener.fileno()],
         )  # fmt: skip
         try:
