@@ -56,6 +56,8 @@ class AsgiTwoCalls:
             held.append(message)
 
         await self.app(scope, receive, hold)
+        if not held:  # the payer has left, and Django answers nothing
+            return
         result = b"".join(message.get("body", b"") for message in held)
         path = f"/transactions/{json.loads(body)['transaction_id']}/complete"
         completion = build_completion(held[0]["status"], len(result))
