@@ -15,7 +15,6 @@ _LENGTH_BYTES = 4
 _STATES = {state.value for state in State}
 _TEXTS = tuple(name for name in ENCRYPTED if name != "result")
 _ENCODED = frozenset(("state", "transaction_id", "outcome", *_TEXTS))
-"""Fields of a row whose column has another value, or another name."""
 _UNCHANGED = tuple(
     name for name in COLUMNS if name not in ("stamp", "state", "transaction_id", "size", *ENCRYPTED)
 )
@@ -35,24 +34,27 @@ class Codec:
     def pack(self, row: Row, stamp: int) -> Record:
         """Return the record of a new row."""
         values: dict[str, Any] = dict.fromkeys(COLUMNS)  # stores insert the values in this order
-        for name, value in zip(FIELDS, get_values(row), strict=True):
-            self._encode(values, row.key, name, value)
-        values["stamp"] = stamp
+        fields: dict[str, Any] = dict(zip(FIELDS, get_values(row), strict=True))
+        for name in _ENCODED:
+            self._encode(values, row.key, name, fields.pop(name))
+        values.update(fields, stamp=stamp)
         return cast(Record, values)
 
     def pack_changes(self, before: Row, after: Row, stamp: int) -> dict[str, Any]:
         """Return the columns that differ, and the new stamp. What did not change is not encrypted again."""
         changes: dict[str, Any] = {"stamp": stamp}
         for name, old, value in zip(FIELDS, get_values(before), get_values(after), strict=True):
-            if value is not old and value != old:
+            if value is old or value == old:
+                continue
+            if name in _ENCODED:
                 self._encode(changes, after.key, name, value)
+            else:
+                changes[name] = value
         return changes
 
     def _encode(self, columns: dict[str, Any], key: bytes, name: str, value: Any) -> None:
-        """Add what is stored of one field of a row."""
-        if name not in _ENCODED:
-            columns[name] = value
-        elif name == "state":
+        """Add what is stored of a field whose column has another value, or another name."""
+        if name == "state":
             columns[name] = value.value
         elif name == "transaction_id":
             columns[name] = value or None

@@ -10,42 +10,18 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from faregate.errors import ConfigurationError, JournalError
+from faregate.journals.tasks import Task, WaitingLoop, answer_all
 
 W = TypeVar("W")
 
 MAX_BATCH = 256
 """Enough to share a sync or a round trip, and few enough to be answered soon."""
-
-
-class Task(Generic[W]):
-    """The work of one caller. A store sets its result, or its error; each task needs an error of its own."""
-
-    __slots__ = ("_begun", "error", "notify", "result", "wakes_in", "work")
-
-    def __init__(self, work: W) -> None:
-        self.work = work
-        self.result: Any = None
-        self.error: Exception | None = None
-        self.notify: Callable[[], object]
-        """Wakes the caller."""
-        self.wakes_in: Callable[..., object] | None = None
-        """Calls `notify` in the event loop of the caller, if there is one."""
-        self._begun = threading.Lock()
-
-    def try_begin(self) -> bool:
-        """True once: either the writer begins the task, or its caller withdraws it."""
-        return self._begun.acquire(blocking=False)
-
-    def get_result(self) -> Any:
-        if self.error is not None:
-            raise self.error
-        return self.result
 
 
 class Writer(Generic[W]):
@@ -73,7 +49,8 @@ class Writer(Generic[W]):
         self._pid = os.getpid()
         self._starting = threading.Lock()
         self._thread: _WriterThread | None = None
-        self._queue: SimpleQueue[Task[W] | None] = SimpleQueue()
+        self._queue: SimpleQueue[list[Task[W]] | None] = SimpleQueue()
+        self._loops: dict[asyncio.AbstractEventLoop, WaitingLoop] = {}
         weakref.finalize(self, self._queue.put, None).atexit = False
 
     def call(self, work: W) -> Any:
@@ -83,7 +60,7 @@ class Writer(Generic[W]):
         wakeup.acquire()
         task.notify = wakeup.release
         try:
-            self._submit(task)
+            self._submit([task])
             if not wakeup.acquire(timeout=self._timeout):
                 if task.try_begin():
                     raise self._make_error()
@@ -92,51 +69,36 @@ class Writer(Generic[W]):
             task.try_begin()
         return task.get_result()
 
-    async def acall(self, work: W) -> Any:
+    def acall(self, work: W) -> Awaitable[Any]:
         """Perform `work` and await it. If the caller is cancelled, what was begun is performed anyway."""
-        task = Task(work)
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            loop = None
+            return self._call_in_trio(work)
+        return (self._loops.get(loop) or self._add_loop(loop)).add(work)
+
+    def _add_loop(self, loop: asyncio.AbstractEventLoop) -> WaitingLoop:
+        for ended in [each for each in self._loops if each.is_closed()]:
+            del self._loops[ended]
+        self._loops[loop] = waiting = WaitingLoop(loop, self._submit, self._timeout, self._make_error)
+        return waiting
+
+    async def _call_in_trio(self, work: W) -> Any:
+        import trio
+
+        answered, task = trio.Event(), Task(work)
+        task.notify, task.wakes_in = answered.set, trio.lowlevel.current_trio_token().run_sync_soon
         try:
-            await (self._wait_in_trio(task) if loop is None else self._wait_in_asyncio(task, loop))
+            self._submit([task])
+            with trio.move_on_after(self._timeout):
+                await answered.wait()
+            if not answered.is_set():
+                if task.try_begin():
+                    raise self._make_error()
+                await answered.wait()
         finally:
             task.try_begin()
         return task.get_result()
-
-    async def _wait_in_asyncio(self, task: Task[W], loop: asyncio.AbstractEventLoop) -> None:
-        answered = loop.create_future()
-
-        def notify() -> None:
-            if not answered.done():
-                answered.set_result(None)
-
-        def expire() -> None:
-            if task.try_begin():
-                task.error = self._make_error()
-                notify()
-
-        task.notify, task.wakes_in = notify, loop.call_soon_threadsafe
-        timer = loop.call_later(self._timeout, expire)
-        try:
-            self._submit(task)
-            await answered
-        finally:
-            timer.cancel()
-
-    async def _wait_in_trio(self, task: Task[W]) -> None:
-        import trio
-
-        answered = trio.Event()
-        task.notify, task.wakes_in = answered.set, trio.lowlevel.current_trio_token().run_sync_soon
-        self._submit(task)
-        with trio.move_on_after(self._timeout):
-            await answered.wait()
-        if not answered.is_set():
-            if task.try_begin():
-                raise self._make_error()
-            await answered.wait()
 
     def stop(self) -> None:
         """End the thread when it has done what is queued. The next work starts another one."""
@@ -146,10 +108,10 @@ class Writer(Generic[W]):
                 self._queue.put(None)
                 thread.join(self._timeout)
 
-    def _submit(self, task: Task[W]) -> None:
+    def _submit(self, tasks: list[Task[W]]) -> None:
         if self._pid != os.getpid():  # forked behind Python's back
             self.reset()
-        self._queue.put(task)
+        self._queue.put(tasks)
         if self._thread is None or self._thread.has_ended:
             self._start()
 
@@ -176,7 +138,9 @@ def check_threads() -> None:
 class _WriterThread(threading.Thread):
     """Performs what is queued, until there is a None in the queue."""
 
-    def __init__(self, queue: "SimpleQueue[Task[Any] | None]", execute: "weakref.WeakMethod[Any]") -> None:
+    def __init__(
+        self, queue: "SimpleQueue[list[Task[Any]] | None]", execute: "weakref.WeakMethod[Any]"
+    ) -> None:
         super().__init__(name="faregate journal", daemon=True)
         self.has_ended = False
         self._queue = queue
@@ -185,28 +149,27 @@ class _WriterThread(threading.Thread):
     def run(self) -> None:
         """Keep no reference to the store while waiting."""
         try:
-            while (task := self._queue.get()) is not None:
-                batch = _take_batch(self._queue, task)
+            while (first := self._queue.get()) is not None:
+                batch = _take_batch(self._queue, first)
                 if batch:
                     _perform(batch, self._execute())
-                del task, batch
+                del first, batch
         except BaseException:
             self.has_ended = True  # what is queued from now on finds another thread
-            while batch := _take_batch(self._queue, None):
+            while batch := _take_batch(self._queue, []):
                 _perform(batch, None)
             raise
 
 
-def _take_batch(queue: "SimpleQueue[Task[Any] | None]", first: Task[Any] | None) -> list[Task[Any]]:
-    batch = [first] if first is not None and first.try_begin() else []
+def _take_batch(queue: "SimpleQueue[list[Task[Any]] | None]", first: list[Task[Any]]) -> list[Task[Any]]:
+    batch = [task for task in first if task.try_begin()]
     with suppress(Empty):
         while len(batch) < MAX_BATCH:
-            task = queue.get_nowait()
-            if task is None:
+            tasks = queue.get_nowait()
+            if tasks is None:
                 queue.put(None)
                 break
-            if task.try_begin():
-                batch.append(task)
+            batch += [task for task in tasks if task.try_begin()]
     return batch
 
 
@@ -223,25 +186,7 @@ def _perform(batch: list[Task[Any]], execute: Callable[[Sequence[Task[Any]]], No
         if not isinstance(error, Exception):
             raise
     finally:
-        _answer(batch)
-
-
-def _answer(batch: list[Task[Any]]) -> None:
-    """Wake each caller, and each event loop once: that is a system call."""
-    by_loop: dict[Callable[..., object], list[Task[Any]]] = {}
-    for task in batch:
-        if task.wakes_in is None:
-            task.notify()
-        else:
-            by_loop.setdefault(task.wakes_in, []).append(task)
-    for call_in_loop, tasks in by_loop.items():
-        with suppress(RuntimeError):  # the loop has ended, and its callers with it
-            call_in_loop(_notify_all, tasks)
-
-
-def _notify_all(tasks: list[Task[Any]]) -> None:
-    for task in tasks:
-        task.notify()
+        answer_all(batch)
 
 
 _writers: "weakref.WeakSet[Writer[Any]]" = weakref.WeakSet()

@@ -24,7 +24,7 @@ def watch(kills: Kills) -> None:
 def _writer(kills: Kills) -> None:
     """Before a batch is performed, and when it is done and nobody was answered. Payers share batches."""
     patched: Any = writer
-    perform, answer, take = patched._perform, patched._answer, patched._take_batch
+    perform, answer, take = patched._perform, patched.answer_all, patched._take_batch
 
     def performing(batch: Any, execute: Any) -> None:
         kills.reach("batch:begin")
@@ -38,7 +38,7 @@ def _writer(kills: Kills) -> None:
         time.sleep(0.002)
         return take(queue, first)
 
-    patched._perform, patched._answer, patched._take_batch = performing, answering, taking
+    patched._perform, patched.answer_all, patched._take_batch = performing, answering, taking
 
 
 def _sqlite(kills: Kills) -> None:

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 from faregate.errors import ConfigurationError, JournalError
 from faregate.journals.sqlite import errors
 from faregate.journals.sqlite.connection import WriteConnection, open_connection
-from faregate.journals.writer import Task, Writer
+from faregate.journals.tasks import Task
+from faregate.journals.writer import Writer
 
 T = TypeVar("T")
 
