@@ -7,6 +7,7 @@ it while it completes a payment. Under trio tasks are cancelled by scopes alone,
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
+from contextvars import ContextVar
 from typing import Any, cast
 
 import anyio
@@ -50,10 +51,11 @@ async def run_uncancelled(work: Work) -> None:
         await run_shielded(work)
         return
     with make_scope(shield=True):
-        task.is_putting_off = True
+        task.is_putting_off, token = True, _uncancelled_work.set(task)
         try:
             await work()
         finally:
+            _uncancelled_work.reset(token)
             task.is_putting_off = False
     await task.catch_up()
 
@@ -115,8 +117,12 @@ def _find_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-SCOPE_CANCELS = ("Cancelled by cancel scope ", "Cancelled via cancel scope ")
-"""How the message of a cancellation begins that comes from a scope of anyio, in older versions and newer."""
+_uncancelled_work: ContextVar["_Task | None"] = ContextVar("faregate uncancelled work", default=None)
+"""The task whose work the current code, timer or callback was started by.
+
+Timers, callbacks and tasks keep the context in which they were made. So a deadline that the work set for
+itself, by anyio, asyncio or a library of its own, is told from a cancellation that comes from elsewhere.
+"""
 
 
 class _Task(asyncio.Task[None]):
@@ -128,8 +134,7 @@ class _Task(asyncio.Task[None]):
 
     def cancel(self, msg: Any | None = None) -> bool:
         # A loop that has stopped cancels all its tasks, and waits for them: it is not kept waiting.
-        # A scope that cancels is one of the work itself, such as a deadline: the shield stops all others.
-        is_own = str(msg).startswith(SCOPE_CANCELS)
+        is_own = _uncancelled_work.get() is self
         if self.is_putting_off and not is_own and self.get_loop().is_running():
             self._is_put_off = True
             return True
