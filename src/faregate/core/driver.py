@@ -34,7 +34,10 @@ def drive(
                 paused = True
                 return step
             try:
-                advance, value = flow.send, _check_blocking(step.perform(backend))
+                answer: Any = step.perform(backend)
+                if hasattr(answer, "__await__"):
+                    raise _refuse_awaitable(answer)
+                advance, value = flow.send, answer
             except Exception as error:  # a KeyboardInterrupt or a cancellation ends the flow instead
                 advance, value = flow.throw, error
     finally:
@@ -88,9 +91,7 @@ def _begin(
     return (flow.throw if isinstance(result, Exception) else flow.send), result
 
 
-def _check_blocking(value: Any) -> Any:
-    """Refuse an awaitable: the types cannot see it in a journal that the seller wrote."""
-    if hasattr(value, "__await__"):
-        getattr(value, "close", lambda: None)()  # or Python warns that it was never awaited
-        raise TypeError("an async journal or client was given to a blocking application")
-    return value
+def _refuse_awaitable(value: Any) -> TypeError:
+    """The error of an awaitable: the types cannot see it in a journal that the seller wrote."""
+    getattr(value, "close", lambda: None)()  # or Python warns that it was never awaited
+    return TypeError("an async journal or client was given to a blocking application")

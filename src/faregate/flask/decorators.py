@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 from functools import wraps
-from inspect import isclass
+from inspect import isclass, iscoroutinefunction
 from typing import Any, TypeVar, cast
 
-from flask import Response, current_app, request
+from flask import Flask, Request, Response, current_app, request
 from werkzeug.local import LocalProxy
 from werkzeug.routing import Rule
 from werkzeug.wrappers import Response as BaseResponse
@@ -24,6 +24,7 @@ from faregate.flask.placement import (
     inspect_view,
     list_mistakes,
     list_offers,
+    list_stack_mistakes,
     mark_sold,
 )
 from faregate.middleware.checkout import SkipHandler, State, is_result
@@ -51,13 +52,14 @@ payment = cast(Payment, LocalProxy(_payment))
 
 def authorize(sold: Offer) -> Response | None:
     """Ask whether the view may run; if not, give a response to stop with, which nobody sees."""
+    environ = request.environ  # each look at `request` asks for the context anew
     if NAME not in current_app.extensions:
         raise ConfigurationError(
             f"A view sells {sold.sells!r}, but its app has no paywall: "
             "call Faregate(app) or paywall.init_app(app)"
         )
     try:
-        request.environ[_PAYMENT] = require_payment(request.environ, sold)
+        environ[_PAYMENT] = require_payment(environ, sold)
     except SkipHandler as stop:
         return _build_stop(stop.status)
     return None
@@ -84,12 +86,15 @@ def wrap_view(view: View, sold: Offer) -> View:
     if (mistake := find_login(view)) is not None:
         raise ConfigurationError(mistake)
 
+    is_async = iscoroutinefunction(view)
+
     @wraps(view)
     def guard(*args: Any, **kwargs: Any) -> Any:
         stopped = authorize(sold)
         if stopped is not None:
             return stopped
-        return _forbid_storing(current_app.ensure_sync(view)(*args, **kwargs))
+        run = current_app.ensure_sync(view) if is_async else view
+        return _forbid_storing(run(*args, **kwargs))
 
     mark_sold(view)
     guard.__dict__ |= {OFFER: sold, GUARD: guard}
@@ -146,13 +151,16 @@ def check_request() -> Response | None:
 
     Raises `ConfigurationError`.
     """
-    defer_session_writes(current_app)
-    rule = request.url_rule
+    app, asked = _get_app(), _get_request()
+    for mistake in list_stack_mistakes(app):
+        raise ConfigurationError(mistake)
+    defer_session_writes(app)
+    rule = asked.url_rule
     if rule is None:
         return None
-    for mistake in list_mistakes(current_app, rule, request.method):
+    for mistake in list_mistakes(app, rule, asked.method):
         raise ConfigurationError(mistake)
-    checkout = find_checkout(request.environ)
+    checkout = find_checkout(asked.environ)
     if (
         checkout is not None
         and checkout.path_match.refused
@@ -165,7 +173,8 @@ def check_request() -> Response | None:
 
 def check_response(response: Response) -> Response:
     """An `after_request` that withholds what came in a paid view's place. Raises `ConfigurationError`."""
-    rule, checkout = request.url_rule, find_checkout(request.environ)
+    asked = _get_request()
+    rule, checkout = asked.url_rule, find_checkout(asked.environ)
     if checkout is None:
         return response
     checkout.is_checked = True
@@ -173,11 +182,22 @@ def check_response(response: Response) -> Response:
         return response
     if checkout.payment is not None:
         return _allow_storing(response)
-    if rule is None or request.method == "OPTIONS" or not is_result(response.status_code):
+    if rule is None or asked.method == "OPTIONS" or not is_result(response.status_code):
         return response
     if _list_offers(rule):
         checkout.withhold(describe_answer(rule.endpoint))
     return response
+
+
+def _get_request() -> Request:
+    """The request itself: each look at the proxy `request` asks for the context anew."""
+    proxy: Any = request
+    return cast(Request, proxy._get_current_object())  # noqa: SLF001, the name that Flask's docs give
+
+
+def _get_app() -> Flask:
+    proxy: Any = current_app
+    return cast(Flask, proxy._get_current_object())  # noqa: SLF001
 
 
 def _list_offers(rule: Rule) -> tuple[Offer, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar, Unpack, cast
 
-from flask import Blueprint, Flask, current_app
+from flask import Blueprint, Flask
 
 from faregate.errors import ConfigurationError
 from faregate.flask.cli import commands
@@ -16,7 +16,7 @@ from faregate.flask.decorators import (
     wrap_view,
 )
 from faregate.flask.middleware import NAME, FlaskPaywallMiddleware
-from faregate.flask.placement import find_sold, list_stack_mistakes
+from faregate.flask.placement import find_sold
 from faregate.offers import OfferOptions, offer
 from faregate.paywall import Paywall
 from faregate.settings import SETTINGS, from_config
@@ -58,7 +58,7 @@ class Faregate:
         middleware = FlaskPaywallMiddleware(app.wsgi_app, ready, offers=offers, refuse=refuse)
         middleware.find_sold = partial(find_sold, app)
         # The first function before the view, and the last one after it.
-        app.before_request_funcs.setdefault(None, [])[:0] = [_check_stack, check_request]
+        app.before_request_funcs.setdefault(None, [])[:0] = [check_request]
         app.after_request_funcs.setdefault(None, []).insert(0, check_response)
         # Added here, not as an entry point of the package: only apps that sell have the commands.
         app.cli.add_command(commands)
@@ -92,12 +92,6 @@ class Faregate:
     def exempt(self, view: View) -> View:
         """Leave a view out of `paid_all`: it is free."""
         return mark_exempt(view)
-
-
-def _check_stack() -> None:
-    """A `before_request` that stops an app of which something is given away. Raises `ConfigurationError`."""
-    for mistake in list_stack_mistakes(current_app):
-        raise ConfigurationError(mistake)
 
 
 def _check(value: object, kinds: type | tuple[type, ...], message: str) -> None:
