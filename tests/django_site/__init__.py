@@ -3,17 +3,18 @@
 import os
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.django_site.settings")
-
-_migrated = False
+MIGRATED = "TESTS_MIGRATED"
+"""Processes that a test starts find in their environment which databases have their tables."""
 
 
 def ready() -> None:
     """Django set up in this process, and its database with all tables."""
-    global _migrated
     import django
     from django.core.management import call_command
+    from django.db import connections
 
     django.setup()
-    if not _migrated:
+    migrated = f"{MIGRATED}_{connections['default'].settings_dict['NAME']}"
+    if migrated not in os.environ:
         call_command("migrate", verbosity=0)
-        _migrated = True
+        os.environ[migrated] = "yes"

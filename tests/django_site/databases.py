@@ -1,8 +1,10 @@
 """Further databases of the project, each on the server that this run of tests shares."""
 
+import os
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.django_site import MIGRATED
 from tests.servers.shared import shared
 
 ENGINES = {"postgres": "django.db.backends.postgresql", "mariadb": "django.db.backends.mysql"}
@@ -17,7 +19,10 @@ def add(server: str, alias: str = "") -> str:
     if alias not in connections.databases:
         said = settings_of(server, shared(server))
         connections.databases[alias] = connections.configure_settings({"default": {}, alias: said})[alias]
-        call_command("migrate", "faregate_journal", database=alias, verbosity=0)
+        migrated = f"{MIGRATED}_{server}_{said['NAME']}_{said['PORT']}"
+        if migrated not in os.environ:
+            call_command("migrate", "faregate_journal", database=alias, verbosity=0)
+            os.environ[migrated] = "yes"
     return alias
 
 

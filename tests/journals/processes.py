@@ -18,8 +18,16 @@ from faregate.core.claims import Claimed, InProgress
 from tests.core.flow_script import ACR, RECEIPT, TXN
 from tests.journals.stores import STORED, Clock, disconnect
 from tests.journals.rows import GOOD, HERE, WORK_SECONDS
-place = Path(sys.argv[2])
-journal = STORED[sys.argv[1]](place, Clock(float(sys.argv[3])))
+kind, place, now, copies = sys.argv[1], Path(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4])
+if copies:
+    if kind.startswith("django"):
+        disconnect(STORED[kind](place, Clock()))
+    children = []
+    while len(children) < copies and (not children or children[-1]):
+        children.append(os.fork())
+    if children[-1]:
+        sys.exit(max(os.waitpid(child, 0)[1] for child in children) and 1)
+journal = STORED[kind](place, Clock(now))
 def wait_for(name):
     end = time.monotonic() + 30
     while not (place / name).exists():
@@ -28,9 +36,12 @@ def wait_for(name):
 """
 
 
-def run(kind: str, place: Path, code: str, now: float = 1000.0) -> subprocess.Popen[str]:
-    """A process that has `journal` open (so to say: it opens at its first use) and runs `code`."""
-    command = [sys.executable, "-c", OPENED + code, kind, str(place), str(now)]
+def run(kind: str, place: Path, code: str, now: float = 1000.0, copies: int = 0) -> subprocess.Popen[str]:
+    """A process that has `journal` open (so to say: it opens at its first use) and runs `code`.
+
+    With `copies`, so many of its children do that instead, each with a journal of its own: an import for all.
+    """
+    command = [sys.executable, "-c", OPENED + code, kind, str(place), str(now), str(copies)]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
     return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
 
@@ -41,31 +52,38 @@ def said(process: subprocess.Popen[str], status: int = 0) -> Any:
     return json.loads(output) if output else None
 
 
-def all_said(processes: list[subprocess.Popen[str]]) -> list[Any]:
-    return sorted(answer for process in processes for answer in said(process))
+START = """
+(place / f"started {os.getpid()}").touch()
+wait_for("go")
+"""
 
 
-RACE = """
+def run_together(kind: str, place: Path, code: str, copies: int, now: float = 1000.0) -> list[Any]:
+    """Let so many processes run `code`, from `START` on at once; sort the items of the lists that they print."""
+    with run(kind, place, code, now, copies) as parent:
+        while len(list(place.glob("started *"))) < copies:
+            assert parent.poll() is None
+            time.sleep(0.01)
+        (place / "go").touch()
+        output, _ = parent.communicate(timeout=60)
+    lists = [json.loads(line) for line in output.splitlines()]
+    assert (parent.returncode, len(lists)) == (0, copies)
+    return sorted(item for each in lists for item in each)
+
+
+RACE = f"""
 fresh, barrier = [], threading.Barrier(4)
 def claim_all():
     barrier.wait()
     for number in range(10):
-        claim = journal.claim(f"proof {number}", HERE)
+        claim = journal.claim(f"proof {{number}}", HERE)
         assert isinstance(claim, Claimed | InProgress)
         if isinstance(claim, Claimed):
             fresh.append(number)
     disconnect(journal)
-(place / str(os.getpid())).touch()
-wait_for("go")
+{START}
 threads = [threading.Thread(target=claim_all) for _ in range(4)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
-print(json.dumps(fresh))
+print(json.dumps(fresh), flush=True)
 """
-
-
-def start_together(racers: list[subprocess.Popen[str]], place: Path) -> None:
-    while not all((place / str(racer.pid)).exists() for racer in racers):
-        assert all(racer.poll() is None for racer in racers)
-        time.sleep(0.01)
-    (place / "go").touch()

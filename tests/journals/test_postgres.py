@@ -18,7 +18,7 @@ from faregate.journals.registry import as_async
 from tests.core.flow_script import ACR, TXN
 from tests.journals import postgres_schema
 from tests.journals.postgres_schema import asked, asked_inside, get_store, postgres, with_setting
-from tests.journals.processes import RACE, all_said, run, said, start_together
+from tests.journals.processes import RACE, run, run_together, said
 from tests.journals.rows import GOOD, HERE, WORK_SECONDS, decided, fresh, started
 from tests.journals.stores import KEY
 
@@ -75,9 +75,7 @@ def test_many_processes_make_the_tables_at_once(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TESTS_POSTGRES", url)
-    racers = [run("postgres", tmp_path, RACE) for _ in range(6)]
-    start_together(racers, tmp_path)
-    assert all_said(racers) == list(range(10))
+    assert run_together("postgres", tmp_path, RACE, 6) == list(range(10))
     assert asked(url, "SELECT version FROM faregate_journal_version") == [(VERSION,)]
 
 

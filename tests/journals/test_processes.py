@@ -9,7 +9,7 @@ import pytest
 from faregate.core.claims import InProgress, Replayable
 from faregate.core.models import Response, Succeeded
 from tests.core.flow_script import ACR, RECEIPT, TXN
-from tests.journals.processes import RACE, all_said, run, said, start_together
+from tests.journals.processes import RACE, START, run, run_together, said
 from tests.journals.rows import GOOD, HERE, LEASE, WORK_SECONDS, fresh, owed
 from tests.journals.stores import STORED, Clock, disconnect
 
@@ -72,18 +72,15 @@ journal._store._database.write(forget_all_and_die)
 
 
 def test_one_of_sixteen_threads_wins_each_proof(kind: str, tmp_path: Path) -> None:
-    racers = [run(kind, tmp_path, RACE) for _ in range(4)]
-    start_together(racers, tmp_path)
-    assert all_said(racers) == list(range(10))
+    assert run_together(kind, tmp_path, RACE, 4) == list(range(10))
 
 
-SWEEP = """
-(place / str(os.getpid())).touch()
-wait_for("go")
+SWEEP = f"""
+{START}
 taken = []
 while (entry := journal.lease_next()) is not None:
     taken.append(entry.transaction_id)
-print(json.dumps(taken))
+print(json.dumps(taken), flush=True)
 """
 
 
@@ -93,9 +90,7 @@ def test_two_sweeps_take_each_row_once(kind: str, tmp_path: Path) -> None:
     for name in names:
         journal.record_transaction(fresh(journal.claim(name, HERE)), name, ACR, WORK_SECONDS)
     disconnect(journal)
-    sweepers = [run(kind, tmp_path, SWEEP, now=1000.0 + LEASE) for _ in range(2)]
-    start_together(sweepers, tmp_path)
-    assert all_said(sweepers) == names
+    assert run_together(kind, tmp_path, SWEEP, 2, now=1000.0 + LEASE) == names
 
 
 FORKED = """
@@ -262,9 +257,7 @@ def test_signals_at_any_moment_stop_only_their_own_thread(tmp_path: Path) -> Non
 
 
 def test_a_file_may_be_opened_first_by_many_at_once(tmp_path: Path) -> None:
-    racers = [run("sqlite", tmp_path, RACE) for _ in range(6)]
-    start_together(racers, tmp_path)
-    assert all_said(racers) == list(range(10))
+    assert run_together("sqlite", tmp_path, RACE, 6) == list(range(10))
 
 
 def test_a_result_as_large_as_may_be_sold_is_kept(kind: str, tmp_path: Path) -> None:
