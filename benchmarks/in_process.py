@@ -400,12 +400,15 @@ def count_statements() -> dict[str, int]:
         subject.ask(20, *request)
         said.clear()
         subject.ask(100, *request)
-        statements = list(said)
-    synced, is_synced = 0, True
+        # SQLite tells of a statement again for each trigger that it may fire.
+        statements = [one for one, before in zip(said, ["", *said], strict=False) if one != before]
+    synced, is_synced, is_open = 0, True, False
     for statement in statements:
         if statement.startswith("PRAGMA synchronous"):
             is_synced = "FULL" in statement
-        synced += is_synced and statement == "COMMIT"
+        is_open = (is_open and statement != "COMMIT") or statement.startswith("BEGIN")
+        commits = statement.startswith(("COMMIT", "INSERT", "UPDATE", "DELETE")) and not is_open
+        synced += is_synced and commits
     return {"statements": len(statements) // 100, "commits": synced // 100}
 
 

@@ -4,6 +4,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -42,18 +43,21 @@ def _writer(kills: Kills) -> None:
 
 
 def _sqlite(kills: Kills) -> None:
-    """Between the statements of a transaction, and before its COMMIT."""
+    """Between the statements of a transaction, before its COMMIT, or in a statement that commits itself."""
     connect = sqlite3.connect
 
-    def hear(said: str) -> None:
+    def hear(connection: sqlite3.Connection, said: str) -> None:
         if said == "COMMIT":
             kills.writing()
         elif said.startswith(("INSERT", "UPDATE", "DELETE")):
-            kills.reach("batch:middle")
+            if connection.in_transaction:
+                kills.reach("batch:middle")
+            else:
+                kills.writing()
 
     def connecting(*arguments: Any, **options: Any) -> sqlite3.Connection:
         connection: sqlite3.Connection = connect(*arguments, **options)
-        connection.set_trace_callback(hear)
+        connection.set_trace_callback(partial(hear, connection))
         return connection
 
     patched: Any = sqlite3

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from faregate.errors import ConfigurationError, JournalError
 from faregate.journals.sqlite import errors
-from faregate.journals.sqlite.connection import WriteConnection, open_connection
+from faregate.journals.sqlite.connection import WriteConnection, open_connection, retry_while_busy
 from faregate.journals.tasks import Task
 from faregate.journals.writer import Writer
 
@@ -24,10 +24,16 @@ T = TypeVar("T")
 
 
 class Work(Protocol):
-    """A part of a transaction. When it raises, nothing of it remains. `durable`: forced to the disk."""
+    """A part of a transaction. When it raises, nothing of it remains.
+
+    `durable`: forced to the disk. `needs_transaction`: it is not committed as a whole by itself.
+    """
 
     @property
     def durable(self) -> bool: ...
+
+    @property
+    def needs_transaction(self) -> bool: ...
 
     def run(self, connection: sqlite3.Connection) -> Any: ...
 
@@ -37,6 +43,7 @@ class Change(NamedTuple):
 
     function: Callable[[sqlite3.Connection], Any]
     durable: bool = True
+    needs_transaction: bool = True
 
     def run(self, connection: sqlite3.Connection) -> Any:
         connection.execute("SAVEPOINT one")
@@ -103,14 +110,12 @@ class Database:
     def _commit(self, batch: Sequence[Task[Work]]) -> None:
         connection = self._connection.get()
         self._connection.set_synchronous(connection, any(task.work.durable for task in batch))
+        if len(batch) == 1 and not batch[0].work.needs_transaction:
+            retry_while_busy(lambda: _run(batch[0], connection), self._timeout)
+            return
         self._connection.begin(connection)
         for task in batch:
-            try:
-                task.result = task.work.run(connection)
-            except Exception as error:
-                if errors.concerns_all(error):
-                    raise
-                task.error = errors.to_row_error(error)
+            _run(task, connection)
         connection.execute("COMMIT")
 
     def disconnect(self) -> None:
@@ -136,6 +141,15 @@ class Database:
         elif threading.get_ident() in self._forking:
             self._forking.remove(threading.get_ident())
             self._executing.release()
+
+
+def _run(task: Task[Work], connection: sqlite3.Connection) -> None:
+    try:
+        task.result = task.work.run(connection)
+    except Exception as error:
+        if errors.concerns_all(error):
+            raise
+        task.error = errors.to_row_error(error)
 
 
 class JournalFile:

@@ -69,6 +69,7 @@ class Statement(NamedTuple):
     sql: str
     values: Sequence[Any]
     durable: bool = False
+    needs_transaction: bool = False
 
     def run(self, connection: sqlite3.Connection) -> bool:
         return connection.execute(self.sql, self.values).rowcount == 1
@@ -81,6 +82,7 @@ class Query(NamedTuple):
     values: Sequence[Sequence[Any]]
     parse: Callable[[Sequence[Any]], Any]
     durable: bool = False
+    needs_transaction: bool = False
 
     def run(self, connection: sqlite3.Connection) -> Any:
         found = (connection.execute(self.sql, values).fetchone() for values in self.values)
