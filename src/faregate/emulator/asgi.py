@@ -141,6 +141,8 @@ def _get_path(scope: Scope) -> str:
     """Return the path below the mount, still percent-encoded, with its query."""
     raw: bytes | None = scope.get("raw_path")
     path = quote(scope["path"]) if raw is None else raw.decode("latin-1")
-    path = path.removeprefix(quote(scope.get("root_path", "")))
+    root = scope.get("root_path")
+    if root:
+        path = path.removeprefix(quote(root))
     query = scope["query_string"].decode("latin-1")
     return f"{path}?{query}" if query else path

@@ -30,4 +30,4 @@ def add_marker(response: Response) -> Response:
 
 
 def decode_headers(headers: list[tuple[bytes, bytes]]) -> Headers:
-    return tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)
+    return tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers])

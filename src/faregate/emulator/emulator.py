@@ -115,7 +115,7 @@ class Emulator:
                 delivery, call.fault = deliver_with_faults(self.faults, self._service, request)
             else:
                 delivery = Delivery(self._service.respond(request))
-            call.delivery = replace(delivery, response=add_marker(delivery.response))
+            call.delivery = Delivery(add_marker(delivery.response), delivery.delay, delivery.ending)
             self._recorder.notify()
             return call.delivery
 

@@ -16,7 +16,6 @@ from urllib.parse import parse_qsl
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from faregate.core.models import Headers, Response, header_values
-from faregate.merchant.models import ErrorBody
 from faregate.merchant.problems import FORBIDDEN, INVALID, MALFORMED, UNAUTHENTICATED, Problem
 from faregate.service.clock import MonotonicClock
 from faregate.service.config import Capability, Key
@@ -35,8 +34,8 @@ class HttpError(Exception):
         self.headers = headers
 
     def response(self) -> Response:
-        body = ErrorBody(code=self.problem.code, message=self.message)
-        return json_response(body, status=self.problem.status, headers=self.headers)
+        body = {"code": self.problem.code, "message": self.message}
+        return json_value_response(body, status=self.problem.status, headers=self.headers)
 
 
 def invalid_request(message: str) -> HttpError:
@@ -51,7 +50,7 @@ def json_response(model: BaseModel, *, status: int = 200, headers: Headers = ())
 
 
 def json_value_response(value: dict[str, Any], *, status: int = 200, headers: Headers = ()) -> Response:
-    """Build a response from an already dumped model."""
+    """Build a response from plain JSON values."""
     body = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
     return Response(status, (JSON_TYPE, *headers), body)
 
