@@ -59,7 +59,7 @@ wait_for("go")
 
 
 def run_together(kind: str, place: Path, code: str, copies: int, now: float = 1000.0) -> list[Any]:
-    """Let so many processes run `code`, from `START` on at once; sort the items of the lists that they print."""
+    """Run `code` in so many processes, from `START` on at once; return the items that they print, sorted."""
     with run(kind, place, code, now, copies) as parent:
         while len(list(place.glob("started *"))) < copies:
             assert parent.poll() is None
