@@ -130,7 +130,7 @@ def _tamper_with_django(store: Any, key: bytes, columns: dict[str, Any]) -> None
 def _tamper_with_redis(store: Any, key: bytes, columns: dict[str, Any]) -> None:
     row = store._client._schema_key.replace("schema", f"row:{key.hex()}")
     words = [word for column in columns.items() for word in column]
-    assert store._client._call("HSET", row, *words) == 0
+    assert store._client._connections.call("HSET", row, *words) == 0
 
 
 def _tamper_with_postgres(store: Any, key: bytes, columns: dict[str, Any]) -> None:

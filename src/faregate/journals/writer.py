@@ -15,7 +15,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
-from faregate.errors import ConfigurationError, JournalError
+from faregate.errors import ConfigurationError, FaregateError, JournalError
 from faregate.journals.tasks import Task, WaitingLoop, answer_all
 
 W = TypeVar("W")
@@ -179,7 +179,7 @@ def _perform(batch: list[Task[Any]], execute: Callable[[Sequence[Task[Any]]], No
             raise JournalError("the thread of the journal has ended")
         execute(batch)
     except BaseException as error:
-        kind = type(error) if isinstance(error, JournalError) else JournalError
+        kind = type(error) if isinstance(error, FaregateError) else JournalError
         for task in batch:
             task.error = kind(str(error))
             task.error.__cause__ = error

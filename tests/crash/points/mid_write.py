@@ -1,5 +1,6 @@
 """Dying inside a write: each store's client is watched where it has spoken and was not answered yet."""
 
+import re
 import sqlite3
 import threading
 import time
@@ -66,16 +67,19 @@ def _sqlite(kills: Kills) -> None:
 
 def _redis(writing: Callable[[], None]) -> None:
     """When the server was sent the script and has not answered."""
-    send: Any = AbstractConnection.send_command
+    send: Any = AbstractConnection.send_packed_command
 
-    def sending(self: Any, *words: Any, **options: Any) -> None:
-        send(self, *words, **options)
-        # EVALSHA, script, number of keys, key, journal id, attempt, command
-        if len(words) > 6 and words[6] in ("insert", "replace"):
+    def sending(self: Any, parts: Any, **options: Any) -> None:
+        send(self, parts, **options)
+        if any(part.startswith(b"*") and _REDIS_WRITE.search(part) for part in parts):
             writing()
 
     patched: Any = AbstractConnection
-    patched.send_command = sending
+    patched.send_packed_command = sending
+
+
+_REDIS_WRITE = re.compile(rb"\r\n\$5\r\nfirst\r\n\$\d\r\n(insert|replace)\r\n")
+"""Where a command of the journal's script begins."""
 
 
 def _postgres(writing: Callable[[], None]) -> None:

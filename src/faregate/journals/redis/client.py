@@ -1,97 +1,150 @@
-"""A Redis server as one namespace sees it: runs the journal's script, and sends a command twice at most.
+"""A Redis server as one namespace sees it: one thread sends what all callers ask for, in one round trip.
 
-A command whose reply was lost may have been done. The second try says so ('again'), and the script finds out.
+A command whose reply was lost may have been done. It is sent a second time, which says so ('again'), and the
+script finds out.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from hashlib import sha256
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple
 
-from redis.exceptions import NoScriptError, RedisError
+from redis.exceptions import RedisError
 
+from faregate.errors import ConfigurationError
 from faregate.journals.redis import errors
-from faregate.journals.redis.connections import Connections, Word, describe_url
+from faregate.journals.redis.connections import Connections, SendCommand, describe_url
+from faregate.journals.redis.protocol import Word, encode_command, encode_count, encode_words
 from faregate.journals.redis.schema import DIGEST, SCRIPT, VERSION
 from faregate.journals.redis.server_checks import ServerCheck
+from faregate.journals.tasks import Task
+from faregate.journals.writer import Writer
 
-T = TypeVar("T")
 NAMESPACES = "faregate:namespaces"
 """The names of all namespaces in this server."""
 
 
+class Command(NamedTuple):
+    """A command of journal.lua, or one of Redis's own. `parse` makes its result of the reply."""
+
+    words: int
+    encoded: Sequence[bytes]
+    parse: Callable[[Any], Any]
+    in_script: bool = True
+
+
+def return_reply(reply: Any) -> Any:
+    """The `parse` of a command whose reply is its result."""
+    return reply
+
+
+def make_command(*words: Word, parse: Callable[[Any], Any]) -> Command:
+    """Make a command of journal.lua."""
+    return Command(len(words), encode_words(words), parse)
+
+
 class ScriptClient:
-    """Each of the two tries has half of `timeout`."""
+    """A caller waits up to `timeout` seconds for its turn, and as long for the server: half for each try."""
 
     def __init__(self, url: str, namespace: str, timeout: float) -> None:
         self._location = describe_url(url)
-        self._connections = Connections(url, timeout / 2, ServerCheck(self._location).run)
-        self._call = self._connections.call
+        self._check = ServerCheck(self._location)
+        self._connections = Connections(url, timeout / 2, self._prepare_connection)
         self._namespace = namespace
         self._schema_key = f"{_get_prefix(namespace)}schema"
         self._journal_id = ""
+        self.writer: Writer[Command] = Writer(
+            self._execute, timeout, partial(errors.did_not_answer, self._location)
+        )
         self.for_namespace = partial(ScriptClient, url, timeout=timeout)
 
-    def count_owed(self) -> dict[str, int]:
-        """Count the open rows of each namespace in this server that has any."""
-        names = [name.decode() for name in self._retry_once(lambda _: self._call("SMEMBERS", NAMESPACES))]
-        counts = {name: self._count(f"{_get_prefix(name)}owed") for name in names}
-        return {name: count for name, count in counts.items() if count}
-
-    def _count(self, index: str) -> int:
-        return int(self._retry_once(lambda _: self._call("ZCARD", index)))
-
-    def run(self, command: str, *arguments: Word) -> list[Any]:
-        """Run a command of journal.lua; return its reply. Raises `JournalError`."""
-        journal_id = self._journal_id or self._open()
-        reply = self._retry_once(lambda attempt: self._evaluate(journal_id, attempt, command, *arguments))
-        if reply[0] == b"wrong_journal":
-            raise errors.wrong_journal(reply[1].decode(), self._location)
-        return cast(list[Any], reply)
+    def run(self, *words: Word, parse: Callable[[Any], Any] = return_reply) -> Any:
+        """Run a command of journal.lua. Raises `JournalError`."""
+        return self.writer.call(make_command(*words, parse=parse))
 
     def get_time(self) -> float:
         """The server's clock, in seconds."""
-        seconds, micros = self._retry_once(lambda _: self._call("TIME"))
+        seconds, micros = self._call("TIME")
         return int(seconds) + int(micros) / 1e6
 
+    def count_owed(self) -> dict[str, int]:
+        """Count the open rows of each namespace in this server that has any."""
+        names = [name.decode() for name in self._call("SMEMBERS", NAMESPACES)]
+        counts = {name: int(self._call("ZCARD", f"{_get_prefix(name)}owed")) for name in names}
+        return {name: count for name, count in counts.items() if count}
+
     def disconnect(self) -> None:
+        """Close the connection, and end the thread of the writer."""
+        self.writer.stop()
         self._connections.close()
         self._journal_id = ""
 
-    def _open(self) -> str:
+    def _call(self, *words: Word) -> Any:
+        return self.writer.call(Command(len(words), encode_words(words), return_reply, False))
+
+    def _execute(self, batch: Sequence[Task[Command]]) -> None:
+        """Perform all of them in one round trip. An error of one does not touch the others."""
+        commands = [task.work for task in batch]
+        journal_id = self._journal_id
+        if not journal_id and any(command.in_script for command in commands):
+            journal_id = self._open_journal()
+        replies = self._send_twice(partial(self._encode, commands, journal_id))
+        for task, command, reply in zip(batch, commands, replies, strict=True):
+            try:
+                task.result = command.parse(self._check_reply(reply))
+            except Exception as error:
+                task.error = error
+
+    def _encode(self, commands: Sequence[Command], journal_id: str, attempt: str) -> list[list[bytes]]:
+        [prefix] = encode_words(("EVALSHA", DIGEST, 1, self._schema_key, journal_id, attempt))
+        return [
+            [encode_count(6 + command.words), prefix, *command.encoded]
+            if command.in_script
+            else [encode_count(command.words), *command.encoded]
+            for command in commands
+        ]
+
+    def _send_twice(self, encode: Callable[[str], list[list[bytes]]]) -> list[Any]:
+        """Return each command's reply, or error. What may succeed on a new connection is sent again, once."""
+        replies = self._connections.send(encode("first"))
+        repeated = [number for number, reply in enumerate(replies) if errors.needs_connection(reply)]
+        if repeated:
+            self._connections.close()
+            encoded = encode("again")
+            again = self._connections.send([encoded[number] for number in repeated])
+            for number, reply in zip(repeated, again, strict=True):
+                replies[number] = reply
+        return replies
+
+    def _check_reply(self, reply: Any) -> Any:
+        """Raise what an error means, anew for each caller."""
+        if isinstance(reply, ConfigurationError):
+            raise ConfigurationError(str(reply))
+        if isinstance(reply, RedisError):
+            raise errors.to_row_error(reply, self._location) from reply
+        return reply
+
+    def _open_journal(self) -> str:
         """Return the id of the journal in this server. If there is none, create one."""
         new_id = f"{VERSION} {os.urandom(8).hex()} {self._namespace}"
-        self._retry_once(lambda _: self._call("SET", self._schema_key, new_id, "NX"))
-        self._retry_once(lambda _: self._call("SADD", NAMESPACES, self._namespace))
-        journal_id = (self._retry_once(lambda _: self._call("GET", self._schema_key)) or b"").decode()
+        commands = [
+            encode_command("SET", self._schema_key, new_id, "NX"),
+            encode_command("SADD", NAMESPACES, self._namespace),
+            encode_command("GET", self._schema_key),
+        ]
+        replies = self._send_twice(lambda _: commands)
+        _, _, found = [self._check_reply(reply) for reply in replies]
+        journal_id = str((found or b"").decode())
         if journal_id.partition(" ")[0] != str(VERSION):
             raise errors.wrong_journal(journal_id, self._location)
         self._journal_id = journal_id
         return journal_id
 
-    def _retry_once(self, send: Callable[[str], T]) -> T:
-        """Call `send` with "first", and after a lost reply with "again"."""
-        try:
-            try:
-                return send("first")
-            except RedisError as error:
-                if errors.is_failed_over(error):
-                    # The name may lead to another server by now. All connections lead to the old one.
-                    self._connections.close()
-                elif not errors.is_lost(error):
-                    raise
-                return send("again")
-        except RedisError as error:
-            raise errors.to_journal_error(error, self._location) from error
-
-    def _evaluate(self, *arguments: Word) -> Any:
-        words = (1, self._schema_key, *arguments)
-        try:
-            return self._call("EVALSHA", DIGEST, *words)
-        except NoScriptError:
-            # Redis forgets its scripts with a restart, and runs none of a script that it does not know.
-            return self._call("EVAL", SCRIPT, *words)
+    def _prepare_connection(self, send: SendCommand) -> None:
+        """Redis forgets its scripts with a restart, so each new connection brings ours along."""
+        self._check.run(send)
+        send("SCRIPT", "LOAD", SCRIPT)
 
 
 def _get_prefix(namespace: str) -> str:

@@ -1,34 +1,32 @@
-"""The connections of this process to a Redis server, and the URLs that it accepts.
+"""The connection of this process to a Redis server, and the URLs that it accepts.
 
-Connections are not carried over a fork: two processes would read each other's replies. The library's own
+A connection is not carried over a fork: two processes would read each other's replies. The library's own
 retries are off: it would repeat a write without the script knowing.
 """
 
 import os
 from collections.abc import Callable, Sequence
-from functools import partial
+from itertools import chain
 from typing import Any, Protocol, cast
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from redis import connection as redis_connection
 from redis.backoff import NoBackoff
-from redis.connection import ConnectionPool
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 from redis.retry import Retry
 
 from faregate.errors import ConfigurationError
-
-Word = bytes | str | int | float
-MAX_CONNECTIONS = 10_000
-"""More than a process has threads: each call under way has a connection."""
+from faregate.journals.redis.protocol import Word, encode_command, join_small
 
 
 class Connection(Protocol):
     """What is used of the library's connections."""
 
+    def connect(self) -> None: ...
+
     def on_connect(self) -> None: ...
 
-    def send_command(self, *words: Word) -> None: ...
+    def send_packed_command(self, parts: Sequence[bytes]) -> None: ...
 
     def read_response(self) -> Any: ...
 
@@ -40,77 +38,94 @@ SendCommand = Callable[..., Any]
 
 
 class Connections:
-    """A pool for each process. `timeout` is for connecting, and for each reply, in seconds.
+    """One connection for each process, or several if threads use it at the same time.
 
-    `check` runs on each new connection before it is used, and may raise. Raises `ConfigurationError` for an
-    invalid URL.
+    `timeout` is for connecting, and for each reply, in seconds. `check` runs on each new connection before it
+    is used, and may raise. Raises `ConfigurationError` for an invalid URL.
     """
 
     def __init__(
         self, url: str, timeout: float, check: Callable[[SendCommand], None] = lambda _: None
     ) -> None:
         self._parameters = parse_url(url)
+        self._create: Callable[..., Connection] = self._parameters.pop(
+            "connection_class", redis_connection.Connection
+        )
         self._timeout = timeout
         self._check = check
-        self._pools: dict[int, Any] = {}
+        self._idle: dict[int, Connection] = {}
+        """By process id: a child must not use, nor shut down, what its parent had open."""
 
     def call(self, *words: Word) -> Any:
-        """Send one command once. Raises the library's `RedisError`."""
-        pool = self._get_pool()
-        connection: Connection = pool.get_connection()
+        """Send one command once. Raises the library's `RedisError`, or what `check` raises."""
+        [reply] = self.send([encode_command(*words)])
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    def send(self, commands: Sequence[Sequence[bytes]]) -> list[Any]:
+        """Send encoded commands in one go, each once. Return the reply to each, or the error instead of it.
+
+        An error in one command does not touch the others, unless the connection is lost. Then all that were
+        not answered have this error.
+        """
+        replies: list[Any] = []
+        connection = self._idle.pop(os.getpid(), None)
         try:
-            return _send(connection, words)
-        except RedisError:
-            raise
-        except BaseException:
-            # A signal handler raised before the reply was read: the next command would get that reply.
-            connection.disconnect()
-            raise
-        finally:
-            pool.release(connection)
+            connection = connection or self._open()
+            connection.send_packed_command(join_small(chain.from_iterable(commands)))
+            for _ in commands:
+                replies.append(_read_reply(connection))
+        except BaseException as error:
+            # The next command would get the replies that were not read.
+            if connection is not None:
+                connection.disconnect()
+            if not isinstance(error, RedisError | ConfigurationError):
+                raise
+            return replies + [error] * (len(commands) - len(replies))
+        self._idle[os.getpid()] = connection
+        return replies
 
     def close(self) -> None:
-        """Close idle connections at once; the others when their calls are done."""
-        pool = self._pools.pop(os.getpid(), None)
-        if pool is not None:
-            pool.disconnect(inuse_connections=False)
+        """Close the connection, unless it is in use."""
+        connection = self._idle.pop(os.getpid(), None)
+        if connection is not None:
+            connection.disconnect()
 
-    def _get_pool(self) -> Any:
-        pid = os.getpid()
-        pool = self._pools.get(pid)
-        if pool is None:
-            pool = self._pools.setdefault(pid, self._create_pool())
-            for parent in set(self._pools) - {pid}:
-                self._pools.pop(parent, None)
-        return pool
-
-    def _create_pool(self) -> Any:
+    def _open(self) -> Connection:
+        self._idle.clear()  # what was the parent's
         keepalive = {"socket_keepalive": True} if "path" not in self._parameters else {}
-        create = cast(Any, ConnectionPool)
-        return create(
+        connection = self._create(
             **self._parameters,
             **keepalive,
             retry=Retry(NoBackoff(), 0),
             protocol=2,
-            max_connections=MAX_CONNECTIONS,
             socket_timeout=self._timeout,
             socket_connect_timeout=self._timeout,
-            redis_connect_func=partial(_on_connect, self._check),
+            redis_connect_func=self._on_connect,
         )
+        connection.connect()
+        return connection
+
+    def _on_connect(self, connection: Connection) -> None:
+        connection.on_connect()
+
+        def send(*words: Word) -> Any:
+            connection.send_packed_command(encode_command(*words))
+            return connection.read_response()
+
+        try:
+            self._check(send)
+        except BaseException:
+            connection.disconnect()  # it would count as connected, and be used unchecked
+            raise
 
 
-def _on_connect(check: Callable[[SendCommand], None], connection: Connection) -> None:
-    connection.on_connect()
+def _read_reply(connection: Connection) -> Any:
     try:
-        check(lambda *words: _send(connection, words))
-    except BaseException:
-        connection.disconnect()  # the pool would hand it out as connected, and unchecked
-        raise
-
-
-def _send(connection: Connection, words: Sequence[Word]) -> Any:
-    connection.send_command(*words)
-    return connection.read_response()
+        return connection.read_response()
+    except ResponseError as error:
+        return error
 
 
 _OPTIONS = {"db", "username", "password", "client_name"}

@@ -5,6 +5,7 @@ from redis.exceptions import (
     BusyLoadingError,
     ConnectionError,
     MasterDownError,
+    NoScriptError,
     ReadOnlyError,
     RedisError,
     TimeoutError,
@@ -12,6 +13,7 @@ from redis.exceptions import (
 
 from faregate.errors import JournalError, JournalUnreadable
 from faregate.journals.redis.schema import VERSION
+from faregate.journals.store import TransactionTaken
 
 _ADVICE = {
     "NOPERM": "its user may not do what a journal needs: allow @read, @write, @scripting, time and "
@@ -31,15 +33,33 @@ _CODES = {
 }
 
 
-def is_lost(error: RedisError) -> bool:
-    """Whether there is no reply, so that the command may have been done or not."""
-    refused = isinstance(error, AuthenticationError | BusyLoadingError)
-    return isinstance(error, ConnectionError | TimeoutError) and not refused
+def needs_connection(reply: object) -> bool:
+    """Whether to send a command again on a new connection.
+
+    There is no reply, so that it may have been done or not; or it was not done: this server is a replica now,
+    and another one may have its name, or the script is unknown, which a new connection brings along.
+    """
+    refused = isinstance(reply, AuthenticationError | BusyLoadingError)
+    is_lost = isinstance(reply, ConnectionError | TimeoutError) and not refused
+    return is_lost or isinstance(reply, ReadOnlyError | MasterDownError | NoScriptError)
 
 
-def is_failed_over(error: RedisError) -> bool:
-    """Whether this server is a replica now, and another one may have its name. Nothing was done."""
-    return isinstance(error, ReadOnlyError | MasterDownError)
+def to_row_error(error: RedisError, location: str) -> Exception:
+    """What the script's own errors mean, or else what happened to the server."""
+    code, _, text = str(error).partition(" ")
+    match code:
+        case "TAKEN":
+            return TransactionTaken()
+        case "IMPOSSIBLE":
+            return JournalError(f"the journal refused an impossible row: {text}")
+        case "WRONGJOURNAL":
+            return wrong_journal(text, location)
+        case _:
+            return to_journal_error(error, location)
+
+
+def did_not_answer(location: str) -> JournalError:
+    return to_journal_error(TimeoutError(), location)
 
 
 def to_journal_error(error: RedisError, location: str) -> JournalError:
@@ -63,10 +83,6 @@ def _describe(error: RedisError) -> str:
 def _get_code(error: RedisError) -> str:
     """The code of the server's reply, which the library removes from the message."""
     return _CODES.get(type(error).__name__, "")
-
-
-def impossible(rule: str) -> JournalError:
-    return JournalError(f"the journal refused an impossible row: {rule}")
 
 
 def wrong_journal(journal_id: str, location: str) -> JournalUnreadable:

@@ -15,14 +15,15 @@
 --   bytes         the size of all results
 --
 -- ARGV: the journal id; 'first', or 'again' if it was sent before and the reply was lost; the command; its
--- arguments. The reply is a word and what belongs to it: 'ok', 'no', 'taken' (the transaction has another row),
--- 'impossible' with the rule that was broken, or 'wrong_journal' with the id found.
+-- arguments. The reply of a write is whether it was done; of a search, the row or nil. An error is TAKEN (the
+-- transaction has another row), IMPOSSIBLE with the rule that was broken, or WRONGJOURNAL with the id found.
 --
--- `get_rules` is prepended by scripts.py. A function, so that only a write makes these tables.
+-- schema.py puts `get_rules` and `get_columns` in front. They are functions, so that each run makes only the
+-- tables that it needs.
 
 local journal_id = redis.call('GET', KEYS[1])
 -- An empty or restored server answers as promptly as ever. Without this check open payments would seem new.
-if journal_id ~= ARGV[1] then return {'wrong_journal', journal_id or ''} end
+if journal_id ~= ARGV[1] then return redis.error_reply('WRONGJOURNAL ' .. (journal_id or '')) end
 local is_repeated = ARGV[2] == 'again'
 
 local prefix = string.sub(KEYS[1], 1, -7)
@@ -34,10 +35,12 @@ local function result_at(key) return prefix .. 'result:' .. key end
 
 -- Reading and deleting
 
+-- The key, and the columns but for the result, which may be large; false for a column that is null.
 local function read(key)
-  local row = redis.call('HGETALL', row_at(key))
-  if #row == 0 then return {'no'} end
-  return {'ok', key, row, redis.call('GET', result_at(key))}
+  local row = redis.call('HMGET', row_at(key), get_columns())
+  if not row[1] then return false end
+  table.insert(row, 1, key)
+  return row
 end
 
 local function delete(key)
@@ -146,11 +149,11 @@ end
 
 local function write_checked(key, set, cleared)
   local other = set.transaction_id and redis.call('HGET', transactions, set.transaction_id)
-  if other and other ~= key then return {'taken'} end
+  if other and other ~= key then return redis.error_reply('TAKEN') end
   local rule = find_broken_rule(key, set, cleared)
-  if rule then return {'impossible', rule} end
+  if rule then return redis.error_reply('IMPOSSIBLE ' .. rule) end
   write(key, set, cleared)
-  return {'ok'}
+  return true
 end
 
 -- Commands
@@ -159,21 +162,27 @@ local COMMANDS = {}
 
 function COMMANDS.find(args)
   for _, key in ipairs(args) do
-    if redis.call('EXISTS', row_at(key)) == 1 then return read(key) end
+    local row = read(key)
+    if row then return row end
   end
-  return {'no'}
+  return false
+end
+
+function COMMANDS.find_result(args)
+  local row = redis.call('HMGET', row_at(args[1]), 'result', 'apart')
+  return row[2] and redis.call('GET', result_at(args[1])) or row[1]
 end
 
 function COMMANDS.find_transaction(args)
   local key = redis.call('HGET', transactions, args[1])
-  return key and read(key) or {'no'}
+  return key and read(key)
 end
 
 function COMMANDS.insert(args)
   local key, stamp, now, purged, candidates = args[1], args[2], args[3], args[4], tonumber(args[5])
-  if redis.call('HGET', row_at(key), 'stamp') == stamp then return {'ok'} end
+  if redis.call('HGET', row_at(key), 'stamp') == stamp then return true end
   for at = 6, 5 + candidates do
-    if redis.call('EXISTS', row_at(args[at])) == 1 then return {'no'} end
+    if redis.call('EXISTS', row_at(args[at])) == 1 then return false end
   end
   delete_expired(now, purged)
   return write_checked(key, parse_changes(args, 6 + candidates))
@@ -184,17 +193,17 @@ function COMMANDS.replace(args)
   local key, stamp = args[1], args[2]
   local set, cleared = parse_changes(args, 3)
   local found = redis.call('HGET', row_at(key), 'stamp')
-  if found and found == set.stamp then return {'ok'} end
-  if found ~= stamp then return {'no'} end
+  if found and found == set.stamp then return true end
+  if found ~= stamp then return false end
   return write_checked(key, set, cleared)
 end
 
 function COMMANDS.delete(args)
   local found = redis.call('HGET', row_at(args[1]), 'stamp')
-  if not found and is_repeated then return {'ok'} end
-  if found ~= args[2] then return {'no'} end
+  if not found and is_repeated then return true end
+  if found ~= args[2] then return false end
   delete(args[1])
-  return {'ok'}
+  return true
 end
 
 -- Of the rows that are due, the one whose lease ended first; else one whose owner died.
@@ -238,7 +247,7 @@ function COMMANDS.take_due(args)
     end
   end
   local chosen = find_due() or find_orphan()
-  if not chosen then return {'no'} end
+  if not chosen then return false end
   write(chosen, set, cleared)
   return read(chosen)
 end
@@ -250,15 +259,15 @@ function COMMANDS.renew(args)
     if tonumber(found[at + 1]) <= dead then redis.call('HDEL', owners, found[at]) end
   end
   redis.call('HSET', owners, owner, known_until)
-  return {'ok'}
+  return true
 end
 
 function COMMANDS.owner_until(args)
-  return {'ok', redis.call('HGET', owners, args[1]) or '0'}
+  return redis.call('HGET', owners, args[1])
 end
 
 function COMMANDS.key_ids()
-  return {'ok', redis.call('HGETALL', keys)}
+  return redis.call('HGETALL', keys)
 end
 
 -- A page of the open or the expiring rows: key, journal key, expiry.
@@ -269,25 +278,27 @@ function COMMANDS.list_rows(args)
     local row = redis.call('HMGET', row_at(key), 'key_id', 'expires_at')
     table.insert(rows, {key, row[1], row[2]})
   end
-  return {'ok', rows}
+  return rows
 end
 
 -- Open rows, oldest first; the names of the columns wanted follow the limit.
 function COMMANDS.owed(args)
   local columns, rows = {unpack(args, 2)}, {}
   for _, key in ipairs(redis.call('ZRANGEBYSCORE', owed, '-inf', '+inf', 'LIMIT', 0, args[1])) do
-    table.insert(rows, {key, redis.call('HMGET', row_at(key), unpack(columns))})
+    local row = redis.call('HMGET', row_at(key), unpack(columns))
+    table.insert(row, 1, key)
+    table.insert(rows, row)
   end
-  return {'ok', rows}
+  return rows
 end
 
 function COMMANDS.purge(args)
-  return {'ok', delete_expired(args[1], args[2])}
+  return delete_expired(args[1], args[2])
 end
 
 function COMMANDS.measure()
   local rows = redis.call('ZCARD', owed) + redis.call('ZCARD', expiring)
-  return {'ok', rows, tonumber(redis.call('GET', bytes) or 0)}
+  return {rows, tonumber(redis.call('GET', bytes) or 0)}
 end
 
 return COMMANDS[ARGV[3]]({unpack(ARGV, 4)})

@@ -1,6 +1,6 @@
 """The version of the keys of a journal, and the script that reads and writes them.
 
-The script is journal.lua with the rules of `faregate.journals.states` in front of it.
+The script is journal.lua with the rules of `faregate.journals.states`, and the columns, in front of it.
 """
 
 from collections.abc import Iterable
@@ -8,8 +8,11 @@ from hashlib import sha1
 from importlib.resources import files
 
 from faregate.journals.states import COLUMN_RULES, TRANSITIONS, State
+from faregate.journals.store import COLUMNS
 
 VERSION = 2
+FOUND_COLUMNS = tuple(name for name in COLUMNS if name not in ("key", "result"))
+"""In the order in which the script returns them."""
 
 
 def _lua_set(states: Iterable[State]) -> str:
@@ -25,7 +28,11 @@ def _lua_rules() -> str:
         f"states = {_lua_set(rule.states)}, optional_in = {_lua_set(rule.optional_in)}}}"
         for rule in COLUMN_RULES
     )
-    return f"local function get_rules() return {{{transitions}}}, {{{column_rules}}} end\n"
+    columns = ", ".join(f"'{name}'" for name in FOUND_COLUMNS)
+    return (
+        f"local function get_rules() return {{{transitions}}}, {{{column_rules}}} end\n"
+        f"local function get_columns() return {columns} end\n"
+    )
 
 
 SCRIPT = _lua_rules() + files("faregate.journals.redis").joinpath("journal.lua").read_text("utf-8")

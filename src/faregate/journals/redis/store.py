@@ -6,9 +6,11 @@ from itertools import chain, count
 from typing import Any, cast, get_args
 
 from faregate.errors import JournalUnreadable
-from faregate.journals.redis import errors
-from faregate.journals.redis.client import ScriptClient
-from faregate.journals.redis.connections import Word
+from faregate.journals.batches import BatchedRows
+from faregate.journals.operations import Delete, Find, FindResult, Insert, Replace, RowOperation
+from faregate.journals.redis.client import Command, ScriptClient, make_command, return_reply
+from faregate.journals.redis.protocol import Word
+from faregate.journals.redis.schema import FOUND_COLUMNS
 from faregate.journals.store import (
     COLUMNS,
     ENCRYPTED,
@@ -28,73 +30,70 @@ APART = 64 * 1024
 """A larger result has a key of its own, so that reading and writing its row stays fast."""
 
 
-_PLAIN = tuple(name for name in COLUMNS if name not in ("key", *ENCRYPTED))
+_PLAIN = tuple(name for name in COLUMNS if name not in ENCRYPTED)
 
 
-class RedisStore:
+class RedisStore(BatchedRows):
     """`durable` makes no difference: what survives a power cut is a setting of the server."""
 
     def __init__(self, client: ScriptClient) -> None:
         self._client = client
+        self.writer = client.writer
 
-    def find(self, keys: Sequence[bytes]) -> Record | None:
-        return _parse_record(self._client.run("find", *(key.hex() for key in keys)))
-
-    def find_result(self, key: bytes) -> bytes | None:
-        record = self.find([key])
-        return None if record is None else record["result"]
+    def prepare(self, operation: RowOperation) -> Command:
+        match operation:
+            case Find(keys):
+                return make_command("find", *(key.hex() for key in keys), parse=_parse_record)
+            case FindResult(key):
+                return make_command("find_result", key.hex(), parse=return_reply)
+            case Insert(record, candidate_keys, now):
+                names = [key.hex() for key in candidate_keys]
+                columns = {
+                    name: value for name, value in record.items() if name != "key" and value is not None
+                }
+                return make_command(
+                    "insert",
+                    record["key"].hex(),
+                    record["stamp"],
+                    now,
+                    PURGE_WITH_INSERT,
+                    len(names),
+                    *names,
+                    *_encode_changes(columns),
+                    parse=bool,
+                )
+            case Replace(key, stamp, changes, _):
+                return make_command("replace", key.hex(), stamp, *_encode_changes(changes), parse=bool)
+            case Delete(key, stamp):
+                return make_command("delete", key.hex(), stamp, parse=bool)
 
     def find_transaction(self, transaction_id: str) -> Record | None:
-        return _parse_record(self._client.run("find_transaction", transaction_id))
-
-    def insert(self, record: Record, candidate_keys: Sequence[bytes], now: float) -> bool:
-        names = [candidate.hex() for candidate in candidate_keys]
-        columns = {name: value for name, value in record.items() if name != "key"}
-        return self._write(
-            "insert",
-            record["key"].hex(),
-            record["stamp"],
-            now,
-            PURGE_WITH_INSERT,
-            len(names),
-            *names,
-            *_encode_changes(columns),
-        )
-
-    def replace(self, key: bytes, stamp: int, changes: Mapping[str, Any], durable: bool) -> bool:
-        return self._write("replace", key.hex(), stamp, *_encode_changes(changes))
-
-    def delete(self, key: bytes, stamp: int) -> bool:
-        return self._write("delete", key.hex(), stamp)
-
-    def _write(self, command: str, *arguments: Word) -> bool:
-        reply = self._client.run(command, *arguments)
-        match reply[0]:
-            case b"taken":
-                raise TransactionTaken
-            case b"impossible":
-                raise errors.impossible(reply[1].decode())
-            case status:
-                return bool(status == b"ok")
+        record: Record | None = self._client.run("find_transaction", transaction_id, parse=_parse_record)
+        return record
 
     def take_due(self, due: Due, changes: Mapping[str, Any]) -> Record | None:
-        return _parse_record(self._client.run("take_due", *due, PAGE, PAGES, *_encode_changes(changes)))
+        words = ("take_due", *due, PAGE, PAGES, *_encode_changes(changes))
+        record: Record | None = self._client.run(*words, parse=_parse_record)
+        return record
 
     def renew(self, owner: str, until: float, now: float) -> None:
-        self._client.run("renew", owner, until, now - OWNER_RETENTION)
+        self._client.run("renew", owner, until, now - OWNER_RETENTION, parse=bool)
 
     def owner_until(self, owner: str) -> float:
-        return float(self._client.run("owner_until", owner)[1])
+        return float(self._client.run("owner_until", owner) or 0)
 
     def list_owed(self, limit: int) -> list[Record]:
-        _, rows = self._client.run("owed", limit, *_PLAIN)
-        return [_parse_row(key, dict(zip(_PLAIN, words, strict=True))) for key, words in rows]
+        def parse(rows: list[list[bytes | None]]) -> list[Record]:
+            return [_parse_row(_PLAIN, row) for row in rows]
+
+        records: list[Record] = self._client.run("owed", limit, *_PLAIN[1:], parse=parse)
+        return records
 
     def purge(self, now: float, limit: int) -> int:
-        return int(self._client.run("purge", now, limit)[1])
+        return int(self._client.run("purge", now, limit))
 
     def measure(self) -> tuple[int, int]:
-        _, rows, size = self._client.run("measure")
+        rows, size = self._client.run("measure")
         return int(rows), int(size)
 
     # For operators
@@ -103,7 +102,7 @@ class RedisStore:
         return set(self._count_rows_by_key())
 
     def _count_rows_by_key(self) -> dict[str, int]:
-        flat = self._client.run("key_ids")[1]
+        flat = self._client.run("key_ids")
         return {key.decode(): int(number) for key, number in zip(flat[::2], flat[1::2], strict=True)}
 
     def usage_of_keys(self) -> list[KeyUsage]:
@@ -128,8 +127,11 @@ class RedisStore:
 
     def _move_row(self, source: "RedisStore", key: bytes) -> bool:
         record = source.find([key])
+        if record is None:
+            return False
+        record["result"] = source.find_result(key)
         try:
-            if record is None or not self.insert(record, [key], 0.0):
+            if not self.insert(record, [key], 0.0):
                 return False
         except TransactionTaken:
             return False
@@ -142,7 +144,7 @@ class RedisStore:
 def _rows(client: ScriptClient, index: str) -> Iterator[list[bytes]]:
     """Yield key, key id and expiry of all rows of an index, read in pages."""
     for first in count(0, ROWS):
-        rows = client.run("list_rows", index, first, ROWS)[1]
+        rows = client.run("list_rows", index, first, ROWS)
         yield from rows
         if len(rows) < ROWS:
             return
@@ -161,8 +163,8 @@ def _encode_changes(columns: Mapping[str, Any]) -> list[Word]:
 
 
 def _encode(value: Any) -> Word:
-    """Numbers as `repr` writes them, which round-trips floats; Lua's own conversion keeps 14 digits."""
-    return value if isinstance(value, bytes | str) else repr(int(value) if isinstance(value, bool) else value)
+    """Numbers are sent as `repr` writes them, which round-trips floats; Lua's conversion keeps 14 digits."""
+    return int(value) if isinstance(value, bool) else value
 
 
 _DECODERS: dict[Any, Callable[[bytes], Any]] = {
@@ -174,37 +176,27 @@ _DECODERS: dict[Any, Callable[[bytes], Any]] = {
 }
 
 
-def _get_decoder(kind: Any) -> tuple[Callable[[bytes], Any], bool]:
-    """How to decode a column, and whether it may be missing."""
-    kinds = get_args(kind)
-    return (_DECODERS[kinds[0]], True) if kinds else (_DECODERS[kind], False)
+def _get_decoder(kind: Any) -> Callable[[Any], Any]:
+    """A column that may be null is None then; another one is not decoded."""
+    if kinds := get_args(kind):
+        decode = _DECODERS[kinds[0]]
+        return lambda word: None if word is None else decode(word)
+    return _DECODERS[kind]
 
 
 _COLUMNS = {name: _get_decoder(kind) for name, kind in Record.__annotations__.items()}
+_COLUMNS["key"] = lambda word: bytes.fromhex(word.decode())
 
 
-def _parse_record(reply: list[Any]) -> Record | None:
-    if reply[0] == b"no":
-        return None
-    _, key, flat, apart = reply
-    words: dict[str, bytes | None] = {
-        name.decode(): word for name, word in zip(flat[::2], flat[1::2], strict=True)
-    }
-    if apart is not None:
-        words["result"] = apart
-    return _parse_row(key, words)
+def _parse_record(row: list[bytes | None] | None) -> Record | None:
+    return None if row is None else _parse_row(("key", *FOUND_COLUMNS), row)
 
 
-def _parse_row(key: bytes, words: Mapping[str, bytes | None]) -> Record:
-    """A column that is null is missing, or None."""
-    present = {name: word for name, word in words.items() if word is not None}
-    present["key"] = bytes.fromhex(key.decode())
+def _parse_row(names: Sequence[str], words: Sequence[bytes | None]) -> Record:
+    record: dict[str, Any] = dict.fromkeys(COLUMNS)
     try:
-        return cast(Record, {name: _decode_column(present, name) for name in _COLUMNS})
-    except (KeyError, ValueError):
+        for name, word in zip(names, words, strict=True):
+            record[name] = _COLUMNS[name](word)
+    except (TypeError, ValueError):
         raise JournalUnreadable("a row in the journal was written by another version of faregate") from None
-
-
-def _decode_column(words: Mapping[str, bytes], name: str) -> Any:
-    decode, may_be_missing = _COLUMNS[name]
-    return None if may_be_missing and name not in words else decode(words[name])
+    return cast(Record, record)
