@@ -49,8 +49,9 @@ class ScriptClient:
 
     def __init__(self, url: str, namespace: str, timeout: float) -> None:
         self._location = describe_url(url)
-        self._check = ServerCheck(self._location)
-        self._connections = Connections(url, timeout / 2, self._prepare_connection)
+        # No method of ours: a journal that nobody uses must be collected, with the thread of its leases.
+        prepare = partial(_prepare_connection, ServerCheck(self._location))
+        self._connections = Connections(url, timeout / 2, prepare)
         self._namespace = namespace
         self._schema_key = f"{_get_prefix(namespace)}schema"
         self._journal_id = ""
@@ -141,10 +142,11 @@ class ScriptClient:
         self._journal_id = journal_id
         return journal_id
 
-    def _prepare_connection(self, send: SendCommand) -> None:
-        """Redis forgets its scripts with a restart, so each new connection brings ours along."""
-        self._check.run(send)
-        send("SCRIPT", "LOAD", SCRIPT)
+
+def _prepare_connection(check: ServerCheck, send: SendCommand) -> None:
+    """Redis forgets its scripts with a restart, so each new connection brings ours along."""
+    check.run(send)
+    send("SCRIPT", "LOAD", SCRIPT)
 
 
 def _get_prefix(namespace: str) -> str:

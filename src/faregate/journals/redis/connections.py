@@ -6,6 +6,7 @@ retries are off: it would repeat a write without the script knowing.
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any, Protocol, cast
 from urllib.parse import SplitResult, parse_qsl, urlsplit
@@ -102,23 +103,24 @@ class Connections:
             protocol=2,
             socket_timeout=self._timeout,
             socket_connect_timeout=self._timeout,
-            redis_connect_func=self._on_connect,
+            redis_connect_func=partial(_on_connect, self._check),
         )
         connection.connect()
         return connection
 
-    def _on_connect(self, connection: Connection) -> None:
-        connection.on_connect()
 
-        def send(*words: Word) -> Any:
-            connection.send_packed_command(encode_command(*words))
-            return connection.read_response()
+def _on_connect(check: Callable[[SendCommand], None], connection: Connection) -> None:
+    connection.on_connect()
 
-        try:
-            self._check(send)
-        except BaseException:
-            connection.disconnect()  # it would count as connected, and be used unchecked
-            raise
+    def send(*words: Word) -> Any:
+        connection.send_packed_command(encode_command(*words))
+        return connection.read_response()
+
+    try:
+        check(send)
+    except BaseException:
+        connection.disconnect()  # it would count as connected, and be used unchecked
+        raise
 
 
 def _read_reply(connection: Connection) -> Any:
