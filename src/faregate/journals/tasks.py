@@ -32,7 +32,10 @@ class Task(Generic[W]):
 
     def get_result(self) -> Any:
         if self.error is not None:
-            raise self.error
+            try:
+                raise self.error
+            finally:
+                self.error = None  # it refers to the caller's frame, which has this task: a cycle
         return self.result
 
 

@@ -95,7 +95,7 @@ class ScriptClient:
             try:
                 task.result = command.parse(self._check_reply(reply))
             except Exception as error:
-                task.error = error
+                task.error = error.with_traceback(None)  # it would keep this batch
 
     def _encode(self, commands: Sequence[Command], journal_id: str, attempt: str) -> list[list[bytes]]:
         [prefix] = encode_words(("EVALSHA", DIGEST, 1, self._schema_key, journal_id, attempt))
