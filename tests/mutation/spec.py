@@ -555,8 +555,8 @@ BREAKS: Final = (
         "Errors",
         "error body",
         _HTTP,
-        "return json_response(body, status=self.problem.status, headers=self.headers)",
-        'return json_value_response({**body.model_dump(), "status": 0}, status=self.problem.status, headers=self.headers)',
+        "return json_value_response(body, status=self.problem.status, headers=self.headers)",
+        'return json_value_response({**body, "status": 0}, status=self.problem.status, headers=self.headers)',
     ),
     Break(
         "Errors",
