@@ -3,7 +3,6 @@
 Nothing here raises into a flow, whatever a listener, a log filter or a log handler does.
 """
 
-import asyncio
 import inspect
 import json
 import logging
@@ -50,7 +49,9 @@ class EventDispatcher:
 
     def _check_result(self, result: object) -> None:
         """A plain function may still give what somebody must await, such as a lambda around an async one."""
-        if asyncio.isfuture(result):
+        from asyncio import isfuture
+
+        if isfuture(result):
             return
         if not (inspect.isawaitable(result) or isinstance(result, (Generator, AsyncGenerator))):
             return

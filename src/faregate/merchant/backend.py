@@ -10,7 +10,6 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
-import anyio
 from pydantic_core import to_json
 
 from faregate.core.claims import PendingPayment
@@ -132,7 +131,9 @@ class AsyncMerchantBackend(_MerchantBackend[AsyncSender]):
     is_async: ClassVar[Literal[True]] = True
 
     async def sleep(self, seconds: float, /) -> None:
-        await anyio.sleep(seconds)
+        from anyio import sleep
+
+        await sleep(seconds)
 
 
 @lru_cache(maxsize=1024)

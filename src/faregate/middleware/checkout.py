@@ -14,13 +14,10 @@ The usual moves (`_TRANSITIONS` has all of them):
 """
 
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from enum import Enum, auto
 from time import monotonic
-from typing import cast
-
-import anyio
-import anyio.lowlevel
+from typing import TYPE_CHECKING, cast
 
 from faregate.core import responses
 from faregate.core.driver import adrive, drive
@@ -32,9 +29,12 @@ from faregate.errors import ConfigurationError, SoldTwice, WorkInterrupted, Work
 from faregate.middleware.buffer import BufferedResponse
 from faregate.middleware.path_rules import NO_RULES, PathMatch
 from faregate.middleware.request import IncomingRequest, comparable_length, digest_body
-from faregate.middleware.shielding import Work, get_time, run_shielded, run_uncancelled
 from faregate.offers import watch_offers
 from faregate.paywall import Paywall
+
+if TYPE_CHECKING:
+    # What is for event loops is imported where it is used: a blocking process does without 50 modules.
+    import anyio
 
 Restore = Callable[[], None]
 FindBypass = Callable[[int], str]
@@ -185,6 +185,8 @@ class Checkout:
                 self._decide_mistake(mistake)
                 raise
             if self.cancel_scope is not None and self.transaction_id is not None:
+                from faregate.middleware.shielding import get_time
+
                 self.cancel_scope.deadline = get_time() + self._work_seconds
         return self._get_payment()
 
@@ -334,9 +336,7 @@ class Checkout:
     async def afail(self, error: BaseException) -> Response:
         """`fail`, async."""
         if self.state is State.AUTHORIZED:
-            # A coroutine that ends in GeneratorExit is being closed, and may wait for nothing.
-            run = run_shielded if isinstance(error, GeneratorExit) else run_uncancelled
-            return await self._afinish(self._make_failure(error), run)
+            return await self._afinish(self._make_failure(error), isinstance(error, GeneratorExit))
         if self.state in (State.COMPLETING, State.COMPLETED):
             return await self.wait_completed()
         return self._get_decided(error)
@@ -356,7 +356,9 @@ class Checkout:
     async def wait_completed(self) -> Response:
         """Wait for a completion that goes on although the application was cut off in it."""
         if self.state is State.COMPLETING:
-            self._completion = self._completion or anyio.Event()
+            from anyio import Event
+
+            self._completion = self._completion or Event()
             await self._completion.wait()
         return self._answer or responses.build_unconfirmed(self.transaction_id)
 
@@ -386,9 +388,11 @@ class Checkout:
         self._move(State.COMPLETING)
         return self._set_answer(drive(self._get_flow(), self._paywall.backend, result))
 
-    async def _afinish(
-        self, result: HandlerResult | Exception, run: Callable[[Work], Awaitable[None]] = run_uncancelled
-    ) -> Response:
+    async def _afinish(self, result: HandlerResult | Exception, is_closing: bool = False) -> Response:
+        from faregate.middleware.shielding import run_shielded, run_uncancelled
+
+        # A coroutine that ends in GeneratorExit is being closed, and may wait for nothing.
+        run = run_shielded if is_closing else run_uncancelled
         await self._lift_deadline()
         self._move(State.COMPLETING)
         await run(lambda: self._drive_to_end(result))
@@ -398,7 +402,9 @@ class Checkout:
         if self.cancel_scope is not None:
             if self.cancel_scope.cancel_called:
                 # The cut-off is on its way: let it arrive, or it would strike in the completion.
-                await anyio.lowlevel.checkpoint()
+                from anyio.lowlevel import checkpoint
+
+                await checkpoint()
             self.cancel_scope.deadline = math.inf
 
     async def _drive_to_end(self, result: HandlerResult | Exception) -> None:

@@ -4,21 +4,24 @@ Every request without a proof makes a call, so strangers decide how many there a
 the process, and all that become ready at once hold the event loop together.
 
 Calls that finish a payment have slots and a queue of their own: no number of other calls delays them.
+
+What is for event loops is imported where it is used: a blocking process does without 50 modules.
 """
 
 from collections import deque
 from collections.abc import Callable
 from threading import Event, Lock
 from time import monotonic
-from typing import Generic, Protocol, TypeVar
-
-import anyio
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from faregate.core.models import Headers, Response
 from faregate.errors import TooManyCalls
 from faregate.merchant.calls import ROOT
 from faregate.merchant.transports.base import AsyncTransport, Transport
 from faregate.merchant.transports.pools import PerLoop, PerProcess
+
+if TYPE_CHECKING:
+    import anyio
 
 MAX_CALLS = 250
 """Calls of one kind under way. Both kinds together leave half of the 1,024 files that a process often has."""
@@ -116,7 +119,7 @@ class LimitedTransport:
     def __init__(self, inner: DualTransport, slots: int = MAX_CALLS, places: int = MAX_WAITING) -> None:
         self._inner = inner
         self._limits = PerProcess(lambda: Limits(slots, places, Event), _ignore)
-        self._async_limits = PerLoop(lambda: Limits(slots, places, anyio.Event), _adiscard)
+        self._async_limits = PerLoop(lambda: Limits(slots, places, _make_event), _adiscard)
 
     def send(self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float) -> Response:
         moment = monotonic() + seconds
@@ -142,7 +145,9 @@ class LimitedTransport:
         limiter = (await self._async_limits.get()).limiter(url)
         if (waiter := limiter.enter()) is not None:
             try:
-                with anyio.move_on_after(seconds * WAIT_SHARE):
+                from anyio import move_on_after
+
+                with move_on_after(seconds * WAIT_SHARE):
                     await waiter.wait()
             except BaseException:
                 limiter.withdraw(waiter)
@@ -162,6 +167,12 @@ class LimitedTransport:
     async def aclose(self) -> None:
         await self._inner.aclose()
         await self._async_limits.close()
+
+
+def _make_event() -> "anyio.Event":
+    from anyio import Event
+
+    return Event()
 
 
 def _ignore(_limits: object) -> None:

@@ -4,7 +4,6 @@ No lock: after a fork it might be held for ever by a thread that does not exist 
 threads may both make a pool; one is kept, the other closed before it was used.
 """
 
-import asyncio
 import os
 import weakref
 from collections import deque
@@ -162,11 +161,15 @@ def on_trio() -> bool:
 def current_run() -> object:
     """What stands for the running event loop."""
     if not on_trio():
-        return asyncio.get_running_loop()
+        from asyncio import get_running_loop
+
+        return get_running_loop()
     import trio
 
     return trio.lowlevel.current_trio_token()
 
 
 def _is_over(run: object) -> bool:
-    return isinstance(run, asyncio.AbstractEventLoop) and run.is_closed()
+    from asyncio import AbstractEventLoop
+
+    return isinstance(run, AbstractEventLoop) and run.is_closed()
