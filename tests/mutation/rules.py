@@ -384,7 +384,7 @@ MUTANTS = (
     Mutant("django-body-is-lost", "src/faregate/django/requests.py", "attributes.update(_stream=stream, _read_started=False)", "pass", BODIES),
     Mutant("http-2-body-is-none", "src/faregate/middleware/wsgi_environ.py", '.startswith(("HTTP/0", "HTTP/1"))', ".startswith((\"HTTP/\",))", BODIES),
     Mutant("cancel-is-heard", ASGI, "await run_shielded(lambda: responder.run(run_app))", "await responder.run(run_app)", ADAPTER_TESTS),
-    Mutant("no-time-limit", CHECKOUT, "self.cancel_scope.deadline = anyio.current_time() + self._work_seconds",
+    Mutant("no-time-limit", CHECKOUT, "self.cancel_scope.deadline = get_time() + self._work_seconds",
            "pass", ("tests/adapters/test_handler_exits.py::test_work_that_is_cut_off_has_failed_whatever_it_makes_of_that",)),
     Mutant("late-work-is-sold", FLOW, "if result.duration_ms > request.work_seconds * 1000:", "if False:"),
     Mutant("refused-prefix-is-free", CHECKOUT, "            if self.path_match.refused:\n", "            if False:\n", REFUSED),
