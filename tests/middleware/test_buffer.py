@@ -1,5 +1,7 @@
 """What a handler's response may be, while it is held: a start, and so many bytes."""
 
+import tracemalloc
+
 import pytest
 
 from faregate.core.models import Response
@@ -82,3 +84,16 @@ def test_a_head_has_the_handlers_own_length_and_no_body() -> None:
 @pytest.mark.parametrize("status", [204, 304])
 def test_a_status_without_a_body_has_none(status: int) -> None:
     assert finalize(Response(status, RESULT.headers, b"12345"), "GET") == ((("x-own", "1"),), b"")
+
+
+def test_a_body_in_many_chunks_is_not_held_twice() -> None:
+    held, size = BufferedResponse(), 4 * 1024 * 1024
+    held.start(200, (), size)
+    tracemalloc.start()
+    try:
+        for _ in range(64):
+            held.append(bytes(size // 64))
+        assert len(held.build().body) == size
+        assert tracemalloc.get_traced_memory()[1] < 1.5 * size
+    finally:
+        tracemalloc.stop()

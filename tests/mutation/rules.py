@@ -350,9 +350,9 @@ MUTANTS = (
            '_PAYMENT = frozenset(("payment-required", '),
     Mutant("shared-caches", RESPONSES, 'NO_STORE: Header = ("Cache-Control", "private, no-store")',
            'NO_STORE: Header = ("Cache-Control", "public")'),
-    Mutant("caching-header-of-a-new-network", RESPONSES, "return _CACHING_NAME.search(name) is not None",
-           'return name.lower() in ("cache-control", "expires")'),
-    Mutant("caching-directive-in-an-unknown-header", RESPONSES, ' or ("=" in value and _CACHING_VALUE.search(value) is not None)', ""),
+    Mutant("caching-header-of-a-new-network", RESPONSES, "return _Kind.OTHER if _CACHING_NAME.search(name) is None else _Kind.CACHING",
+           "return _Kind.OTHER"),
+    Mutant("caching-directive-in-an-unknown-header", RESPONSES, 'return "=" in value and _CACHING_VALUE.search(value) is not None', "return False"),
     Mutant("unpayable-402", INTERPRET, "case 402 if _find_header(reply, INSTRUCTIONS) is not None:", "case 402:"),
     # The middleware
     Mutant("pass-before-paid", ASGI_RESPONDER, "        if checkout.state in PASSING:\n"
@@ -434,7 +434,7 @@ MUTANTS = (
     Mutant("failure-is-reported-in-the-time-of-the-work", CHECKOUT, "        await self._lift_deadline()\n",
            "", ("tests/adapters/test_starlette.py::test_the_time_of_the_work_does_not_limit_the_report_of_its_failure",)),
     Mutant("completion-can-be-cut-off", CHECKOUT, "await run(lambda: self._drive_to_end(result))", "await self._drive_to_end(result)", ADAPTER_TESTS),
-    Mutant("cancel-strikes-a-completion", SHIELDING, "task.is_putting_off = True", "pass", ADAPTER_TESTS),
+    Mutant("cancel-strikes-a-completion", SHIELDING, "task.is_putting_off, token = True, _unc", "task.is_putting_off, token = False, _unc", ("tests/middleware/test_shielding.py",)),
     Mutant("cut-off-answer-forgotten", CHECKOUT, "        if self.state in (State.COMPLETING, State.COMPLETED):\n"
            "            return await self.wait_completed()\n",
            "", ADAPTER_TESTS),
@@ -590,7 +590,7 @@ MUTANTS = (
     Mutant("inventory-no-paywall-in-front", WRAPPERS, "if route.offer is not None and route.paywall is None:", "if False:",
            ROUTE_TESTS),
     Mutant("inventory-lone-prefix", ROUTE_ACCESS, "(*table.unmatched, *_find_unmatched(table.routes, rules, root)),", "table.unmatched,", ROUTE_TESTS),
-    Mutant("two-proofs", PROOF, "if len(found) > 1:", "if False:", CORE),
+    Mutant("two-proofs", PROOF, "if names.count(PROOF) > 1:", "if False:", CORE),
     Mutant("huge-proofs", PROOF, "if len(proof) > MAX_PROOF_BYTES:", "if False:", CORE),
     # Journals that outlive their process
     Mutant("expired-is-answered", PERSISTENT, 'elif record["expires_at"] is not None and record["expires_at"] <= now:',
