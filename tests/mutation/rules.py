@@ -8,9 +8,10 @@ CORE = (
 )
 STORE_TESTS = tuple(
     f"tests/journals/test_{name}.py"
-    for name in ("persistent", "open_payments", "sqlite", "django_journal", "threaded")
+    for name in ("persistent", "open_payments", "sqlite", "django_journal", "event_loops")
 )
-GROUP_COMMIT_TESTS = ("tests/journals/test_group_commit.py",)
+BATCH_TESTS = ("tests/journals/test_sqlite_batches.py",)
+WRITER_TESTS = ("tests/journals/test_writer.py",)
 LARGE_TESTS = ("tests/journals/test_sqlite_large.py",)
 REDIS_SERVERS = ("tests/journals/test_redis_servers.py",)
 PROCESS_TESTS = ("tests/journals/test_processes.py",)
@@ -72,7 +73,11 @@ TRANSPORTS = "src/faregate/merchant/transports/"
 INTERPRET = "src/faregate/merchant/interpret.py"
 ROW = "src/faregate/journals/row.py"
 MEMORY = "src/faregate/journals/memory.py"
-PERSISTENT = "src/faregate/journals/persistent.py"
+PROCEDURES = "src/faregate/journals/procedures.py"
+ROW_ACCESS = "src/faregate/journals/row_access.py"
+OPEN_PAYMENTS = "src/faregate/journals/open_payments.py"
+WRITER = "src/faregate/journals/writer.py"
+TASKS = "src/faregate/journals/tasks.py"
 ENCRYPTION = "src/faregate/journals/encryption.py"
 SQLITE = "src/faregate/journals/sqlite/"
 REDIS = "src/faregate/journals/redis/"
@@ -212,7 +217,7 @@ MUTANTS = (
            "        case TransactionState.PENDING | TransactionState.UNRECOGNIZED:\n"),
     Mutant("overtaken-and-told-used", FLOW, "    if not (yield from AbandonClaim(payment.lease)):",
            "    if not ((yield from AbandonClaim(payment.lease)) or True):"),
-    Mutant("an-id-is-lost-with-its-row", PERSISTENT, "if row is None or row.transaction_id != transaction_id:", "if False:", STORE_TESTS),
+    Mutant("an-id-is-lost-with-its-row", PROCEDURES, "if row is None or row.transaction_id != transaction_id:", "if False:", STORE_TESTS),
     Mutant("an-id-is-lost-in-memory", MEMORY, "if row is None or row.transaction_id != transaction_id:", "if False:"),
     Mutant("a-claim-of-two-is-forgotten", ROW, "and self.generation == 1", ""),
     Mutant("one-row-for-two-transactions", ROW, 'fits = self.transaction_id in ("", transaction_id)', "fits = True"),
@@ -248,10 +253,10 @@ MUTANTS = (
     Mutant("held-so-often-and-no-more", ROW, "self.key[self.holds_so_far % len(self.key)]", "self.key[self.holds_so_far]", ("tests/journals/test_open_payments.py",)),
     Mutant("watched-by-two-rows", MEMORY, "            if not self._is_free(transaction_id, lease.key):\n                self._drop(lease, row)\n                return\n", "", CORE[1:]),
     Mutant("over-and-owed-again", MEMORY, "        if row.expires_at is None:\n            self._owed", "        if True:\n            self._owed", CORE[1:]),
-    Mutant("written-under-a-sweep", PERSISTENT, '            "lease_until": now + policy.completion_lease,\n            "stamp": _random_id(),\n', '            "lease_until": now + policy.completion_lease,\n', STORE_TESTS),
-    Mutant("people-take-what-is-settled", PERSISTENT, '        if record is None or record["expires_at"] is not None:\n            return None\n', "        if record is None:\n            return None\n", STORE_TESTS),
-    Mutant("started-without-a-flush", PERSISTENT, "            row, changed = self._change(lease, change, durable=True)", "            row, changed = self._change(lease, change)", STORE_TESTS),
-    Mutant("decided-without-a-flush", PERSISTENT, "            lease, lambda row: row.record_outcome(lease, outcome, now, policy), durable=True\n", "            lease, lambda row: row.record_outcome(lease, outcome, now, policy)\n", STORE_TESTS),
+    Mutant("written-under-a-sweep", OPEN_PAYMENTS, '            "lease_until": now + policy.completion_lease,\n            "stamp": make_id(),\n', '            "lease_until": now + policy.completion_lease,\n', STORE_TESTS),
+    Mutant("people-take-what-is-settled", OPEN_PAYMENTS, '        if record is None or record["expires_at"] is not None:\n            return None\n', "        if record is None:\n            return None\n", STORE_TESTS),
+    Mutant("started-without-a-flush", PROCEDURES, "            row, changed = yield from self._change(lease, change, durable=True)", "            row, changed = yield from self._change(lease, change)", STORE_TESTS),
+    Mutant("decided-without-a-flush", PROCEDURES, "            lease, lambda row: row.record_outcome(lease, outcome, now, policy), durable=True\n", "            lease, lambda row: row.record_outcome(lease, outcome, now, policy)\n", STORE_TESTS),
     Mutant("earlier-rows-do-not-open", ENCRYPTION, "info=f\"faregate journal 1 {use}\".encode()", "info=use.encode()", STORE_TESTS),
     Mutant("no-horizon", ROW, "now >= self.since + policy.max_age", "False"),
     Mutant("first-refusal-is-the-last", SETTLEMENT, "if repeated and rejection.is_about_the_transaction:", "if rejection.is_about_the_transaction:"),
@@ -267,7 +272,7 @@ MUTANTS = (
            "        return PaymentFailed(code)"),
     Mutant("receipt-before-it-is-paid", INTERPRET, ' or found.get("receipt") is not None\n', "\n"),
     Mutant("undelivered-is-spent", ROW, "if not self.delivered:", "if not self.delivered and policy.redeliveries:"),
-    Mutant("people-take-what-is-leased", PERSISTENT, "if row.is_leased(now, self._policy, self._owner_until(record, now)):\n            return None", "if False:\n            return None", STORE_TESTS),
+    Mutant("people-take-what-is-leased", OPEN_PAYMENTS, "if row.is_leased(now, self._policy, (yield from self._rows.get_owner_until(row, now))):\n            return None", "if False:\n            return None", STORE_TESTS),
     # A result goes to the client that paid for it
     Mutant("handed-to-another-client", ROW, "if not self._is_bound_to(fingerprint, STABLE):", "if False:", CLIENTS),
     Mutant("handed-to-an-older-cookie", ROW, "replay is not ReplayPolicy.SAME_PROOF and not self._is_bound_to(fingerprint, EXACT)", "False", CLIENTS),
@@ -304,7 +309,7 @@ MUTANTS = (
            "        return (\n",
            "    if False:\n"
            "        return (\n"),
-    Mutant("unreadable-row-locks-its-payer-out", PERSISTENT, '            "owner": "",\n            "lease_until": now,\n', '            "owner": "",\n', LEASES),
+    Mutant("unreadable-row-locks-its-payer-out", OPEN_PAYMENTS, '            "owner": "",\n            "lease_until": now,\n', '            "owner": "",\n', LEASES),
     Mutant("a-slash-is-another-service", ADDRESS, 'f"{environment} {normalize_address(base_url)}"', 'f"{environment} {base_url}"', ADDRESSES),
     # What sells now
     Mutant("a-superseded-revision-is-not-replaced", FLOW, "if not isinstance(access, RevisionRejected):", "if isinstance(access, RevisionRejected) or True:", REVISIONS),
@@ -318,7 +323,7 @@ MUTANTS = (
            "        return TransactionState.UNAVAILABLE"),
     # No fresh 402 while the fate is open
     Mutant("402-for-a-claim-that-was-lost", FLOW, "    if not ours:\n", "    if False:\n"),
-    Mutant("402-for-a-transaction-that-was-learned", PERSISTENT, "                return unknown\n", "                return True\n", STORE_TESTS),
+    Mutant("402-for-a-transaction-that-was-learned", PROCEDURES, "                return unknown\n", "                return True\n", STORE_TESTS),
     Mutant("402-for-a-transaction-learned-in-memory", MEMORY, "and row.state is State.CLAIMED", "", ("tests/core", "tests/journals/test_open_payments.py")),
     Mutant("402-while-unknown", FLOW, "            return (yield from _answer_settlement(request, payment, settlement))\n"
            "        case Replayable(",
@@ -460,7 +465,7 @@ MUTANTS = (
     Mutant("wsgi-stream-without-an-end", WSGI, "        self._checkout.check_deadline()\n"
            "        self._checkout.buffer",
            "        self._checkout.buffer", AUDIT_TESTS),
-    Mutant("lock-left-by-a-signal", SQLITE + "group_commit.py", "            if connection.in_transaction:\n", "            if False:\n",
+    Mutant("lock-left-by-a-failure", SQLITE + "database.py", "            except BaseException:\n                self._connection.close()\n", "            except BaseException:\n",
            ("tests/audit/test_stored_journals.py",)),
     Mutant("missing-middleware-is-free", ASGI, "    if responder is None:\n",
            "    if responder is None:\n"
@@ -593,20 +598,23 @@ MUTANTS = (
     Mutant("two-proofs", PROOF, "if names.count(PROOF) > 1:", "if False:", CORE),
     Mutant("huge-proofs", PROOF, "if len(proof) > MAX_PROOF_BYTES:", "if False:", CORE),
     # Journals that outlive their process
-    Mutant("expired-is-answered", PERSISTENT, 'elif record["expires_at"] is not None and record["expires_at"] <= now:',
-           "elif False:", ("tests/journals/test_contract.py",)),
-    Mutant("overtaken-claim-is-believed", PERSISTENT, "isinstance(claim, Claimed | Resumable | Replayable) and not self._replace(record, row)",
-           "isinstance(claim, Claimed | Resumable | Replayable) and not (self._replace(record, row) or True)", STORE_TESTS),
-    Mutant("overtaken-write-is-believed", PERSISTENT, "            if self._replace(record, row, durable):\n                return row, True\n",
-           "            self._replace(record, row, durable)\n            return row, True\n", STORE_TESTS),
-    Mutant("fences-are-used-twice", PERSISTENT, "return secrets.randbits(63)", "return 1", STORE_TESTS),
-    Mutant("unreadable-row-holds-up-the-sweep", PERSISTENT, "                self._put_off(record)\n",
+    Mutant("expired-is-answered", PROCEDURES, 'if record["expires_at"] is not None and record["expires_at"] <= now:',
+           "if False:", ("tests/journals/test_contract.py",)),
+    Mutant("overtaken-claim-is-believed", PROCEDURES, "return None if stamp is None else self._rows.grant(claim, after, stamp, after.lease_until - now)",
+           "return self._rows.grant(claim, after, stamp or 1, after.lease_until - now)", STORE_TESTS),
+    Mutant("overtaken-write-is-believed", ROW_ACCESS, 'return new if record is not None and record["stamp"] == new else None', "return new", STORE_TESTS),
+    Mutant("refusal-is-taken-from-memory", PROCEDURES, "            record: Record | None = yield Find([lease.key])\n            if record is None:\n                return None, False\n",
+           "            if row is not None and not change(row.copy()):\n                return row, False\n            record: Record | None = yield Find([lease.key])\n            if record is None:\n                return None, False\n", STORE_TESTS),
+    Mutant("own-claim-is-anothers", PROCEDURES, 'if record is not None and record["stamp"] == stamp:', "if False:", STORE_TESTS),
+    Mutant("ids-of-a-fork", ROW_ACCESS, "if self._pid != os.getpid():", "if self._pid == 0:", PROCESS_TESTS),
+    Mutant("fences-are-used-twice", ROW_ACCESS, "return next(self._numbers)", "return 1", STORE_TESTS),
+    Mutant("unreadable-row-holds-up-the-sweep", OPEN_PAYMENTS, "                self._put_off(record)\n",
            "                raise\n", STORE_TESTS),
     Mutant("written-over-in-sqlite", SQLITE + "store.py", 'AND key = ? AND stamp = ?"  # noqa', 'AND key = ? AND (stamp = ? OR 1)"  # noqa', STORE_TESTS),
     Mutant("deleted-unseen-in-sqlite", SQLITE + "store.py", "DELETE {_MINE} AND key = ? AND stamp = ?",
            "DELETE {_MINE} AND key = ? AND (stamp = ? OR 1)", STORE_TESTS),
     Mutant("large-result-is-no-result", SQLITE + "store.py", "coalesce(({_LARGE}), result)", "({_LARGE})", LARGE_TESTS),
-    Mutant("large-result-of-who-lost", SQLITE + "store.py", "if changed and large:", "if large:", LARGE_TESTS),
+    Mutant("large-result-of-who-lost", SQLITE + "store.py", "            if changed:\n", "            if True:\n", LARGE_TESTS),
     Mutant("cluster-is-trusted", REDIS + "server_checks.py", "        _refuse_cluster(send, self._location)\n", "", REDIS_SERVERS),
     Mutant("who-takes-over-is-trusted", REDIS + "connections.py", "        connection.disconnect()  # the pool", "        pass  # the pool", REDIS_SERVERS),
     Mutant("demoted-server-is-kept", REDIS + "client.py", "if errors.is_failed_over(error):", "if False:", REDIS_SERVERS),
@@ -619,30 +627,28 @@ MUTANTS = (
            ("tests/journals/test_row_rules.py",)),
     Mutant("newer-schema-is-written", SQLITE + "schema.py", "if application == APPLICATION_ID and version == VERSION:",
            "if application == APPLICATION_ID:", STORE_TESTS),
-    Mutant("not-forced-to-the-disk", SQLITE + "connection.py", "'FULL' if durable else 'NORMAL'", "'NORMAL' if durable else 'NORMAL'", GROUP_COMMIT_TESTS),
-    Mutant("forced-to-the-disk-by-its-leader-only", SQLITE + "group_commit.py", "own.durable or lock.has_waiting(_is_durable)", "own.durable", GROUP_COMMIT_TESTS),
-    Mutant("durable-in-a-batch-that-is-not", SQLITE + "group_commit.py", "lambda write: synchronous or not write.durable", "lambda write: True", GROUP_COMMIT_TESTS),
-    Mutant("half-a-write", SQLITE + "group_commit.py", 'connection.execute("ROLLBACK TO one")', "pass", GROUP_COMMIT_TESTS),
-    Mutant("wrong-write-undoes-all", SQLITE + "group_commit.py", "if errors.concerns_all(error):", "if True:", GROUP_COMMIT_TESTS),
-    Mutant("failed-batch-is-believed", SQLITE + "group_commit.py", "write.error = write.error or errors.to_journal_error(error, self._connection.path)", "pass", GROUP_COMMIT_TESTS),
-    Mutant("batch-lost-with-its-leader", SQLITE + "queue.py", "                self._requeue_batch()\n",
-           "                self._batch, self._holder = [], None\n", GROUP_COMMIT_TESTS),
-    Mutant("written-after-it-gave-up", SQLITE + "queue.py", "            if waiter in self._queue:\n                self._queue.remove(waiter)\n            if self._holder",
-           "            if self._holder", GROUP_COMMIT_TESTS),
-    Mutant("gives-up-while-it-is-written", SQLITE + "queue.py", "timeout = -1.0  #", "raise TimeoutError  #", GROUP_COMMIT_TESTS),
-    Mutant("nobody-is-called-next", SQLITE + "queue.py", "                self._queue[0].notify()\n", "                pass\n", GROUP_COMMIT_TESTS),
-    Mutant("added-to-a-log-with-a-hole", SQLITE + "errors.py", "return _get_code(error) == sqlite3.SQLITE_IOERR", "return False", GROUP_COMMIT_TESTS),
+    Mutant("not-forced-to-the-disk", SQLITE + "connection.py", "'FULL' if durable else 'NORMAL'", "'NORMAL' if durable else 'NORMAL'", BATCH_TESTS),
+    Mutant("forced-to-the-disk-by-its-first-only", SQLITE + "database.py", "any(task.work.durable for task in batch)", "batch[0].work.durable", BATCH_TESTS),
+    Mutant("half-a-write", SQLITE + "database.py", 'connection.execute("ROLLBACK TO one")', "pass", BATCH_TESTS),
+    Mutant("wrong-write-undoes-all", SQLITE + "database.py", "        if errors.concerns_all(error):\n", "        if True:\n", BATCH_TESTS),
+    Mutant("failed-batch-is-believed", SQLITE + "database.py", "task.error = task.error or errors.to_journal_error(error, self.path)", "pass", BATCH_TESTS),
+    Mutant("written-after-it-gave-up", WRITER, "                if task.try_begin():\n                    raise self._make_error()\n                wakeup", "                if True:\n                    raise self._make_error()\n                wakeup", WRITER_TESTS),
+    Mutant("written-after-a-loop-gave-up", TASKS, "            if task.try_begin():\n                task.error", "            if True:\n                task.error", WRITER_TESTS),
+    Mutant("written-for-who-was-cancelled", TASKS, "return not self.answer.cancelled() and super().try_begin()", "return super().try_begin()", WRITER_TESTS),
+    Mutant("queue-carried-over-a-fork", WRITER, "        writer.reset()\n", "        pass\n", WRITER_TESTS),
+    Mutant("nobody-hears-of-the-end", WRITER, "            while batch := _take_batch(self._queue, []):\n                _perform(batch, None)\n", "", WRITER_TESTS),
+    Mutant("answered-before-the-commit", WRITER, "        execute(batch)\n", "        answer_all(batch)\n        execute(batch)\n", WRITER_TESTS),
+    Mutant("added-to-a-log-with-a-hole", SQLITE + "errors.py", "return _get_code(error) == sqlite3.SQLITE_IOERR", "return False", BATCH_TESTS),
     Mutant("readable-by-all", SQLITE + "database.py", "0o600", "0o644", STORE_TESTS),
     Mutant("made-anew-when-taken-away", SQLITE + "database.py", "if identity is None and self._identity is None:", "if identity is None:", STORE_TESTS),
-    Mutant("connection-carried-over-a-fork", SQLITE + "connection.py", "if self._connection is not None and self._pid != os.getpid():",
-           "if False:", PROCESS_TESTS),
-    Mutant("open-while-forking", SQLITE + "connection.py", "            self.lock.acquire(waiter)\n            self.close()\n",
-           "            self.lock.acquire(waiter)\n", PROCESS_TESTS),
+    Mutant("connection-carried-over-a-fork", SQLITE + "connection.py", "if self._pid != os.getpid():", "if False:", PROCESS_TESTS),
+    Mutant("open-while-forking", SQLITE + "database.py", "            self._forking.add(threading.get_ident())\n            self._connection.close()\n",
+           "            self._forking.add(threading.get_ident())\n", PROCESS_TESTS),
     Mutant("encrypted-values-move", ENCRYPTION, 'hmac.digest(key.encryption, row, "sha256")', "key.encryption", STORE_TESTS),
     Mutant("request-in-the-clear", ENCRYPTION, 'digest(b"request", claimant.request)', "claimant.request", STORE_TESTS),
     Mutant("older-keys-find-nothing", ENCRYPTION, "claimant) for key in self._keys.values())", "claimant) for key in [self._newest])", STORE_TESTS),
     Mutant("never-full", "src/faregate/journals/quota.py", "        if self._is_full():\n            self._full_at = now\n            raise", "        if False:\n            raise", STORE_TESTS),
-    Mutant("the-loop-waits-for-the-disk", "src/faregate.journals.event_loops.py", "journal.as_async() if isinstance(journal, SupportsAsync) else journal",
+    Mutant("the-loop-waits-for-the-disk", "src/faregate/journals/event_loops.py", "journal.as_async() if isinstance(journal, SupportsAsync) else journal",
            "journal", STORE_TESTS),
     Mutant("inside-somebodys-transaction", DJANGO_JOURNAL + "transactions.py", "if _is_open(connections[using]):", "if False:", STORE_TESTS),
     Mutant("written-over-in-django", DJANGO_JOURNAL + "store.py", "row.filter(_may_become(changes), synced, stamp=stamp)", "row.filter(_may_become(changes), synced)", STORE_TESTS),
