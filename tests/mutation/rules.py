@@ -648,7 +648,7 @@ MUTANTS = (
     Mutant("request-in-the-clear", ENCRYPTION, 'digest(b"request", claimant.request)', "claimant.request", STORE_TESTS),
     Mutant("older-keys-find-nothing", ENCRYPTION, "claimant) for key in self._keys.values())", "claimant) for key in [self._newest])", STORE_TESTS),
     Mutant("never-full", "src/faregate/journals/quota.py", "        if self._is_full():\n            self._full_at = now\n            raise", "        if False:\n            raise", STORE_TESTS),
-    Mutant("the-loop-waits-for-the-disk", "src/faregate/journals/event_loops.py", "journal.as_async() if isinstance(journal, SupportsAsync) else journal",
+    Mutant("the-loop-waits-for-the-disk", "src/faregate/journals/registry.py", "journal.as_async() if isinstance(journal, SupportsAsync) else journal",
            "journal", STORE_TESTS),
     Mutant("inside-somebodys-transaction", DJANGO_JOURNAL + "transactions.py", "if _is_open(connections[using]):", "if False:", STORE_TESTS),
     Mutant("written-over-in-django", DJANGO_JOURNAL + "store.py", "row.filter(_may_become(changes), synced, stamp=stamp)", "row.filter(_may_become(changes), synced)", STORE_TESTS),
