@@ -26,6 +26,7 @@ _LEFT_OUT = (
     "__main__",
     "errors",
     "events",
+    "frozen",
     "logs",
     "observers",
     "payment",

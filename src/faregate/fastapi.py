@@ -67,7 +67,8 @@ class RequirePayment(Depends):
         object.__setattr__(self, "__wrapped__", _Scheme(sold))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not any(isinstance(value, HTTPConnection) for value in (*args, *kwargs.values())):
+        # FastAPI passes what `_Scheme` asks for, by name.
+        if "connection" not in kwargs and not any(isinstance(one, HTTPConnection) for one in args):
             raise ConfigurationError(
                 "paid('text_summary') is a dependency, not a decorator: write @app.get(..., "
                 "dependencies=[Depends(paid('text_summary'))]), or use the paid of faregate.starlette."

@@ -31,13 +31,13 @@ async def run_shielded(work: Work) -> None:
         return
     task, ended = _Task(work(), loop=loop), loop.create_future()
     _tasks.add(task)
-    task.add_done_callback(lambda task: _end(task, ended))
+    task.add_done_callback(lambda _: _end(task, ended))
     await ended
     task.result()
 
 
-def _end(task: asyncio.Task[None], ended: asyncio.Future[None]) -> None:
-    _tasks.discard(cast(_Task, task))
+def _end(task: "_Task", ended: asyncio.Future[None]) -> None:
+    _tasks.discard(task)
     if not ended.done():
         ended.set_result(None)
     elif not task.cancelled():

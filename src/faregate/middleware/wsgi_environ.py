@@ -1,6 +1,7 @@
 """Convert a WSGI environ to core values; Django's `request.META` is one too. Pure."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
@@ -54,8 +55,14 @@ def find_content_length(environ: Mapping[str, Any]) -> str | None:
 
 def _find_origin(environ: Mapping[str, Any], scheme: str) -> str | None:
     """On a unix socket there is none: some servers then put the Host header there, and no REMOTE_ADDR."""
-    name, port = environ.get("SERVER_NAME"), str(environ.get("SERVER_PORT", ""))
-    if not name or not environ.get("REMOTE_ADDR") or not port.isdigit():
+    if not environ.get("REMOTE_ADDR"):
+        return None
+    return _build_origin(environ.get("SERVER_NAME"), str(environ.get("SERVER_PORT", "")), scheme)
+
+
+@lru_cache(maxsize=64)
+def _build_origin(name: str | None, port: str, scheme: str) -> str | None:
+    if not name or not port.isdigit():
         return None
     host = f"[{name}]" if ":" in name and not name.startswith("[") else name
     usual = port == {"http": "80", "https": "443"}.get(scheme)
