@@ -39,7 +39,7 @@ def main() -> int:
         return 0
     names = options.case or list(NAMES)
     results = begin_results(options.seconds, names)
-    path: Path = options.out / f"{results.at[:10]}{'-quick' if options.quick else ''}.json"
+    path: Path = options.out / f"{results.at[:16].replace(':', '')}{'-quick' if options.quick else ''}.json"
     with run_service() as service:
         for found in _measure(service, options, names):
             results.add(found)
