@@ -75,10 +75,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "full: for `--full` only, of a product of which the suite takes a part"
+    )
+
+
 def _turn(item: pytest.Item) -> int:
     """Return the place in `LONG`; for others, one after its end."""
     turns = (number for number, prefix in enumerate(LONG) if item.nodeid.startswith(prefix))
     return next(turns, len(LONG))
+
+
+def _is_chosen(item: pytest.Item) -> bool:
+    options = item.config.option
+    is_part = options.full or item.get_closest_marker("full") is None
+    return is_part and (not options.quick or _is_quick(item))
 
 
 def _is_quick(item: pytest.Item) -> bool:
@@ -95,9 +107,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     First, because pytest-xdist reads the groups in this very hook.
     """
-    if config.getoption("--quick"):
-        config.hook.pytest_deselected(items=[item for item in items if not _is_quick(item)])
-        items[:] = [item for item in items if _is_quick(item)]
+    left_out = [item for item in items if not _is_chosen(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if _is_chosen(item)]
     items.sort(key=_turn)
     for item in items:
         item.add_marker(pytest.mark.xdist_group(_group(item)))

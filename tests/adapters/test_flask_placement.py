@@ -21,6 +21,7 @@ from faregate.errors import ConfigurationError
 from faregate.flask import Faregate, list_routes
 from tests.adapters.decorators import with_wraps, without_wraps
 from tests.adapters.flask_app import Seller, paywall, run
+from tests.support.products import take_part
 
 CONTENT = b"paid-content-4711"
 MEMBER = {"X-User": "member"}
@@ -110,7 +111,10 @@ def every_order() -> Iterator[tuple[str, ...]]:
             yield from itertools.permutations((ROUTE, PRICE, *chosen))
 
 
-@pytest.mark.parametrize("order", list(every_order()), ids="-".join)
+CELLS = take_part(((order,) for order in every_order()), lambda order: len(order) < 4)
+
+
+@pytest.mark.parametrize("order", CELLS, ids="-".join)
 def test_every_order_of_decorators_is_sold_or_refused(
     seller: Seller, order: tuple[str, ...], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -86,7 +86,7 @@ print(json.dumps(taken), flush=True)
 
 def test_two_sweeps_take_each_row_once(kind: str, tmp_path: Path) -> None:
     journal = STORED[kind](tmp_path, Clock())
-    names = [f"txn_{number:03}" for number in range(40)]
+    names = [f"txn_{number:03}" for number in range(20)]
     for name in names:
         journal.record_transaction(fresh(journal.claim(name, HERE)), name, ACR, WORK_SECONDS)
     disconnect(journal)

@@ -95,7 +95,7 @@ def _caught(mutant: Mutant, copy: Path) -> bool:
 
 def _fails(tests: tuple[str, ...], copy: Path) -> bool:
     """Whether a test really failed: pytest's exit code 1, not one of its own troubles."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+    command = [sys.executable, "-m", "pytest", "--full", "-x", "-q", "-p", "no:cacheprovider", *tests]
     environment = {**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     run = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=600)
     if run.returncode not in (0, 1):
