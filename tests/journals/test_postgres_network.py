@@ -98,7 +98,6 @@ def test_another_writes_stamp_is_not_mistaken_for_ours(distant: PostgresJournal)
     assert not store.delete(key, 7)
     assert not store.delete(record(2)["key"], 2)
     assert store.replace(key, 1, {"stamp": 8}, False)
-    assert store.replace(key, 1, {"stamp": 8}, False)
 
 
 def test_a_server_that_never_responds_is_retried_once(journal: PostgresJournal, url: str) -> None:

@@ -39,7 +39,7 @@ class Pool:
         self.location = errors.describe_server(self._parameters)
         if connections < 1:
             raise ConfigurationError("A PostgreSQL journal needs at least one connection.")
-        self._timeout = timeout
+        self.timeout = timeout
         # Shorter than our own timeout: the server gives up first, and its error names the lock.
         self.lock_timeout = f"{750 * timeout:.0f}ms"
         self._connections = connections
@@ -71,7 +71,7 @@ class Pool:
     @contextmanager
     def _acquire_slot(self) -> Generator["_ProcessPool"]:
         pool = self._get_pool()
-        if not pool.slots.acquire(timeout=self._timeout):
+        if not pool.slots.acquire(timeout=self.timeout):
             raise errors.busy(self.location)
         try:
             yield pool
@@ -92,7 +92,7 @@ class Pool:
 
     def _open(self) -> Connection:
         try:
-            connection = connect(self._parameters, self._timeout)
+            connection = connect(self._parameters, self.timeout)
         except psycopg.Error as error:
             raise errors.unreachable(error, self.location) from error
         try:

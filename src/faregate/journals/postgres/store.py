@@ -1,15 +1,20 @@
 """The rows of one namespace in PostgreSQL (`faregate.journals.store.RowStore`).
 
-Each write is one statement and one round trip. It sets synchronous_commit and lock_timeout for itself
-(`_HOW`): behind a pooler, settings of a session may be another process's.
+Each operation on a row is one statement. What is asked for at once is sent at once, and committed together
+(`_execute`). Each write sets synchronous_commit and lock_timeout for its transaction (`_HOW`): behind a
+pooler, settings of a session may be another process's.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar, cast, get_args, get_type_hints
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from functools import cache, partial
+from typing import Any, NamedTuple, TypeVar, cast, get_args, get_type_hints
 
 import psycopg
 from psycopg.rows import TupleRow
 
+from faregate.journals.batches import BatchedRows
+from faregate.journals.operations import Delete, Find, FindResult, Insert, Replace, RowOperation
 from faregate.journals.postgres import errors
 from faregate.journals.postgres.connection import Connection
 from faregate.journals.postgres.pool import Pool
@@ -23,9 +28,13 @@ from faregate.journals.store import (
     Record,
     TransactionTaken,
 )
+from faregate.journals.tasks import Task
+from faregate.journals.writer import Writer
 
 T = TypeVar("T")
 ONE_ROW_PER_TRANSACTION = "faregate_journal_one_row_per_transaction"
+_CONFLICTS = {"23505", "40001", "40P01"}
+"""SQLSTATEs of a conflict that may be with another operation of the same batch."""
 
 _ALL = ", ".join(COLUMNS)
 _WITHOUT_RESULT = ", ".join("NULL::bytea" if name == "result" else name for name in COLUMNS)
@@ -84,24 +93,91 @@ _RENEW = (
 )
 
 
-class PostgresStore:
+class Statement(NamedTuple):
+    """One operation. `parse` makes its result of the cursor."""
+
+    sql: str
+    values: Sequence[Any]
+    parse: Callable[[psycopg.Cursor[TupleRow]], Any]
+    durable: bool | None = None
+    """None if it reads."""
+    check: tuple[str, Sequence[Any], int] | None = None
+    """A query, and how many rows it finds if a write that now changes nothing was done before."""
+
+    def was_done(self, connection: Connection) -> bool:
+        if self.check is None:
+            return False
+        query, values, rows = self.check
+        return _execute(connection, query, *values).rowcount == rows
+
+
+class PostgresStore(BatchedRows):
     """A write that is not `durable` is on the disk within a second: PostgreSQL flushes its WAL that often."""
 
     def __init__(self, pool: Pool, namespace: str) -> None:
         self._pool = pool
         self._namespace = namespace
+        self.writer: Writer[Statement] = Writer(
+            self._execute, pool.timeout, partial(errors.busy, pool.location)
+        )
+
+    # Operations on one row
+
+    def prepare(self, operation: RowOperation) -> Statement:
+        mine = self._namespace
+        match operation:
+            case Find(keys):
+                return Statement(_FIND, (mine, list(keys), list(keys)), _parse_record)
+            case FindResult(key):
+                return Statement(_FIND_RESULT, (mine, key), _parse_result)
+            case Insert(record, keys, now):
+                purge = (mine, mine, now, PURGE_WITH_INSERT)
+                values = (*purge, mine, *record.values(), mine, list(keys))
+                check = (_HAS_STAMP, (mine, record["key"], record["stamp"]), 1)
+                return Statement(_INSERT, values, _is_one, False, check)
+            case Replace(key, stamp, changes, durable):
+                values = (*changes.values(), mine, key, stamp)
+                check = (_HAS_STAMP, (mine, key, changes["stamp"]), 1)
+                return Statement(_replace(tuple(changes)), values, _is_one, durable, check)
+            case Delete(key, stamp):
+                return Statement(_DELETE, (mine, key, stamp), _is_one, False, (_KEY, (mine, key), 0))
+
+    def _execute(self, batch: Sequence[Task[Statement]]) -> None:
+        """Commit the batch in one round trip.
+
+        An error rolls all of it back. The operation that failed is taken out, and the others are repeated. It
+        is tried alone afterwards if its conflict may have been with one of them.
+        """
+        rest, alone = list(batch), list[Task[Statement]]()
+        while rest and (failure := self._try(rest)) is not None:
+            task = rest.pop(failure.position)
+            if failure.cause.sqlstate in _CONFLICTS and len(batch) > 1:
+                alone.append(task)
+            else:
+                task.error = self._explain(failure.cause)
+        for task in alone:
+            if (failure := self._try([task])) is not None:
+                task.error = self._explain(failure.cause)
+
+    def _try(self, batch: Sequence[Task[Statement]]) -> "_Failure | None":
+        how = self._how(any(task.work.durable for task in batch))
+        return self._pool.run(partial(_perform, batch, how))
+
+    def _explain(self, error: psycopg.Error) -> Exception:
+        if not isinstance(error, psycopg.IntegrityError):
+            explained: Exception = errors.to_journal_error(error, self._pool.location)
+        elif error.diag.constraint_name == ONE_ROW_PER_TRANSACTION:
+            return TransactionTaken()
+        else:
+            explained = errors.impossible(error)
+        explained.__cause__ = error
+        return explained
 
     # Reading
 
-    def find(self, keys: Sequence[bytes]) -> Record | None:
-        return self._find_one(_FIND, list(keys), list(keys))
-
     def find_transaction(self, transaction_id: str) -> Record | None:
-        return self._find_one(_FIND_TRANSACTION, transaction_id)
-
-    def find_result(self, key: bytes) -> bytes | None:
-        rows = self._read(_FIND_RESULT, key)
-        return rows[0][0] if rows else None
+        rows = self._read(_FIND_TRANSACTION, transaction_id)
+        return _record(rows[0]) if rows else None
 
     def list_owed(self, limit: int) -> list[Record]:
         return [_record(row) for row in self._read(_OWED, limit)]
@@ -115,10 +191,6 @@ class PostgresStore:
         [[seconds]] = self._fetch(_TIME)
         return float(seconds)
 
-    def _find_one(self, query: str, *values: Any) -> Record | None:
-        rows = self._read(query, *values)
-        return _record(rows[0]) if rows else None
-
     def _read(self, query: str, *values: Any) -> list[TupleRow]:
         return self._fetch(query, self._namespace, *values)
 
@@ -126,29 +198,6 @@ class PostgresStore:
         return self._run(lambda connection, _: _execute(connection, query, *values).fetchall())
 
     # Writing
-
-    def insert(self, record: Record, candidate_keys: Sequence[bytes], now: float) -> bool:
-        mine = self._namespace
-        values = (mine, mine, now, PURGE_WITH_INSERT, mine, *record.values(), mine, list(candidate_keys))
-        return self._write(_INSERT, values) == 1 or self._has_stamp(record["key"], record["stamp"])
-
-    def replace(self, key: bytes, stamp: int, changes: Mapping[str, Any], durable: bool) -> bool:
-        change = f"{_update(changes)} AND key = %s AND stamp = %s AND {_HOW}"
-        values = (*changes.values(), self._namespace, key, stamp)
-        return self._write(change, values, durable) == 1 or self._has_stamp(key, changes["stamp"])
-
-    def _has_stamp(self, key: bytes, stamp: int) -> bool:
-        """Whether this very write was done before, and its response lost."""
-        return len(self._read(_HAS_STAMP, key, stamp)) == 1
-
-    def delete(self, key: bytes, stamp: int) -> bool:
-        def delete_row(connection: Connection, is_retry: bool) -> bool:
-            values = (self._namespace, key, stamp, *self._how(False))
-            if _execute(connection, _DELETE, *values).rowcount == 1:
-                return True
-            return is_retry and _execute(connection, _KEY, self._namespace, key).rowcount == 0
-
-        return self._run(delete_row)
 
     def take_due(self, due: Due, changes: Mapping[str, Any]) -> Record | None:
         """SKIP LOCKED passes over rows that others are taking at this moment."""
@@ -191,6 +240,7 @@ class PostgresStore:
         return self._write(_MOVE, (self._namespace, namespace, self._namespace), durable=True)
 
     def disconnect(self) -> None:
+        self.writer.stop()
         self._pool.disconnect()
 
     def _write(self, statement: str, values: Sequence[Any], durable: bool = False) -> int:
@@ -204,18 +254,73 @@ class PostgresStore:
         try:
             return self._pool.run(query)
         except psycopg.IntegrityError as error:
-            if error.diag.constraint_name == ONE_ROW_PER_TRANSACTION:
-                raise TransactionTaken from None
             raise errors.impossible(error) from error
 
 
+class _Failure(NamedTuple):
+    """Nothing of a batch was done, because of the operation at this position."""
+
+    position: int
+    cause: psycopg.Error
+
+
+def _perform(
+    batch: Sequence[Task[Statement]], how: Sequence[str], connection: Connection, is_retry: bool
+) -> _Failure | None:
+    """Send all, then read all. What is between two syncs of a pipeline is one transaction.
+
+    Raises `psycopg.Error` if the connection was lost, or the commit failed.
+    """
+    cursors: list[psycopg.Cursor[TupleRow]] = []
+    try:
+        with connection.pipeline() if len(batch) > 1 else nullcontext():
+            for task in batch:
+                sql, values, _, durable, _ = task.work
+                cursors.append(_execute(connection, sql, *values, *(() if durable is None else how)))
+    except psycopg.Error as error:
+        position = sum(cursor.pgresult is not None for cursor in cursors)
+        if errors.is_lost(error, connection) or position == len(batch):
+            raise
+        return _Failure(position, error)
+    for task, cursor in zip(batch, cursors, strict=True):
+        task.result = task.work.parse(cursor)
+        if is_retry and task.result is False:
+            task.result = task.work.was_done(connection)
+    return None
+
+
 def _execute(connection: Connection, statement: str, *values: Any) -> psycopg.Cursor[TupleRow]:
-    return connection.execute(statement.encode(), values, binary=True)
+    return connection.execute(_encode(statement), values, binary=True)
 
 
-def _update(changes: Mapping[str, Any]) -> str:
-    columns = ", ".join(f"{name} = %s" for name in changes)
-    return f"UPDATE faregate_journal SET {columns} WHERE namespace = %s"  # noqa: S608
+@cache
+def _encode(statement: str) -> bytes:
+    """The same object for the same statement, as psycopg finds what it knows of it by its hash."""
+    return statement.encode()
+
+
+def _is_one(cursor: psycopg.Cursor[TupleRow]) -> bool:
+    return cursor.rowcount == 1
+
+
+def _parse_record(cursor: psycopg.Cursor[TupleRow]) -> Record | None:
+    row = cursor.fetchone()
+    return None if row is None else _record(row)
+
+
+def _parse_result(cursor: psycopg.Cursor[TupleRow]) -> bytes | None:
+    row = cursor.fetchone()
+    return None if row is None else row[0]
+
+
+@cache
+def _replace(columns: tuple[str, ...]) -> str:
+    return f"{_update(columns)} AND key = %s AND stamp = %s AND {_HOW}"
+
+
+def _update(columns: Iterable[str]) -> str:
+    names = ", ".join(f"{name} = %s" for name in columns)
+    return f"UPDATE faregate_journal SET {names} WHERE namespace = %s"  # noqa: S608
 
 
 def _record(row: TupleRow) -> Record:
