@@ -1,6 +1,7 @@
 """What a transport must not do: follow, ask a proxy, read netrc, keep cookies, trust a stranger."""
 
 import os
+import socket
 import ssl
 import subprocess
 import sys
@@ -10,9 +11,10 @@ import httpx
 import pytest
 
 from faregate.errors import NoAnswer
+from faregate.merchant.transports import connections
 
 from .conftest import KEY, Speaker, get
-from .services import Service, ok, says, service
+from .services import Seen, Service, ok, says, service
 
 PROXIES = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
 
@@ -129,3 +131,32 @@ def test_a_certificate_that_is_trusted_is_accepted(transport: str, certificate: 
             env=environment, capture_output=True, text=True, timeout=30, check=False,
         )  # fmt: skip
     assert done.stdout.split() == ["200", "200"], done.stderr
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_CORK"), reason="needs Linux")
+@pytest.mark.parametrize("backend", [None, "asyncio", "trio"])
+def test_a_second_answer_in_a_record_of_its_own_is_never_that_of_the_next_call(
+    certificate: Path, backend: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records that came together are in the memory of TLS, where `poll` does not see them."""
+
+    def twice(connection: socket.socket, seen: Seen) -> None:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+        connection.sendall(ok(body=seen.line.split()[1].encode()))
+        connection.sendall(ok(body=b"/nobody-asked"))
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
+
+    trusting = ssl.create_default_context(cafile=str(certificate.parent / "cert.pem"))
+    monkeypatch.setattr(connections, "make_ssl_context", lambda: trusting)
+    with service(twice, server_side(certificate)) as merchant:
+        replies = Speaker("h11", backend).speak(merchant.url, get("/1"), get("/2"), get("/3"))
+    assert [reply.body for reply in replies] == [b"/1", b"/2", b"/3"]
+
+
+def test_a_tls_connection_is_used_again(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trusting = ssl.create_default_context(cafile=str(certificate.parent / "cert.pem"))
+    monkeypatch.setattr(connections, "make_ssl_context", lambda: trusting)
+    with service(says(ok()), server_side(certificate)) as merchant:
+        replies = Speaker("h11", "asyncio").speak(merchant.url, *[get()] * 5)
+    assert [reply.status for reply in replies] == [200] * 5
+    assert merchant.connections == 1

@@ -18,6 +18,7 @@ from faregate.errors import ConfigurationError
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
 from faregate.merchant.transports import h11 as h11_transport
 from faregate.merchant.transports import pyreqwest as pyreqwest_transport
+from faregate.merchant.transports.connections import CHUNK
 from faregate.merchant.transports.pools import PerLoop, PerProcess
 
 from .conftest import KEY, PRELUDE, SPEAKERS, Name, Speaker, crowd, get
@@ -52,6 +53,20 @@ def test_a_second_answer_is_never_that_of_the_next_call(speaker: Speaker) -> Non
     with service(twice) as merchant:
         replies = speaker.speak(merchant.url, get("/1"), get("/2"), get("/3"))
     assert [reply.body for reply in replies] == [b"/1", b"/2", b"/3"]
+
+
+def test_a_second_answer_may_begin_where_a_read_of_the_socket_ends(speaker: Speaker) -> None:
+    """asyncio reads more at once than it is asked for, and keeps the rest where `poll` does not see it."""
+
+    def twice(connection: socket.socket, seen: Seen) -> None:
+        path = seen.line.split()[1].encode()
+        body = path.ljust(CHUNK - len(ok(body=bytes(10_000))) + 10_000)
+        assert len(ok(body=body)) == CHUNK
+        connection.sendall(ok(body=body) + ok(body=b"/nobody-asked"))
+
+    with service(twice) as merchant:
+        replies = speaker.speak(merchant.url, get("/1"), get("/2"), get("/3"))
+    assert [reply.body.strip() for reply in replies] == [b"/1", b"/2", b"/3"]
 
 
 def test_a_closed_client_opens_new_connections(transport: Name) -> None:

@@ -12,6 +12,7 @@ from typing import Protocol, Self
 import anyio
 import certifi
 from anyio.abc import ByteStream, SocketAttribute
+from anyio.streams.tls import TLSAttribute
 
 from faregate.core.models import Headers
 from faregate.merchant.transports.exchange import Exchange, Origin, Reply
@@ -19,6 +20,8 @@ from faregate.merchant.transports.exchange import Exchange, Origin, Reply
 CHUNK = 64 * 1024
 ADDRESS_SECONDS = 2.0
 """How long one address of several is waited for: long enough for one lost packet to be sent again."""
+MAX_SEEN_WHOLE = CHUNK // 2
+"""Bytes of a reply up to which nothing that came with it can be where nobody looks (`start_next`)."""
 
 
 @cache
@@ -79,7 +82,9 @@ class AsyncConnection:
         self.origin = origin
         self._stream = stream
         self._socket = stream.extra(SocketAttribute.raw_socket)  # noqa: S610 - not Django's
+        self._tls = stream.extra(TLSAttribute.ssl_object) if origin.is_tls else None  # noqa: S610
         self._exchange = Exchange()
+        self._received = 0
 
     @classmethod
     async def open(cls, origin: Origin) -> Self:
@@ -96,6 +101,7 @@ class AsyncConnection:
     async def exchange(self, method: str, url: str, headers: Headers, body: bytes | None) -> Reply:
         """Send a request and read its reply."""
         # As in `Connection`: the reply may be there although the request could not be sent.
+        self._received = 0
         with suppress(anyio.BrokenResourceError):
             await self._stream.send(self._exchange.write_request(method, url, headers, body))
         while (reply := self._exchange.read_reply()) is None:
@@ -103,16 +109,21 @@ class AsyncConnection:
                 data = await self._stream.receive(CHUNK)
             except anyio.EndOfStream:
                 data = b""
+            self._received += len(data)
             self._exchange.receive(data)
         return reply
 
     def start_next(self) -> bool:
-        """Make ready for another request. False if this connection can carry none."""
-        return self._exchange.start_next()
+        """Make ready for another request. False if this connection can carry none.
+
+        asyncio may read four times as much from the socket as anyio gives at once. The rest waits where it
+        cannot be seen, so that a connection with a long reply is not used again.
+        """
+        return self._received <= MAX_SEEN_WHOLE and self._exchange.start_next()
 
     def is_stale(self) -> bool:
         """Whether the service closed it meanwhile, or sent what nobody asked for."""
-        return _is_readable(self._socket)
+        return _is_readable(self._socket) or (self._tls is not None and _has_unread(self._tls))
 
     async def aclose(self) -> None:
         with suppress(Exception):
@@ -167,3 +178,14 @@ def _is_readable(one: _HasFileno) -> bool:
     poll = select.poll()
     poll.register(one, select.POLLIN)
     return bool(poll.poll(0))
+
+
+def _has_unread(tls: ssl.SSLObject) -> bool:
+    """Whether more came than was asked for: anyio reads records ahead, and the socket has them no longer."""
+    try:
+        tls.read(1)
+    except ssl.SSLWantReadError:
+        return False
+    except ssl.SSLError:
+        return True
+    return True
