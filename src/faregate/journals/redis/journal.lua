@@ -43,18 +43,62 @@ local function read(key)
   return row
 end
 
-local function delete(key)
-  local row = redis.call('HMGET', row_at(key), 'transaction_id', 'size', 'key_id')
+-- What rules and indexes need to know of a row; empty if there is none.
+local function load(key)
+  local names = {
+    'stamp', 'state', 'reason', 'transaction_id', 'size', 'expires_at', 'lease_until', 'due_at', 'since',
+    'owner', 'key_id', 'proof', 'payment_response', 'receipt', 'apart'}
+  local row, values = {}, redis.call('HMGET', row_at(key), unpack(names))
+  for at, name in ipairs(names) do row[name] = values[at] or nil end
+  if row.stamp then row.result = row.apart or redis.call('HEXISTS', row_at(key), 'result') == 1 end
+  return row
+end
+
+local function apply(row, set, cleared)
+  local after = {}
+  for name, value in pairs(row) do
+    if not cleared[name] then after[name] = value end
+  end
+  for name, value in pairs(set) do after[name] = value end
+  after.result = after.result or after.apart
+  return after
+end
+
+local function get_scores(row)
+  if row.expires_at or not row.stamp then return nil, nil, nil, row.expires_at end
+  if row.state == 'stuck' then return row.since end
+  local until_due = tonumber(row.lease_until) > tonumber(row.due_at) and row.lease_until or row.due_at
+  return row.since, until_due, row.owner ~= '' and row.lease_until or nil
+end
+
+local function update_index(index, key, before, after)
+  if before == after then return end
+  if after then redis.call('ZADD', index, after, key) else redis.call('ZREM', index, key) end
+end
+
+local function update_indexes(key, before, after)
+  local owed_before, due_before, leased_before, expiring_before = get_scores(before)
+  local owed_after, due_after, leased_after, expiring_after = get_scores(after)
+  update_index(owed, key, owed_before, owed_after)
+  update_index(due, key, due_before, due_after)
+  update_index(leased, key, leased_before, leased_after)
+  update_index(expiring, key, expiring_before, expiring_after)
+  local growth = tonumber(after.size or 0) - tonumber(before.size or 0)
+  if growth ~= 0 then redis.call('INCRBY', bytes, growth) end
+  if before.transaction_id == after.transaction_id then return end
+  if before.transaction_id then redis.call('HDEL', transactions, before.transaction_id) end
+  if after.transaction_id then redis.call('HSET', transactions, after.transaction_id, key) end
+end
+
+local function delete(key, row)
   redis.call('DEL', row_at(key), result_at(key))
-  for _, index in ipairs({due, owed, expiring, leased}) do redis.call('ZREM', index, key) end
-  if row[1] then redis.call('HDEL', transactions, row[1]) end
-  redis.call('DECRBY', bytes, row[2])
-  if redis.call('HINCRBY', keys, row[3], -1) <= 0 then redis.call('HDEL', keys, row[3]) end
+  update_indexes(key, row, {})
+  if redis.call('HINCRBY', keys, row.key_id, -1) <= 0 then redis.call('HDEL', keys, row.key_id) end
 end
 
 local function delete_expired(now, limit)
   local expired = redis.call('ZRANGEBYSCORE', expiring, '-inf', now, 'LIMIT', 0, limit)
-  for _, key in ipairs(expired) do delete(key) end
+  for _, key in ipairs(expired) do delete(key, load(key)) end
   return #expired
 end
 
@@ -70,20 +114,6 @@ local function parse_changes(args, first)
   return set, cleared
 end
 
-local function put(index, score, key)
-  if score then redis.call('ZADD', index, score, key) else redis.call('ZREM', index, key) end
-end
-
-local function update_indexes(key)
-  local row = redis.call(
-    'HMGET', row_at(key), 'state', 'expires_at', 'lease_until', 'due_at', 'since', 'owner')
-  local until_due = tonumber(row[3]) > tonumber(row[4]) and row[3] or row[4]
-  put(expiring, row[2], key)
-  put(owed, not row[2] and row[5], key)
-  put(due, not row[2] and row[1] ~= 'stuck' and until_due, key)
-  put(leased, not row[2] and row[1] ~= 'stuck' and row[6] ~= '' and row[3], key)
-end
-
 local function clear_columns(key, cleared)
   local names = {}
   for name in pairs(cleared) do table.insert(names, name) end
@@ -93,66 +123,54 @@ end
 
 local function set_columns(key, set)
   local flat = {}
-  if set.apart then
-    redis.call('SET', result_at(key), set.apart)
-    set.apart = '1'
-  end
   for name, value in pairs(set) do
+    if name == 'apart' then
+      redis.call('SET', result_at(key), value)
+      value = '1'
+    end
     table.insert(flat, name)
     table.insert(flat, value)
   end
   redis.call('HSET', row_at(key), unpack(flat))
 end
 
-local function write(key, set, cleared)
-  local before = redis.call('HMGET', row_at(key), 'transaction_id', 'size')
+local function write(key, before, after, set, cleared)
   -- A row that becomes final gives up its proof. With its memory full, Redis refuses a script whose first write
   -- needs more, but lets one go on that freed some first. So open rows can still end, and no new ones begin.
   if cleared.proof then clear_columns(key, cleared) end
   set_columns(key, set)
   if not cleared.proof then clear_columns(key, cleared) end
-  if before[1] and (set.transaction_id or cleared.transaction_id) then
-    redis.call('HDEL', transactions, before[1])
-  end
-  if set.transaction_id then redis.call('HSET', transactions, set.transaction_id, key) end
-  if set.size then redis.call('INCRBY', bytes, tonumber(set.size) - tonumber(before[2] or 0)) end
-  if set.key_id then redis.call('HINCRBY', keys, set.key_id, 1) end
-  update_indexes(key)
+  if not before.key_id then redis.call('HINCRBY', keys, set.key_id, 1) end
+  update_indexes(key, before, after)
 end
 
 -- The rules of a row, as the constraints of a SQL store. All are checked before the first write: Redis does not
 -- roll back.
 
-local function find_broken_rule(key, set, cleared)
-  local row = row_at(key)
-  local function has(name)
-    if set[name] then return true end
-    return not cleared[name] and redis.call('HEXISTS', row, name) == 1
-  end
-  local before = redis.call('HGET', row, 'state')
-  local state = set.state or before
+local function find_broken_rule(before, after, set)
   local transitions, column_rules = get_rules()
+  local function is_in(states, state) return string.find(states, ' ' .. state .. ' ', 1, true) ~= nil end
+  local state = after.state
   if not transitions[state] then return 'known_state' end
   for _, rule in ipairs(column_rules) do
-    local is_set = has(rule.column) or (rule.column == 'result' and has('apart'))
-    if not rule.optional_in[state] and is_set == (rule.is_null == (rule.states[state] or false)) then
+    local is_set = after[rule.column] and true or false
+    if not is_in(rule.optional_in, state) and is_set == (rule.is_null == is_in(rule.states, state)) then
       return rule.name
     end
   end
-  local reason = set.reason or redis.call('HGET', row, 'reason')
-  if (reason ~= '') ~= (state == 'stuck') then return 'stuck_for_a_reason' end
-  if not before then return nil end
-  if not transitions[before][state] then return 'never_back' end
-  local had_result = redis.call('HEXISTS', row, 'result') + redis.call('HEXISTS', row, 'apart') > 0
-  if had_result and (set.result or set.apart) then return 'decided_once' end
+  if (after.reason ~= '') ~= (state == 'stuck') then return 'stuck_for_a_reason' end
+  if not before.state then return nil end
+  if not is_in(transitions[before.state], state) then return 'never_back' end
+  if before.result and (set.result or set.apart) then return 'decided_once' end
 end
 
-local function write_checked(key, set, cleared)
+local function write_checked(key, before, set, cleared)
   local other = set.transaction_id and redis.call('HGET', transactions, set.transaction_id)
   if other and other ~= key then return redis.error_reply('TAKEN') end
-  local rule = find_broken_rule(key, set, cleared)
+  local after = apply(before, set, cleared)
+  local rule = find_broken_rule(before, after, set)
   if rule then return redis.error_reply('IMPOSSIBLE ' .. rule) end
-  write(key, set, cleared)
+  write(key, before, after, set, cleared)
   return true
 end
 
@@ -180,29 +198,28 @@ end
 
 function COMMANDS.insert(args)
   local key, stamp, now, purged, candidates = args[1], args[2], args[3], args[4], tonumber(args[5])
-  if redis.call('HGET', row_at(key), 'stamp') == stamp then return true end
   for at = 6, 5 + candidates do
-    if redis.call('EXISTS', row_at(args[at])) == 1 then return false end
+    local found = redis.call('HGET', row_at(args[at]), 'stamp')
+    if found then return found == stamp and args[at] == key end
   end
   delete_expired(now, purged)
-  return write_checked(key, parse_changes(args, 6 + candidates))
+  return write_checked(key, {}, parse_changes(args, 6 + candidates))
 end
 
 -- Compare-and-swap on the stamp. A row that has the new one already was written by this very call.
 function COMMANDS.replace(args)
   local key, stamp = args[1], args[2]
-  local set, cleared = parse_changes(args, 3)
-  local found = redis.call('HGET', row_at(key), 'stamp')
-  if found and found == set.stamp then return true end
-  if found ~= stamp then return false end
-  return write_checked(key, set, cleared)
+  local row, set, cleared = load(key), parse_changes(args, 3)
+  if row.stamp and row.stamp == set.stamp then return true end
+  if row.stamp ~= stamp then return false end
+  return write_checked(key, row, set, cleared)
 end
 
 function COMMANDS.delete(args)
-  local found = redis.call('HGET', row_at(args[1]), 'stamp')
-  if not found and is_repeated then return true end
-  if found ~= args[2] then return false end
-  delete(args[1])
+  local row = load(args[1])
+  if not row.stamp and is_repeated then return true end
+  if row.stamp ~= args[2] then return false end
+  delete(args[1], row)
   return true
 end
 
@@ -248,7 +265,8 @@ function COMMANDS.take_due(args)
   end
   local chosen = find_due() or find_orphan()
   if not chosen then return false end
-  write(chosen, set, cleared)
+  local row = load(chosen)
+  write(chosen, row, apply(row, set, cleared), set, cleared)
   return read(chosen)
 end
 

@@ -16,7 +16,8 @@ FOUND_COLUMNS = tuple(name for name in COLUMNS if name not in ("key", "result"))
 
 
 def _lua_set(states: Iterable[State]) -> str:
-    return "{" + ", ".join(f"{state.value} = true" for state in states) + "}"
+    """A string: a table would be made with each run of the script."""
+    return f"'{' '.join(('', *(state.value for state in states), ''))}'"
 
 
 def _lua_rules() -> str:
