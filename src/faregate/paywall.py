@@ -22,6 +22,7 @@ from faregate.journals.policy import JournalContext, JournalPolicy
 from faregate.journals.registry import as_async, journal_from_url
 from faregate.merchant.backend import AsyncMerchantBackend, MerchantBackend
 from faregate.merchant.calls import Call
+from faregate.merchant.formats import MAX_URL
 from faregate.merchant.revisions import RevisionCache
 from faregate.merchant.sender import AsyncSender, Sender
 from faregate.observers import EventDispatcher, Listener
@@ -165,8 +166,13 @@ class Paywall:
         await self._async_client.aclose()
 
 
-@lru_cache(maxsize=1024)
 def _quote_path(path: str) -> str:
+    # Strangers choose the paths: what is refused as too long is not kept.
+    return _quote_short_path(path) if len(path) <= MAX_URL else quote(path, safe=_PATH_SAFE)
+
+
+@lru_cache(maxsize=1024)
+def _quote_short_path(path: str) -> str:
     return quote(path, safe=_PATH_SAFE)
 
 

@@ -185,6 +185,7 @@ def test_leases_outlast_the_calls_made_under_them() -> None:
         ("text_summary", {"asset": "DOGE"}, "EURC or USDC"),
         ("text_summary", {"mime_type": "Text/Plain; charset=utf-8"}, "mime_type"),
         ("text_summary", {"description": "x" * 501}, "description"),
+        ("text_summary", {"description": "half \ud800"}, "description"),
         ("text_summary", {"max_work_seconds": -1}, "above 0"),
         ("text_summary", {"max_work_seconds": float("nan")}, "above 0"),
         ("text_summary", {"max_result_bytes": -1}, "above 0"),

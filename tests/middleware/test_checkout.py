@@ -1,5 +1,6 @@
 """The state of a checkout: what may follow what, and that nothing else does."""
 
+import tracemalloc
 from itertools import product
 from typing import Any
 
@@ -111,3 +112,16 @@ def test_a_checkout_that_is_decided_skips_the_handler() -> None:
     with pytest.raises(SkipHandler) as raised:
         checkout.authorize(offer("text_summary"), no_snapshot)
     assert (raised.value.status, checkout.state) == (403, State.DECIDED)
+
+
+def test_long_paths_of_strangers_are_not_kept() -> None:
+    paywall = Paywall(environ={}, base_url="emulator:", journal="memory:")
+    sold, request = offer("report"), Request("GET", "/")
+    tracemalloc.start()
+    try:
+        for number in range(200):
+            paywall.build_request(sold, request, f"/{number}".ljust(50_000, "x"), "http://seller", None)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 1_000_000

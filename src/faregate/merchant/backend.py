@@ -169,9 +169,13 @@ def _find_mime_type_fault(mime_type: object) -> str | None:
 
 
 def _find_description_fault(description: object) -> str | None:
-    if isinstance(description, str) and len(description) <= MAX_DESCRIPTION:
-        return None
-    return f"is a text of at most {MAX_DESCRIPTION} characters"
+    if not isinstance(description, str) or len(description) > MAX_DESCRIPTION:
+        return f"is a text of at most {MAX_DESCRIPTION} characters"
+    try:
+        description.encode()
+    except UnicodeEncodeError:
+        return "is a text without half characters (lone surrogates)"
+    return None
 
 
 def _write_completion(revision_id: str, outcome: Outcome) -> bytes:
