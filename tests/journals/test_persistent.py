@@ -174,6 +174,37 @@ def test_transaction_and_outcome_are_written_durably(open_one: Open, monkeypatch
     assert forced == ["running", "ok", "waiting"]
 
 
+def test_a_write_that_was_repeated_counts_as_done(open_one: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first reply was lost: the row is there, or has changed, by this very write."""
+    journal = open_one()
+
+    def repeated(write: Callable[..., bool], *arguments: Any) -> bool:
+        write(*arguments)
+        return write(*arguments)
+
+    for name in ("insert", "replace"):
+        monkeypatch.setattr(journal._store, name, partial(repeated, getattr(journal._store, name)))
+    released(journal)
+    assert record_of(journal)["state"] == "settled"
+
+
+def test_a_refusal_is_the_answer_of_the_row_as_it_is(open_one: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write whose reply was lost is there, and the lease does not know of it."""
+    journal = open_one()
+    lease = fresh(journal.claim("proof", HERE))
+    replace = journal._store.replace
+
+    def lost(*arguments: Any) -> bool:
+        replace(*arguments)
+        raise JournalError("lost")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(journal._store, "replace", lost)
+        with pytest.raises(JournalError, match="lost"):
+            journal.record_transaction(lease, TXN, ACR, WORK_SECONDS)
+    assert journal.record_outcome(lease, GOOD)
+
+
 def test_endless_conflicts_are_an_error(open_one: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = open_one()
     lease = started(journal)

@@ -153,6 +153,7 @@ def test_when_the_thread_ends_all_who_wait_are_told_and_the_next_work_starts_ano
     for thread in threads:
         thread.join()
     assert len(errors) == len(calls)
+    assert "too busy" not in errors
     assert echo.writer.call("next") == "next"
 
 

@@ -41,10 +41,9 @@ class Writer(Generic[W]):
         self._execute = weakref.WeakMethod(execute)
         self._timeout = timeout
         self._make_error = make_error
-        self.reset()
-        _writers.add(self)
+        self._reset()
 
-    def reset(self) -> None:
+    def _reset(self) -> None:
         """Start anew, as a forked child does: what was queued, and the thread, are the parent's."""
         self._pid = os.getpid()
         self._starting = threading.Lock()
@@ -102,15 +101,19 @@ class Writer(Generic[W]):
 
     def stop(self) -> None:
         """End the thread when it has done what is queued. The next work starts another one."""
+        self._check_process()
         with self._starting:
             thread, self._thread = self._thread, None
             if thread is not None:
                 self._queue.put(None)
                 thread.join(self._timeout)
 
+    def _check_process(self) -> None:
+        if self._pid != os.getpid():
+            self._reset()
+
     def _submit(self, tasks: list[Task[W]]) -> None:
-        if self._pid != os.getpid():  # forked behind Python's back
-            self.reset()
+        self._check_process()
         self._queue.put(tasks)
         if self._thread is None or self._thread.has_ended:
             self._start()
@@ -187,15 +190,3 @@ def _perform(batch: list[Task[Any]], execute: Callable[[Sequence[Task[Any]]], No
             raise
     finally:
         answer_all(batch)
-
-
-_writers: "weakref.WeakSet[Writer[Any]]" = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for writer in list(_writers):
-        writer.reset()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
