@@ -1,7 +1,7 @@
 """Under asyncio, what would cancel a task while it completes a payment strikes after that."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 
 import anyio
 import pytest
@@ -40,6 +40,38 @@ def test_a_cancellation_strikes_after_the_completion() -> None:
 
 def test_without_a_cancellation_nothing_strikes() -> None:
     assert complete(lambda _task: None) == ["completed", "not cancelled"]
+
+
+def test_who_waits_for_a_task_that_never_began_is_cancelled_too() -> None:
+    async def cancel_others() -> None:
+        caller = asyncio.create_task(run_shielded(lambda: asyncio.sleep(60)))
+        await asyncio.sleep(0)
+        (task,) = asyncio.all_tasks() - {caller, asyncio.current_task()}
+        task.cancel()
+        await asyncio.wait([caller], timeout=5)
+        assert caller.cancelled()
+
+    asyncio.run(cancel_others())
+
+
+def test_a_loop_that_ends_cancels_shielded_work_and_completions() -> None:
+    """asyncio.run cancels what is left when its loop no longer runs, and waits for it."""
+    ended: list[str] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append("ended")
+
+    async def leave(shielded: Callable[[], Coroutine[None, None, None]]) -> None:
+        tasks.append(asyncio.create_task(run_shielded(shielded)))
+        await asyncio.sleep(0.01)
+
+    tasks: list[asyncio.Task[None]] = []
+    for shielded in (work, lambda: run_uncancelled(work)):
+        asyncio.run(asyncio.wait_for(leave(shielded), 5))
+    assert ended == ["ended", "ended"]
 
 
 def test_a_deadline_around_the_completion_strikes_after_it() -> None:

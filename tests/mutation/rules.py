@@ -426,7 +426,7 @@ MUTANTS = (
     Mutant("panic-leaves-its-row-open", ASGI_RESPONDER, "            await self._answer(ended)\n", "            pass\n", HANDLER_EXIT_TESTS),
     Mutant("cut-off-that-another-made-its-own", ASGI_RESPONDER, "if cancel_scope and cancel_scope.cancel_called and isinstance(ended, asyncio.CancelledError):",
            "if False:", HANDLER_EXIT_TESTS),
-    Mutant("task-that-cancels-itself", SHIELDING, "if asyncio.current_task() is self:", "if False:", HANDLER_EXIT_TESTS),
+    Mutant("task-that-cancels-itself", SHIELDING, "if _find_task() is self:", "if False:", HANDLER_EXIT_TESTS),
     Mutant("sweep-that-ends-the-app", LIFESPAN, "            if is_cancelled_from_outside(ended):\n                raise\n            # What",
            "            raise\n            # What", ("tests/adapters/test_lifespan.py",)),
     Mutant("exact-paths-only", PATH_RULES, 'parts.append(part)\n    return "/" + "/".join(parts)',

@@ -29,19 +29,28 @@ async def run_shielded(work: Work) -> None:
         with anyio.CancelScope(shield=True):
             await _track(work)
         return
-    task, ended = _Task(work(), loop=loop), loop.create_future()
+    ended = loop.create_future()
+    task = _Task(_run(work, ended), loop=loop)
     _tasks.add(task)
     task.add_done_callback(lambda _: _end(task, ended))
     await ended
     task.result()
 
 
+async def _run(work: Work, ended: asyncio.Future[None]) -> None:
+    try:
+        await work()
+    finally:
+        if not ended.done():  # here, because a callback of the task would come one turn of the loop later
+            ended.set_result(None)
+
+
 def _end(task: "_Task", ended: asyncio.Future[None]) -> None:
     _tasks.discard(task)
-    if not ended.done():
+    if not ended.done():  # the task was cancelled before it began
         ended.set_result(None)
     elif not task.cancelled():
-        task.exception()  # the caller left; asyncio logs what nobody asks for
+        task.exception()  # the caller may have left; asyncio logs what nobody asks for
 
 
 async def run_uncancelled(work: Work) -> None:
@@ -138,7 +147,7 @@ class _Task(asyncio.Task[None]):
         if self.is_putting_off and not is_own and self.get_loop().is_running():
             self._is_put_off = True
             return True
-        if asyncio.current_task() is self:
+        if _find_task() is self:
             self.own_cancels += 1
         return super().cancel(msg)
 
