@@ -73,12 +73,14 @@ class Connections:
         replies: list[Any] = []
         connection = self._idle.pop(os.getpid(), None)
         try:
-            connection = connection or self._open()
+            if connection is None:
+                connection = self._make_connection()
+                connection.connect()
             connection.send_packed_command(join_small(chain.from_iterable(commands)))
             for _ in commands:
                 replies.append(_read_reply(connection))
         except BaseException as error:
-            # The next command would get the replies that were not read.
+            # The next command would get the replies that were not read, or a server that was not checked.
             if connection is not None:
                 connection.disconnect()
             if not isinstance(error, RedisError | ConfigurationError):
@@ -93,10 +95,10 @@ class Connections:
         if connection is not None:
             connection.disconnect()
 
-    def _open(self) -> Connection:
+    def _make_connection(self) -> Connection:
         self._idle.clear()  # what was the parent's
         keepalive = {"socket_keepalive": True} if "path" not in self._parameters else {}
-        connection = self._create(
+        return self._create(
             **self._parameters,
             **keepalive,
             retry=Retry(NoBackoff(), 0),
@@ -105,8 +107,6 @@ class Connections:
             socket_connect_timeout=self._timeout,
             redis_connect_func=partial(_on_connect, self._check),
         )
-        connection.connect()
-        return connection
 
 
 def _on_connect(check: Callable[[SendCommand], None], connection: Connection) -> None:
@@ -116,11 +116,7 @@ def _on_connect(check: Callable[[SendCommand], None], connection: Connection) ->
         connection.send_packed_command(encode_command(*words))
         return connection.read_response()
 
-    try:
-        check(send)
-    except BaseException:
-        connection.disconnect()  # it would count as connected, and be used unchecked
-        raise
+    check(send)
 
 
 def _read_reply(connection: Connection) -> Any:

@@ -1,6 +1,7 @@
 """How commands are sent to a Redis server: encoded by their callers, and joined to what is sent at once."""
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 Word = bytes | str | int | float
 LARGE = 64 * 1024
@@ -9,11 +10,13 @@ LARGE = 64 * 1024
 
 def encode_words(words: Sequence[Word]) -> list[bytes]:
     """Encode the words of a command, which `encode_count` precedes."""
-    parts: list[bytes] = []
-    for word in words:
-        data = word if isinstance(word, bytes) else (word if isinstance(word, str) else repr(word)).encode()
-        parts += (b"$%d\r\n" % len(data), data, b"\r\n")
-    return join_small(parts)
+    encoded = [
+        word if isinstance(word, bytes) else (word if isinstance(word, str) else repr(word)).encode()
+        for word in words
+    ]
+    if max(map(len, encoded)) <= LARGE:
+        return [b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in encoded])]
+    return join_small(chain.from_iterable((b"$%d\r\n" % len(word), word, b"\r\n") for word in encoded))
 
 
 def encode_count(words: int) -> bytes:
