@@ -34,7 +34,11 @@ class Connection(psycopg.Connection[TupleRow]):
     response_timeout = math.inf
 
     def wait(self, gen: PQGen[T], *args: Any, **options: Any) -> T:
-        return super().wait(_with_deadline(self.response_timeout, gen), *args, **options)
+        try:
+            return super().wait(_with_deadline(self.response_timeout, gen), *args, **options)
+        except errors.ResponseTimeout:
+            self.close()  # a pipeline would wait again, for what it has sent already
+            raise
 
     def __del__(self, *_: Any) -> None:
         """Override psycopg's, which closes, or warns of, the parent's connections in a forked child."""

@@ -56,10 +56,6 @@ _KEY = f"SELECT {_MINE} AND key = %s"
 _HAS_STAMP = f"{_KEY} AND stamp = %s"
 _EXPIRED = f"SELECT key {_MINE} AND expires_at <= %s LIMIT %s FOR UPDATE SKIP LOCKED"
 _PURGE = f"DELETE {_MINE} AND key = ANY(ARRAY({_EXPIRED}))"
-_INSERT = (
-    f"WITH forgotten AS ({_PURGE}) INSERT INTO faregate_journal (namespace, {_ALL}) SELECT %s, {_VALUES} "
-    f"WHERE NOT EXISTS (SELECT {_MINE} AND key = ANY(%s)) AND {_HOW} ON CONFLICT (namespace, key) DO NOTHING"
-)
 _DELETE = f"DELETE {_MINE} AND key = %s AND stamp = %s AND {_HOW}"
 _OWNER_LIVES = (
     "EXISTS (SELECT 1 FROM faregate_journal_owner WHERE id = faregate_journal.owner AND until > %s)"
@@ -132,9 +128,9 @@ class PostgresStore(BatchedRows):
                 return Statement(_FIND_RESULT, (mine, key), _parse_result)
             case Insert(record, keys, now):
                 purge = (mine, mine, now, PURGE_WITH_INSERT)
-                values = (*purge, mine, *record.values(), mine, list(keys))
+                values = (*purge, mine, *record.values(), mine, *keys)
                 check = (_HAS_STAMP, (mine, record["key"], record["stamp"]), 1)
-                return Statement(_INSERT, values, _is_one, False, check)
+                return Statement(_insert(len(keys)), values, _is_one, False, check)
             case Replace(key, stamp, changes, durable):
                 values = (*changes.values(), mine, key, stamp)
                 check = (_HAS_STAMP, (mine, key, changes["stamp"]), 1)
@@ -311,6 +307,16 @@ def _parse_record(cursor: psycopg.Cursor[TupleRow]) -> Record | None:
 def _parse_result(cursor: psycopg.Cursor[TupleRow]) -> bytes | None:
     row = cursor.fetchone()
     return None if row is None else row[0]
+
+
+@cache
+def _insert(keys: int) -> str:
+    candidates = ", ".join(["%s"] * keys)
+    return (
+        f"WITH forgotten AS ({_PURGE}) INSERT INTO faregate_journal (namespace, {_ALL}) SELECT %s, {_VALUES} "
+        f"WHERE NOT EXISTS (SELECT {_MINE} AND key IN ({candidates})) AND {_HOW} "
+        "ON CONFLICT (namespace, key) DO NOTHING"
+    )
 
 
 @cache
