@@ -63,6 +63,8 @@ class Due(NamedTuple):
 COLUMNS = tuple(Record.__annotations__)
 PURGE_WITH_INSERT = 8
 """Expired rows deleted with each new one: more than come in, and too few to be noticed."""
+PURGE_SECONDS = 1.0
+"""Expired rows are looked for with each new row while there are any, and else so often."""
 OWNER_RETENTION = 3600.0
 """An owner that died is forgotten after so many seconds."""
 ENCRYPTED = ("proof", "payment_response", "receipt", "result")

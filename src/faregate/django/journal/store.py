@@ -28,6 +28,7 @@ from faregate.journals.store import (
     COLUMNS,
     ENCRYPTED,
     OWNER_RETENTION,
+    PURGE_SECONDS,
     PURGE_WITH_INSERT,
     Due,
     KeyUsage,
@@ -76,6 +77,7 @@ class DjangoStore:
             raise ConfigurationError(f"DATABASES has no {using!r}, which FAREGATE['JOURNAL'] names.")
         self._namespace = namespace
         self._using = using
+        self._purge_at = 0.0
 
     def _rows(self) -> QuerySet[JournalRow]:
         return JournalRow.objects.using(self._using).filter(namespace=self._namespace)
@@ -101,23 +103,32 @@ class DjangoStore:
 
     @retry_on_disconnect
     def insert(self, record: Record, candidate_keys: Sequence[bytes], now: float) -> bool:
-        """Add a row, unless a candidate is there.
+        """Add a row, unless a candidate is there. With one candidate, the constraint sees to that.
 
         Two processes whose newest keys differ may both insert one proof: the check and the INSERT are not one
         statement here. The service gives both the same transaction id, whose unique constraint stops one.
         """
-        if (existing := self.find(candidate_keys)) is not None:
+        if len(candidate_keys) > 1 and (existing := self.find(candidate_keys)) is not None:
             return existing["stamp"] == record["stamp"]
-        self._delete_expired(now, PURGE_WITH_INSERT)
-        try:
-            with write_transaction(self._using):
-                row = {**record, "key": record["key"].hex(), "namespace": self._namespace}
-                insert_row(self._using, JournalRow, row)
-        except IntegrityError as error:
-            if self.find(candidate_keys) is None:
-                raise impossible(error) from error
-            return False
-        return True
+        self._purge(now)
+        for attempt in range(2):
+            try:
+                with write_transaction(self._using):
+                    row = {**record, "key": record["key"].hex(), "namespace": self._namespace}
+                    insert_row(self._using, JournalRow, row)
+                return True
+            except IntegrityError as error:
+                if (existing := self.find(candidate_keys)) is not None:
+                    return existing["stamp"] == record["stamp"]
+                if attempt == 1:  # at the first one, there may have been a row that is deleted now
+                    raise impossible(error) from error
+        return False
+
+    def _purge(self, now: float) -> None:
+        if self._purge_at - PURGE_SECONDS <= now < self._purge_at:
+            return
+        if self._delete_expired(now, PURGE_WITH_INSERT) < PURGE_WITH_INSERT:
+            self._purge_at = now + PURGE_SECONDS
 
     @retry_on_disconnect
     def replace(self, key: bytes, stamp: int, changes: Mapping[str, Any], durable: bool) -> bool:

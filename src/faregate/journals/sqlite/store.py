@@ -13,14 +13,13 @@ from faregate.journals.store import (
     COLUMNS,
     ENCRYPTED,
     OWNER_RETENTION,
+    PURGE_SECONDS,
     PURGE_WITH_INSERT,
     Due,
     KeyUsage,
     Record,
 )
 
-PURGE_SECONDS = 1.0
-"""Expired rows are looked for with each new row while there are any, and else so often."""
 APART = 64 * 1024
 """A larger result is stored in a table of its own: SQLite rewrites a whole row for any change in it."""
 
