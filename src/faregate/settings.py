@@ -262,6 +262,9 @@ def _parse(setting: Setting, text: str) -> object:
 
 def read_settings(environ: Mapping[str, str], journal: str | None, arguments: Arguments) -> Settings:
     """Settings from arguments, else from `environ`, else their defaults. Raises `ConfigurationError`."""
+    unknown = arguments.keys() - SETTINGS.keys()
+    if unknown:
+        raise ConfigurationError(f"{', '.join(sorted(unknown))}: no such option of the paywall.")
     given = {name: value for name, value in arguments.items() if value is not None}
     defaults = {name: setting.description.default for name, setting in SETTINGS.items()}
     values: dict[str, Any] = {**defaults, **from_environ(environ), **given}

@@ -178,6 +178,12 @@ def test_leases_outlast_the_calls_made_under_them() -> None:
     assert journal._policy.completion_lease > 121
 
 
+def test_an_option_that_does_not_exist_is_no_silent_default() -> None:
+    misspelt: Any = {"max_result_byte": 10, "jornal": "sqlite:journal.db"}
+    with pytest.raises(ConfigurationError, match="jornal, max_result_byte: no such option"):
+        Paywall(environ=TEST, **misspelt)
+
+
 @pytest.mark.parametrize(
     ("sells", "limits", "says"),
     [
