@@ -18,8 +18,8 @@
 -- arguments. The reply of a write is whether it was done; of a search, the row or nil. An error is TAKEN (the
 -- transaction has another row), IMPOSSIBLE with the rule that was broken, or WRONGJOURNAL with the id found.
 --
--- schema.py puts `get_rules` and `get_columns` in front. They are functions, so that each run makes only the
--- tables that it needs.
+-- schema.py puts the rules of a row and the names of its columns in front, as functions: only what a run needs
+-- is made.
 
 local journal_id = redis.call('GET', KEYS[1])
 -- An empty or restored server answers as promptly as ever. Without this check open payments would seem new.
@@ -50,7 +50,7 @@ local function load(key)
     'owner', 'key_id', 'proof', 'payment_response', 'receipt', 'apart'}
   local row, values = {}, redis.call('HMGET', row_at(key), unpack(names))
   for at, name in ipairs(names) do row[name] = values[at] or nil end
-  if row.stamp then row.result = row.apart or redis.call('HEXISTS', row_at(key), 'result') == 1 end
+  if row.stamp then row.result = row.apart or redis.call('HEXISTS', row_at(key), 'result') == 1 or nil end
   return row
 end
 
@@ -148,19 +148,14 @@ end
 -- roll back.
 
 local function find_broken_rule(before, after, set)
-  local transitions, column_rules = get_rules()
-  local function is_in(states, state) return string.find(states, ' ' .. state .. ' ', 1, true) ~= nil end
-  local state = after.state
+  local transitions, state = get_transitions(), after.state
   if not transitions[state] then return 'known_state' end
-  for _, rule in ipairs(column_rules) do
-    local is_set = after[rule.column] and true or false
-    if not is_in(rule.optional_in, state) and is_set == (rule.is_null == is_in(rule.states, state)) then
-      return rule.name
-    end
-  end
+  local padded = ' ' .. state .. ' '
+  local broken = find_broken_column_rule(after, padded)
+  if broken then return broken end
   if (after.reason ~= '') ~= (state == 'stuck') then return 'stuck_for_a_reason' end
   if not before.state then return nil end
-  if not is_in(transitions[before.state], state) then return 'never_back' end
+  if not is_in(transitions[before.state], padded) then return 'never_back' end
   if before.result and (set.result or set.apart) then return 'decided_once' end
 end
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from hashlib import sha1
 from importlib.resources import files
 
-from faregate.journals.states import COLUMN_RULES, TRANSITIONS, State
+from faregate.journals.states import COLUMN_RULES, TRANSITIONS, ColumnRule, State
 from faregate.journals.store import COLUMNS
 
 VERSION = 2
@@ -15,24 +15,30 @@ FOUND_COLUMNS = tuple(name for name in COLUMNS if name not in ("key", "result"))
 """In the order in which the script returns them."""
 
 
-def _lua_set(states: Iterable[State]) -> str:
+def _lua_states(states: Iterable[State]) -> str:
     """A string: a table would be made with each run of the script."""
     return f"'{' '.join(('', *(state.value for state in states), ''))}'"
 
 
+def _lua_check(rule: ColumnRule) -> str:
+    """`state` is that of the row, between spaces."""
+    expected = "" if rule.is_null else "not "
+    broken = f"(row.{rule.column} ~= nil) == {expected}is_in({_lua_states(rule.states)}, state)"
+    return (
+        f"  if {broken} and not is_in({_lua_states(rule.optional_in)}, state) then return '{rule.name}' end\n"
+    )
+
+
 def _lua_rules() -> str:
     transitions = ", ".join(
-        f"{state.value} = {_lua_set((state, *following))}" for state, following in TRANSITIONS.items()
-    )
-    column_rules = ", ".join(
-        f"{{name = '{rule.name}', column = '{rule.column}', is_null = {str(rule.is_null).lower()}, "
-        f"states = {_lua_set(rule.states)}, optional_in = {_lua_set(rule.optional_in)}}}"
-        for rule in COLUMN_RULES
+        f"{state.value} = {_lua_states((state, *following))}" for state, following in TRANSITIONS.items()
     )
     columns = ", ".join(f"'{name}'" for name in FOUND_COLUMNS)
     return (
-        f"local function get_rules() return {{{transitions}}}, {{{column_rules}}} end\n"
         f"local function get_columns() return {columns} end\n"
+        f"local function get_transitions() return {{{transitions}}} end\n"
+        "local function is_in(states, state) return string.find(states, state, 1, true) ~= nil end\n"
+        f"local function find_broken_column_rule(row, state)\n{''.join(map(_lua_check, COLUMN_RULES))}end\n"
     )
 
 
