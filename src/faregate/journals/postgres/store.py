@@ -6,9 +6,8 @@ pooler, settings of a session may be another process's.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from functools import cache, partial
-from typing import Any, NamedTuple, TypeVar, cast, get_args, get_type_hints
+from typing import Any, TypeVar, cast, get_args, get_type_hints
 
 import psycopg
 from psycopg.rows import TupleRow
@@ -18,6 +17,7 @@ from faregate.journals.operations import Delete, Find, FindResult, Insert, Repla
 from faregate.journals.postgres import errors
 from faregate.journals.postgres.connection import Connection
 from faregate.journals.postgres.pool import Pool
+from faregate.journals.postgres.statements import Failure, Statement, execute, perform
 from faregate.journals.store import (
     COLUMNS,
     ENCRYPTED,
@@ -89,24 +89,6 @@ _RENEW = (
 )
 
 
-class Statement(NamedTuple):
-    """One operation. `parse` makes its result of the cursor."""
-
-    sql: str
-    values: Sequence[Any]
-    parse: Callable[[psycopg.Cursor[TupleRow]], Any]
-    durable: bool | None = None
-    """None if it reads."""
-    check: tuple[str, Sequence[Any], int] | None = None
-    """A query, and how many rows it finds if a write that now changes nothing was done before."""
-
-    def was_done(self, connection: Connection) -> bool:
-        if self.check is None:
-            return False
-        query, values, rows = self.check
-        return _execute(connection, query, *values).rowcount == rows
-
-
 class PostgresStore(BatchedRows):
     """A write that is not `durable` is on the disk within a second: PostgreSQL flushes its WAL that often."""
 
@@ -155,9 +137,9 @@ class PostgresStore(BatchedRows):
             if (failure := self._try([task])) is not None:
                 task.error = self._explain(failure.cause)
 
-    def _try(self, batch: Sequence[Task[Statement]]) -> "_Failure | None":
+    def _try(self, batch: Sequence[Task[Statement]]) -> Failure | None:
         how = self._how(any(task.work.durable for task in batch))
-        return self._pool.run(partial(_perform, batch, how))
+        return self._pool.run(partial(perform, batch, how))
 
     def _explain(self, error: psycopg.Error) -> Exception:
         if not isinstance(error, psycopg.IntegrityError):
@@ -191,7 +173,7 @@ class PostgresStore(BatchedRows):
         return self._fetch(query, self._namespace, *values)
 
     def _fetch(self, query: str, *values: Any) -> list[TupleRow]:
-        return self._run(lambda connection, _: _execute(connection, query, *values).fetchall())
+        return self._run(lambda connection, _: execute(connection, query, *values).fetchall())
 
     # Writing
 
@@ -204,8 +186,8 @@ class PostgresStore(BatchedRows):
         values = (*changes.values(), mine, *which, *self._how(False))
 
         def take_row(connection: Connection, is_retry: bool) -> TupleRow | None:
-            before = is_retry and _execute(connection, _TAKEN, mine, changes["stamp"]).fetchone()
-            return before or _execute(connection, take, *values).fetchone()
+            before = is_retry and execute(connection, _TAKEN, mine, changes["stamp"]).fetchone()
+            return before or execute(connection, take, *values).fetchone()
 
         row = self._run(take_row)
         return None if row is None else _record(row)
@@ -241,7 +223,7 @@ class PostgresStore(BatchedRows):
 
     def _write(self, statement: str, values: Sequence[Any], durable: bool = False) -> int:
         how = self._how(durable)
-        return self._run(lambda connection, _: _execute(connection, statement, *values, *how).rowcount)
+        return self._run(lambda connection, _: execute(connection, statement, *values, *how).rowcount)
 
     def _how(self, durable: bool) -> tuple[str, str]:
         return "on" if durable else "off", self._pool.lock_timeout
@@ -251,48 +233,6 @@ class PostgresStore(BatchedRows):
             return self._pool.run(query)
         except psycopg.IntegrityError as error:
             raise errors.impossible(error) from error
-
-
-class _Failure(NamedTuple):
-    """Nothing of a batch was done, because of the operation at this position."""
-
-    position: int
-    cause: psycopg.Error
-
-
-def _perform(
-    batch: Sequence[Task[Statement]], how: Sequence[str], connection: Connection, is_retry: bool
-) -> _Failure | None:
-    """Send all, then read all. What is between two syncs of a pipeline is one transaction.
-
-    Raises `psycopg.Error` if the connection was lost, or the commit failed.
-    """
-    cursors: list[psycopg.Cursor[TupleRow]] = []
-    try:
-        with connection.pipeline() if len(batch) > 1 else nullcontext():
-            for task in batch:
-                sql, values, _, durable, _ = task.work
-                cursors.append(_execute(connection, sql, *values, *(() if durable is None else how)))
-    except psycopg.Error as error:
-        position = sum(cursor.pgresult is not None for cursor in cursors)
-        if errors.is_lost(error, connection) or position == len(batch):
-            raise
-        return _Failure(position, error)
-    for task, cursor in zip(batch, cursors, strict=True):
-        task.result = task.work.parse(cursor)
-        if is_retry and task.result is False:
-            task.result = task.work.was_done(connection)
-    return None
-
-
-def _execute(connection: Connection, statement: str, *values: Any) -> psycopg.Cursor[TupleRow]:
-    return connection.execute(_encode(statement), values, binary=True)
-
-
-@cache
-def _encode(statement: str) -> bytes:
-    """The same object for the same statement, as psycopg finds what it knows of it by its hash."""
-    return statement.encode()
 
 
 def _is_one(cursor: psycopg.Cursor[TupleRow]) -> bool:
