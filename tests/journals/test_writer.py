@@ -3,9 +3,11 @@
 import asyncio
 import gc
 import os
+import queue
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
@@ -139,6 +141,8 @@ def test_what_a_store_raises_is_an_error_for_each_of_the_batch(
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_when_the_thread_ends_all_who_wait_are_told_and_the_next_work_starts_another(echo: Echo) -> None:
     echo.hold_up()
+    dying = echo.writer._thread
+    assert dying is not None
     errors: list[str] = []
 
     def ask(work: Any) -> None:
@@ -155,6 +159,7 @@ def test_when_the_thread_ends_all_who_wait_are_told_and_the_next_work_starts_ano
     assert len(errors) == len(calls)
     assert "too busy" not in errors
     assert echo.writer.call("next") == "next"
+    dying.join()  # so that its exception is this test's
 
 
 # Waiting
@@ -303,3 +308,111 @@ def test_without_threads_it_says_so(echo: Echo, monkeypatch: pytest.MonkeyPatch)
             echo.writer.call(1)
     assert echo.writer.call(2) == 2
     assert echo.batches == [[2]]
+
+
+def test_what_an_event_loop_was_refused_for_want_of_a_thread_is_never_performed(
+    echo: Echo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def ask() -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", refuse)
+            with pytest.raises(JournalError, match="could not start its thread"):
+                await echo.writer.acall("refused")
+        assert await echo.writer.acall("next") == "next"
+
+    asyncio.run(ask())
+    assert echo.batches == [["next"]]
+
+
+def test_what_was_cancelled_before_it_began_is_not_kept() -> None:
+    class Work:
+        """Something that a weak reference can watch."""
+
+    echo, watched = Echo(timeout=0.2), list[weakref.ref[Work]]()
+
+    async def ask_in_vain() -> None:
+        work = Work()
+        watched.append(weakref.ref(work))
+        await echo.writer.acall(work)
+
+    async def ask() -> None:
+        held = echo.hold_up()
+        with anyio.move_on_after(0.05):
+            await ask_in_vain()
+        echo.may_go_on.set()
+        held.join()
+        assert await echo.writer.acall("next") == "next"
+        await anyio.sleep(0.5)
+        gc.collect()
+        assert watched[0]() is None
+
+    asyncio.run(ask())
+    echo.writer.stop()
+
+
+def test_loops_that_begin_and_end_in_several_threads_do_not_disturb_each_other(echo: Echo) -> None:
+    """As the async views of a WSGI server do: each request has a loop of its own."""
+    meanwhile: list[Callable[[], Any]] = []
+
+    class Loop(asyncio.SelectorEventLoop):
+        def is_closed(self) -> bool:
+            if meanwhile:
+                [thread] = in_threads(meanwhile.pop())
+                thread.join()
+            return super().is_closed()
+
+    with asyncio.Runner(loop_factory=Loop) as runner:
+        runner.run(echo.ask(1))
+    meanwhile.append(lambda: asyncio.run(echo.ask(2)))
+    assert asyncio.run(echo.ask(3)) == 3
+    assert echo.batches == [[1], [2], [3]]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_it_starts_again_after_its_thread_had_died_and_it_was_stopped(echo: Echo) -> None:
+    with pytest.raises(JournalError):
+        echo.writer.call(SystemExit)
+    wait_until(lambda: echo.writer._thread is not None and not echo.writer._thread.is_alive())
+    echo.writer.stop()
+    assert echo.writer.call(1) == 1
+    assert echo.writer.call(2) == 2
+
+
+def test_gevent_may_replace_the_queue_after_the_import(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with `gunicorn -k gevent --preload`: the real queue would let one greenlet stop all others."""
+    made: list[queue.SimpleQueue[Any]] = []
+
+    class Green(queue.SimpleQueue):  # type: ignore[type-arg]
+        def __init__(self) -> None:
+            super().__init__()
+            made.append(self)
+
+    monkeypatch.setattr(queue, "SimpleQueue", Green)
+    echo = Echo()
+    assert echo.writer.call(1) == 1
+    assert made == [echo.writer._queue]
+    echo.writer.stop()
+
+
+def test_threads_of_a_forked_child_begin_anew_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    echo, answers = Echo(timeout=3), list[int]()
+    others: list[threading.Thread] = []
+
+    class Slow(queue.SimpleQueue):  # type: ignore[type-arg]
+        def __init__(self) -> None:
+            super().__init__()
+            others.extend(in_threads(lambda: answers.append(echo.writer.call(2))))
+            time.sleep(0.2)
+
+    echo.writer.call(0)
+    if (child := os.fork()) == 0:
+        monkeypatch.setattr(queue, "SimpleQueue", Slow)
+        answers.append(echo.writer.call(1))
+        for thread in others:
+            thread.join()
+        os._exit(0 if sorted(answers) == [1, 2] else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    echo.writer.stop()

@@ -102,14 +102,17 @@ class WaitingLoop:
             self._submit(added)
         except FaregateError as error:  # there is no thread
             for task in added:
-                task.error = type(error)(str(error))
-                task.notify()
+                if task.try_begin():  # withdrawn: another thread may start later
+                    task.error = type(error)(str(error))
+                    task.notify()
 
     def _withdraw_late_tasks(self) -> None:
         now = self.loop.time()
         late = [task for task in self.tasks if task.deadline <= now]
         for task in late:
-            if task.try_begin():
+            if task.answer.cancelled():  # if it was not begun, nobody else forgets it
+                self.tasks.pop(task)
+            elif task.try_begin():
                 task.error = self._make_error()
                 task.notify()
         pending = [task.deadline for task in self.tasks if task.deadline > now]

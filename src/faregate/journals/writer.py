@@ -7,13 +7,13 @@ its own lock, an event loop with one call per batch.
 
 import asyncio
 import os
+import queue
 import sys
 import threading
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from queue import Empty, SimpleQueue
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from faregate.errors import ConfigurationError, FaregateError, JournalError
 from faregate.journals.tasks import Task, WaitingLoop, answer_all
@@ -22,6 +22,11 @@ W = TypeVar("W")
 
 MAX_BATCH = 256
 """Enough to share a sync or a round trip, and few enough to be answered soon."""
+
+
+_Queue: TypeAlias = "queue.SimpleQueue[list[Task[Any]] | None]"
+_resetting: dict[int, threading.Lock] = {}
+"""By process id: a fork may happen while another thread has the parent's."""
 
 
 class Writer(Generic[W]):
@@ -45,12 +50,13 @@ class Writer(Generic[W]):
 
     def _reset(self) -> None:
         """Start anew, as a forked child does: what was queued, and the thread, are the parent's."""
-        self._pid = os.getpid()
         self._starting = threading.Lock()
         self._thread: _WriterThread | None = None
-        self._queue: SimpleQueue[list[Task[W]] | None] = SimpleQueue()
+        # Looked up when it is needed: gevent may have replaced it since this module was imported.
+        self._queue: _Queue = queue.SimpleQueue()
         self._loops: dict[asyncio.AbstractEventLoop, WaitingLoop] = {}
         weakref.finalize(self, self._queue.put, None).atexit = False
+        self._pid = os.getpid()  # last: other threads go on with what is new
 
     def call(self, work: W) -> Any:
         """Perform `work` and wait for it. If a signal handler raises, what was begun is performed anyway."""
@@ -77,8 +83,9 @@ class Writer(Generic[W]):
         return (self._loops.get(loop) or self._add_loop(loop)).add(work)
 
     def _add_loop(self, loop: asyncio.AbstractEventLoop) -> WaitingLoop:
-        for ended in [each for each in self._loops if each.is_closed()]:
-            del self._loops[ended]
+        for each in list(self._loops):  # a copy, made in one step: other threads add and remove theirs
+            if each.is_closed():
+                self._loops.pop(each, None)
         self._loops[loop] = waiting = WaitingLoop(loop, self._submit, self._timeout, self._make_error)
         return waiting
 
@@ -104,13 +111,15 @@ class Writer(Generic[W]):
         self._check_process()
         with self._starting:
             thread, self._thread = self._thread, None
-            if thread is not None:
+            if thread is not None and not thread.has_ended:  # or else the next one would take the None
                 self._queue.put(None)
                 thread.join(self._timeout)
 
     def _check_process(self) -> None:
         if self._pid != os.getpid():
-            self._reset()
+            with _resetting.setdefault(os.getpid(), threading.Lock()):
+                if self._pid != os.getpid():
+                    self._reset()
 
     def _submit(self, tasks: list[Task[W]]) -> None:
         self._check_process()
@@ -141,12 +150,10 @@ def check_threads() -> None:
 class _WriterThread(threading.Thread):
     """Performs what is queued, until there is a None in the queue."""
 
-    def __init__(
-        self, queue: "SimpleQueue[list[Task[Any]] | None]", execute: "weakref.WeakMethod[Any]"
-    ) -> None:
+    def __init__(self, tasks: _Queue, execute: "weakref.WeakMethod[Any]") -> None:
         super().__init__(name="faregate journal", daemon=True)
         self.has_ended = False
-        self._queue = queue
+        self._queue = tasks
         self._execute = execute
 
     def run(self) -> None:
@@ -164,13 +171,13 @@ class _WriterThread(threading.Thread):
             raise
 
 
-def _take_batch(queue: "SimpleQueue[list[Task[Any]] | None]", first: list[Task[Any]]) -> list[Task[Any]]:
+def _take_batch(queued: _Queue, first: list[Task[Any]]) -> list[Task[Any]]:
     batch = [task for task in first if task.try_begin()]
-    with suppress(Empty):
+    with suppress(queue.Empty):
         while len(batch) < MAX_BATCH:
-            tasks = queue.get_nowait()
+            tasks = queued.get_nowait()
             if tasks is None:
-                queue.put(None)
+                queued.put(None)
                 break
             batch += [task for task in tasks if task.try_begin()]
     return batch
