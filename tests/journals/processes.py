@@ -85,5 +85,5 @@ def claim_all():
 threads = [threading.Thread(target=claim_all) for _ in range(4)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
-print(json.dumps(fresh), flush=True)
+print(json.dumps(fresh) + "\\n", end="", flush=True)  # one write: processes share the pipe
 """

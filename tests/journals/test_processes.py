@@ -80,7 +80,7 @@ SWEEP = f"""
 taken = []
 while (entry := journal.lease_next()) is not None:
     taken.append(entry.transaction_id)
-print(json.dumps(taken), flush=True)
+print(json.dumps(taken) + "\\n", end="", flush=True)  # one write: processes share the pipe
 """
 
 
