@@ -296,14 +296,16 @@ class Subject:
         statuses: list[Any] = []
         gc.collect()
         asyncio.set_event_loop(self._loop)
-        sys.setprofile(profiler)
+        if profiler is not None:
+            sys.setprofile(profiler)
         began = time.process_time()
         if self.name in WSGI:
             self._ask_wsgi(requests, statuses)
         else:
             self._loop.run_until_complete(self._ask_asgi(requests, statuses))
         seconds = time.process_time() - began
-        sys.setprofile(None)
+        if profiler is not None:
+            sys.setprofile(None)
         if any(int(str(status)[:3]) != expected for status in statuses) or len(statuses) != number:
             raise SystemExit(f"{self.name}: {statuses[-1:]} for {path}")
         return seconds
