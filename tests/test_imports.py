@@ -10,11 +10,9 @@ HEAVY = (
     *(
         "cryptography",
         "email.message",
-        "h11",
         "httpcore",
         "httpx",
         "psycopg",
-        "pyreqwest",
         "redis",
         "sqlite3",
         "trio",

@@ -61,7 +61,7 @@ def test_the_names_of_the_adapters() -> None:
 @pytest.mark.parametrize(
     ("module", "stays_out"),
     [
-        ("faregate", "starlette fastapi flask django eth_account uvicorn pyreqwest"),
+        ("faregate", "starlette fastapi flask django eth_account uvicorn"),
         ("faregate.asgi", "starlette fastapi werkzeug flask django eth_account uvicorn"),
         ("faregate.wsgi", "starlette fastapi flask django eth_account uvicorn"),
         ("faregate.django", "starlette fastapi flask werkzeug eth_account uvicorn"),

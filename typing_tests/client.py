@@ -81,7 +81,6 @@ def construction() -> None:
     protocols: tuple[Transport, AsyncTransport] = (own, own)
     MerchantClient("svc_test_x", "https://a", transport=protocols[0], timeout=3)
     AsyncMerchantClient(ApiKey("svc_test_x"), base_url="https://a", transport=protocols[1])
-    MerchantClient("svc_test_x", "https://a", transport="pyreqwest")
     MerchantClient("svc_test_x", "https://a", transport=httpx.HTTPTransport())
     AsyncMerchantClient("svc_test_x", "https://a", transport=httpx.AsyncHTTPTransport())
     MerchantClient("svc_test_x", "https://a", transport="curl")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]

@@ -192,7 +192,7 @@ OBJECTS: Final = {
     "on_event": Description("a plain function that receives every [event](journals.md#events)", shown="none"),
     "transport": Description(
         "how the service is called; see [the client](client.md#transports)",
-        shown="pyreqwest if installed, else h11",
+        shown="the built-in one",
     ),
 }
 """Arguments of `Paywall` that may be objects. Of them only the journal can be named in the environment."""

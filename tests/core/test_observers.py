@@ -60,7 +60,7 @@ def broken_logging(request: pytest.FixtureRequest) -> Generator[None]:
 @pytest.fixture
 def unreachable() -> Paywall:
     """A paywall whose service is not there, which every flow notes in the log."""
-    return Paywall(base_url="http://127.0.0.1:9", api_key="svc_test_x", transport="h11", environ={})
+    return Paywall(base_url="http://127.0.0.1:9", api_key="svc_test_x", environ={})
 
 
 @pytest.mark.usefixtures("broken_logging")

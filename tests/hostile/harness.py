@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from faregate.journals.persistent import PersistentJournal
 from faregate.journals.policy import JournalPolicy
 from faregate.journals.sqlite.database import Database
 from faregate.journals.sqlite.store import SqliteStore
-from faregate.merchant.transports.pyreqwest import PyreqwestTransport
 from faregate.paywall import Paywall
 from tests.hostile.case import Case, Seen
 from tests.hostile.sellers import SellerApp
@@ -30,21 +29,20 @@ PATIENCE = 5.0
 
 @dataclass(frozen=True)
 class Stack:
-    """Which adapter, journal and transport the sellers have."""
+    """Which adapter and journal the sellers have."""
 
     adapter: str
     journal: str
-    transport: str
 
     def __str__(self) -> str:
-        return f"{self.adapter}-{self.journal}-{self.transport}"
+        return f"{self.adapter}-{self.journal}"
 
 
 STACKS = (
-    Stack("asgi", "memory", "h11"),
-    Stack("asgi", "sqlite", "pyreqwest"),
-    Stack("wsgi", "sqlite", "h11"),
-    Stack("wsgi", "memory", "pyreqwest"),
+    Stack("asgi", "memory"),
+    Stack("asgi", "sqlite"),
+    Stack("wsgi", "sqlite"),
+    Stack("wsgi", "memory"),
 )
 
 
@@ -56,8 +54,6 @@ class Harness:
     seller: SellerApp
     urls: dict[str, str]
     file: Database
-    pyreqwest: PyreqwestTransport = field(default_factory=PyreqwestTransport)
-    """One for all: it is dear to make, and never uses a connection again on which too much was said."""
 
     def open(self, case: Case, stack: Stack) -> str:
         """Give a case its seller; gives the name under which it is known."""
@@ -71,18 +67,14 @@ class Harness:
         """The service is as it should be, and its seller waits for it long enough."""
         case.service.healed = True
         if case.fault.mute:
-            await self._dismiss(case, stack)
+            await case.paywall.aclose()
             case.paywall = self._paywall(name, case, stack, PATIENCE)
 
     async def close(self, name: str, case: Case, stack: Stack) -> None:
-        await self._dismiss(case, stack)
+        await case.paywall.aclose()
         del case.paywall
         del self.seller.customers[name]
         self.services.close(name)
-
-    async def _dismiss(self, case: Case, stack: Stack) -> None:
-        if stack.transport != "pyreqwest":
-            await case.paywall.aclose()
 
     def _journal(self, name: str, case: Case, stack: Stack) -> MemoryJournal | PersistentJournal:
         terms = JournalPolicy.for_calls_of(PATIENCE)
@@ -99,7 +91,6 @@ class Harness:
             journal=case.journal,
             environ={},
             on_event=case.ear.hear,
-            transport=self.pyreqwest if stack.transport == "pyreqwest" else stack.transport,
             timeout=timeout,
         )
 

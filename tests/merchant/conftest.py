@@ -1,11 +1,11 @@
-"""Every client there is: two colours, two transports, and trio."""
+"""Every client there is: blocking, and awaiting on asyncio and trio."""
 
 from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
-from typing import Any, Literal
+from typing import Any
 
 import anyio
 import anyio.from_thread
@@ -18,7 +18,6 @@ from faregate.merchant.calls import Call
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
 
 KEY = "svc_test_0123456789abcdefSECRET"
-Name = Literal["h11", "pyreqwest"]
 
 PRELUDE = f"""
 import asyncio, gc, os, sys, threading
@@ -26,13 +25,13 @@ import anyio
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
 from faregate.merchant.calls import Call
 from faregate.core.models import WireRequest
-url, name = sys.argv[1], sys.argv[2] if sys.argv[2] != "auto" else None
+url = sys.argv[1]
 def get(path="/x"):
     return Call(WireRequest("GET", path), lambda reply: reply.body.decode())
-blocking = MerchantClient("{KEY}", url, transport=name)
-awaiting = AsyncMerchantClient("{KEY}", url, transport=name)
+blocking = MerchantClient("{KEY}", url)
+awaiting = AsyncMerchantClient("{KEY}", url)
 """
-"""How a script begins that shows what only a process can. Its arguments: the address, and a transport."""
+"""How a script begins that shows what only a process can. Its argument: the address."""
 
 cancels_connects = pytest.mark.filterwarnings(
     *(["ignore:unclosed:ResourceWarning"] if Version(version("anyio")) < Version("4.16") else [])
@@ -48,16 +47,15 @@ def get(path: str = "/merchant/v1/access") -> Call[Response]:
 class Speaker:
     """One way to speak to the service. `backend` None is the blocking colour."""
 
-    def __init__(self, transport: Name, backend: str | None) -> None:
-        self.transport: Name = transport
+    def __init__(self, backend: str | None) -> None:
         self.backend = backend
 
     def __repr__(self) -> str:
-        return f"{self.transport}-{self.backend or 'blocking'}"
+        return self.backend or "blocking"
 
     def speak(self, url: str, *calls: Call[Any], **settings: Any) -> list[Any]:
         """What one client gives for these calls, in order: an answer, or the error it raised."""
-        settings = {"transport": self.transport, "timeout": 5.0, **settings}
+        settings = {"timeout": 5.0, **settings}
         if self.backend is None:
             with MerchantClient(KEY, url, **settings) as client:
                 return [_outcome(client.send, call) for call in calls]
@@ -87,7 +85,7 @@ class Crowd:
 
 
 @contextmanager
-def crowd(speaker: Speaker, url: str, transport: Any) -> Generator[Crowd]:
+def crowd(speaker: Speaker, url: str, transport: Any = None) -> Generator[Crowd]:
     if speaker.backend is None:
         client = MerchantClient(KEY, url, transport=transport, timeout=50.0)
         with client, ThreadPoolExecutor(400) as threads:
@@ -119,22 +117,10 @@ async def _aoutcome(send: Callable[[Call[Any]], Awaitable[Any]], call: Call[Any]
         return error
 
 
-SPEAKERS = [
-    Speaker("h11", None),
-    Speaker("pyreqwest", None),
-    Speaker("h11", "asyncio"),
-    Speaker("pyreqwest", "asyncio"),
-    Speaker("h11", "trio"),
-]
+SPEAKERS = [Speaker(None), Speaker("asyncio"), Speaker("trio")]
 
 
 @pytest.fixture(params=SPEAKERS, ids=repr)
 def speaker(request: pytest.FixtureRequest) -> Speaker:
     found: Speaker = request.param
     return found
-
-
-@pytest.fixture(params=["h11", "pyreqwest"])
-def transport(request: pytest.FixtureRequest) -> Name:
-    name: Name = request.param
-    return name

@@ -9,20 +9,13 @@ from urllib.parse import urlsplit
 import pytest
 
 from faregate.errors import NoAnswer
-from faregate.merchant.transports import pyreqwest as pyreqwest_transport
 
-from .conftest import SPEAKERS, Speaker, get
+from .conftest import Speaker, get
 from .services import ok, says, service, unaccepting
 
 NAME = "several.test"
 # Addresses of this machine that nothing else is likely to listen on.
 SILENT, GOOD = ["127.77.0.1", "127.77.0.2"], "127.77.0.9"
-
-
-@pytest.fixture(params=[speaker for speaker in SPEAKERS if speaker.transport == "h11"], ids=repr)
-def over_h11(request: pytest.FixtureRequest) -> Speaker:
-    found: Speaker = request.param
-    return found
 
 
 def resolve(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
@@ -38,48 +31,34 @@ def resolve(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
 
 @pytest.mark.parametrize("silent", [SILENT[:1], SILENT])
 def test_an_address_that_says_nothing_leaves_time_for_the_next(
-    over_h11: Speaker, monkeypatch: pytest.MonkeyPatch, silent: list[str]
+    speaker: Speaker, monkeypatch: pytest.MonkeyPatch, silent: list[str]
 ) -> None:
     resolve(monkeypatch, *silent, GOOD)
     with service(says(ok()), at=(GOOD, 0)) as merchant, ExitStack() as listeners:
         port = urlsplit(merchant.url).port or 0
         for address in silent:
             listeners.enter_context(unaccepting(address, port))
-        (reply,) = over_h11.speak(f"http://{NAME}:{port}", get(), timeout=4.0)
+        (reply,) = speaker.speak(f"http://{NAME}:{port}", get(), timeout=4.0)
     assert getattr(reply, "status", reply) == 200
     assert len(merchant.requests) == 1
 
 
 def test_an_address_that_refuses_is_followed_by_the_next(
-    over_h11: Speaker, monkeypatch: pytest.MonkeyPatch
+    speaker: Speaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     resolve(monkeypatch, SILENT[0], GOOD)
     with service(says(ok()), at=(GOOD, 0)) as merchant:
-        (reply,) = over_h11.speak(merchant.url.replace(GOOD, NAME), get())
+        (reply,) = speaker.speak(merchant.url.replace(GOOD, NAME), get())
     assert getattr(reply, "status", reply) == 200
 
 
 def test_the_deadline_holds_for_all_addresses_together(
-    over_h11: Speaker, monkeypatch: pytest.MonkeyPatch
+    speaker: Speaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     resolve(monkeypatch, *SILENT)
     with unaccepting(SILENT[0]) as port, unaccepting(SILENT[1], port):
         started = time.monotonic()
-        (error,) = over_h11.speak(f"http://{NAME}:{port}", get(), timeout=2.0)
+        (error,) = speaker.speak(f"http://{NAME}:{port}", get(), timeout=2.0)
         took = time.monotonic() - started
     assert type(error) is NoAnswer
     assert 1.9 < took < 3.8  # one after the other they would take four seconds
-
-
-@pytest.mark.parametrize("backend", [None, "asyncio"])
-def test_pyreqwest_connects_for_a_part_of_the_deadline(
-    backend: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What it divides among the addresses of a host is this time, and not that of the call."""
-    monkeypatch.setattr(pyreqwest_transport, "CONNECT_SECONDS", 0.2)
-    with unaccepting() as port:
-        started = time.monotonic()
-        (error,) = Speaker("pyreqwest", backend).speak(f"http://127.0.0.1:{port}", get(), timeout=40.0)
-        took = time.monotonic() - started
-    assert type(error) is NoAnswer
-    assert took < 20

@@ -12,11 +12,10 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from faregate.errors import NoAnswer
 from faregate.merchant.client import AsyncMerchantClient
-from faregate.merchant.transports.connections import AsyncConnection
+from faregate.merchant.transports import async_connections
 
-from .conftest import KEY, SPEAKERS, Name, Speaker, cancels_connects, get
+from .conftest import KEY, SPEAKERS, Speaker, cancels_connects, get
 from .services import Seen, Service, eventually, ok, says, service
 
 ASYNC_SPEAKERS = [speaker for speaker in SPEAKERS if speaker.backend is not None]
@@ -55,7 +54,7 @@ def run(speaker: Speaker, merchant: Service, body: Callable[[AsyncMerchantClient
     """What `body` gives for a client. On asyncio, no cancellation of the task is left over."""
 
     async def go() -> Any:
-        async with AsyncMerchantClient(KEY, merchant.url, transport=speaker.transport, timeout=50) as client:
+        async with AsyncMerchantClient(KEY, merchant.url, timeout=50) as client:
             with anyio.fail_after(30):
                 result = await body(client)
         if speaker.backend == "asyncio":
@@ -170,11 +169,11 @@ def test_a_call_cancelled_at_any_step_leaves_the_client_usable(speaker: Speaker)
 def test_a_call_cancelled_right_after_it_connected_leaves_nothing(
     backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    connect = AsyncConnection.open
+    connect = async_connections.open_async
     scopes: list[anyio.CancelScope] = []
 
-    async def connect_and_cancel(origin: Any) -> AsyncConnection:
-        connection = await connect(origin)
+    async def connect_and_cancel(*arguments: Any) -> async_connections.AsyncConnection:
+        connection = await connect(*arguments)
         while scopes:
             scopes.pop().cancel()
         return connection
@@ -187,18 +186,18 @@ def test_a_call_cancelled_right_after_it_connected_leaves_nothing(
         status: int = (await client.send(get())).status
         return status
 
-    monkeypatch.setattr(AsyncConnection, "open", connect_and_cancel)
+    monkeypatch.setattr(async_connections, "open_async", connect_and_cancel)
     with service(says(ok())) as merchant:
-        assert run(Speaker("h11", backend), merchant, body) == 200
+        assert run(Speaker(backend), merchant, body) == 200
         eventually(lambda: merchant.open == 0, "every connection is closed")
 
 
 # asyncio's own means
 
 
-@pytest.fixture(params=["h11", "pyreqwest"])
-def on_asyncio(request: pytest.FixtureRequest) -> Speaker:
-    return Speaker(request.param, "asyncio")
+@pytest.fixture
+def on_asyncio() -> Speaker:
+    return Speaker("asyncio")
 
 
 def test_native_cancel(on_asyncio: Speaker, merchant: Service) -> None:
@@ -270,37 +269,7 @@ def test_a_call_in_the_cleanup_of_a_cancelled_task_is_answered(on_asyncio: Speak
         assert run(on_asyncio, merchant, body) == 200
 
 
-class Thrown(Awaitable[Any]):
-    """Throws `CancelledError` into a coroutine at its second step, and cancels no task."""
-
-    def __init__(self, inner: Awaitable[Any]) -> None:
-        self._inner = inner
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        steps = self._inner.__await__()
-        next(steps)
-        step = steps.throw(asyncio.CancelledError("nobody asked for this"))
-        while True:
-            yield step
-            try:
-                step = next(steps)
-            except StopIteration as end:
-                return end.value
-
-
-def test_a_cancellation_that_nobody_asked_for_is_no_answer(merchant: Service) -> None:
-    async def body(client: AsyncMerchantClient) -> None:
-        async with AsyncMerchantClient(KEY, merchant.url, transport="pyreqwest", timeout=50) as first:
-            with anyio.move_on_after(0):
-                await first.send(get())  # whatever is made at a first call is there now
-        with pytest.raises(NoAnswer):
-            await Thrown(client.send(get()))
-
-    run(Speaker("pyreqwest", "asyncio"), merchant, body)
-
-
-@pytest.mark.parametrize("transport", ["h11", "pyreqwest"])
-def test_a_cancellation_that_meets_the_reply_is_not_lost(transport: Name) -> None:
+def test_a_cancellation_that_meets_the_reply_is_not_lost() -> None:
     """Cancelled in the very turn in which the reply is there: the task still ends as cancelled."""
     replied = threading.Event()
 
@@ -327,6 +296,6 @@ def test_a_cancellation_that_meets_the_reply_is_not_lost(transport: Name) -> Non
         return ends
 
     with service(answer) as merchant:
-        ends = run(Speaker(transport, "asyncio"), merchant, body)
+        ends = run(Speaker("asyncio"), merchant, body)
     assert ends
     assert all(ends)

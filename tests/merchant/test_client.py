@@ -1,7 +1,6 @@
 """Both clients against the emulator, in this process and over a socket, and their addresses."""
 
 import json
-import sys
 from collections.abc import Callable, Generator
 from datetime import UTC, datetime
 from typing import Any
@@ -34,13 +33,12 @@ from faregate.merchant.models import (
     ResourceExecutionMetadata,
     SucceededCompleteRequest,
 )
-from faregate.merchant.transports import choice
 
 from .conftest import KEY, SPEAKERS, Speaker, get
 from .samples import ACCESS, PAYER, REX, TXN, page
 from .services import ok, says, service
 
-WAYS = [*SPEAKERS, Speaker("h11", None), Speaker("h11", "asyncio"), Speaker("h11", "trio")]
+WAYS = [*SPEAKERS, Speaker(None), Speaker("asyncio"), Speaker("trio")]
 IN_PROCESS = WAYS[len(SPEAKERS) :]
 
 
@@ -104,7 +102,7 @@ def seller(request: pytest.FixtureRequest) -> Generator[Seller]:
         yield Seller(emulator, speaker.backend, "http://emulator.invalid", transport(emulator))
     else:
         with serve(emulator) as url:
-            yield Seller(emulator, speaker.backend, url, speaker.transport)
+            yield Seller(emulator, speaker.backend, url, None)
 
 
 def test_all_eight_operations(seller: Seller) -> None:
@@ -224,7 +222,7 @@ def test_the_key_never_goes_to_another_host(speaker: Speaker, following: str) ->
         elsewhere = following.format(canary=canary.url.removeprefix("http://"))
         body = json.dumps(page(PAYER, following=elsewhere)).encode()
         with service(says(ok(body=body))) as merchant:
-            client = Both(speaker.backend, KEY, merchant.url, transport=speaker.transport)
+            client = Both(speaker.backend, KEY, merchant.url)
             with pytest.raises(BadAnswer):
                 client.iter_payers()
         assert len(merchant.requests) == 1
@@ -287,17 +285,6 @@ def test_an_unknown_transport_is_refused() -> None:
     for wrong in ("curl", 5, object()):
         with pytest.raises(ConfigurationError, match="transport"):
             MerchantClient(KEY, "http://127.0.0.1:1", transport=wrong)  # type: ignore[arg-type]  # on purpose
-
-
-def test_without_pyreqwest_it_is_httpx_and_asking_for_it_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "find_spec", lambda _: None)
-    monkeypatch.delitem(sys.modules, "faregate.merchant.transports.pyreqwest", raising=False)
-    monkeypatch.setitem(sys.modules, "pyreqwest.client", None)
-    with service(says(ok())) as merchant:
-        assert MerchantClient(KEY, merchant.url).send(get()).status == 200
-    assert merchant.requests[0].headers[0][0] == "Host", "h11's order"
-    with pytest.raises(ConfigurationError, match=r"faregate\[fast\]"):
-        MerchantClient(KEY, merchant.url, transport="pyreqwest")
 
 
 def test_an_object_that_can_send_is_a_transport() -> None:

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from faregate.errors import NoAnswer
-from faregate.merchant.transports import connections
+from faregate.merchant.transports import async_connections, connections
 
 from .conftest import KEY, Speaker, get
 from .services import Seen, Service, ok, says, service
@@ -117,20 +117,25 @@ from faregate.merchant.client import AsyncMerchantClient, MerchantClient
 from faregate.merchant.calls import Call
 from faregate.core.models import WireRequest
 call = Call(WireRequest("GET", "/"), lambda reply: reply.status)
-url, name = sys.argv[1:]
-print(MerchantClient("svc_live_x", url, transport=name).send(call))
-print(asyncio.run(AsyncMerchantClient("svc_live_x", url, transport=name).send(call)))
+url = sys.argv[1]
+print(MerchantClient("svc_live_x", url).send(call))
+print(asyncio.run(AsyncMerchantClient("svc_live_x", url).send(call)))
 """
 
 
-def test_a_certificate_that_is_trusted_is_accepted(transport: str, certificate: Path) -> None:
+def test_a_certificate_that_is_trusted_is_accepted(certificate: Path) -> None:
     environment = {**os.environ, "SSL_CERT_FILE": str(certificate.parent / "cert.pem")}
     with service(says(ok()), server_side(certificate)) as merchant:
         done = subprocess.run(
-            [sys.executable, "-c", TRUSTING, merchant.url, transport],
+            [sys.executable, "-c", TRUSTING, merchant.url],
             env=environment, capture_output=True, text=True, timeout=30, check=False,
         )  # fmt: skip
     assert done.stdout.split() == ["200", "200"], done.stderr
+
+
+def trust(monkeypatch: pytest.MonkeyPatch, context: ssl.SSLContext) -> None:
+    for module in (connections, async_connections):
+        monkeypatch.setattr(module, "make_ssl_context", lambda: context)
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_CORK"), reason="needs Linux")
@@ -147,16 +152,16 @@ def test_a_second_answer_in_a_record_of_its_own_is_never_that_of_the_next_call(
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
 
     trusting = ssl.create_default_context(cafile=str(certificate.parent / "cert.pem"))
-    monkeypatch.setattr(connections, "make_ssl_context", lambda: trusting)
+    trust(monkeypatch, trusting)
     with service(twice, server_side(certificate)) as merchant:
-        replies = Speaker("h11", backend).speak(merchant.url, get("/1"), get("/2"), get("/3"))
+        replies = Speaker(backend).speak(merchant.url, get("/1"), get("/2"), get("/3"))
     assert [reply.body for reply in replies] == [b"/1", b"/2", b"/3"]
 
 
 def test_a_tls_connection_is_used_again(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trusting = ssl.create_default_context(cafile=str(certificate.parent / "cert.pem"))
-    monkeypatch.setattr(connections, "make_ssl_context", lambda: trusting)
+    trust(monkeypatch, trusting)
     with service(says(ok()), server_side(certificate)) as merchant:
-        replies = Speaker("h11", "asyncio").speak(merchant.url, *[get()] * 5)
+        replies = Speaker("asyncio").speak(merchant.url, *[get()] * 5)
     assert [reply.status for reply in replies] == [200] * 5
     assert merchant.connections == 1

@@ -30,12 +30,11 @@ from faregate.merchant.models import (
     ResourceQuery,
     TransactionQuery,
 )
-from faregate.merchant.transports.connections import AsyncConnection
-from faregate.merchant.transports.h11 import H11Transport
+from faregate.merchant.transports.async_connections import AsyncioConnection, TrioConnection
+from faregate.merchant.transports.http1 import Http1Transport
 from faregate.merchant.transports.httpx import MAX_CALLS as MAX_MOUNTED_CALLS
 from faregate.merchant.transports.httpx import HttpxTransport
 from faregate.merchant.transports.limits import MAX_CALLS, CallLimiter, LimitedTransport, Limits
-from faregate.merchant.transports.pyreqwest import PyreqwestTransport
 from tests.core.flow_script import sale
 
 from .conftest import KEY, PRELUDE, SPEAKERS, Speaker, cancels_connects, crowd, get
@@ -47,8 +46,7 @@ LOOK = f"/merchant/v1/transactions/{TXN}"
 
 
 def limited(speaker: Speaker, slots: int, places: int = 100) -> LimitedTransport:
-    inner = H11Transport() if speaker.transport == "h11" else PyreqwestTransport()
-    return LimitedTransport(inner, slots, places)
+    return LimitedTransport(Http1Transport(), slots, places)
 
 
 def all_limits(transport: LimitedTransport) -> list[Limits[Any]]:
@@ -140,7 +138,7 @@ OTHERS: list[Call[Any]] = [
     "call", [*FINISHING, *OTHERS], ids=lambda call: call.request.path.partition("v1/")[2]
 )
 def test_the_calls_that_finish_a_payment(call: Call[Any], prefix: str) -> None:
-    transport = LimitedTransport(H11Transport(), 1, places=0)
+    transport = LimitedTransport(Http1Transport(), 1, places=0)
     # Strangers have what there is.
     transport._limits.get()._others.enter()
     plain: Call[Response] = Call(call.request, lambda reply: reply)
@@ -157,7 +155,7 @@ def test_the_calls_that_finish_a_payment(call: Call[Any], prefix: str) -> None:
 # Time
 
 
-class Timed(H11Transport):
+class Timed(Http1Transport):
     """Takes down how much time each call was given."""
 
     def __init__(self) -> None:
@@ -175,10 +173,6 @@ class Timed(H11Transport):
         return await super().asend(method, url, headers, body, seconds)
 
 
-H11 = [speaker for speaker in SPEAKERS if speaker.transport == "h11"]
-
-
-@pytest.mark.parametrize("speaker", H11, ids=repr)
 def test_the_time_in_the_queue_is_part_of_the_deadline(speaker: Speaker) -> None:
     inner, replies = Timed(), Holding()
     transport = LimitedTransport(inner, 1)
@@ -286,9 +280,8 @@ def test_no_slot_is_lost_to_cancellation(speaker: Speaker) -> None:
 
 FORK = """
 from faregate.merchant.transports.limits import LimitedTransport
-from faregate.merchant.transports.connections import AsyncConnection
-from faregate.merchant.transports.h11 import H11Transport
-transport = LimitedTransport(H11Transport(), 1, 0)
+from faregate.merchant.transports.http1 import Http1Transport
+transport = LimitedTransport(Http1Transport(), 1, 0)
 client = MerchantClient("svc_test_forked", url, transport=transport)
 assert client.send(get("/before")) == "/before"
 transport._limits.get()._others.enter()
@@ -305,7 +298,7 @@ def test_a_forked_child_has_slots_of_its_own() -> None:
     """Also when the fork happened while all were taken, and in the middle of taking one."""
     with service(Holding("/before", "/child")) as merchant:
         done = subprocess.run(
-            [sys.executable, "-c", PRELUDE + FORK, merchant.url, "h11"],
+            [sys.executable, "-c", PRELUDE + FORK, merchant.url],
             capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
     assert done.stdout.split() == ["0"], done.stderr
@@ -317,7 +310,7 @@ def test_a_forked_child_has_slots_of_its_own() -> None:
 def test_every_client_is_limited(speaker: Speaker) -> None:
     """The numbers of the documentation, for a client that was told of none."""
     replies = Holding()
-    with service(replies) as merchant, crowd(speaker, merchant.url, speaker.transport) as submit:
+    with service(replies) as merchant, crowd(speaker, merchant.url) as submit:
         # One thread for each blocking call: enough to be one too many.
         number = MAX_CALLS + 20 if speaker.backend is None else 3 * MAX_CALLS
         calls = [submit(get()) for _ in range(number)]
@@ -352,14 +345,15 @@ def test_a_mounted_transport_is_limited() -> None:
 def test_a_flood_does_not_hold_the_event_loop(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Counted in looks at idle connections, one for each call at most; and in processor time."""
     looks, longest = 0, 0.0
-    is_stale = AsyncConnection.is_stale
+    kind = AsyncioConnection if backend == "asyncio" else TrioConnection
+    is_stale = kind.is_stale
 
-    def counted(self: AsyncConnection) -> bool:
+    def counted(self: Any) -> bool:
         nonlocal looks
         looks += 1
         return is_stale(self)
 
-    monkeypatch.setattr(AsyncConnection, "is_stale", counted)
+    monkeypatch.setattr(kind, "is_stale", counted)
     replies, number = Holding("/warm"), 700
 
     async def watch() -> None:
@@ -370,7 +364,7 @@ def test_a_flood_does_not_hold_the_event_loop(backend: str, monkeypatch: pytest.
             longest = max(longest, time.thread_time() - began)
 
     async def go(url: str) -> None:
-        async with AsyncMerchantClient(KEY, url, transport="h11", timeout=50) as client:
+        async with AsyncMerchantClient(KEY, url, timeout=50) as client:
             await client.send(get("/warm"))
             async with anyio.create_task_group() as watching:
                 watching.start_soon(watch)

@@ -11,17 +11,14 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import anyio
 import pytest
 
-from faregate.errors import ConfigurationError
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
-from faregate.merchant.transports import h11 as h11_transport
-from faregate.merchant.transports import pyreqwest as pyreqwest_transport
+from faregate.merchant.transports import base, http1
 from faregate.merchant.transports.connections import CHUNK
 from faregate.merchant.transports.pools import PerLoop, PerProcess
 
-from .conftest import KEY, PRELUDE, SPEAKERS, Name, Speaker, crowd, get
+from .conftest import KEY, PRELUDE, Speaker, crowd, get
 from .services import Holding, Seen, eventually, ok, says, service
 
 
@@ -69,8 +66,8 @@ def test_a_second_answer_may_begin_where_a_read_of_the_socket_ends(speaker: Spea
     assert [reply.body.strip() for reply in replies] == [b"/1", b"/2", b"/3"]
 
 
-def test_a_closed_client_opens_new_connections(transport: Name) -> None:
-    with service(says(ok())) as merchant, MerchantClient(KEY, merchant.url, transport=transport) as client:
+def test_a_closed_client_opens_new_connections() -> None:
+    with service(says(ok())) as merchant, MerchantClient(KEY, merchant.url) as client:
         client.send(get())
         client.close()
         assert client.send(get()).status == 200
@@ -80,26 +77,19 @@ def test_a_closed_client_opens_new_connections(transport: Name) -> None:
 def test_an_idle_connection_is_not_trusted_for_long(
     speaker: Speaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (h11_transport, pyreqwest_transport):
-        assert module.KEEP_ALIVE_SECONDS < 5, "uvicorn closes after 5 s"
-        monkeypatch.setattr(module, "KEEP_ALIVE_SECONDS", 0.0)
+    assert base.KEEP_ALIVE_SECONDS < 5, "uvicorn closes after 5 s"
+    monkeypatch.setattr(http1, "KEEP_ALIVE_SECONDS", 0.0)
     with service(says(ok())) as merchant:
         speaker.speak(merchant.url, get(), get(), get())
     assert merchant.connections == 3
 
 
-@pytest.fixture(params=[speaker for speaker in SPEAKERS if speaker.transport == "h11"], ids=repr)
-def over_the_plain_one(request: pytest.FixtureRequest) -> Speaker:
-    found: Speaker = request.param
-    return found
-
-
 def test_connections_that_a_burst_opened_are_closed(
-    over_the_plain_one: Speaker, monkeypatch: pytest.MonkeyPatch
+    speaker: Speaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(h11_transport, "KEEP_ALIVE_SECONDS", 0.3)
+    monkeypatch.setattr(http1, "KEEP_ALIVE_SECONDS", 0.3)
     burst = Holding("/last")
-    with service(burst) as merchant, crowd(over_the_plain_one, merchant.url, "h11") as submit:
+    with service(burst) as merchant, crowd(speaker, merchant.url) as submit:
         calls = [submit(get()) for _ in range(20)]
         eventually(lambda: burst.now == 20, "20 calls under way")
         burst.let_go()
@@ -110,10 +100,10 @@ def test_connections_that_a_burst_opened_are_closed(
         )
 
 
-def test_a_call_under_way_outlives_the_end_of_its_client(over_the_plain_one: Speaker) -> None:
+def test_a_call_under_way_outlives_the_end_of_its_client(speaker: Speaker) -> None:
     """It is answered, and its connection is closed then."""
     replies = Holding()
-    with service(replies) as merchant, crowd(over_the_plain_one, merchant.url, "h11") as submit:
+    with service(replies) as merchant, crowd(speaker, merchant.url) as submit:
         call = submit(get("/1"))
         eventually(lambda: replies.now == 1, "a call under way")
         submit.close()
@@ -122,19 +112,18 @@ def test_a_call_under_way_outlives_the_end_of_its_client(over_the_plain_one: Spe
         eventually(lambda: merchant.open == 0, "its connection is closed")
 
 
-def test_threads_share_one_blocking_client(transport: Name) -> None:
-    with service(echo) as merchant, MerchantClient(KEY, merchant.url, transport=transport) as client:
+def test_threads_share_one_blocking_client() -> None:
+    with service(echo) as merchant, MerchantClient(KEY, merchant.url) as client:
         paths = [f"/{number}" for number in range(120)]
         with ThreadPoolExecutor(12) as threads:
             bodies = list(threads.map(lambda path: client.send(get(path)).body.decode(), paths))
     assert bodies == paths
-    # About one for each thread: hyper may open one more than it needs.
-    assert merchant.connections <= 24
+    assert merchant.connections <= 12
 
 
-def test_tasks_share_one_client_and_loops_do_not_mix(transport: Name) -> None:
+def test_tasks_share_one_client_and_loops_do_not_mix() -> None:
     with service(echo) as merchant:
-        client = AsyncMerchantClient(KEY, merchant.url, transport=transport)
+        client = AsyncMerchantClient(KEY, merchant.url)
 
         async def many(start: int) -> list[str]:
             paths = [f"/{number}" for number in range(start, start + 20)]
@@ -146,9 +135,9 @@ def test_tasks_share_one_client_and_loops_do_not_mix(transport: Name) -> None:
                 assert bodies == [f"/{number}" for number in range(start, start + 20)]
 
 
-def test_one_pool_per_event_loop_and_none_after_it(transport: Name) -> None:
+def test_one_pool_per_event_loop_and_none_after_it() -> None:
     with service(says(ok())) as merchant:
-        client = AsyncMerchantClient(KEY, merchant.url, transport=transport)
+        client = AsyncMerchantClient(KEY, merchant.url)
 
         async def twice() -> None:
             await client.send(get())
@@ -162,31 +151,12 @@ def test_one_pool_per_event_loop_and_none_after_it(transport: Name) -> None:
         assert [each._kept for each in pools] == [{}, {}]
 
 
-def test_left_alone_it_takes_the_fast_one_and_under_trio_the_other() -> None:
-    async def go(client: AsyncMerchantClient) -> int:
-        return (await client.send(get())).status
-
-    with service(says(ok())) as merchant:
-        client = AsyncMerchantClient(KEY, merchant.url)
-        assert anyio.run(go, client, backend="asyncio") == 200
-        assert anyio.run(go, client, backend="trio") == 200
-        assert anyio.run(go, client, backend="asyncio") == 200
-    # h11 puts Host first, pyreqwest last.
-    assert [seen.headers[0][0] for seen in merchant.requests] == ["Authorization", "Host", "Authorization"]
-
-
-def test_pyreqwest_under_trio_says_what_to_do() -> None:
-    client = AsyncMerchantClient(KEY, "http://127.0.0.1:9", transport="pyreqwest")
-    with pytest.raises(ConfigurationError, match="h11"):
-        anyio.run(client.send, get(), backend="trio")
-
-
 # What only a process of its own can show
 
 
-def script(body: str, url: str, name: str, *flags: str) -> subprocess.CompletedProcess[str]:
+def script(body: str, url: str, *flags: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *flags, "-c", PRELUDE + body, url, name],
+        [sys.executable, *flags, "-c", PRELUDE + body, url],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
 
@@ -195,11 +165,10 @@ UNCLOSED = """
 for _ in range(3):
     assert blocking.send(get("/b")) == "/b"
     assert asyncio.run(awaiting.send(get("/a"))) == "/a"
-    if name != "pyreqwest":
-        assert anyio.run(awaiting.send, get("/t"), backend="trio") == "/t"
-    MerchantClient("svc_test_dropped", url, transport=name).send(get("/c"))
+    assert anyio.run(awaiting.send, get("/t"), backend="trio") == "/t"
+    MerchantClient("svc_test_dropped", url).send(get("/c"))
     async def dropped():
-        await AsyncMerchantClient("svc_test_dropped", url, transport=name).send(get("/d"))
+        await AsyncMerchantClient("svc_test_dropped", url).send(get("/d"))
         gc.collect()
         await asyncio.sleep(0.01)
     asyncio.run(dropped())
@@ -207,10 +176,9 @@ for _ in range(3):
 """
 
 
-@pytest.mark.parametrize("name", ["h11", "pyreqwest", "auto"])
-def test_a_client_nobody_closes_warns_of_nothing(name: str) -> None:
+def test_a_client_nobody_closes_warns_of_nothing() -> None:
     with service(echo) as merchant:
-        done = script(UNCLOSED, merchant.url, name, "-W", "error")
+        done = script(UNCLOSED, merchant.url, "-W", "error")
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -221,25 +189,22 @@ blocking.send(get())
 asyncio.run(awaiting.send(get()))
 before = count()
 for _ in range(20):
-    MerchantClient("svc_test_more", url, transport=name).send(get())
-    asyncio.run(AsyncMerchantClient("svc_test_more", url, transport=name).send(get()))
+    MerchantClient("svc_test_more", url).send(get())
+    asyncio.run(AsyncMerchantClient("svc_test_more", url).send(get()))
 gc.collect()
-print(count() - before, threading.active_count(), before)
+print(count(), threading.active_count(), before)
 """
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads by /proc")
-def test_clients_leave_no_threads_behind(transport: Name) -> None:
+def test_clients_leave_no_threads_behind() -> None:
     with service(echo) as merchant:
-        done = script(THREADS, merchant.url, transport)
-    more, of_python, before = map(int, done.stdout.split())
-    assert (more, of_python) == (0, 1), done.stderr
-    # pyreqwest has one thread of its own, for all clients together.
-    assert before == (2 if transport == "pyreqwest" else 1)
+        done = script(THREADS, merchant.url)
+    assert done.stdout.split() == ["1"] * 3, done.stderr
 
 
 FORK = """
-used_before = sys.argv[3] == "used"
+used_before = sys.argv[2] == "used"
 if used_before:
     assert blocking.send(get("/before")) == "/before"
     assert asyncio.run(awaiting.send(get("/before"))) == "/before"
@@ -259,45 +224,24 @@ if child:
     _, status = os.waitpid(child, 0)
     print(failed, os.waitstatus_to_exitcode(status), flush=True)
 else:
-    sys.exit(0 if failed is None else 3 if failed == "CannotRunHere" else 4)
+    sys.exit(0 if failed is None else 4)
 """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.parametrize(
-    ("name", "before", "child"),
-    [
-        ("h11", "used", 0),
-        ("h11", "unused", 0),
-        ("pyreqwest", "unused", 0),
-        # pyreqwest itself refuses; left to itself, the client takes h11 there.
-        ("pyreqwest", "used", 3),
-        ("auto", "used", 0),
-        ("auto", "unused", 0),
-    ],
-)
-def test_answers_never_cross_after_a_fork(name: str, before: str, child: int) -> None:
+@pytest.mark.parametrize("before", ["used", "unused"])
+def test_answers_never_cross_after_a_fork(before: str) -> None:
     with service(echo) as merchant:
         done = subprocess.run(
-            [sys.executable, "-c", PRELUDE + FORK, merchant.url, name, before],
+            [sys.executable, "-c", PRELUDE + FORK, merchant.url, before],
             capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
-    assert done.stdout.split() == ["None", str(child)], done.stderr
+    assert done.stdout.split() == ["None", "0"], done.stderr
     # No connection carries requests of both.
     by_connection: dict[int, set[str]] = {}
     for seen in merchant.requests:
         by_connection.setdefault(seen.connection, set()).add(seen.line.split()[1].split("/")[1])
     assert not [owners for owners in by_connection.values() if {"parent", "child"} <= owners]
-
-
-BRIEF = "asyncio.run(awaiting.send(get()))"
-
-
-def test_a_process_may_end_right_after_its_last_call() -> None:
-    # Without a rest at exit, pyreqwest aborts about one such process in forty.
-    with service(echo) as merchant:
-        codes = [script(BRIEF, merchant.url, "pyreqwest").returncode for _ in range(5)]
-    assert codes == [0] * 5
 
 
 def test_a_pool_is_made_once_and_closed_once() -> None:
@@ -329,52 +273,3 @@ def test_of_two_pools_made_at_once_one_is_closed() -> None:
     assert one is other
     assert len(closed) == 1
     assert closed[0] is not one
-
-
-SHORT_LIVED = """
-import sys, threading
-from faregate.errors import ConfigurationError
-from faregate.merchant.client import MerchantClient
-from faregate.merchant.calls import Call
-from faregate.core.models import WireRequest
-
-url, transport = sys.argv[1], sys.argv[2] or None
-client = None
-
-
-def work():
-    global client
-    client = client or MerchantClient("svc_test_a", url, transport=transport)
-    client.send(Call(WireRequest("GET", "/"), lambda reply: reply))
-
-
-def told():
-    try:
-        work()
-    except ConfigurationError as error:
-        print(error)
-
-
-for _ in range(40):
-    thread = threading.Thread(target=told)
-    thread.start()
-    thread.join()
-print("fast" if "pyreqwest" in sys.modules else "plain")
-"""
-
-
-@pytest.mark.parametrize("asked", ["", "pyreqwest"])
-def test_a_thread_that_ends_leaves_no_broken_allocator_behind(asked: str) -> None:
-    """pyreqwest 0.15 crashes the process when the thread that loaded it has ended and another calls."""
-    with service(says(ok())) as merchant:
-        run = subprocess.run(
-            [sys.executable, "-c", SHORT_LIVED, merchant.url, asked],
-            capture_output=True,
-            text=True,
-            timeout=30,
-        )
-    assert run.returncode == 0, run.stderr
-    told = run.stdout.splitlines()
-    assert told[-1] == "plain"
-    assert merchant.requests if asked == "" else all("main thread" in line for line in told[:-1])
-    assert len(merchant.requests) + len(told[:-1]) == 40

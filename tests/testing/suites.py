@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-OURS = ("faker", "hypothesispytest", "pyreqwest", "schemathesis")
+OURS = ("faker", "hypothesispytest", "schemathesis")
 """Plugins of the tools of this repository."""
 
 

@@ -71,8 +71,8 @@ def _build_constant_headers(key: ApiKey) -> RedactedHeaders:
 class Sender(_Sender[Choice, Transport]):
     """Blocking. Any number of threads may share one, and it survives a fork.
 
-    `timeout` is in seconds and holds for a whole call. `transport` is `"h11"`, `"pyreqwest"`, an httpx
-    transport, or an object with `send`; left out, it is pyreqwest where installed, else h11.
+    `timeout` is in seconds and holds for a whole call. `transport` is an httpx
+    transport, or an object with `send`; left out, it is the built-in one.
     """
 
     def _choose(self, choice: Choice) -> Transport:

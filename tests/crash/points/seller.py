@@ -23,7 +23,7 @@ from faregate.core import completion
 from faregate.core.interfaces import Journal
 from faregate.emulator import TEST_KEY
 from faregate.journals.policy import JournalContext, JournalPolicy
-from faregate.merchant.transports.h11 import H11Transport
+from faregate.merchant.transports.http1 import Http1Transport
 from faregate.paywall import Paywall
 from faregate.starlette import PaywallMiddleware, paid
 from tests.crash import stores
@@ -110,7 +110,7 @@ def _paywall(life: Life, kills: Kills) -> Paywall:
         public_url=SELLER,
         environ={},
         journal=journal,
-        transport=DyingTransport(H11Transport(), kills),
+        transport=DyingTransport(Http1Transport(), kills),
         timeout=TIMEOUT,
         max_work_seconds=WORK_SECONDS,
     )

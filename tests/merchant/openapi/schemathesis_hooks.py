@@ -24,7 +24,7 @@ PAST: Final = "2025-06-01T00:00:00Z"
 
 @cache
 def client() -> MerchantClient:
-    return MerchantClient(os.environ["EMULATOR_KEY"], os.environ["EMULATOR_URL"], transport="h11")
+    return MerchantClient(os.environ["EMULATOR_KEY"], os.environ["EMULATOR_URL"])
 
 
 @cache

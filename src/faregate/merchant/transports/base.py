@@ -8,7 +8,7 @@ HTTP). It follows no redirect, repeats nothing, keeps no cookie, asks no proxy a
 from typing import Protocol
 
 from faregate.core.models import Headers, Response, header_values
-from faregate.errors import BadAnswer, ConfigurationError, NoAnswer, ServiceError
+from faregate.errors import BadAnswer, NoAnswer, ServiceError
 
 MAX_REPLY_BYTES = 1024 * 1024
 KEEP_ALIVE_SECONDS = 3.0
@@ -40,10 +40,6 @@ class AsyncTransport(Protocol):
     async def aclose(self) -> None:
         """Close the connections of this process and event loop; the next call opens new ones."""
         ...
-
-
-class CannotRunHere(ConfigurationError):
-    """This transport does not work under this event loop or in this process; another would."""
 
 
 def build_response(status: int, headers: Headers, body: bytes) -> Response:

@@ -1,4 +1,4 @@
-"""Connections to the service, blocking and awaiting."""
+"""Blocking connections to the service, and what the others share with them."""
 
 import os
 import select
@@ -7,21 +7,15 @@ import ssl
 from contextlib import suppress
 from functools import cache
 from time import monotonic
-from typing import Protocol, Self
+from typing import Protocol
 
-import anyio
 import certifi
-from anyio.abc import ByteStream, SocketAttribute
-from anyio.streams.tls import TLSAttribute
 
-from faregate.core.models import Headers
-from faregate.merchant.transports.exchange import Exchange, Origin, Reply
+from faregate.merchant.transports.exchange import Origin, Reply, ReplyReader, RequestBytes
 
 CHUNK = 64 * 1024
 ADDRESS_SECONDS = 2.0
 """How long one address of several is waited for: long enough for one lost packet to be sent again."""
-MAX_SEEN_WHOLE = CHUNK // 2
-"""Bytes of a reply up to which nothing that came with it can be where nobody looks (`start_next`)."""
 
 
 @cache
@@ -46,88 +40,34 @@ class Connection:
     def __init__(self, origin: Origin, moment: float) -> None:
         self.origin = origin
         self._socket = _connect(origin, moment)
-        self._exchange = Exchange()
+        self._reader = ReplyReader()
 
-    def exchange(self, method: str, url: str, headers: Headers, body: bytes | None, moment: float) -> Reply:
+    def exchange(self, request: RequestBytes, moment: float) -> Reply:
         """Send a request and read its reply."""
-        rest = memoryview(self._exchange.write_request(method, url, headers, body))
+        self._reader.start()
+        rest = memoryview(request)
         # A service may refuse a request, and close, before it has read all of it: its reply is there.
         with suppress(ConnectionError):
             while rest:
                 self._socket.settimeout(get_remaining(moment))
                 rest = rest[self._socket.send(rest) :]
-        while (reply := self._exchange.read_reply()) is None:
+        while self._reader.reply is None:
             self._socket.settimeout(get_remaining(moment))
-            self._exchange.receive(self._socket.recv(CHUNK))
-        return reply
+            self._reader.receive(self._socket.recv(CHUNK))
+        return self._reader.reply
 
-    def start_next(self) -> bool:
-        """Make ready for another request. False if this connection can carry none."""
-        return self._exchange.start_next()
+    def can_start(self) -> bool:
+        """Whether this connection can carry another exchange."""
+        return self._reader.can_start
 
     def is_stale(self) -> bool:
         """Whether the service closed it meanwhile, or sent what nobody asked for."""
-        return _is_readable(self._socket)
+        return is_readable(self._socket)
 
     def close(self) -> None:
         # What fails here is no failure of the call that happens to close the connection.
         with suppress(OSError):
             self._socket.close()
-
-
-class AsyncConnection:
-    """On asyncio and trio, within a deadline of the caller. Otherwise as `Connection`."""
-
-    def __init__(self, origin: Origin, stream: ByteStream) -> None:
-        self.origin = origin
-        self._stream = stream
-        self._socket = stream.extra(SocketAttribute.raw_socket)  # noqa: S610 - not Django's
-        self._tls = stream.extra(TLSAttribute.ssl_object) if origin.is_tls else None  # noqa: S610
-        self._exchange = Exchange()
-        self._received = 0
-
-    @classmethod
-    async def open(cls, origin: Origin) -> Self:
-        """Connect. anyio goes on to the next address of the host after a quarter of a second."""
-        if origin.is_tls:
-            return cls(
-                origin,
-                await anyio.connect_tcp(
-                    origin.host, origin.port, ssl_context=make_ssl_context(), tls_standard_compatible=False
-                ),
-            )
-        return cls(origin, await anyio.connect_tcp(origin.host, origin.port))
-
-    async def exchange(self, method: str, url: str, headers: Headers, body: bytes | None) -> Reply:
-        """Send a request and read its reply."""
-        # As in `Connection`: the reply may be there although the request could not be sent.
-        self._received = 0
-        with suppress(anyio.BrokenResourceError):
-            await self._stream.send(self._exchange.write_request(method, url, headers, body))
-        while (reply := self._exchange.read_reply()) is None:
-            try:
-                data = await self._stream.receive(CHUNK)
-            except anyio.EndOfStream:
-                data = b""
-            self._received += len(data)
-            self._exchange.receive(data)
-        return reply
-
-    def start_next(self) -> bool:
-        """Make ready for another request. False if this connection can carry none.
-
-        asyncio may read four times as much from the socket as anyio gives at once. The rest waits where it
-        cannot be seen, so that a connection with a long reply is not used again.
-        """
-        return self._received <= MAX_SEEN_WHOLE and self._exchange.start_next()
-
-    def is_stale(self) -> bool:
-        """Whether the service closed it meanwhile, or sent what nobody asked for."""
-        return _is_readable(self._socket) or (self._tls is not None and _has_unread(self._tls))
-
-    async def aclose(self) -> None:
-        with suppress(Exception):
-            await anyio.aclose_forcefully(self._stream)
 
 
 def get_remaining(moment: float) -> float:
@@ -165,11 +105,12 @@ def _connect_tcp(origin: Origin, moment: float) -> socket.socket:
     return socket.create_connection((last, origin.port), get_remaining(moment))
 
 
-class _HasFileno(Protocol):
+class HasFileno(Protocol):
     def fileno(self) -> int: ...
 
 
-def _is_readable(one: _HasFileno) -> bool:
+def is_readable(one: HasFileno) -> bool:
+    """Whether a socket has something to read, or was closed."""
     if one.fileno() < 0:
         return True
     if not hasattr(select, "poll"):
@@ -178,14 +119,3 @@ def _is_readable(one: _HasFileno) -> bool:
     poll = select.poll()
     poll.register(one, select.POLLIN)
     return bool(poll.poll(0))
-
-
-def _has_unread(tls: ssl.SSLObject) -> bool:
-    """Whether more came than was asked for: anyio reads records ahead, and the socket has them no longer."""
-    try:
-        tls.read(1)
-    except ssl.SSLWantReadError:
-        return False
-    except ssl.SSLError:
-        return True
-    return True

@@ -1,10 +1,10 @@
-"""What one HTTP/1.1 connection carries, without its socket: requests out, replies in (h11)."""
+"""What one HTTP/1.1 connection carries, without its socket: requests out, replies in (httptools)."""
 
 from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-import h11
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from faregate.core.models import Headers
 from faregate.merchant.transports.base import MAX_REPLY_BYTES
@@ -18,6 +18,14 @@ class NoReply(ConnectionError):
     """The service closed the connection before the head of a reply was complete."""
 
 
+class MalformedReply(Exception):
+    """What the service sent is not HTTP, or is cut short."""
+
+
+class UnwritableRequest(ValueError):
+    """HTTP does not allow this request. The message does not repeat it, because it contains the key."""
+
+
 class Origin(NamedTuple):
     """What a connection leads to."""
 
@@ -26,61 +34,121 @@ class Origin(NamedTuple):
     port: int
 
 
-class Exchange:
-    """The exchanges of one connection, one after the other."""
+class ReplyReader:
+    """Reads the replies of one connection, one after the other: `receive` what came until `reply` is there.
+
+    A response without a length ends with the connection. Trailers are not a part of the reply. Informational
+    responses (1xx) are skipped.
+    """
+
+    reply: Reply | None
+    """The reply, once it is whole or too large."""
 
     def __init__(self) -> None:
-        self._state = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
-        self._status = 0
-        self._headers: Headers = ()
-        self._body = bytearray()
+        self._parser = HttpResponseParser(self)
+        self.start()
 
-    def write_request(self, method: str, url: str, headers: Headers, body: bytes | None) -> bytes:
-        """The bytes of a request. Raises `h11.LocalProtocolError` for one that HTTP does not allow."""
-        authority, slash, path = url.partition("://")[2].partition("/")
-        pairs = [("Host", authority), *headers]
-        if body is not None:
-            pairs.append(("Content-Length", str(len(body))))
-        encoded = [(name.encode(), value.encode()) for name, value in pairs]
-        events = [
-            h11.Request(method=method, target=slash + path, headers=encoded),
-            *([h11.Data(data=body)] if body else []),
-            h11.EndOfMessage(),
-        ]
-        return b"".join([self._state.send(event) or b"" for event in events])
+    def start(self) -> None:
+        """Begin to read the next reply."""
+        self.reply = None
+        self._received = 0
+        self._status = 0
+        self._headers: list[tuple[str, str]] = []
+        self._body: list[bytes] = []
+        self._body_bytes = 0
+        self._has_head = False
+        self._keeps_alive = False
+
+    @property
+    def can_start(self) -> bool:
+        """Whether the connection can carry another exchange: it stays open, and no byte is left over."""
+        return self._keeps_alive
 
     def receive(self, data: bytes) -> None:
-        """Take what came; nothing means that the service closed. Raises `NoReply`."""
-        if not data and self._state.their_state is h11.SEND_RESPONSE:
-            raise NoReply("the service closed the connection without a reply")
-        self._state.receive_data(data)
+        """Take what came; nothing means that the service closed.
 
-    def read_reply(self) -> Reply | None:
-        """The reply, once it is whole or too large; None before that.
-
-        Raises `h11.RemoteProtocolError` for what is not HTTP, or is cut short.
+        Raises `NoReply`, and `MalformedReply` for what is not HTTP, or is cut short.
         """
-        while (event := self._state.next_event()) is not h11.NEED_DATA:
-            if isinstance(event, h11.Response):
-                self._status = event.status_code
-                self._headers = _decode(event.headers.raw_items())
-                self._body = bytearray()
-            elif isinstance(event, h11.Data):
-                self._body += event.data
-            if isinstance(event, h11.EndOfMessage) or len(self._body) > MAX_REPLY_BYTES:
-                return self._status, self._headers, bytes(self._body)
-        return None
+        if self.reply is not None:
+            # What follows a reply would be read as the reply to the next request.
+            self._keeps_alive = False
+        elif not data:
+            self._end()
+        else:
+            self._feed(data)
 
-    def start_next(self) -> bool:
-        """Make ready for another request. False if this connection can carry none."""
-        state = self._state
-        if state.our_state is not h11.DONE or state.their_state is not h11.DONE:
-            return False
-        if state.trailing_data[0]:
-            # What follows the reply would be read as the reply to the next request.
-            return False
-        state.start_next_cycle()
-        return True
+    def _feed(self, data: bytes) -> None:
+        self._received += 0 if self._has_head else len(data)
+        try:
+            self._parser.feed_data(data)
+        except HttpParserUpgrade:
+            raise MalformedReply("the service switched protocols, which was not requested") from None
+        except HttpParserError as error:
+            if self.reply is None:
+                raise MalformedReply(str(error)) from None
+            self._keeps_alive = False  # what followed the reply
+        if self._received > MAX_HEAD_BYTES and not self._has_head:
+            raise MalformedReply(f"the head of the reply has more than {MAX_HEAD_BYTES} bytes")
+        if self._body_bytes > MAX_REPLY_BYTES:
+            self._finish()
+            self._keeps_alive = False
+
+    def _end(self) -> None:
+        if not self._has_head:
+            raise NoReply("the service closed the connection without a reply")
+        if any(name.lower() in ("content-length", "transfer-encoding") for name, _ in self._headers):
+            raise MalformedReply("the service closed the connection in the middle of the reply")
+        self._finish()
+
+    def _finish(self) -> None:
+        self.reply = self._status, tuple(self._headers), b"".join(self._body)
+
+    # What the parser calls
+
+    def on_message_begin(self) -> None:
+        if self.reply is not None:
+            raise MalformedReply  # a second reply: stop reading, and keep the first
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._has_head:
+            self._headers.append((name.decode("latin-1"), value.decode("latin-1")))
+
+    def on_headers_complete(self) -> None:
+        self._status = self._parser.get_status_code()
+        if self._status < 200:
+            self._headers.clear()
+        else:
+            self._has_head = True
+
+    def on_body(self, data: bytes) -> None:
+        self._body.append(data)
+        self._body_bytes += len(data)
+
+    def on_message_complete(self) -> None:
+        if self._has_head:
+            self._keeps_alive = self._parser.should_keep_alive()
+            self._finish()
+
+
+class RequestBytes(bytes):
+    """The bytes of a request, with the key: tracebacks with locals do not show them."""
+
+    def __repr__(self) -> str:
+        return f"<a request of {len(self)} bytes>"
+
+
+def encode_request(method: str, url: str, headers: Headers, body: bytes | None) -> RequestBytes:
+    """The bytes of a request. Raises `UnwritableRequest` for one that HTTP does not allow."""
+    authority, _, path = url.partition("://")[2].partition("/")
+    lines = [f"{method} /{path} HTTP/1.1", f"Host: {authority}"]
+    lines += [f"{name}: {value}" for name, value in headers]
+    if body is not None:
+        lines.append(f"Content-Length: {len(body)}")
+    text = "".join(lines)
+    # A line break in a value would begin a header of its own, or a second request.
+    if " " in path or not (text.isascii() and text.isprintable()):
+        raise UnwritableRequest("the request could not be written")
+    return RequestBytes(("\r\n".join(lines) + "\r\n\r\n").encode() + (body or b""))
 
 
 def find_origin(url: str) -> Origin:
@@ -93,7 +161,3 @@ def _parse_origin(url: str) -> Origin:
     parts = urlsplit(url)
     is_tls = parts.scheme == "https"
     return Origin(is_tls, parts.hostname or "", parts.port or (443 if is_tls else 80))
-
-
-def _decode(headers: list[tuple[bytes, bytes]]) -> Headers:
-    return tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers])

@@ -21,6 +21,19 @@ P = TypeVar("P")
 C = TypeVar("C", bound="Reusable")
 
 
+_forks = 0
+"""How many forks lie between the first process and this one: cheaper to look at than the process's id."""
+
+
+def _count_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_count_fork)
+
+
 class PerProcess(Generic[P]):
     """One `P` per process. A parent's is never used in a forked child: its sockets are shared."""
 
@@ -30,20 +43,20 @@ class PerProcess(Generic[P]):
         self._kept: dict[int, tuple[P, Callable[[], object]]] = {}
 
     def get(self) -> P:
-        kept = self._kept.get(os.getpid())
+        kept = self._kept.get(_forks)
         return self._open() if kept is None else kept[0]
 
     def _open(self) -> P:
         made = self._make()
         # Whoever forgets to close still leaves no socket behind.
         closing = weakref.finalize(self, self._close, made)
-        kept = self._kept.setdefault(os.getpid(), (made, closing))
+        kept = self._kept.setdefault(_forks, (made, closing))
         if kept[0] is not made:
             closing()
         return kept[0]
 
     def close(self) -> None:
-        kept = self._kept.pop(os.getpid(), None)
+        kept = self._kept.pop(_forks, None)
         if kept is not None:
             kept[1]()
 
@@ -61,7 +74,7 @@ class PerLoop(Generic[P]):
         self._kept: dict[tuple[int, object], tuple[P, AsyncGenerator[None]]] = {}
 
     async def get(self) -> P:
-        run = (os.getpid(), current_run())
+        run = (_forks, current_run())
         kept = self._kept.get(run)
         return await self._open(run) if kept is None else kept[0]
 
@@ -79,7 +92,7 @@ class PerLoop(Generic[P]):
         self._kept.pop(run, None)
 
     async def close(self) -> None:
-        kept = self._kept.get((os.getpid(), current_run()))
+        kept = self._kept.get((_forks, current_run()))
         if kept is not None:
             await kept[1].aclose()
 
@@ -104,7 +117,7 @@ class Reusable(Protocol):
 
     def is_stale(self) -> bool: ...
 
-    def start_next(self) -> bool: ...
+    def can_start(self) -> bool: ...
 
 
 class IdleStack(Generic[C]):
@@ -122,8 +135,8 @@ class IdleStack(Generic[C]):
 
     def take(self, origin: "Origin") -> C | None:
         """A connection to `origin` for one call, if there is one."""
-        with suppress(IndexError):
-            while True:
+        with suppress(IndexError):  # another thread may take the last one
+            while self._idle:
                 since, connection = self._idle.pop()
                 is_young = monotonic() - since <= self._keep_seconds
                 if is_young and connection.origin == origin and not connection.is_stale():
@@ -133,20 +146,21 @@ class IdleStack(Generic[C]):
 
     def put(self, connection: C) -> None:
         """Give back a connection after its call."""
-        if connection.start_next():
+        if connection.can_start():
             self._idle.append((monotonic(), connection))
         else:
             self._unused.append(connection)
 
     def pop_unused(self) -> C | None:
         """A connection to close: of no more use, or idle for too long; any, if the stack is closed."""
-        with suppress(IndexError):
-            return self._unused.popleft()
-        with suppress(IndexError):
-            since, connection = self._idle.popleft()
-            if self._is_closed or monotonic() - since > self._keep_seconds:
-                return connection
-            self._idle.appendleft((since, connection))
+        with suppress(IndexError):  # as in `take`
+            if self._unused:
+                return self._unused.popleft()
+            if self._idle:
+                since, connection = self._idle.popleft()
+                if self._is_closed or monotonic() - since > self._keep_seconds:
+                    return connection
+                self._idle.appendleft((since, connection))
         return None
 
     def mark_closed(self) -> None:

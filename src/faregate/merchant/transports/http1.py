@@ -1,12 +1,10 @@
-"""The transport that is always there: HTTP/1.1 by h11, over sockets (sync) and anyio (asyncio, trio).
+"""The built-in transport: HTTP/1.1 over sockets (sync), asyncio and trio, parsed by httptools.
 
 It leaves out by construction what must not happen: redirects, cookies, proxies, netrc, a second try.
 """
 
 from time import monotonic
-
-import anyio
-import h11
+from typing import TYPE_CHECKING
 
 from faregate.core.models import Headers, Response
 from faregate.errors import ServiceError
@@ -16,31 +14,42 @@ from faregate.merchant.transports.base import (
     build_no_answer,
     build_response,
 )
-from faregate.merchant.transports.connections import AsyncConnection, Connection
-from faregate.merchant.transports.exchange import Reply, find_origin
+from faregate.merchant.transports.connections import Connection
+from faregate.merchant.transports.exchange import (
+    MalformedReply,
+    Origin,
+    Reply,
+    RequestBytes,
+    UnwritableRequest,
+    encode_request,
+    find_origin,
+)
 from faregate.merchant.transports.pools import IdleStack, PerLoop, PerProcess
+
+if TYPE_CHECKING:
+    # What is for event loops is imported where it is used: a blocking process does without 50 modules.
+    from faregate.merchant.transports.async_connections import AsyncConnection
 
 # UnicodeError: a host name that cannot be one.
 _FAILURES = (
-    h11.ProtocolError,
+    MalformedReply,
+    UnwritableRequest,
     OSError,
     UnicodeError,
-    anyio.BrokenResourceError,
-    anyio.ClosedResourceError,
-    anyio.EndOfStream,
 )
 
 
-class H11Transport:
+class Http1Transport:
     """Blocking `send` and awaiting `asend`. A connection is used by one call at a time, the latest first."""
 
     def __init__(self) -> None:
         self._idle = PerProcess(lambda: IdleStack[Connection](KEEP_ALIVE_SECONDS), _close_all)
-        self._async_idle = PerLoop(lambda: IdleStack[AsyncConnection](KEEP_ALIVE_SECONDS), _aclose_all)
+        self._async_idle = PerLoop(lambda: IdleStack["AsyncConnection"](KEEP_ALIVE_SECONDS), _aclose_all)
 
     def send(self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float) -> Response:
         try:
-            reply = self._exchange(method, url, headers, body, monotonic() + seconds)
+            request = encode_request(method, url, headers, body)
+            reply = self._exchange(find_origin(url), request, monotonic() + seconds)
         except _FAILURES as error:
             failure = _map_error(method, url, error)
         else:
@@ -48,11 +57,11 @@ class H11Transport:
         # Out here the error has no context: the frames inside hold the headers in plain sight.
         raise failure
 
-    def _exchange(self, method: str, url: str, headers: Headers, body: bytes | None, moment: float) -> Reply:
-        idle, origin = self._idle.get(), find_origin(url)
+    def _exchange(self, origin: Origin, request: RequestBytes, moment: float) -> Reply:
+        idle = self._idle.get()
         connection = idle.take(origin) or Connection(origin, moment)
         try:
-            reply = connection.exchange(method, url, headers, body, moment)
+            reply = connection.exchange(request, moment)
         except BaseException:
             connection.close()
             raise
@@ -64,19 +73,21 @@ class H11Transport:
         self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float
     ) -> Response:
         try:
-            with anyio.fail_after(seconds):
-                reply = await self._aexchange(method, url, headers, body)
+            request = encode_request(method, url, headers, body)
+            reply = await self._aexchange(find_origin(url), request, monotonic() + seconds)
         except _FAILURES as error:
             failure = _map_error(method, url, error)
         else:
             return build_response(*reply)
         raise failure
 
-    async def _aexchange(self, method: str, url: str, headers: Headers, body: bytes | None) -> Reply:
-        idle, origin = await self._async_idle.get(), find_origin(url)
-        connection = idle.take(origin) or await AsyncConnection.open(origin)
+    async def _aexchange(self, origin: Origin, request: RequestBytes, moment: float) -> Reply:
+        from faregate.merchant.transports.async_connections import open_async
+
+        idle = await self._async_idle.get()
+        connection = idle.take(origin) or await open_async(origin, moment)
         try:
-            reply = await connection.exchange(method, url, headers, body)
+            reply = await connection.exchange(request, moment)
         except BaseException:
             await connection.aclose()
             raise
@@ -96,7 +107,7 @@ def _close_unused(idle: IdleStack[Connection]) -> None:
         connection.close()
 
 
-async def _aclose_unused(idle: IdleStack[AsyncConnection]) -> None:
+async def _aclose_unused(idle: "IdleStack[AsyncConnection]") -> None:
     while (connection := idle.pop_unused()) is not None:
         await connection.aclose()
 
@@ -106,16 +117,16 @@ def _close_all(idle: IdleStack[Connection]) -> None:
     _close_unused(idle)
 
 
-async def _aclose_all(idle: IdleStack[AsyncConnection]) -> None:
+async def _aclose_all(idle: "IdleStack[AsyncConnection]") -> None:
+    from anyio.lowlevel import checkpoint
+
     idle.mark_closed()
     await _aclose_unused(idle)
+    await checkpoint()  # asyncio closes a socket in its next turn
 
 
 def _map_error(method: str, url: str, error: Exception) -> ServiceError:
     """Bytes that are not HTTP, or too few, are a bad answer; everything else is none."""
-    if isinstance(error, h11.RemoteProtocolError):
+    if isinstance(error, MalformedReply):
         return build_bad_answer(method, url, str(error))
-    if isinstance(error, h11.LocalProtocolError):
-        # h11's words repeat what it found wrong, which may be the key.
-        return build_no_answer(method, url, "the request could not be written")
     return build_no_answer(method, url, f"{type(error).__name__}: {error.__cause__ or error}")

@@ -1,0 +1,223 @@
+"""Connections to the service on event loops: asyncio and trio."""
+
+import asyncio
+import socket
+import ssl
+from contextlib import suppress
+from typing import Any, Self, cast
+
+import anyio
+from anyio.abc import ByteStream, SocketAttribute
+from anyio.streams.tls import TLSAttribute
+
+from faregate.merchant.transports.connections import (
+    ADDRESS_SECONDS,
+    CHUNK,
+    get_remaining,
+    is_readable,
+    make_ssl_context,
+)
+from faregate.merchant.transports.exchange import (
+    MalformedReply,
+    NoReply,
+    Origin,
+    Reply,
+    ReplyReader,
+    RequestBytes,
+)
+from faregate.merchant.transports.pools import on_trio
+
+MAX_SEEN_WHOLE = CHUNK // 2
+"""Bytes of a reply up to which nothing that came with it can be where nobody looks (`can_start`)."""
+
+
+class AsyncioConnection(asyncio.Protocol):
+    """On asyncio, without the layers of its streams. Otherwise as `Connection`."""
+
+    def __init__(self, origin: Origin) -> None:
+        self.origin = origin
+        self._reader = ReplyReader()
+        self._waiter: asyncio.Future[Reply] | None = None
+        self._is_lost = False
+
+    @classmethod
+    async def open(cls, origin: Origin, moment: float) -> Self:
+        """Connect, and encrypt where the origin says so, until `moment`."""
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(get_remaining(moment)):
+            connected = await _aconnect_tcp(origin, moment)
+            try:
+                _, connection = await loop.create_connection(
+                    lambda: cls(origin),
+                    sock=connected,
+                    ssl=make_ssl_context() if origin.is_tls else None,
+                    server_hostname=origin.host if origin.is_tls else None,
+                )
+            except BaseException:
+                connected.close()
+                raise
+        return connection
+
+    async def exchange(self, request: RequestBytes, moment: float) -> Reply:
+        """Send a request and read its reply."""
+        loop = asyncio.get_running_loop()
+        self._reader.start()
+        waiter: asyncio.Future[Reply] = loop.create_future()
+        self._waiter = waiter
+        timer = loop.call_later(get_remaining(moment), _expire, waiter)
+        try:
+            self._transport.write(request)
+            return await waiter
+        finally:
+            timer.cancel()
+            self._waiter = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._socket = cast(socket.socket, transport.get_extra_info("socket"))
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._reader.receive(data)
+        except (MalformedReply, NoReply) as error:
+            self._end_exchange(error)
+        else:
+            if self._reader.reply is not None:
+                self._end_exchange(self._reader.reply)
+
+    def eof_received(self) -> None:
+        self._is_lost = True
+        self.data_received(b"")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._is_lost = True
+        self._end_exchange(exc or NoReply("the connection was closed"))
+
+    def _end_exchange(self, outcome: Reply | Exception) -> None:
+        if self._waiter is None or self._waiter.done():
+            return
+        if isinstance(outcome, Exception):
+            self._waiter.set_exception(outcome)
+        else:
+            self._waiter.set_result(outcome)
+
+    def can_start(self) -> bool:
+        """Whether this connection can carry another exchange."""
+        return self._reader.can_start and not self._is_lost
+
+    def is_stale(self) -> bool:
+        """Whether the service closed it meanwhile, or sent what nobody asked for."""
+        return not self.can_start() or is_readable(self._socket)
+
+    async def aclose(self) -> None:
+        self._transport.abort()
+
+
+class TrioConnection:
+    """On trio, through anyio's streams. Otherwise as `Connection`."""
+
+    def __init__(self, origin: Origin, stream: ByteStream) -> None:
+        self.origin = origin
+        self._stream = stream
+        self._socket = stream.extra(SocketAttribute.raw_socket)  # noqa: S610 - not Django's
+        self._tls = stream.extra(TLSAttribute.ssl_object) if origin.is_tls else None  # noqa: S610
+        self._reader = ReplyReader()
+        self._received = 0
+
+    @classmethod
+    async def open(cls, origin: Origin, moment: float) -> Self:
+        """Connect, and encrypt where the origin says so, until `moment`."""
+        with anyio.fail_after(get_remaining(moment)):
+            if not origin.is_tls:
+                return cls(origin, await anyio.connect_tcp(origin.host, origin.port))
+            encrypted = await anyio.connect_tcp(
+                origin.host, origin.port, ssl_context=make_ssl_context(), tls_standard_compatible=False
+            )
+        return cls(origin, encrypted)
+
+    async def exchange(self, request: RequestBytes, moment: float) -> Reply:
+        """Send a request and read its reply."""
+        self._received = 0
+        self._reader.start()
+        try:
+            with anyio.fail_after(get_remaining(moment)):
+                return await self._exchange(request)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
+            raise ConnectionError(str(error.__cause__ or error)) from error
+
+    async def _exchange(self, request: RequestBytes) -> Reply:
+        # As in `Connection`: the reply may be there although the request could not be sent.
+        with suppress(anyio.BrokenResourceError):
+            await self._stream.send(request)
+        while self._reader.reply is None:
+            try:
+                data = await self._stream.receive(CHUNK)
+            except anyio.EndOfStream:
+                data = b""
+            self._received += len(data)
+            self._reader.receive(data)
+        return self._reader.reply
+
+    def can_start(self) -> bool:
+        """Whether this connection can carry another exchange.
+
+        anyio may read more from the socket than it gives at once. The rest waits where it cannot be seen, so
+        that a connection with a long reply is not used again.
+        """
+        return self._received <= MAX_SEEN_WHOLE and self._reader.can_start
+
+    def is_stale(self) -> bool:
+        """Whether the service closed it meanwhile, or sent what nobody asked for."""
+        return is_readable(self._socket) or (self._tls is not None and _has_unread(self._tls))
+
+    async def aclose(self) -> None:
+        with suppress(Exception):
+            await anyio.aclose_forcefully(self._stream)
+
+
+AsyncConnection = AsyncioConnection | TrioConnection
+
+
+async def open_async(origin: Origin, moment: float) -> AsyncConnection:
+    """Connect on the event loop that runs."""
+    return await (TrioConnection if on_trio() else AsyncioConnection).open(origin, moment)
+
+
+def _expire(waiter: asyncio.Future[Reply]) -> None:
+    if not waiter.done():
+        waiter.set_exception(TimeoutError("the deadline of the call is over"))
+
+
+async def _aconnect_tcp(origin: Origin, moment: float) -> socket.socket:
+    """Try one address at a time, as `_connect_tcp` does. uvloop cannot race them."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
+    *others, last = dict.fromkeys((entry[0], entry[4]) for entry in found)
+    for family, address in others:
+        with suppress(OSError):
+            async with asyncio.timeout(min(ADDRESS_SECONDS, get_remaining(moment) / 2)):
+                return await _aconnect_address(family, address)
+    return await _aconnect_address(*last)
+
+
+async def _aconnect_address(family: int, address: Any) -> socket.socket:
+    connecting = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        connecting.setblocking(False)
+        connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        await asyncio.get_running_loop().sock_connect(connecting, address)
+    except BaseException:
+        connecting.close()
+        raise
+    return connecting
+
+
+def _has_unread(tls: ssl.SSLObject) -> bool:
+    """Whether more came than was asked for: anyio reads records ahead, and the socket has them no longer."""
+    try:
+        tls.read(1)
+    except ssl.SSLWantReadError:
+        return False
+    except ssl.SSLError:
+        return True
+    return True
