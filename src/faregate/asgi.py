@@ -4,16 +4,16 @@ The price is bound to the handler: a paid handler calls `require_payment` with t
 A prefix is the coarser tool, for apps whose handlers cannot be touched.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Unpack
 
 from faregate.core.models import Offer
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
-from faregate.middleware.asgi_responder import PaywallResponder
-from faregate.middleware.asgi_scope import Receive, Scope, Send, parse_scope
-from faregate.middleware.checkout import Checkout, State
-from faregate.middleware.handlers import Handler
+from faregate.middleware.asgi_responder import PaywallResponder, find_responder
+from faregate.middleware.asgi_scope import ASGIApp, Receive, Scope, Send
+from faregate.middleware.checkout import State
 from faregate.middleware.lifespan import Lifespan, check_lifespan
 from faregate.middleware.path_rules import PathRules
 from faregate.middleware.shielding import run_shielded
@@ -22,12 +22,6 @@ from faregate.routes.dispatch import HandlerResolver
 from faregate.settings import Arguments
 
 __all__ = ["Payment", "PaywallMiddleware", "Scope", "require_payment"]
-
-ASGIApp = Callable[[Any, Any, Any], Awaitable[None]]
-"""Frameworks disagree on the types of the three."""
-
-_RESPONDER = "faregate.middleware.asgi_responder"
-"""The key of a request's responder in its scope."""
 
 
 class PaywallMiddleware:
@@ -78,42 +72,48 @@ class PaywallMiddleware:
         else:
             await self.app(scope, receive, send)
 
-    async def _serve_http(self, server_scope: Scope, receive: Receive, send: Send) -> None:
-        # A copy: applications change the scope they are given in place.
-        scope = {**server_scope, "extensions": dict(server_scope.get("extensions") or {})}
-        incoming = parse_scope(server_scope)
-        path_match = self.path_rules.match(incoming.path, incoming.root_path)
-        checkout = Checkout(
-            self.paywall,
-            incoming,
-            path_match,
-            lambda _status: _describe_bypass(self._resolver.recall(server_scope, scope)),
+    async def _serve_http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path_match = self.path_rules.match(scope["path"], scope.get("root_path", ""))
+        responder = PaywallResponder(
+            self.paywall, path_match, self._find_bypass, scope, receive, send, self._shared
         )
-        outer = find_responder(server_scope)
-        responder = PaywallResponder(checkout, server_scope, scope, receive, send, self._shared, outer)
-        scope[_RESPONDER] = responder
-
-        async def run_app() -> None:
-            if checkout.prefix_offer is not None:
-                await responder.authorize(checkout.prefix_offer, scope)
-            elif path_match.refused and not self._is_sold(scope):
-                checkout.refuse_unsold()
-            if checkout.state is not State.DECIDED:
-                await self.app(scope, responder.receive, responder.send)
-
-        if not incoming.has_payment:
-            await responder.run(run_app)
+        app = self.app if not path_match.protected else partial(self._call_below_prefix, responder)
+        if not responder.checkout.has_payment:
+            await responder.run(app)
             return
         try:
             # In a task of its own: servers cancel the task of a request whose client left, and the payment
             # of a payer who left is completed all the same.
-            await run_shielded(lambda: responder.run(run_app))
+            await run_shielded(lambda: responder.run(app))
         finally:
             responder.leave()
+
+    async def _call_below_prefix(
+        self, responder: PaywallResponder, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Call the application for a path that is sold or refused, if it is to run."""
+        checkout = responder.checkout
+        if checkout.prefix_offer is not None:
+            await responder.authorize(checkout.prefix_offer, scope)
+        elif checkout.path_match.refused and not self._is_sold(scope):
+            checkout.refuse_unsold()
+        if checkout.state is not State.DECIDED:
+            await self.app(scope, receive, send)
 
     def _is_sold(self, scope: Scope) -> bool:
         handler = self._resolver.resolve(scope)
         return handler is not None and bool(handler.offers)
+
+    def _find_bypass(self, server_scope: Scope, scope: Scope) -> str:
+        """Describe how what answers this request passes its price by; nothing if it does not."""
+        handler = self._resolver.recall(server_scope, scope)
+        if handler is None or handler.mistake or not handler.offers:
+            return "" if handler is None else handler.mistake
+        return (
+            f"The handler of this request sells {handler.offers[0].sells!r}, and something in front of it "
+            "answered without a payment. Put the price outside: @paid above a decorator that caches or "
+            "answers by itself, and such a middleware or route class behind a path prefix that is sold."
+        )
 
     async def _refuse_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not self.path_rules.match(scope["path"], scope.get("root_path", "")).protected:
@@ -121,16 +121,6 @@ class PaywallMiddleware:
         else:
             await receive()
             await send({"type": "websocket.close", "code": 1008, "reason": "payment required"})
-
-
-def _describe_bypass(handler: Handler | None) -> str:
-    if handler is None or handler.mistake or not handler.offers:
-        return "" if handler is None else handler.mistake
-    return (
-        f"The handler of this request sells {handler.offers[0].sells!r}, and something in front of it "
-        "answered without a payment. Put the price outside: @paid above a decorator that caches or answers "
-        "by itself, and such a middleware or route class behind a path prefix that is sold."
-    )
 
 
 async def require_payment(scope: Mapping[str, Any], offer: Offer) -> Payment:
@@ -146,8 +136,3 @@ async def require_payment(scope: Mapping[str, Any], offer: Offer) -> Payment:
             "app.add_middleware(PaywallMiddleware)"
         )
     return await responder.authorize(offer, scope)
-
-
-def find_responder(scope: Mapping[str, Any]) -> PaywallResponder | None:
-    responder = scope.get(_RESPONDER)
-    return responder if isinstance(responder, PaywallResponder) else None

@@ -19,13 +19,13 @@ except ModuleNotFoundError as error:
         "faregate.starlette needs Starlette: pip install 'faregate[starlette]'", name=error.name
     ) from error
 
-from faregate.asgi import ASGIApp, require_payment
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
+from faregate.asgi import require_payment
 from faregate.core import responses
 from faregate.core.models import Offer
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
-from faregate.middleware.asgi_scope import Receive, Scope, Send, decode_headers
+from faregate.middleware.asgi_scope import ASGIApp, Receive, Scope, Send, decode_headers
 from faregate.middleware.checkout import SkipHandler
 from faregate.middleware.handlers import inspect_handler, mark, mark_maker
 from faregate.middleware.openapi import with_payments

@@ -27,7 +27,7 @@ from faregate.middleware.checkout import PASSING, Checkout, State
 from faregate.middleware.path_rules import PathMatch, PathRules
 from faregate.middleware.request import IncomingRequest, read_body
 from faregate.middleware.snapshot import Snapshot
-from faregate.middleware.wsgi_environ import Environ, find_content_length, parse_environ
+from faregate.middleware.wsgi_environ import Environ, find_content_length, has_payment, parse_environ
 from faregate.paywall import Paywall
 from faregate.settings import Arguments
 
@@ -82,7 +82,7 @@ class PaywallMiddleware:
         checkout = WSGICheckout(self, environ, server_environ, incoming, path_match)
         outer = environ.get(_CHECKOUT)
         environ[_CHECKOUT] = checkout
-        if incoming.has_payment:
+        if checkout.has_payment:
             environ["wsgi.file_wrapper"] = FileWrapper
             for name in _BYPASS_KEYS:
                 environ.pop(name, None)
@@ -120,7 +120,8 @@ class WSGICheckout(Checkout):
     ) -> None:
         super().__init__(
             middleware.paywall,
-            incoming,
+            lambda: incoming,
+            has_payment(server_environ),
             path_match,
             lambda status: middleware.find_bypass(self, server_environ, status),
         )

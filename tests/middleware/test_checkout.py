@@ -30,9 +30,9 @@ ALLOWED = {
 def make_checkout(match: PathMatch | None = None, bypass: str = "") -> Checkout:
     paywall = Paywall(environ={}, base_url="emulator:", journal="memory:")
     incoming = IncomingRequest(
-        Request("GET", "/report"), "/report", "", "http://seller.example", None, "", "0", False
+        Request("GET", "/report"), "/report", "", "http://seller.example", None, "", "0"
     )
-    return Checkout(paywall, incoming, match or PathMatch(), lambda _status: bypass)
+    return Checkout(paywall, lambda: incoming, False, match or PathMatch(), lambda _status: bypass)
 
 
 def no_snapshot() -> Any:

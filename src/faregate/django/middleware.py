@@ -48,7 +48,7 @@ class PaywallMiddleware:
 
     async def __acall__(self, request: HttpRequest) -> HttpResponseBase:
         checkout = _make_checkout(request)
-        if not checkout.incoming.has_payment:
+        if not checkout.has_payment:
             with closing(checkout):
                 return await self._aserve(checkout, request)
         shielded = _ShieldedRequest()

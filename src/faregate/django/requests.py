@@ -14,7 +14,7 @@ from faregate.errors import ConfigurationError
 from faregate.middleware.asgi_scope import find_content_length as find_length_in_scope
 from faregate.middleware.checkout import Checkout, FindBypass
 from faregate.middleware.request import read_body
-from faregate.middleware.wsgi_environ import Environ, find_content_length, parse_environ
+from faregate.middleware.wsgi_environ import Environ, find_content_length, has_payment, parse_environ
 
 _CHECKOUT = "_faregate_checkout"
 """The attribute of a request that is its checkout."""
@@ -43,9 +43,9 @@ def make_checkout(config: Config, request: HttpRequest, find_bypass: FindBypass)
     environ = _copy_environ(request)
     incoming = parse_environ(environ, request.scheme or "http", _find_content_length(request))
     path_match = config.path_rules.match(incoming.path, incoming.root_path)
-    checkout = DjangoCheckout(config.paywall, incoming, path_match, find_bypass)
+    checkout = DjangoCheckout(config.paywall, lambda: incoming, has_payment(environ), path_match, find_bypass)
     setattr(request, _CHECKOUT, checkout)
-    if incoming.has_payment:
+    if checkout.has_payment:
         request.META.pop("wsgi.early_hints", None)  # a way of sending past the buffer
         _read_ahead(checkout, request)
     return checkout

@@ -11,16 +11,25 @@ from faregate.core.models import Offer, Response
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.middleware.asgi_scope import (
+    ASGIApp,
     Message,
     Receive,
     Scope,
     Send,
     build_messages,
     decode_headers,
+    has_payment,
+    parse_scope,
     take_snapshot,
 )
 from faregate.middleware.checkout import PASSING, Checkout, SkipHandler, State, time_out
+from faregate.middleware.path_rules import PathMatch
+from faregate.middleware.request import IncomingRequest
 from faregate.middleware.shielding import is_cancelled_by_itself, is_cancelled_from_outside, make_scope
+from faregate.paywall import Paywall
+
+_RESPONDER = "faregate.middleware.asgi_responder"
+"""The key of a request's responder in its scope."""
 
 # Extensions by which a handler could send past the buffer; a paid handler is not offered them.
 _WITHHELD = ("pathsend", "zerocopysend", "trailers", "push", "early_hint")
@@ -30,36 +39,51 @@ class PaywallResponder:
     """Stands between an application and its server, and sends what its checkout lets out.
 
     `server_scope` is the scope as the server gave it, `scope` the one for the application. `shared` objects
-    belong to all requests. `outer` is the responder of a paywall around this one.
+    belong to all requests. `find_bypass` describes how a paid handler was passed by, of both scopes; nothing
+    if none was.
     """
+
+    # Defaults of the class: most requests reach no paid handler.
+    _is_body_read = False
+    _is_compared = False
+    _receive_lock: anyio.Lock | None = None
+    _has_payer_left = False
+    _has_server_left = False
+    _has_received = False
+    _closed: anyio.Event | None = None
+    _is_sent = False
 
     def __init__(
         self,
-        checkout: Checkout,
+        paywall: Paywall,
+        path_match: PathMatch,
+        find_bypass: Callable[[Scope, Scope], str],
         server_scope: Scope,
-        scope: Scope,
         receive: Receive,
         send: Send,
         shared: Mapping[str, object] | None,
-        outer: "PaywallResponder | None",
     ) -> None:
-        self.checkout = checkout
+        # Copies: applications change the scope they are given in place.
         self._server_scope = server_scope
-        self._scope = scope
+        self._raw_headers = tuple(server_scope["headers"])
+        self._scope: Scope = {**server_scope, "extensions": dict(server_scope.get("extensions") or {})}
+        self._scope[_RESPONDER] = self
+        has_proof = has_payment(self._raw_headers)
+        self.checkout = Checkout(
+            paywall, self._read, has_proof, path_match, lambda _: find_bypass(server_scope, self._scope)
+        )
         self._receive = receive
         self._send = send
         self._shared = shared
-        self._outer = outer
-        self._is_body_read = checkout.incoming.content_length == "0"
-        self._is_compared = checkout.body_length is not None
-        self._body: list[bytes] = []
-        self._read_ahead_messages: deque[Message] = deque()
-        self._receive_lock: anyio.Lock | None = None
-        self._has_payer_left = False
-        self._has_server_left = False
-        self._has_received = False
-        self._closed: anyio.Event | None = None
-        self._is_sent = False
+        self._outer = find_responder(server_scope)
+        if has_proof:
+            self._body: list[bytes] = []
+            self._read_ahead_messages: deque[Message] = deque()
+            self._is_body_read = self.checkout.incoming.content_length == "0"
+            self._is_compared = self.checkout.body_length is not None
+
+    def _read(self) -> IncomingRequest:
+        return parse_scope(self._server_scope, self._raw_headers)
 
     # The handler's side
 
@@ -125,17 +149,31 @@ class PaywallResponder:
         self.checkout.bind_body(b"".join(self._body) if self._is_body_read else None)
         self._body.clear()
 
-    async def send(self, message: Message) -> None:
-        """The application's messages: buffered when paid for, dropped when decided, passed on otherwise."""
+    def send(self, message: Message) -> Awaitable[None]:
+        """The application's messages: buffered when paid for, dropped when decided, passed on otherwise.
+
+        Decides when it is called, and not when it is awaited: what passes costs no coroutine.
+        """
+        if self.checkout.state not in PASSING:
+            return self._take(message)
+        if not self._may_pass(message) or self._has_server_left:
+            return _do_nothing()
+        if "session" in self._server_scope:
+            self._share_session()
+        return self._send(message)
+
+    def _may_pass(self, message: Message) -> bool:
         checkout = self.checkout
-        if checkout.state in PASSING:
-            if self._may_pass(message):
-                self._share_session()
-                if not self._has_server_left:
-                    await self._send(message)
-        elif checkout.state is not State.AUTHORIZED:
+        if message["type"] == "http.response.start":
+            return checkout.allow_unpaid(message["status"])
+        # What is no start carries no result: 500 stands for any status that is none.
+        return checkout.state in (State.UNPAID, State.SOLD_INSIDE) or checkout.allow_unpaid(500)
+
+    async def _take(self, message: Message) -> None:
+        checkout = self.checkout
+        if checkout.state is not State.AUTHORIZED:
             return
-        elif message["type"] == "http.response.start":
+        if message["type"] == "http.response.start":
             checkout.start_buffer(message["status"], decode_headers(message.get("headers", ())))
         elif message["type"] == "http.response.body":
             checkout.buffer.append(message.get("body", b""))
@@ -143,12 +181,6 @@ class PaywallResponder:
                 await self._complete()
         elif message["type"] != "http.response.debug":
             raise ConfigurationError(f"A paid handler cannot send {message['type']}.")
-
-    def _may_pass(self, message: Message) -> bool:
-        if message["type"] == "http.response.start":
-            return self.checkout.allow_unpaid(message["status"])
-        # What is no start carries no result: 500 stands for any status that is none.
-        return self.checkout.state in (State.UNPAID, State.SOLD_INSIDE) or self.checkout.allow_unpaid(500)
 
     async def _complete(self) -> None:
         answer = await self.checkout.acomplete()
@@ -159,11 +191,11 @@ class PaywallResponder:
 
     # The middleware's side
 
-    async def run(self, app: Callable[[], Awaitable[None]]) -> None:
+    async def run(self, app: ASGIApp) -> None:
         """Run the application, and send the payer's answer whatever ends it."""
         checkout = self.checkout
         try:
-            if not checkout.incoming.has_payment:
+            if not checkout.has_payment:
                 await self._run(app)
             else:
                 # With a proof the handler can be cut off, so that it never outlives its payment.
@@ -176,17 +208,23 @@ class PaywallResponder:
         except BaseException as ended:
             await self._on_exit(ended)
         finally:
-            checkout.close()
-            if self._closed is not None:
-                self._closed.set()
+            self._close()
+
+    def _close(self) -> None:
+        self.checkout.close()
+        self._scope = {}  # it refers to this responder: only the collector would free the two
+        if self._closed is not None:
+            self._closed.set()
 
     def leave(self) -> None:
         """Send nothing more: the server answers by itself, and the payer comes back."""
         self._has_server_left = True
 
-    async def _run(self, app: Callable[[], Awaitable[None]]) -> None:
+    async def _run(self, app: ASGIApp) -> None:
+        checkout = self.checkout
         try:
-            await app()
+            if checkout.state is not State.DECIDED:
+                await app(self._scope, self.receive if checkout.has_payment else self._receive, self.send)
         except Exception as error:
             await self._on_error(error)
         else:
@@ -230,3 +268,13 @@ class PaywallResponder:
         """Litestar's handlers set a session that is another object: who keeps sessions outside gets it."""
         if "session" in self._server_scope and "session" in self._scope:
             self._server_scope["session"] = self._scope["session"]
+
+
+def find_responder(scope: Mapping[str, Any]) -> PaywallResponder | None:
+    """The responder of the paywall in front of this request; None if there is none."""
+    responder = scope.get(_RESPONDER)
+    return responder if isinstance(responder, PaywallResponder) else None
+
+
+async def _do_nothing() -> None:
+    return None

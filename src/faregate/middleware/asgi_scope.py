@@ -15,6 +15,8 @@ Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+ASGIApp = Callable[[Any, Any, Any], Awaitable[None]]
+"""Frameworks disagree on the types of the three."""
 
 _PROTOCOL_KEYS = frozenset(
     (
@@ -39,14 +41,23 @@ _FRAMING = (b"content-length", b"transfer-encoding")
 _READ = frozenset((*PAYMENT_HEADERS, *CREDENTIAL_HEADERS, *_SINGLE, *_FRAMING))
 """Names of the headers that are read. Most requests have few of them."""
 
+RawHeaders = tuple[tuple[bytes, bytes], ...]
 
-def parse_scope(scope: Mapping[str, Any]) -> IncomingRequest:
+
+def has_payment(headers: RawHeaders) -> bool:
+    """Whether a header is about payment."""
+    # One search in all names at once: few requests have one, and each request is asked.
+    if b"pay" not in b"\n".join([name for name, _ in headers]).lower():
+        return False
+    return any(name.lower() in PAYMENT_HEADERS for name, _ in headers)
+
+
+def parse_scope(scope: Mapping[str, Any], raw_headers: RawHeaders) -> IncomingRequest:
     """Read an HTTP scope, its headers in one pass. The flow sees those of payments and credentials only."""
     kept: list[tuple[bytes, bytes]] = []
-    has_payment = False
     single: dict[bytes, bytes] = {}
     framing: list[tuple[bytes, bytes]] = []
-    for name, value in scope["headers"]:
+    for name, value in raw_headers:
         kind = name if name in _READ or name.islower() else name.lower()
         if kind not in _READ:
             continue
@@ -56,7 +67,6 @@ def parse_scope(scope: Mapping[str, Any]) -> IncomingRequest:
             framing.append((kind, value))
         else:
             kept.append((name, value))
-            has_payment = has_payment or kind in PAYMENT_HEADERS
     return IncomingRequest(
         Request(scope["method"], _build_url(scope), decode_headers(kept)),
         scope["path"],
@@ -65,7 +75,6 @@ def parse_scope(scope: Mapping[str, Any]) -> IncomingRequest:
         single[b"host"].decode("latin-1") if b"host" in single else None,
         single.get(b"content-type", b"").decode("latin-1"),
         find_content_length(framing, scope.get("http_version", "1.1")),
-        has_payment,
     )
 
 

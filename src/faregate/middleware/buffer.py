@@ -16,13 +16,12 @@ _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 class BufferedResponse:
     """The response of a handler so far. `too_large` is the error of a body that outgrew its limit."""
 
-    def __init__(self) -> None:
-        self.too_large: ResultTooLarge | None = None
-        self._limit = 0
-        self._start: tuple[int, Headers] | None = None
-        self._first = b""
-        self._rest: BytesIO | None = None
-        self._size = 0
+    too_large: ResultTooLarge | None = None
+    _limit = 0
+    _start: tuple[int, Headers] | None = None
+    _first = b""
+    _rest: BytesIO | None = None
+    _size = 0
 
     @property
     def has_started(self) -> bool:

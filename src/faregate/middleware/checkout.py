@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import anyio
 
 Restore = Callable[[], None]
+ReadRequest = Callable[[], IncomingRequest]
 FindBypass = Callable[[int], str]
 """Given a status, describes how a paid handler was passed by; nothing if none was."""
 
@@ -87,43 +88,63 @@ class SkipHandler(Exception):
         self.status = status
 
 
+def _find_none(_status: int) -> str:
+    return ""
+
+
+def _read_nothing() -> IncomingRequest:
+    raise RuntimeError("the request of this checkout has ended")
+
+
 class Checkout:
-    """The checkout of one request. `find_bypass` knows what the request is for.
+    """The checkout of one request. `read` reads it; `find_bypass` knows what it is for.
 
     `payment` is there once the handler may run. `buffer` holds what it answers. `cancel_scope` is the scope
     in which an async handler runs, if it can be cut off.
     """
 
+    # Defaults of the class, and no call that can wait: most requests reach no paid handler.
+    payment: Payment | None = None
+    cancel_scope: "anyio.CancelScope | None" = None
+    _incoming: IncomingRequest | None = None
+    _body_digest = ""
+    _offer: Offer | None = None
+    _flow: Flow[Response] | None = None
+    _answer: Response | None = None
+    _mistake: ConfigurationError | None = None
+    _sold_twice: SoldTwice | None = None
+    _completion: "anyio.Event | None" = None
+    _restore: Restore | None = None
+    _result_bytes = 0
+    _work_start = 0.0
+    _work_seconds = math.inf
+
     def __init__(
         self,
         paywall: Paywall,
-        incoming: IncomingRequest,
+        read: ReadRequest,
+        has_payment: bool,
         path_match: PathMatch = NO_RULES,
-        find_bypass: FindBypass = lambda _status: "",
+        find_bypass: FindBypass = _find_none,
     ) -> None:
         self.state = State.NEW
-        self.incoming = incoming
+        self.has_payment = has_payment
         self.path_match = path_match
-        self.payment: Payment | None = None
         self.buffer = BufferedResponse()
-        self.cancel_scope: anyio.CancelScope | None = None
         self._paywall = paywall
+        self._read = read
         self._find_bypass = find_bypass
-        self._request = incoming.request
-        self._offer: Offer | None = None
-        self._flow: Flow[Response] | None = None
-        self._answer: Response | None = None
-        self._mistake: ConfigurationError | None = None
-        self._sold_twice: SoldTwice | None = None
-        self._completion: anyio.Event | None = None
-        self._restore: list[Restore] = []
-        self._result_bytes = 0
         self._request_start = monotonic()
-        self._work_start = 0.0
-        self._work_seconds = math.inf
         self._offers_made = watch_offers()
         if path_match.ambiguous:
             self._refuse_path()
+
+    @property
+    def incoming(self) -> IncomingRequest:
+        """The request, read when it is first asked for."""
+        if self._incoming is None:
+            self._incoming = self._read()
+        return self._incoming
 
     @property
     def transaction_id(self) -> str | None:
@@ -144,20 +165,19 @@ class Checkout:
     @property
     def body_length(self) -> int | None:
         """How many bytes of the body to read before the handler does; None if it is not compared."""
-        is_due = self.incoming.has_payment and self.state is not State.DECIDED
+        is_due = self.has_payment and self.state is not State.DECIDED
         return comparable_length(self.incoming.content_length) if is_due else None
 
     @property
     def has_body(self) -> bool:
-        return self._request.body_digest != ""
+        return self._body_digest != ""
 
     def bind_body(self, body: bytes | None) -> None:
         """Bind the payment to this body, before `authorize`. None is one that ended early: nothing runs."""
         if body is None:
             self.refuse(400, "incomplete_body", "The request body ended early. Send the whole body.")
         else:
-            digest = digest_body(body, self.incoming.content_type)
-            self._request = self._request.with_body_digest(digest)
+            self._body_digest = digest_body(body, self.incoming.content_type)
 
     def authorize(self, offer: Offer, snapshot: Callable[[], Restore]) -> Payment:
         """Ask whether this request may be served, before the handler runs.
@@ -203,15 +223,16 @@ class Checkout:
             raise ConfigurationError(mistake)
         if not self.path_match.is_path:
             self._refuse_path()
-        if self.state is not State.DECIDED and self._request.method == "OPTIONS":
+        if self.state is not State.DECIDED and self.incoming.request.method == "OPTIONS":
             # Costs nothing and runs nothing. CORS is a middleware's, outside: a 402 needs it as well.
             self._decide(Response(204, (responses.NO_STORE,)))
         return self.state is not State.DECIDED
 
     def _begin_flow(self, offer: Offer) -> Flow[Response]:
         incoming = self.incoming
+        request = incoming.request.with_body_digest(self._body_digest)
         paid_request = self._paywall.build_request(
-            offer, self._request, incoming.path, incoming.origin, incoming.host
+            offer, request, incoming.path, incoming.origin, incoming.host
         )
         self._move(State.AUTHORIZING)
         self._offer, self._result_bytes = offer, paid_request.result_bytes
@@ -228,7 +249,7 @@ class Checkout:
         self._work_seconds = self._paywall.get_work_seconds(
             step.request, self._work_start - self._request_start
         )
-        self._restore.append(snapshot())
+        self._restore = snapshot()
 
     def _get_payment(self) -> Payment:
         if self.payment is None:
@@ -268,9 +289,9 @@ class Checkout:
             return False
         # The paywall inside checks both.
         if self.state is not State.SOLD_INSIDE:
-            if is_result(status) and self._request.method != "OPTIONS":
+            if is_result(status):
                 mistake = self._describe_unused_offer() or self._find_bypass(status)
-                if mistake:
+                if mistake and self.incoming.request.method != "OPTIONS":
                     self.withhold(mistake)
             if self.path_match.refused:
                 self.refuse_unsold()
@@ -369,6 +390,8 @@ class Checkout:
         self._restore_all()
         if self._flow is not None and is_unfinished:
             self._flow.close()
+        # They refer to the request, which refers to this checkout: only the collector would free the three.
+        self._read, self._find_bypass = _read_nothing, _find_none
 
     def _make_result(self) -> HandlerResult | Exception:
         # A framework may have caught these errors; what it answered instead is not sold.
@@ -423,7 +446,7 @@ class Checkout:
         if self.state is State.COMPLETING:  # CLOSED: the server left, and this went on
             self._move(State.COMPLETED)
         if answer.released:
-            self._restore.clear()
+            self._restore = None
         self._restore_all()
         return answer
 
@@ -433,8 +456,9 @@ class Checkout:
         return self._answer
 
     def _restore_all(self) -> None:
-        while self._restore:
-            self._restore.pop()()
+        restore, self._restore = self._restore, None
+        if restore is not None:
+            restore()
 
     def _get_flow(self) -> Flow[Response]:
         if self._flow is None:

@@ -37,7 +37,6 @@ class IncomingRequest:
     host: str | None
     content_type: str
     content_length: str | None
-    has_payment: bool
 
 
 def digest_body(body: bytes, content_type: str) -> str:
