@@ -78,7 +78,7 @@ class PaywallMiddleware:
             self.paywall, path_match, self._find_bypass, scope, receive, send, self._shared
         )
         app = self.app if not path_match.protected else partial(self._call_below_prefix, responder)
-        if not responder.checkout.has_payment:
+        if not responder.has_payment:
             await responder.run(app)
             return
         try:

@@ -41,15 +41,18 @@ _FRAMING = (b"content-length", b"transfer-encoding")
 _READ = frozenset((*PAYMENT_HEADERS, *CREDENTIAL_HEADERS, *_SINGLE, *_FRAMING))
 """Names of the headers that are read. Most requests have few of them."""
 
+_PAYMENT_LENGTHS = frozenset(map(len, PAYMENT_HEADERS))
+
 RawHeaders = tuple[tuple[bytes, bytes], ...]
 
 
 def has_payment(headers: RawHeaders) -> bool:
     """Whether a header is about payment."""
-    # One search in all names at once: few requests have one, and each request is asked.
-    if b"pay" not in b"\n".join([name for name, _ in headers]).lower():
-        return False
-    return any(name.lower() in PAYMENT_HEADERS for name, _ in headers)
+    # By its length first, and in a plain loop: each request is asked, and few have one.
+    for name, _ in headers:  # noqa: SIM110
+        if len(name) in _PAYMENT_LENGTHS and name.lower() in PAYMENT_HEADERS:
+            return True
+    return False
 
 
 def parse_scope(scope: Mapping[str, Any], raw_headers: RawHeaders) -> IncomingRequest:

@@ -99,6 +99,8 @@ def _read_nothing() -> IncomingRequest:
 class Checkout:
     """The checkout of one request. `read` reads it; `find_bypass` knows what it is for.
 
+    `state` and `offers_made` are those of a request that was watched before its checkout was opened.
+
     `payment` is there once the handler may run. `buffer` holds what it answers. `cancel_scope` is the scope
     in which an async handler runs, if it can be cut off.
     """
@@ -126,8 +128,11 @@ class Checkout:
         has_payment: bool,
         path_match: PathMatch = NO_RULES,
         find_bypass: FindBypass = _find_none,
+        *,
+        state: State = State.NEW,
+        offers_made: list[Offer] | None = None,
     ) -> None:
-        self.state = State.NEW
+        self.state = state
         self.has_payment = has_payment
         self.path_match = path_match
         self.buffer = BufferedResponse()
@@ -135,7 +140,7 @@ class Checkout:
         self._read = read
         self._find_bypass = find_bypass
         self._request_start = monotonic()
-        self._offers_made = watch_offers()
+        self._offers_made = watch_offers() if offers_made is None else offers_made
         if path_match.ambiguous:
             self._refuse_path()
 

@@ -57,6 +57,8 @@ class PathRules:
     def match(self, path: str, root: str = "") -> PathMatch:
         """Match a decoded path; `root` is where the application is mounted."""
         if self._is_empty:
+            if not root and path[:1] == "/":
+                return NO_RULES
             return NO_RULES if _is_path(path, root) else _NO_PATH
         if _is_ambiguous(path) or not _is_path(path, root):
             return PathMatch(ambiguous=True)

@@ -5,6 +5,7 @@ application that has no such routers, nothing is found.
 """
 
 from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 from faregate.core.models import Offer
@@ -13,6 +14,7 @@ from faregate.routes.wrappers import list_inner_paywalls, list_paywalls, unwrap
 
 _FULL = 2  # Starlette's `Match.FULL`
 _CACHE_SIZE = 4096
+_NO_OVERRIDES = SimpleNamespace(dependency_overrides={})
 
 
 class HandlerResolver:
@@ -20,7 +22,7 @@ class HandlerResolver:
 
     def __init__(self, app: Any) -> None:
         self._app = app
-        self._cache: dict[tuple[int, int, str], tuple[Any, Any, Handler]] = {}
+        self._cache: dict[tuple[int, int, str], tuple[Any, Any, Any, Handler]] = {}
 
     def resolve(self, asked: Mapping[str, Any]) -> Handler | None:
         """The handler that would answer the request of this ASGI scope, before it runs; None if unknown."""
@@ -32,6 +34,10 @@ class HandlerResolver:
         if fastapi:  # an included router, whose routes are known by the way they were included
             route = fastapi.get("effective_route_context")
         is_unrouted = endpoint is None or route is None or endpoint is asked.get("endpoint")
+        if not is_unrouted:
+            known = self._cache.get((id(endpoint), id(route), scope["method"]))
+            if known is not None and not known[2].dependency_overrides:
+                return known[3]
         if is_unrouted or _is_mount(route):
             # What answered did so before a router was reached, or gave its router a copy of the scope.
             return self.resolve(asked)
@@ -59,7 +65,8 @@ class HandlerResolver:
         return Handler((*known.offers, *sold), known.mistake) if sold else known
 
     def _inspect(self, endpoint: Any, route: Any, method: str) -> Handler:
-        overrides = getattr(getattr(route, "dependency_overrides_provider", None), "dependency_overrides", ())
+        provider = getattr(route, "dependency_overrides_provider", None)
+        overrides = getattr(provider, "dependency_overrides", ())
         handler, dependant = pick_method(endpoint, method), getattr(route, "dependant", None)
         if overrides:
             return inspect_handler(handler, dependant, overrides)
@@ -67,9 +74,10 @@ class HandlerResolver:
         if key not in self._cache:
             if len(self._cache) >= _CACHE_SIZE:
                 self._cache.clear()
+            provider = provider if hasattr(provider, "dependency_overrides") else _NO_OVERRIDES
             # Endpoint and route are kept too, so that their ids are not given to other objects.
-            self._cache[key] = (endpoint, route, inspect_handler(handler, dependant))
-        return self._cache[key][2]
+            self._cache[key] = (endpoint, route, provider, inspect_handler(handler, dependant))
+        return self._cache[key][3]
 
 
 def _is_mount(route: Any) -> bool:
