@@ -36,7 +36,7 @@ ACCESS = AccessRequest(
     settlement_asset="USDC",
 )
 CALL = wire.access(ACCESS)
-OURS = ("pyreqwest", "h11")
+OURS = ("faregate",)
 BARE = "bare httpx client"
 AT_ONCE = (1, 16, 64)
 
@@ -85,7 +85,7 @@ def blocking(name: str, url: str) -> Iterator[Callable[[], Any]]:
             arguments = bare_arguments(url)
             yield lambda: json.loads(bare.post(**arguments).content)
     else:
-        with MerchantClient(KEY, url, transport=name) as client:  # type: ignore[arg-type]
+        with MerchantClient(KEY, url) as client:
             yield lambda: client.send(CALL)
 
 
@@ -96,7 +96,7 @@ async def awaiting(name: str, url: str) -> Any:
             arguments = bare_arguments(url)
             yield lambda: bare.post(**arguments)
     else:
-        async with AsyncMerchantClient(KEY, url, transport=name) as client:  # type: ignore[arg-type]
+        async with AsyncMerchantClient(KEY, url) as client:
             yield lambda: client.send(CALL)
 
 

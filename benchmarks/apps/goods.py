@@ -20,7 +20,6 @@ def read_settings() -> dict[str, Any]:
         "api_key": KEY,
         "base_url": SERVICE,
         "journal": os.environ["BENCH_JOURNAL"],
-        "transport": os.environ["BENCH_TRANSPORT"] or None,
         "redelivery_window": float(os.environ["BENCH_WINDOW"]),
         "max_result_bytes": 64 << 20,
     }

@@ -10,13 +10,12 @@ Quantity = Literal["per_second", "cpu_us", "p99_ms"]
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """One app under one server. `transport` and `journal` are faregate's; empty is its default."""
+    """One app under one server. `journal` is faregate's."""
 
     name: str
     framework: Literal["asgi", "starlette", "fastapi", "flask", "django"]
     app: App
     server: Literal["uvicorn", "gthread"] = "uvicorn"
-    transport: str = "pyreqwest"
     journal: Literal["memory", "sqlite", "postgres", "redis"] = "memory"
     workers: int = 1
 
@@ -50,7 +49,6 @@ UNPAID = Kind("unpaid", "/report", paid=False, status=402)
 BARE = Contestant("FastAPI: bare app", "fastapi", "bare")
 HAND = Contestant("FastAPI: two calls by hand", "fastapi", "by_hand")
 FAST = Contestant("FastAPI: faregate", "fastapi", "faregate")
-PLAIN = Contestant("FastAPI: faregate, h11", "fastapi", "faregate", transport="h11")
 X402 = Contestant("FastAPI: x402", "fastapi", "x402")
 SQLITE = Contestant("FastAPI: faregate, SQLite", "fastapi", "faregate", journal="sqlite")
 POSTGRES = Contestant("FastAPI: faregate, PostgreSQL", "fastapi", "faregate", journal="postgres")
@@ -104,7 +102,7 @@ CASES = (
         "Paid requests",
         PAID,
         (1, 16, 64),
-        (BARE, HAND, FAST, PLAIN, X402),
+        (BARE, HAND, FAST, X402),
         {"two calls": HAND, "x402": X402},
     ),
     Case(
@@ -168,7 +166,7 @@ CASES = (
         "A paid route without a payment (402)",
         UNPAID,
         (16,),
-        (HAND, FAST, PLAIN, X402),
+        (HAND, FAST, X402),
         {"one call by hand": HAND, "x402": X402},
     ),
 )
@@ -203,7 +201,6 @@ TARGETS = (
     Target(
         "CPU on Starlette, against two calls by hand", STARLETTE_FAST, STARLETTE_HAND, {16: 1.4}, "cpu_us"
     ),
-    Target("h11 (no extras), against x402", PLAIN, X402, {16: 3, 64: 3}),
     Target("SQLite, against memory", SQLITE, FAST, {1: 0.4, 16: 0.6, 64: 0.6}),
     Target(
         "CPU of the SQLite journal, us a sale",

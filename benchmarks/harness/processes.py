@@ -136,7 +136,6 @@ def run_server(contestant: Contestant, service: Service, window: float = DEFAULT
             "BENCH_SERVICE": service.url,
             "BENCH_APP": contestant.app,
             "BENCH_SERVER": contestant.server,
-            "BENCH_TRANSPORT": contestant.transport,
             "BENCH_JOURNAL": url,
             "BENCH_WINDOW": str(window),
         }
