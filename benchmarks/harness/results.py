@@ -23,7 +23,6 @@ _PACKAGES = (
     "gunicorn",
     "django",
     "httpx",
-    "h11",
     "pyreqwest",
     "redis",
     "psycopg",
