@@ -7,7 +7,8 @@ import pytest
 
 from faregate.core.claims import InProgress
 from faregate.errors import JournalError, JournalUnreadable
-from faregate.journals.postgres import PostgresJournal
+from faregate.journals.postgres import PostgresJournal, connection, pipeline, pool, store
+from faregate.journals.store import PURGE_SECONDS
 from tests.core.flow_script import OTHER_TXN, TXN
 from tests.journals import postgres_schema
 from tests.journals.postgres_schema import (
@@ -84,6 +85,7 @@ def test_locked_rows_are_purged_later(url: str) -> None:
         other.execute("SELECT FROM faregate_journal FOR UPDATE")
         journal.claim("second", HERE)
         assert get_store(journal).measure() == (2, 0)
+    clock.now += PURGE_SECONDS
     journal.claim("third", HERE)
     assert get_store(journal).measure() == (2, 0)
     journal.disconnect()
@@ -146,9 +148,43 @@ def test_an_unreachable_server_is_reported(url: str, name: str, says: str) -> No
         postgres(f"{url.partition('?')[0].rpartition('/')[0]}/{name}").claim("proof", HERE)
 
 
-def test_no_statement_is_prepared(journal: PostgresJournal) -> None:
-    """Behind one, sessions change from call to call, and other processes prepare under the same names."""
+PREPARED = "SELECT count(*) FROM pg_prepared_statements"
+
+
+def test_each_statement_is_prepared_once(journal: PostgresJournal) -> None:
     for number in range(10):
-        lease = started(journal, str(number), f"txn_{number}")
-        assert journal.record_outcome(lease, GOOD)
-    assert asked_inside(journal, "SELECT count(*) FROM pg_prepared_statements") == 0
+        started(journal, str(number), f"txn_{number}")
+    assert asked_inside(journal, PREPARED) == 3  # insert, purge and update
+
+
+def test_no_statement_is_prepared_behind_a_pooler(
+    journal: PostgresJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind one, sessions change from call to call."""
+    monkeypatch.setattr(pool, "is_pooled", lambda _: True)
+    lease = started(journal)
+    assert journal.record_outcome(lease, GOOD)
+    assert asked_inside(journal, PREPARED) == 0
+
+
+def test_a_pooler_gives_out_process_ids_of_its_own(journal: PostgresJournal) -> None:
+    for pid, pooled in ((b"pg_backend_pid()", False), (b"1 + pg_backend_pid()", True)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(connection, "_SESSION", b"SELECT " + pid)
+            assert get_store(journal)._pool.run(lambda it, _: connection.is_pooled(it)) is pooled
+
+
+@pytest.mark.parametrize("change", ["DEALLOCATE ALL", "PREPARE {} AS SELECT 1"])
+def test_statements_are_no_longer_prepared_once_one_is_missing(
+    journal: PostgresJournal, url: str, change: str
+) -> None:
+    """Such a session is not the one in which we prepared them, whatever process id it gave."""
+    started(journal)
+    if "{}" in change:
+        journal.disconnect()
+    name = pipeline._compile(store._insert(1)).name.decode()
+    get_store(journal)._pool.run(lambda it, _: it.execute(change.format(name).encode()))
+    lease = started(journal, "another", OTHER_TXN)
+    assert journal.record_outcome(lease, GOOD)
+    assert asked(url, "SELECT count(*) FROM faregate_journal") == [(2,)]
+    assert asked_inside(journal, PREPARED) == 0

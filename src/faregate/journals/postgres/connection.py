@@ -16,6 +16,7 @@ from faregate.logs import log
 T = TypeVar("T")
 
 _ISOLATION = b"SHOW default_transaction_isolation"
+_SESSION = b"SELECT pg_backend_pid()"
 _READ_COMMITTED = b"SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED"
 _IS_OFF = b"SELECT name FROM pg_settings WHERE name = ANY(%s) AND setting = 'off' ORDER BY name"
 _WEAK = {
@@ -32,6 +33,8 @@ class Connection(psycopg.Connection[TupleRow]):
     """
 
     response_timeout = math.inf
+    prepared: set[str] | None = None
+    """The statements that are prepared in this session. None if there is a pooler: see `is_pooled`."""
 
     def wait(self, gen: PQGen[T], *args: Any, **options: Any) -> T:
         try:
@@ -59,11 +62,7 @@ def _with_deadline(timeout: float, generator: PQGen[T]) -> PQGen[T]:
 
 
 def connect(parameters: Mapping[str, ConnParam], timeout: float) -> Connection:
-    """Connect with autocommit, and never prepare statements.
-
-    A pooler in transaction mode (PgBouncer) gives each transaction another session: a prepared statement may
-    be missing there, or be another process's under the same name.
-    """
+    """Connect with autocommit. psycopg prepares nothing by itself."""
     limits: dict[str, ConnParam] = {
         "connect_timeout": math.ceil(timeout),
         "keepalives_idle": 30,
@@ -76,6 +75,15 @@ def connect(parameters: Mapping[str, ConnParam], timeout: float) -> Connection:
     connection: Connection = open_connection(autocommit=True, prepare_threshold=None, **arguments)
     connection.response_timeout = timeout
     return connection
+
+
+def is_pooled(connection: Connection) -> bool:
+    """Whether the session is a pooler's, which has given us a process id of its own making.
+
+    A pooler in transaction mode (PgBouncer) gives each transaction another session: a prepared statement may
+    be missing there.
+    """
+    return connection.execute(_SESSION).fetchone() != (connection.pgconn.backend_pid,)
 
 
 def set_read_committed(connection: Connection) -> None:

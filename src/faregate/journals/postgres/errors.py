@@ -9,6 +9,8 @@ from faregate.errors import ConfigurationError, JournalError, JournalUnreadable
 
 _OTHER_SERVER = {"25006", "57P01", "57P02"}
 """SQLSTATEs of a server that is read-only or shutting down: after a fail-over another one has its name."""
+NOT_PREPARED = {"26000", "42P05"}
+"""SQLSTATEs of a session that is not the one in which we prepared statements."""
 _UNREADABLE = {"42P01", "42703", "3F000", "XX001", "XX002"}
 _ADVICE = {
     "25006": "is read-only, a standby perhaps: name the server that takes writes",
@@ -52,7 +54,9 @@ def invalid_url() -> ConfigurationError:
 
 
 def is_lost(error: psycopg.Error, connection: psycopg.Connection[Any]) -> bool:
-    return connection.closed or isinstance(error, ResponseTimeout) or error.sqlstate in _OTHER_SERVER
+    if connection.closed or isinstance(error, ResponseTimeout):
+        return True
+    return error.sqlstate in _OTHER_SERVER | NOT_PREPARED
 
 
 def to_journal_error(error: psycopg.Error, location: str) -> JournalError:

@@ -18,7 +18,13 @@ from psycopg.pq import TransactionStatus
 
 from faregate.errors import ConfigurationError
 from faregate.journals.postgres import errors, schema
-from faregate.journals.postgres.connection import Connection, connect, set_read_committed, warn_if_not_durable
+from faregate.journals.postgres.connection import (
+    Connection,
+    connect,
+    is_pooled,
+    set_read_committed,
+    warn_if_not_durable,
+)
 
 T = TypeVar("T")
 Query = Callable[[Connection, bool], T]
@@ -44,6 +50,7 @@ class Pool:
         self.lock_timeout = f"{750 * timeout:.0f}ms"
         self._connections = connections
         self._is_checked = False
+        self._may_prepare = True
         self._pools: dict[int, _ProcessPool] = {}
         weakref.finalize(self, _close_own, self._pools)
 
@@ -56,7 +63,9 @@ class Pool:
         with self._acquire_slot() as pool:
             try:
                 return self._run(pool, pool.take() or self._open(), query, False)
-            except errors.ConnectionLost:
+            except errors.ConnectionLost as lost:
+                if getattr(lost.__cause__, "sqlstate", None) in errors.NOT_PREPARED:
+                    self._may_prepare = False
                 pool.close()  # the idle ones led to the same server
                 return self._run(pool, self._open(), query, True)
 
@@ -114,6 +123,8 @@ class Pool:
             if self._is_checked:
                 raise errors.table_removed(self.location)
             schema.create(connection, self.location, self.lock_timeout)
+        if self._may_prepare and not is_pooled(connection):
+            connection.prepared = set()
         self._is_checked = True
 
 

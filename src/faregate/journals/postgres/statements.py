@@ -1,28 +1,30 @@
-"""Statements, and many of them in one round trip and one transaction."""
+"""Operations as statements, and many of them in one round trip and one transaction."""
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from functools import cache
 from typing import Any, NamedTuple
 
 import psycopg
+from psycopg.pq.abc import PGresult
 from psycopg.rows import TupleRow
 
 from faregate.journals.postgres import errors
 from faregate.journals.postgres.connection import Connection
+from faregate.journals.postgres.pipeline import Query, encode, get_error, run_transaction
 from faregate.journals.tasks import Task
 
 
 class Statement(NamedTuple):
-    """One operation. `parse` makes its result of the cursor."""
+    """One operation. `parse` makes its answer of the result."""
 
-    sql: str
-    values: Sequence[Any]
-    parse: Callable[[psycopg.Cursor[TupleRow]], Any]
+    query: Query
+    parse: Callable[[PGresult], Any]
     durable: bool | None = None
     """None if it reads."""
     check: tuple[str, Sequence[Any], int] | None = None
     """A query, and how many rows it finds if a write that now changes nothing was done before."""
+    inserted_at: float | None = None
+    """None if it inserts no row."""
 
     def was_done(self, connection: Connection) -> bool:
         if self.check is None:
@@ -41,23 +43,18 @@ class Failure(NamedTuple):
 def perform(
     batch: Sequence[Task[Statement]], how: Sequence[str], connection: Connection, is_retry: bool
 ) -> Failure | None:
-    """Send all, then read all. What is between two syncs of a pipeline is one transaction.
-
-    Raises `psycopg.Error` if the connection was lost, or the commit failed.
-    """
-    cursors: list[psycopg.Cursor[TupleRow]] = []
-    try:
-        with connection.pipeline() if len(batch) > 1 else nullcontext():
-            for task in batch:
-                sql, values, _, durable, _ = task.work
-                cursors.append(execute(connection, sql, *values, *(() if durable is None else how)))
-    except psycopg.Error as error:
-        position = sum(cursor.pgresult is not None for cursor in cursors)
-        if errors.is_lost(error, connection) or position == len(batch):
-            raise
-        return Failure(position, error)
-    for task, cursor in zip(batch, cursors, strict=True):
-        task.result = task.work.parse(cursor)
+    """Perform all or none. Raises `psycopg.Error` if the connection was lost, or the commit failed."""
+    settings = encode("", *how)
+    works = [task.work for task in batch]
+    queries = [work.query if work.durable is None else work.query.extend(settings) for work in works]
+    results = run_transaction(connection, queries)
+    for position, result in enumerate(results):
+        if (error := get_error(result)) is not None:
+            if errors.is_lost(error, connection):
+                raise error
+            return Failure(position, error)
+    for task, result in zip(batch, results, strict=True):
+        task.result = task.work.parse(result)
         if is_retry and task.result is False:
             task.result = task.work.was_done(connection)
     return None

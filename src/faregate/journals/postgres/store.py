@@ -1,27 +1,30 @@
 """The rows of one namespace in PostgreSQL (`faregate.journals.store.RowStore`).
 
-Each operation on a row is one statement. What is asked for at once is sent at once, and committed together
-(`_execute`). Each write sets synchronous_commit and lock_timeout for its transaction (`_HOW`): behind a
-pooler, settings of a session may be another process's.
+Each operation on a row is one statement. Operations that are queued together are sent in one round trip and
+committed together (`_execute`). Each write sets synchronous_commit and lock_timeout for its transaction
+(`_HOW`): behind a pooler, settings of a session may be another process's.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, TypeVar, cast, get_args, get_type_hints
 
 import psycopg
+from psycopg.pq.abc import PGresult
 from psycopg.rows import TupleRow
 
 from faregate.journals.batches import BatchedRows
 from faregate.journals.operations import Delete, Find, FindResult, Insert, Replace, RowOperation
 from faregate.journals.postgres import errors
 from faregate.journals.postgres.connection import Connection
+from faregate.journals.postgres.pipeline import encode, parse_rows
 from faregate.journals.postgres.pool import Pool
 from faregate.journals.postgres.statements import Failure, Statement, execute, perform
 from faregate.journals.store import (
     COLUMNS,
     ENCRYPTED,
     OWNER_RETENTION,
+    PURGE_SECONDS,
     PURGE_WITH_INSERT,
     Due,
     KeyUsage,
@@ -45,7 +48,6 @@ _VALUES = ", ".join(
 )
 _MINE = "FROM faregate_journal WHERE namespace = %s"
 _HOW = "set_config('synchronous_commit', %s, true) <> '' AND set_config('lock_timeout', %s, true) <> ''"
-_FIND = f"SELECT {_WITHOUT_RESULT} {_MINE} AND key = ANY(%s) ORDER BY array_position(%s, key) LIMIT 1"
 _FIND_RESULT = f"SELECT result {_MINE} AND key = %s"
 _FIND_TRANSACTION = f"SELECT {_WITHOUT_RESULT} {_MINE} AND transaction_id = %s"
 _OWED = f"SELECT {_PLAIN} {_MINE} AND expires_at IS NULL ORDER BY since LIMIT %s"
@@ -95,6 +97,7 @@ class PostgresStore(BatchedRows):
     def __init__(self, pool: Pool, namespace: str) -> None:
         self._pool = pool
         self._namespace = namespace
+        self._purge_at = 0.0
         self.writer: Writer[Statement] = Writer(
             self._execute, pool.timeout, partial(errors.busy, pool.location)
         )
@@ -105,28 +108,28 @@ class PostgresStore(BatchedRows):
         mine = self._namespace
         match operation:
             case Find(keys):
-                return Statement(_FIND, (mine, list(keys), list(keys)), _parse_record)
+                return Statement(encode(_find(len(keys)), mine, *keys, *keys), _parse_record)
             case FindResult(key):
-                return Statement(_FIND_RESULT, (mine, key), _parse_result)
+                return Statement(encode(_FIND_RESULT, mine, key), _parse_result)
             case Insert(record, keys, now):
-                purge = (mine, mine, now, PURGE_WITH_INSERT)
-                values = (*purge, mine, *record.values(), mine, *keys)
+                query = encode(_insert(len(keys)), mine, *record.values(), mine, *keys)
                 check = (_HAS_STAMP, (mine, record["key"], record["stamp"]), 1)
-                return Statement(_insert(len(keys)), values, _is_one, False, check)
+                return Statement(query, _is_one, False, check, now)
             case Replace(key, stamp, changes, durable):
-                values = (*changes.values(), mine, key, stamp)
+                query = encode(_replace(tuple(changes)), *changes.values(), mine, key, stamp)
                 check = (_HAS_STAMP, (mine, key, changes["stamp"]), 1)
-                return Statement(_replace(tuple(changes)), values, _is_one, durable, check)
+                return Statement(query, _is_one, durable, check)
             case Delete(key, stamp):
-                return Statement(_DELETE, (mine, key, stamp), _is_one, False, (_KEY, (mine, key), 0))
+                query = encode(_DELETE, mine, key, stamp)
+                return Statement(query, _is_one, False, (_KEY, (mine, key), 0))
 
     def _execute(self, batch: Sequence[Task[Statement]]) -> None:
-        """Commit the batch in one round trip.
+        """Commit the batch in one round trip, and delete some expired rows along.
 
         An error rolls all of it back. The operation that failed is taken out, and the others are repeated. It
         is tried alone afterwards if its conflict may have been with one of them.
         """
-        rest, alone = list(batch), list[Task[Statement]]()
+        rest, alone = [*batch, *self._prepare_purge(batch)], list[Task[Statement]]()
         while rest and (failure := self._try(rest)) is not None:
             task = rest.pop(failure.position)
             if failure.cause.sqlstate in _CONFLICTS and len(batch) > 1:
@@ -136,6 +139,21 @@ class PostgresStore(BatchedRows):
         for task in alone:
             if (failure := self._try([task])) is not None:
                 task.error = self._explain(failure.cause)
+
+    def _prepare_purge(self, batch: Sequence[Task[Statement]]) -> Iterator[Task[Statement]]:
+        """Make a task that nobody waits for, if it is time to look for expired rows."""
+        times = [task.work.inserted_at for task in batch if task.work.inserted_at is not None]
+        now = max(times, default=self._purge_at)
+        if not times or self._purge_at - PURGE_SECONDS <= now < self._purge_at:
+            return
+        limit = len(times) * PURGE_WITH_INSERT
+
+        def parse(result: PGresult) -> None:
+            if (result.command_tuples or 0) < limit:
+                self._purge_at = now + PURGE_SECONDS
+
+        query = encode(f"{_PURGE} AND {_HOW}", self._namespace, self._namespace, now, limit)
+        yield Task(Statement(query, parse, durable=False))
 
     def _try(self, batch: Sequence[Task[Statement]]) -> Failure | None:
         how = self._how(any(task.work.durable for task in batch))
@@ -235,25 +253,32 @@ class PostgresStore(BatchedRows):
             raise errors.impossible(error) from error
 
 
-def _is_one(cursor: psycopg.Cursor[TupleRow]) -> bool:
-    return cursor.rowcount == 1
+def _is_one(result: PGresult) -> bool:
+    return result.command_tuples == 1
 
 
-def _parse_record(cursor: psycopg.Cursor[TupleRow]) -> Record | None:
-    row = cursor.fetchone()
-    return None if row is None else _record(row)
+def _parse_record(result: PGresult) -> Record | None:
+    return next(map(_record, parse_rows(result)), None)
 
 
-def _parse_result(cursor: psycopg.Cursor[TupleRow]) -> bytes | None:
-    row = cursor.fetchone()
-    return None if row is None else row[0]
+def _parse_result(result: PGresult) -> bytes | None:
+    return result.get_value(0, 0) if result.ntuples else None
+
+
+@cache
+def _find(keys: int) -> str:
+    candidates = ", ".join(["%s::bytea"] * keys)
+    return (
+        f"SELECT {_WITHOUT_RESULT} {_MINE} AND key IN ({candidates}) "
+        f"ORDER BY array_position(ARRAY[{candidates}], key) LIMIT 1"
+    )
 
 
 @cache
 def _insert(keys: int) -> str:
     candidates = ", ".join(["%s"] * keys)
     return (
-        f"WITH forgotten AS ({_PURGE}) INSERT INTO faregate_journal (namespace, {_ALL}) SELECT %s, {_VALUES} "
+        f"INSERT INTO faregate_journal (namespace, {_ALL}) SELECT %s, {_VALUES} "
         f"WHERE NOT EXISTS (SELECT {_MINE} AND key IN ({candidates})) AND {_HOW} "
         "ON CONFLICT (namespace, key) DO NOTHING"
     )

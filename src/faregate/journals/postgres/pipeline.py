@@ -1,0 +1,124 @@
+"""Many statements in one round trip, with the functions of libpq.
+
+psycopg's own pipelines poll the socket with each statement, and take twice the processor time.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+import psycopg
+from psycopg import generators
+from psycopg.abc import PQGen
+from psycopg.adapt import Transformer
+from psycopg.errors import error_from_result
+from psycopg.pq import ExecStatus, Format
+from psycopg.pq.abc import PGconn, PGresult
+
+from faregate.journals.postgres.connection import Connection
+
+
+class Query(NamedTuple):
+    """A statement, with its parameters as libpq takes them."""
+
+    sql: str
+    """With %s for each parameter."""
+    values: list[bytes | None]
+    formats: list[int]
+
+    def extend(self, other: "Query") -> "Query":
+        """Add parameters at the end."""
+        return Query(self.sql, self.values + other.values, self.formats + other.formats)
+
+
+class _Compiled(NamedTuple):
+    name: bytes
+    """Says what the statement is: should two processes share a session, none runs another's by its name."""
+    sql: bytes
+
+
+def encode(sql: str, *values: Any) -> Query:
+    """Texts and bytes are sent as they are, which may contain any byte; the rest as SQL writes it."""
+    encoded: list[bytes | None] = []
+    formats: list[int] = []
+    for value in values:
+        is_text = isinstance(value, str)
+        is_raw = is_text or value is None or isinstance(value, bytes)
+        encoded.append(value.encode() if is_text else value if is_raw else repr(value).encode())
+        formats.append(Format.BINARY if is_raw else Format.TEXT)
+    return Query(sql, encoded, formats)
+
+
+def run_transaction(connection: Connection, queries: Sequence[Query]) -> list[PGresult]:
+    """Send all, then read all. What is between two syncs of a pipeline is one transaction.
+
+    Returns the result of each. One of them may be an error: then nothing was done. Raises `psycopg.Error` if
+    the connection was lost, or the commit failed.
+    """
+    pgconn, prepared = connection.pgconn, connection.prepared
+    new = [] if prepared is None else list({query.sql for query in queries} - prepared)
+    try:
+        pgconn.enter_pipeline_mode()
+        _send_prepare(pgconn, new)
+        _send_queries(pgconn, queries, prepared is not None)
+        results = connection.wait(_read_results(pgconn, 2 if new else 1))
+        pgconn.exit_pipeline_mode()
+    except BaseException:
+        connection.close()  # what was not read would be taken for the results of the next ones
+        raise
+    for result in (*results[: len(new)], *results[len(new) + len(queries) :]):
+        if (error := get_error(result)) is not None:
+            raise error
+    if prepared is not None:
+        prepared.update(new)
+    return results[len(new) :]
+
+
+def get_error(result: PGresult) -> psycopg.Error | None:
+    return error_from_result(result) if result.status == ExecStatus.FATAL_ERROR else None
+
+
+def parse_rows(result: PGresult) -> list[tuple[Any, ...]]:
+    transformer = Transformer()
+    transformer.set_pgresult(result)
+    return transformer.load_rows(0, result.ntuples, tuple)
+
+
+def _send_prepare(pgconn: PGconn, statements: Sequence[str]) -> None:
+    """In a transaction of its own: what is prepared then stays, even if the statements are rolled back."""
+    for sql in statements:
+        pgconn.send_prepare(*_compile(sql))
+    if statements:
+        pgconn.pipeline_sync()
+
+
+def _send_queries(pgconn: PGconn, queries: Sequence[Query], are_prepared: bool) -> None:
+    for sql, values, formats in queries:
+        name, numbered = _compile(sql)
+        if are_prepared:
+            pgconn.send_query_prepared(name, values, formats, Format.BINARY)
+        else:
+            pgconn.send_query_params(numbered, values, None, formats, Format.BINARY)
+    pgconn.pipeline_sync()
+
+
+def _read_results(pgconn: PGconn, syncs: int) -> PQGen[list[PGresult]]:
+    yield from generators.send(pgconn)
+    results: list[PGresult] = []
+    while syncs:
+        found = yield from generators.fetch_many(pgconn)
+        if not found:
+            raise psycopg.OperationalError("the connection ended before all results came")
+        if found[0].status == ExecStatus.PIPELINE_SYNC:
+            syncs -= 1
+        else:
+            results += found
+    return results
+
+
+@cache
+def _compile(sql: str) -> _Compiled:
+    first, *rest = sql.split("%s")
+    numbered = first + "".join(f"${number}{part}" for number, part in enumerate(rest, 1))
+    return _Compiled(f"faregate_{sha256(sql.encode()).hexdigest()[:32]}".encode(), numbered.encode())
