@@ -64,6 +64,7 @@ class Paywall:
         self._async_client = AsyncSender(**client)
         self._revisions = RevisionCache(time.monotonic)
         events = EventDispatcher(on_event, self.settings.last_resort)
+        self._is_observed = on_event is not None
         shared = (self._revisions, time.monotonic, events)
         self.backend = MerchantBackend(self._client, self.journal, *shared)
         self.async_backend = AsyncMerchantBackend(self._async_client, as_async(self.journal), *shared)
@@ -119,6 +120,7 @@ class Paywall:
             self._base(origin, host) + _quote_path(path),
             offer.max_work_seconds or self.settings.max_work_seconds,
             offer.max_result_bytes or self.settings.max_result_bytes,
+            self._is_observed,
         )
 
     def get_work_seconds(self, request: PaidRequest, elapsed: float) -> float:

@@ -1,6 +1,5 @@
 """What stands in a journal, memory's or a stored one, read in the same way by whoever watches it."""
 
-import hmac
 from typing import NamedTuple, Protocol
 
 from faregate.core.claims import Claimant
@@ -46,7 +45,7 @@ class MemoryView:
         return [_line_of(row) for row in self._journal._rows.values()]
 
     def key_of(self, proof: str) -> bytes:
-        return hmac.digest(PEPPER, proof.encode(), "sha256")
+        return self._journal._hash(proof)
 
 
 class StoredView:

@@ -151,8 +151,8 @@ MUTANTS = (
     # The outcome is recorded once, then reported
     Mutant("complete-before-decide", SETTLEMENT, "    if not (yield from record_outcome(payment, _remove_cookies(outcome))):\n"
            "        return LeaseLost()\n"
-           "    yield from EmitEvent(Worked(",
-           "    yield from EmitEvent(Worked("),
+           "    if is_observed:\n        yield from EmitEvent(Worked(",
+           "    if is_observed:\n        yield from EmitEvent(Worked("),
     Mutant("decide-twice", ROW, "self._is_held(lease, State.RUNNING, *", "self._is_held(lease, State.RUNNING, State.SUCCEEDED, *"),
     Mutant("charge-for-errors", FLOW, "if status not in request.offer.billable or", "if"),
     Mutant("charge-for-the-slash", FLOW, " or _is_slash_redirect(result.response, request)", "", ("tests/attacks/test_redirects.py",)),

@@ -23,9 +23,9 @@ def complete_before_outcome(patch: pytest.MonkeyPatch) -> None:
     """The service is told what the journal does not know yet."""
     honest = completion.report_success
 
-    def report_success(entry: PendingPayment, outcome: Succeeded) -> Flow[Settlement]:
+    def report_success(entry: PendingPayment, outcome: Succeeded, is_observed: bool) -> Flow[Settlement]:
         yield from completion._complete(entry, outcome)
-        return (yield from honest(entry, outcome))
+        return (yield from honest(entry, outcome, is_observed))
 
     patch.setattr(flow, "report_success", report_success)
 

@@ -53,12 +53,15 @@ RETRY_BUDGET_SECONDS = 3.0
 """No call is repeated later than this after its first attempt began: a payer waits."""
 
 
-def report_success(payment: PendingPayment, outcome: Succeeded) -> Flow[Settlement]:
-    """Write the outcome, then complete."""
+def report_success(payment: PendingPayment, outcome: Succeeded, is_observed: bool) -> Flow[Settlement]:
+    """Write the outcome, then complete. `is_observed`: somebody listens to events."""
     if not (yield from record_outcome(payment, _remove_cookies(outcome))):
         return LeaseLost()
-    yield from EmitEvent(Worked(payment.transaction_id, outcome.result.status, outcome.duration_ms))
-    return (yield from complete_success(payment, outcome, repeated=False, awaited=True))
+    if is_observed:
+        yield from EmitEvent(Worked(payment.transaction_id, outcome.result.status, outcome.duration_ms))
+    return (
+        yield from complete_success(payment, outcome, repeated=False, awaited=True, is_observed=is_observed)
+    )
 
 
 def report_failure(payment: PendingPayment, code: str) -> Flow[Settlement]:
@@ -88,7 +91,7 @@ def _remove_cookies(outcome: Succeeded) -> Succeeded:
 
 
 def complete_success(
-    payment: PendingPayment, outcome: Succeeded, *, repeated: bool, awaited: bool
+    payment: PendingPayment, outcome: Succeeded, *, repeated: bool, awaited: bool, is_observed: bool = True
 ) -> Flow[Settlement]:
     """Complete work that can be sold.
 
@@ -98,13 +101,14 @@ def complete_success(
     match completion:
         case CompletionPaid(payment_response, receipt):
             # From here on the payment is proven, whatever happens to the journal.
-            yield from EmitEvent(Settled(payment.transaction_id))
+            if is_observed:
+                yield from EmitEvent(Settled(payment.transaction_id))
             may_leave = yield from _record_settlement(
                 RecordSettlement(payment.lease, payment_response, receipt, awaited), payment
             )
             if awaited and not may_leave:
                 return DeliveredElsewhere()
-            if awaited:
+            if awaited and is_observed:
                 yield from EmitEvent(Released(payment.transaction_id))
             return PaymentProven(outcome.result, payment_response)
         case CompletionPending(reply):
@@ -144,20 +148,17 @@ def complete_failure(payment: PendingPayment, outcome: Failed, *, repeated: bool
 def _complete(payment: PendingPayment, outcome: Outcome) -> Flow[Completion]:
     """The first clear answer. To complete twice is safe: the service keeps the first outcome."""
     began = yield from GetTime()
-    completion = yield from _complete_once(payment, outcome)
-    for pause in COMPLETE_PAUSES:
-        if not _is_retryable(completion) or (yield from GetTime()) - began > RETRY_BUDGET_SECONDS:
-            break
+    pauses = iter(COMPLETE_PAUSES)
+    while True:
+        try:
+            completion = yield from CallComplete(payment, outcome)
+        except ServiceError as error:
+            completion = CompletionUnknown(str(error))
+        if not _is_retryable(completion) or (pause := next(pauses, None)) is None:
+            return completion
+        if (yield from GetTime()) - began > RETRY_BUDGET_SECONDS:
+            return completion
         yield from Sleep(pause)
-        completion = yield from _complete_once(payment, outcome)
-    return completion
-
-
-def _complete_once(payment: PendingPayment, outcome: Outcome) -> Flow[Completion]:
-    try:
-        return (yield from CallComplete(payment, outcome))
-    except ServiceError as error:
-        return CompletionUnknown(str(error))
 
 
 def _is_retryable(completion: Completion) -> bool:

@@ -29,7 +29,7 @@ def drive(
             try:
                 step = advance(value)
             except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]
+                return cast(R, end.value)
             if isinstance(step, RunHandler):
                 paused = True
                 return step
@@ -58,7 +58,7 @@ async def adrive(
             try:
                 step = advance(value)
             except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]
+                return cast(R, end.value)
             if isinstance(step, RunHandler):
                 paused = True
                 return step

@@ -448,7 +448,8 @@ def _run_and_settle(request: PaidRequest, revision: OfferRevision, payment: Pend
         return (
             yield from _refuse(responses.build_unconfirmed(payment.transaction_id), "payment_unconfirmed")
         )
-    yield from EmitEvent(Authorized(payment.transaction_id))
+    if request.is_observed:
+        yield from EmitEvent(Authorized(payment.transaction_id))
     try:
         result = yield from RunHandler(request, payment.transaction_id)
         outcome = _decide_outcome(result, request, revision)
@@ -467,7 +468,7 @@ def _run_and_settle(request: PaidRequest, revision: OfferRevision, payment: Pend
     if isinstance(outcome, Failed):
         yield from report_failure(payment, outcome.code)
         return responses.build_unsold(result.response)
-    settlement = yield from report_success(payment, outcome)
+    settlement = yield from report_success(payment, outcome, request.is_observed)
     return (yield from _answer_settlement(request, payment, settlement))
 
 

@@ -108,7 +108,8 @@ class OfferRevision:
 class PaidRequest:
     """One request on one paid handler. `resource_url` is the public URL without query.
 
-    `work_seconds` and `result_bytes` are the offer's limits, or else the paywall's.
+    `work_seconds` and `result_bytes` are the offer's limits, or else the paywall's. `is_observed`: somebody
+    listens to events. The flow of a sale that goes well makes none otherwise.
     """
 
     offer: Offer
@@ -116,6 +117,7 @@ class PaidRequest:
     resource_url: str
     work_seconds: float
     result_bytes: int
+    is_observed: bool = True
 
 
 # What the work gave

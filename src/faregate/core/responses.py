@@ -56,6 +56,7 @@ _CACHING_NAME = re.compile(
     re.IGNORECASE,
 )
 _CACHING_VALUE = re.compile(r"(?:^|,)\s*(?:s-?maxage|max-?age|stale-[a-z-]+|ttl)\s*=", re.IGNORECASE)
+_PRIVATE = frozenset(("private", "no-store"))
 _HOP_BY_HOP = frozenset(
     ("connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade")
 )
@@ -215,11 +216,9 @@ def _filter_headers(headers: Headers) -> Headers:
 def allows_storing(name: str, value: str) -> bool:
     """Whether a cache, known to us or not, could read this header as permission to store."""
     kind = _find_kind(name)
-    if kind is _Kind.HARMLESS:
-        return False
-    if kind in (_Kind.CACHE_CONTROL, _Kind.EXPIRES, _Kind.CACHING):
-        return True
-    return "=" in value and _CACHING_VALUE.search(value) is not None
+    if kind is _Kind.OTHER or kind is _Kind.DROPPED:
+        return "=" in value and _CACHING_VALUE.search(value) is not None
+    return kind is not _Kind.HARMLESS
 
 
 class _Kind(Enum):
@@ -251,11 +250,11 @@ _OWN_CACHING = {"cache-control": _Kind.CACHE_CONTROL, "expires": _Kind.EXPIRES}
 
 def forbids_storing(headers: Headers) -> bool:
     """Whether no cache may keep a response with these headers, its payer's own included."""
-    values = [value for name, value in headers if _find_kind(name) is _Kind.CACHE_CONTROL]
-    if not values:
-        return False
-    directives = {directive.strip().lower() for value in values for directive in value.split(",")}
-    if not {"private", "no-store"} <= directives or "public" in directives:
-        return False
-    own = (_Kind.CACHE_CONTROL, _Kind.EXPIRES)
-    return not any(_find_kind(name) not in own and allows_storing(name, value) for name, value in headers)
+    directives: set[str] = set()
+    for name, value in headers:
+        kind = _find_kind(name)
+        if kind is _Kind.CACHE_CONTROL:
+            directives.update([directive.strip().lower() for directive in value.split(",")])
+        elif kind is not _Kind.EXPIRES and allows_storing(name, value):
+            return False
+    return directives >= _PRIVATE and "public" not in directives

@@ -4,13 +4,13 @@ When it is full it refuses new claims, rather than forget a payment that may sti
 """
 
 import heapq
-import hmac
 import itertools
 import math
 import secrets
 import threading
 import time
 from collections.abc import Callable
+from hashlib import sha256
 
 from faregate.core.claims import Claim, Claimant, Claimed, HoldInfo, Lease, PendingPayment, Replayable
 from faregate.core.credentials import hash_credential
@@ -61,7 +61,7 @@ class MemoryJournal:
             self._bytes = 0
 
     def claim(self, proof: str, claimant: Claimant) -> Claim:
-        key = hmac.digest(self._pepper, proof.encode(), "sha256")
+        key = self._hash(proof)
         fingerprint = self._fingerprint(claimant)
         with self._lock:
             now = self._clock()
@@ -83,14 +83,12 @@ class MemoryJournal:
 
     def _fingerprint(self, claimant: Claimant) -> Fingerprint:
         """Hash credentials, so that none is kept."""
-        if not claimant.credentials:
-            return Fingerprint(claimant.request, body=claimant.body_digest)
-
-        def digest(text: str) -> str:
-            return hmac.digest(self._pepper, text.encode(), "sha256").hex()
-
-        client = (hash_credential(one, digest) for one in claimant.credentials)
+        client = [hash_credential(one, lambda text: self._hash(text).hex()) for one in claimant.credentials]
         return Fingerprint(claimant.request, frozenset(client), claimant.body_digest)
+
+    def _hash(self, text: str) -> bytes:
+        # No hash leaves this process, so a secret in front of the text does, at half the time of an HMAC.
+        return sha256(self._pepper + text.encode()).digest()
 
     def _holder(self) -> Holder:
         """There is one process, which lives as long as its rows: no lease ends before its time."""

@@ -4,6 +4,7 @@ The paywall needs no more than this; `client` has the eight operations above it.
 """
 
 import math
+from abc import ABC, abstractmethod
 from typing import Generic, Self, TypeVar
 
 from faregate.core.models import Headers, WireRequest
@@ -19,7 +20,7 @@ C = TypeVar("C")
 X = TypeVar("X")
 
 
-class _Sender(Generic[C, X]):
+class _Sender(ABC, Generic[C, X]):
     """The key, the address and the deadline of a call. `C` is what may be chosen, `X` the transport."""
 
     def __init__(
@@ -38,8 +39,9 @@ class _Sender(Generic[C, X]):
         self._timeout = timeout
         self._transport = self._choose(transport)
 
+    @abstractmethod
     def _choose(self, choice: C | None) -> X:
-        raise NotImplementedError
+        """The transport of this choice."""
 
     def _exchange(self, request: WireRequest) -> tuple[str, str, Headers, bytes | None, float]:
         """The arguments of a transport's send."""
