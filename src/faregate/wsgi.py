@@ -5,6 +5,7 @@ The price is bound to the handler: a paid handler calls `require_payment` with t
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from http.client import responses as phrases
 from inspect import iscoroutinefunction
 from io import BytesIO
@@ -27,7 +28,13 @@ from faregate.middleware.checkout import PASSING, Checkout, State
 from faregate.middleware.path_rules import PathMatch, PathRules
 from faregate.middleware.request import IncomingRequest, read_body
 from faregate.middleware.snapshot import Snapshot
-from faregate.middleware.wsgi_environ import Environ, find_content_length, has_payment, parse_environ
+from faregate.middleware.wsgi_environ import (
+    Environ,
+    find_content_length,
+    find_path,
+    has_payment,
+    parse_environ,
+)
 from faregate.paywall import Paywall
 from faregate.settings import Arguments
 
@@ -76,10 +83,9 @@ class PaywallMiddleware:
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         # A copy: applications change an environ in place, Bottle every path that is not ASCII.
         server_environ = environ.copy()
-        scheme = environ.get("wsgi.url_scheme", "http")
-        incoming = parse_environ(environ, scheme, find_content_length(environ))
-        path_match = self.path_rules.match(incoming.path, incoming.root_path)
-        checkout = WSGICheckout(self, environ, server_environ, incoming, path_match)
+        path, root_path, _ = find_path(environ)
+        path_match = self.path_rules.match(path, root_path)
+        checkout = WSGICheckout(self, server_environ, path_match)
         outer = environ.get(_CHECKOUT)
         environ[_CHECKOUT] = checkout
         if checkout.has_payment:
@@ -89,7 +95,8 @@ class PaywallMiddleware:
         if path_match.refused and path_match.offer is None and self.is_opaque:
             checkout.refuse_unsold()  # what would run is not known
         try:
-            _read_ahead(checkout, environ)
+            if checkout.has_payment:
+                _read_ahead(checkout, environ)
             return _PaywallResponder(checkout, start_response).run(self.app, environ)
         finally:
             checkout.close()
@@ -113,30 +120,32 @@ class WSGICheckout(Checkout):
     def __init__(
         self,
         middleware: PaywallMiddleware,
-        environ: Environ,
         server_environ: Environ,
-        incoming: IncomingRequest,
         path_match: PathMatch,
     ) -> None:
         super().__init__(
             middleware.paywall,
-            lambda: incoming,
+            partial(_read_environ, server_environ),
             has_payment(server_environ),
             path_match,
-            lambda status: middleware.find_bypass(self, server_environ, status),
+            partial(middleware.find_bypass, self, server_environ),
         )
         self.on_release: list[OnRelease] = []
         self.is_checked = False
-        self._environ = environ
 
-    def require_payment(self, offer: Offer) -> Payment:
+    def require_payment(self, environ: Environ, offer: Offer) -> Payment:
         """Let a paid handler run. What it writes into the environ stays only with a released result."""
-        return self.authorize(offer, self._take_snapshot)
+        return self.authorize(offer, partial(_take_snapshot, environ))
 
-    def _take_snapshot(self) -> Callable[[], None]:
-        snapshot = Snapshot()
-        snapshot.take(self._environ, is_own=True)
-        return snapshot.restore
+
+def _read_environ(environ: Environ) -> IncomingRequest:
+    return parse_environ(environ, environ.get("wsgi.url_scheme", "http"), find_content_length(environ))
+
+
+def _take_snapshot(environ: Environ) -> Callable[[], None]:
+    snapshot = Snapshot()
+    snapshot.take(environ, is_own=True)
+    return snapshot.restore
 
 
 def _read_ahead(checkout: WSGICheckout, environ: Environ) -> None:
@@ -161,7 +170,7 @@ def require_payment(environ: Environ, offer: Offer) -> Payment:
             f"A handler sells {offer.sells!r}, but no PaywallMiddleware is in front of it: "
             "app = faregate.wsgi.PaywallMiddleware(app)"
         )
-    return checkout.require_payment(offer)
+    return checkout.require_payment(environ, offer)
 
 
 def find_checkout(environ: Environ) -> WSGICheckout | None:
@@ -208,7 +217,7 @@ class _PaywallResponder:
         body: Iterable[bytes] = ()
         try:
             if checkout.prefix_offer is not None:
-                checkout.require_payment(checkout.prefix_offer)
+                checkout.require_payment(environ, checkout.prefix_offer)
             if checkout.state is not State.DECIDED:
                 body = app(environ, self.start_response)
             if checkout.state is State.UNPAID and self._mistake is None:

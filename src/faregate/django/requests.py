@@ -30,6 +30,11 @@ class DjangoCheckout(Checkout):
         self.view_state = ViewState(request)
         return self.view_state.restore
 
+    def close(self) -> None:
+        """End the checkout, and let go of the request."""
+        super().close()
+        self.view_state = None
+
     @property
     def is_withheld(self) -> bool:
         """Whether a view ran, or was to run, whose result is not released."""

@@ -6,6 +6,7 @@ from inspect import isclass, iscoroutinefunction
 from typing import Any, TypeVar, cast
 
 from flask import Flask, Request, Response, current_app, request
+from werkzeug.exceptions import Forbidden
 from werkzeug.local import LocalProxy
 from werkzeug.routing import Rule
 from werkzeug.wrappers import Response as BaseResponse
@@ -21,11 +22,9 @@ from faregate.flask.placement import (
     OFFER,
     find_login,
     find_offers,
-    inspect_view,
-    list_mistakes,
-    list_offers,
     list_stack_mistakes,
     mark_sold,
+    recall_rule,
 )
 from faregate.middleware.checkout import SkipHandler, State, is_result
 from faregate.wsgi import find_checkout, require_payment
@@ -36,6 +35,11 @@ V = TypeVar("V", bound=View)
 _PAYMENT = "faregate.payment"
 _CACHING = "faregate_caching"
 """On a response: what its view said about caching."""
+
+
+# The proxies themselves: each access to an attribute of one looks up the context again.
+_APP: Any = current_app
+_REQUEST: Any = request
 
 
 def _payment() -> Payment:
@@ -52,8 +56,8 @@ payment = cast(Payment, LocalProxy(_payment))
 
 def authorize(sold: Offer) -> Response | None:
     """Ask whether the view may run; if not, give a response to stop with, which nobody sees."""
-    environ = request.environ  # each look at `request` asks for the context anew
-    if NAME not in current_app.extensions:
+    environ = _get_request().environ
+    if NAME not in _get_app().extensions:
         raise ConfigurationError(
             f"A view sells {sold.sells!r}, but its app has no paywall: "
             "call Faregate(app) or paywall.init_app(app)"
@@ -66,7 +70,7 @@ def authorize(sold: Offer) -> Response | None:
 
 
 def _build_stop(status: int) -> Response:
-    return current_app.response_class(status=status, headers=[NO_STORE])
+    return _get_app().response_class(status=status, headers=[NO_STORE])
 
 
 def wrap_view(view: View, sold: Offer) -> View:
@@ -121,12 +125,11 @@ def make_before_request(sold: Offer) -> Callable[[], Response | None]:
     """A `before_request` that sells whatever the router found."""
 
     def sell() -> Response | None:
-        rule = request.url_rule
-        if (
-            rule is None
-            or _is_answered_by_flask(rule)
-            or inspect_view(_find_view(rule), request.method).is_exempt
-        ):
+        app, asked = _get_app(), _get_request()
+        rule = asked.url_rule
+        if rule is None or _is_answered_by_flask(rule, asked.method):
+            return None
+        if NAME in app.extensions and recall_rule(app, rule, asked.method).is_exempt:
             return None
         return authorize(sold)
 
@@ -146,10 +149,11 @@ def mark_exempt(view: V) -> V:
     return view
 
 
-def check_request() -> Response | None:
-    """A `before_request` that stops what would be given away, and what is refused.
+def check_request(_endpoint: str | None, _view_args: object) -> None:
+    """Stop what would be given away, and what is refused.
 
-    Raises `ConfigurationError`.
+    It is a `url_value_preprocessor`: Flask calls these before any `before_request`, and looks at none
+    whether it is async. Raises `ConfigurationError`.
     """
     app, asked = _get_app(), _get_request()
     for mistake in list_stack_mistakes(app):
@@ -157,24 +161,22 @@ def check_request() -> Response | None:
     defer_session_writes(app)
     rule = asked.url_rule
     if rule is None:
-        return None
-    for mistake in list_mistakes(app, rule, asked.method):
+        return
+    placement = recall_rule(app, rule, asked.method)
+    for mistake in placement.mistakes:
         raise ConfigurationError(mistake)
     checkout = find_checkout(asked.environ)
-    if (
-        checkout is not None
-        and checkout.path_match.refused
-        and not (checkout.path_match.offer or _list_offers(rule))
-    ):
+    if checkout is None or not checkout.path_match.refused:
+        return
+    if not (checkout.path_match.offer or placement.offers):
         checkout.refuse_unsold()
-        return _build_stop(403)
-    return None
+        raise Forbidden
 
 
 def check_response(response: Response) -> Response:
     """An `after_request` that withholds what came in a paid view's place. Raises `ConfigurationError`."""
     asked = _get_request()
-    rule, checkout = asked.url_rule, find_checkout(asked.environ)
+    checkout = find_checkout(asked.environ)
     if checkout is None:
         return response
     checkout.is_checked = True
@@ -182,31 +184,23 @@ def check_response(response: Response) -> Response:
         return response
     if checkout.payment is not None:
         return _allow_storing(response)
-    if rule is None or asked.method == "OPTIONS" or not is_result(response.status_code):
+    rule = asked.url_rule
+    if rule is None or not recall_rule(_get_app(), rule, asked.method).offers:
         return response
-    if _list_offers(rule):
+    if asked.method != "OPTIONS" and is_result(response.status_code):
         checkout.withhold(describe_answer(rule.endpoint))
     return response
 
 
 def _get_request() -> Request:
-    """The request itself: each look at the proxy `request` asks for the context anew."""
-    proxy: Any = request
-    return cast(Request, proxy._get_current_object())  # noqa: SLF001, the name that Flask's docs give
+    asked: Request = _REQUEST._get_current_object()  # noqa: SLF001, the name that Flask's docs give
+    return asked
 
 
 def _get_app() -> Flask:
-    proxy: Any = current_app
-    return cast(Flask, proxy._get_current_object())  # noqa: SLF001
+    app: Flask = _APP._get_current_object()  # noqa: SLF001
+    return app
 
 
-def _list_offers(rule: Rule) -> tuple[Offer, ...]:
-    return list_offers(current_app, rule, request.method)
-
-
-def _find_view(rule: Rule) -> View | None:
-    return current_app.view_functions.get(rule.endpoint)
-
-
-def _is_answered_by_flask(rule: Rule) -> bool:
-    return request.method == "OPTIONS" and bool(getattr(rule, "provide_automatic_options", False))
+def _is_answered_by_flask(rule: Rule, method: str) -> bool:
+    return method == "OPTIONS" and bool(getattr(rule, "provide_automatic_options", False))

@@ -58,7 +58,7 @@ class Faregate:
         middleware = FlaskPaywallMiddleware(app.wsgi_app, ready, offers=offers, refuse=refuse)
         middleware.find_sold = partial(find_sold, app)
         # The first function before the view, and the last one after it.
-        app.before_request_funcs.setdefault(None, [])[:0] = [check_request]
+        app.url_value_preprocessors.setdefault(None, []).insert(0, check_request)
         app.after_request_funcs.setdefault(None, []).insert(0, check_response)
         # Added here, not as an entry point of the package: only apps that sell have the commands.
         app.cli.add_command(commands)

@@ -13,7 +13,7 @@ from contextvars import copy_context
 from typing import Any
 
 from flask import Flask, Response, has_request_context, request
-from flask.sessions import SecureCookieSessionInterface, SessionInterface, SessionMixin
+from flask.sessions import SecureCookieSessionInterface, SessionMixin
 
 from faregate.core.models import Headers
 from faregate.core.models import Response as Result
@@ -44,6 +44,7 @@ class FlaskPaywallMiddleware(PaywallMiddleware):
         super().__init__(_record_cors(app), *arguments, **named)
         self.stack_mistakes: tuple[str, ...] | None = None
         self.find_sold: Callable[[Environ], str | None] | None = None
+        self.placements: dict[tuple[object, ...], Any] = {}
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         if "HTTP_ORIGIN" in environ:
@@ -111,7 +112,10 @@ def defer_session_writes(app: Flask) -> None:
     Called for each request: the interface may be chosen at any time.
     """
     interface = app.session_interface
-    if _is_cookie_session(interface) or isinstance(interface.save_session, _DeferredSave):
+    # Flask's own, or one that differs in how a cookie is made.
+    if type(interface).save_session is SecureCookieSessionInterface.save_session:
+        return
+    if isinstance(interface.save_session, _DeferredSave):
         return
     try:
         interface.save_session = _DeferredSave(interface.save_session)  # type: ignore[method-assign]
@@ -120,11 +124,6 @@ def defer_session_writes(app: Flask) -> None:
             f"The session interface {type(interface).__name__} cannot save a session after its payment: "
             "its save_session must be an attribute that can be set."
         ) from error
-
-
-def _is_cookie_session(interface: SessionInterface) -> bool:
-    """Whether it is Flask's own, or one that differs in how a cookie is made."""
-    return type(interface).save_session is SecureCookieSessionInterface.save_session
 
 
 class _DeferredSave:

@@ -11,7 +11,6 @@ from inspect import isclass
 from itertools import takewhile
 from types import FunctionType
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from flask import Flask
 from flask.views import View as ClassView
@@ -39,42 +38,44 @@ _SOLD = "faregate_sold"
 
 @dataclass(frozen=True)
 class Placement:
-    """What a view sells by prices of its own, and what is wrong with where they are.
+    """What a rule of the app sells to requests with one method, and what is wrong with where the prices are.
 
-    `is_exempt`: it is left out of the offer of its blueprint or app. `login_mistake` is one if that sells it.
+    `is_exempt`: its view is left out of the offer of its blueprint or app.
     """
 
     offers: tuple[Offer, ...] = ()
     mistakes: tuple[str, ...] = ()
     is_exempt: bool = False
-    login_mistake: str | None = None
 
 
-_NOTHING = Placement()
-
-
-_inspected: "WeakKeyDictionary[View, dict[str, Placement]]" = WeakKeyDictionary()
-
-
-def inspect_view(view: View | None, method: str) -> Placement:
-    """Find what a view sells to requests with this method. A view is looked at once."""
-    if view is None:
-        return _NOTHING
-    try:
-        known = _inspected.setdefault(view, {})
-    except TypeError:  # an object that cannot be remembered
-        known = {}
-    if method not in known:
-        known[method] = _inspect(view, method)
-    return known[method]
-
-
-def _inspect(view: View, method: str) -> Placement:
-    parts = _find_parts(view, method)
-    offers: dict[Offer, None] = {offer: None for part in parts for offer in find_offers(part)}
-    mistakes = (_CACHE.format(name=_name(part)) for part in parts if _is_cached_above(part))
+def inspect_rule(app: Flask, rule: Rule, method: str) -> Placement:
+    """Find what the view of a rule sells, and its blueprints."""
+    view = app.view_functions.get(rule.endpoint)
+    parts = () if view is None else _find_parts(view, method)
     is_exempt = any(hasattr(part, EXEMPT) for part in parts)
-    return Placement(tuple(offers), tuple(mistakes), is_exempt, find_login(view))
+    groups = [sold for name, sold in list_sold_groups(app) if not is_exempt and is_in(rule, name)]
+    offers = dict.fromkeys((*(offer for part in parts for offer in find_offers(part)), *groups))
+    mistakes = [_CACHE.format(name=_name(part)) for part in parts if _is_cached_above(part)]
+    if _is_bypassed(view):
+        mistakes.insert(0, describe_bypass(rule.endpoint))
+    if groups and (login_mistake := find_login(view)) is not None:
+        mistakes.append(login_mistake)
+    return Placement(tuple(offers), tuple(mistakes), is_exempt)
+
+
+def recall_rule(app: Flask, rule: Rule, method: str) -> Placement:
+    """Give what `inspect_rule` found at the first request. Flask takes no more hooks from then on."""
+    view, middleware = app.view_functions.get(rule.endpoint), app.extensions[NAME]
+    kept: dict[tuple[object, ...], Placement] = middleware.placements
+    # A view may be replaced at any time, and what a view wraps may be given a price.
+    key = (view, rule.endpoint, method, hasattr(view, _SOLD))
+    try:
+        found = kept.get(key)
+    except TypeError:  # an object that cannot be remembered
+        return inspect_rule(app, rule, method)
+    if found is None:
+        found = kept[key] = inspect_rule(app, rule, method)
+    return found
 
 
 _CACHE = (
@@ -100,7 +101,7 @@ def find_login(view: object) -> str | None:
     return _LOGIN.format(name=_name(view)) if found else None
 
 
-def is_bypassed(view: View | None) -> bool:
+def _is_bypassed(view: View | None) -> bool:
     """Whether a price was put on this function, and the router runs it without."""
     return hasattr(view, _SOLD) and not find_offers(view)
 
@@ -157,30 +158,7 @@ def _name(view: object) -> str:
     return str(getattr(view, "__name__", view))
 
 
-# What a rule of the app sells
-
-
-def list_mistakes(app: Flask, rule: Rule, method: str) -> Iterator[str]:
-    """What is wrong with where the price of a rule's view is."""
-    view = app.view_functions.get(rule.endpoint)
-    placement = inspect_view(view, method)
-    if is_bypassed(view):
-        yield describe_bypass(rule.endpoint)
-    yield from placement.mistakes
-    if placement.login_mistake is not None and _list_group_offers(app, rule, placement):
-        yield placement.login_mistake
-
-
-def list_offers(app: Flask, rule: Rule, method: str) -> tuple[Offer, ...]:
-    """What the view of a rule sells, and what its blueprints do."""
-    placement = inspect_view(app.view_functions.get(rule.endpoint), method)
-    return tuple(dict.fromkeys((*placement.offers, *_list_group_offers(app, rule, placement))))
-
-
-def _list_group_offers(app: Flask, rule: Rule, placement: Placement) -> tuple[Offer, ...]:
-    if placement.is_exempt:
-        return ()
-    return tuple(sold for name, sold in list_sold_groups(app) if is_in(rule, name))
+# What is sold as a whole
 
 
 def list_sold_groups(app: Flask) -> Iterator[tuple[str | None, Offer]]:
@@ -237,4 +215,4 @@ def find_sold(app: Flask, environ: Environ) -> str | None:
         rule, _ = app.url_map.bind_to_environ(environ).match(return_rule=True)
     except HTTPException:
         return None
-    return rule.endpoint if list_offers(app, rule, environ["REQUEST_METHOD"]) else None
+    return rule.endpoint if inspect_rule(app, rule, environ["REQUEST_METHOD"]).offers else None

@@ -9,13 +9,7 @@ from werkzeug.routing import Rule
 from faregate.core.models import Offer
 from faregate.errors import ConfigurationError
 from faregate.flask.middleware import NAME, FlaskPaywallMiddleware
-from faregate.flask.placement import (
-    is_in,
-    list_mistakes,
-    list_offers,
-    list_sold_groups,
-    list_stack_mistakes,
-)
+from faregate.flask.placement import inspect_rule, is_in, list_sold_groups, list_stack_mistakes
 from faregate.routes import RouteInfo, RouteTable
 from faregate.routes.access import apply_path_rules, build_row, describe_several_offers
 
@@ -44,13 +38,14 @@ def get_middleware(app: Flask) -> FlaskPaywallMiddleware:
 def _rows(app: Flask, rule: Rule, faults: list[str]) -> Iterator[RouteInfo]:
     """One row, or several where the methods of a class are sold differently."""
     methods = _methods(rule)
-    if mistakes := dict.fromkeys(one for method in methods for one in list_mistakes(app, rule, method)):
+    placements = {method: inspect_rule(app, rule, method) for method in methods}
+    if mistakes := dict.fromkeys(one for placement in placements.values() for one in placement.mistakes):
         faults.extend(mistakes)
         yield replace(_build_row(rule, methods, ()), access="refused")
         return
     groups: dict[tuple[Offer, ...], list[str]] = {}
-    for method in methods:
-        groups.setdefault(list_offers(app, rule, method), []).append(method)
+    for method, placement in placements.items():
+        groups.setdefault(placement.offers, []).append(method)
     for offers, methods in groups.items():
         row = _build_row(rule, methods, offers)
         if len(offers) > 1:

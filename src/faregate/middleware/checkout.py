@@ -295,7 +295,7 @@ class Checkout:
         # The paywall inside checks both.
         if self.state is not State.SOLD_INSIDE:
             if is_result(status):
-                mistake = self._describe_unused_offer() or self._find_bypass(status)
+                mistake = self._describe_unused_offer() if self._offers_made else self._find_bypass(status)
                 if mistake and self.incoming.request.method != "OPTIONS":
                     self.withhold(mistake)
             if self.path_match.refused:
@@ -305,8 +305,6 @@ class Checkout:
         return True
 
     def _describe_unused_offer(self) -> str:
-        if not self._offers_made:
-            return ""
         sells = self._offers_made[0].sells
         return (
             f"The offer {sells!r} was created while a request was running, and sells nothing there. "
@@ -391,7 +389,7 @@ class Checkout:
     def close(self) -> None:
         """End the checkout: the request is over. A flow that has not finished is left to the sweep."""
         is_unfinished = self.state not in (State.COMPLETING, State.COMPLETED)
-        self._move(State.CLOSED)
+        self.state = State.CLOSED  # from every state
         self._restore_all()
         if self._flow is not None and is_unfinished:
             self._flow.close()

@@ -19,18 +19,19 @@ _CREDENTIAL_HEADERS = (
 )
 _FLOW_HEADERS = _PAYMENT_HEADERS + _CREDENTIAL_HEADERS
 _URL_SAFE = "/:@!$&'()*+,;=~-._"
+_MAX_KEPT = 256
+"""The longest path that is remembered as it was read: strangers choose the paths."""
 
 
 def parse_environ(environ: Mapping[str, Any], scheme: str, content_length: str | None) -> IncomingRequest:
     """Read an environ. `content_length` is that of `find_content_length`."""
-    raw_path, query = _find_raw_path(environ), environ.get("QUERY_STRING", "")
-    url = quote(raw_path, safe=_URL_SAFE)
-    headers = tuple((name, str(environ[key])) for name, key in _FLOW_HEADERS if key in environ)
+    path, root_path, url = find_path(environ)
+    query = environ.get("QUERY_STRING", "")
+    headers = tuple([(name, str(environ[key])) for name, key in _FLOW_HEADERS if key in environ])
     return IncomingRequest(
         Request(environ["REQUEST_METHOD"], f"{url}?{query}" if query else url, headers),
-        # A request target that is no path stays as it is: no rule matches it, and nothing is sold for it.
-        raw_path.decode(errors="replace"),
-        str(environ.get("SCRIPT_NAME", "")).encode("latin-1").decode(errors="replace"),
+        path,
+        root_path,
         _find_origin(environ, scheme),
         environ.get("HTTP_HOST"),
         environ.get("CONTENT_TYPE", ""),
@@ -68,8 +69,23 @@ def _build_origin(name: str | None, port: str, scheme: str) -> str | None:
     return f"{scheme}://{host}" if usual else f"{scheme}://{host}:{port}"
 
 
-def _find_raw_path(environ: Mapping[str, Any]) -> bytes:
-    """The whole path, with where the application is mounted. WSGI says bytes as latin-1 text (PEP 3333)."""
-    path = str(environ.get("PATH_INFO", ""))
-    root = str(environ.get("SCRIPT_NAME", "")) if path.startswith("/") or not path else ""
-    return f"{root}{path}".encode("latin-1")
+def find_path(environ: Mapping[str, Any]) -> tuple[str, str, str]:
+    """The whole path, decoded; where the application is mounted, decoded; and the whole path, quoted."""
+    root, path = str(environ.get("SCRIPT_NAME", "")), str(environ.get("PATH_INFO", ""))
+    read = _read_short_path if len(root) + len(path) <= _MAX_KEPT else _read_path
+    return read(root, path)
+
+
+def _read_path(root: str, path: str) -> tuple[str, str, str]:
+    """`find_path`.
+
+    WSGI says bytes as latin-1 text (PEP 3333). A request target that is no path stays as it is: no rule
+    matches it, and nothing is sold for it.
+    """
+    raw_root = root.encode("latin-1")
+    raw_path = (raw_root if path.startswith("/") or not path else b"") + path.encode("latin-1")
+    decoded_root = raw_root.decode(errors="replace")
+    return raw_path.decode(errors="replace"), decoded_root, quote(raw_path, safe=_URL_SAFE)
+
+
+_read_short_path = lru_cache(maxsize=1024)(_read_path)
