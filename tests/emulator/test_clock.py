@@ -1,6 +1,5 @@
 """The clock of a tenant: frozen, real or scaled, over a clock that the tests move and set back."""
 
-import json
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -9,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from faregate.emulator import Emulator, EmulatorClock, ManualClock, SettlementRule, Wallet
-from faregate.emulator.clock import END_OF_TIME, MAX_RATE
+from faregate.emulator.clock import END_OF_TIME, MAX_RATE, ClockState
 from faregate.errors import ConfigurationError
 from faregate.service.clock import MonotonicClock
 
@@ -134,6 +133,11 @@ def test_an_advance_adds_exactly(
     assert clock.mode == mode or rate == 1
 
 
+def reload(state: ClockState) -> ClockState:
+    """The state after it was written and read."""
+    return ClockState.model_validate_json(state.model_dump_json())
+
+
 class AClock(RuleBasedStateMachine):
     """Whatever is done to it and to the clock behind it, but for a restore, it never runs backwards."""
 
@@ -167,7 +171,7 @@ class AClock(RuleBasedStateMachine):
 
     @rule()
     def keep(self) -> None:
-        self.state, self.kept = json.loads(json.dumps(self.clock.state())), self.clock()
+        self.state, self.kept = reload(self.clock.state()), self.clock()
 
     @rule()
     def restore(self) -> None:
@@ -195,7 +199,7 @@ def test_time_ends_and_nothing_breaks(clock: EmulatorClock, source: Source) -> N
     with pytest.raises(ConfigurationError, match="time ends at 9000-01-01"):
         clock.freeze(END_OF_TIME + timedelta(seconds=1))
     with pytest.raises(ConfigurationError, match="time ends at 9000-01-01"):
-        clock.restore({**clock.state(), "simulated": "9000-01-01T00:00:01Z"})
+        clock.restore(clock.state().model_copy(update={"simulated": END_OF_TIME + timedelta(seconds=1)}))
 
 
 def test_a_frozen_clock_comes_back_at_its_moment(clock: EmulatorClock, source: Source) -> None:
@@ -210,7 +214,7 @@ def test_a_frozen_clock_comes_back_at_its_moment(clock: EmulatorClock, source: S
 
 def test_a_running_clock_comes_back_as_far_ahead_as_it_was(clock: EmulatorClock, source: Source) -> None:
     clock.advance(100)
-    kept = json.loads(json.dumps(clock.state()))
+    kept = reload(clock.state())
     clock.advance(3600)
     source.pass_(5)
     clock.restore(kept)
@@ -241,8 +245,9 @@ def test_a_scaled_clock_comes_back_as_if_it_had_run_on(clock: EmulatorClock, sou
     ],
 )
 def test_what_is_no_state_is_told(clock: EmulatorClock, changes: dict[str, object], place: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"no state of a clock: {place}: "):
-        clock.restore({**clock.state(), **changes})
+    state = {**clock.state().model_dump(mode="json"), **changes}
+    with pytest.raises(ConfigurationError, match=f"no state document: clock.{place}: "):
+        Emulator(clock=clock).seed({"version": 1, "clock": state})
     assert (passed(clock), clock.mode) == (0, "real")
 
 

@@ -105,7 +105,7 @@ def test_errors_are_json(main: Controls, method: str, path: str, status: int, co
         ("POST", "/snapshots", {"named": "x"}, "named: "),
         ("PUT", "/state", {}, "version: "),
         ("PUT", "/state", {"version": 2}, "version: "),
-        ("PUT", "/state", {"version": 1, "test": {"resources": [{}]}}, "test.resources.0.key: "),
+        ("PUT", "/state", {"version": 1, "test": {"resources": [{}]}}, "test.resources[0].key: "),
         ("PUT", "/settlements/*", {"after_reads": 1, "manual": True}, "exactly one"),
         ("PUT", "/settlements/no_such", {"manual": True}, "no resource here"),
         ("PUT", "/balances/me", {"USDC": "1"}, "not an address"),

@@ -1,6 +1,5 @@
 """Which calls a fault strikes, and how often."""
 
-import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -17,6 +16,7 @@ from faregate.emulator import (
     ManualClock,
     Wallet,
 )
+from faregate.emulator.faults.rules import FaultsState
 
 from .seller import ROOT, ApiClient
 
@@ -156,7 +156,7 @@ def test_a_snapshot_goes_on_with_the_same_dice() -> None:
     emulator = Emulator()
     emulator.faults.add(fault(probability=0.5, seed="dice", times=40))
     statuses(emulator, 20)
-    state = json.loads(json.dumps(emulator.faults.state()))
+    state = FaultsState.model_validate_json(emulator.faults.state().model_dump_json())
     before = statuses(emulator, 100)
     emulator.faults.clear()
     emulator.faults.restore(state)

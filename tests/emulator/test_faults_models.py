@@ -85,5 +85,5 @@ def test_a_mode_is_known_by_its_faults() -> None:
 
 
 def test_a_state_that_is_none_is_told() -> None:
-    with pytest.raises(ConfigurationError, match="no state of faults: added"):
-        Emulator().faults.restore({"rules": []})
+    with pytest.raises(ConfigurationError, match=r"no state document: faults\.added"):
+        Emulator().seed({"version": 1, "faults": {"rules": []}})

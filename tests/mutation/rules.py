@@ -667,8 +667,8 @@ MUTANTS = (
     Mutant("live-key-with-memory", "src/faregate/settings.py", 'if settings.api_key.environment == "live":\n        raise ConfigurationError(\n            "A live key with the memory',
            'if False:\n        raise ConfigurationError(\n            "A live key with the memory', ("tests/core",)),
     # The emulator and the payers of the command line: what a seller's tests, and a payer's money, rely on
-    Mutant("an-authorization-is-used-twice", "src/faregate/service/operations/access.py", "    if store.find_by_authorization(context, payment) is not None:", "    if False:", REBUILT),
-    Mutant("a-proof-is-known-by-its-nonce", "src/faregate/service/operations/access.py", "store.find_by_proof(proof)", "store.find_by_token_use(revision.token, parse_payment(proof))", REBUILT),
+    Mutant("an-authorization-is-used-twice", "src/faregate/service/operations/access.py", "    if store.find_by_authorization(context.terms.token, payment) is not None:", "    if False:", REBUILT),
+    Mutant("a-proof-is-known-by-its-nonce", "src/faregate/service/operations/access.py", "store.find_by_proof(proof)", "store.find_by_authorization(revision.token, parse_payment(proof))", REBUILT),
     Mutant("complete-with-other-bytes", "src/faregate/service/operations/complete.py", "    if record.payment.header != payment.header:", "    if False:", REBUILT),
     Mutant("a-proof-without-a-challenge", "src/faregate/x402/terms.py", "return None if _has_challenge(accepted) else _NO_CHALLENGE", "return None", REBUILT),
     Mutant("a-challenge-that-is-known", "src/faregate/emulator/system.py", "return secrets.token_hex(32)", 'return "ab" * 32', REBUILT),

@@ -9,12 +9,14 @@ from random import Random
 
 import pytest
 from eth_account import Account
+from eth_keys.backends.coincurve import CoinCurveECCBackend
+from eth_keys.backends.native.main import NativeECCBackend
 from packaging.requirements import Requirement
 
 from faregate.emulator import Wallet
 from faregate.errors import ConfigurationError
 from faregate.x402 import eip712
-from faregate.x402.eip712 import CoincurveCurve, Curve, PythonCurve, build_typed_data, recover_signer
+from faregate.x402.eip712 import Curve, build_typed_data, recover_signer
 from faregate.x402.models import SignedPayment
 from faregate.x402.tokens import TOKENS, Token
 
@@ -23,10 +25,10 @@ FIELD = 2**256 - 2**32 - 977
 EDGES = (0, 1, ORDER // 2, ORDER // 2 + 1, ORDER - 1, ORDER, FIELD - 1, FIELD, 2**256 - 1)
 
 
-@pytest.fixture(params=[CoincurveCurve, PythonCurve])
+@pytest.fixture(params=[CoinCurveECCBackend, NativeECCBackend])
 def either(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Curve:
     """Each way to sign in turn."""
-    chosen: Curve = request.param()
+    chosen = Curve(request.param())
     monkeypatch.setattr(eip712, "CURVE", chosen)
     return chosen
 
@@ -114,7 +116,7 @@ def test_what_no_token_takes_has_no_signer(signature: str) -> None:
 
 
 def test_both_ways_sign_alike() -> None:
-    chance, fast, plain_python = Random(5), CoincurveCurve(), PythonCurve()
+    chance, fast, plain_python = Random(5), Curve(CoinCurveECCBackend()), Curve(NativeECCBackend())
     for key in (1, 2, ORDER - 1, *(chance.randrange(1, ORDER) for _ in range(10))):
         digest, secret = chance.randbytes(32), key.to_bytes(32, "big")
         assert fast.public_key(secret) == plain_python.public_key(secret)
@@ -124,14 +126,14 @@ def test_both_ways_sign_alike() -> None:
 
 
 def test_coincurve_is_used_where_it_is_installed() -> None:
-    assert isinstance(eip712.CURVE, CoincurveCurve)
+    assert isinstance(eip712.CURVE.backend, CoinCurveECCBackend)
 
 
 WITHOUT = """
 import sys, pytest
 sys.modules["coincurve"] = None
 status = pytest.main(["-q", "-p", "no:cacheprovider", *sys.argv[1:]])
-assert type(sys.modules["faregate.x402.eip712"].CURVE).__name__ == "PythonCurve"
+assert type(sys.modules["faregate.x402.eip712"].CURVE.backend).__name__ == "NativeECCBackend"
 sys.exit(status)
 """
 

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 from eth_utils.address import to_checksum_address
 from pydantic import TypeAdapter
 
-from faregate.core.models import Response, WireRequest, header_values
+from faregate.core.models import Headers, Response, WireRequest, header_values
 from faregate.emulator.delivery import Delivery
 from faregate.merchant.models import AccessRequest
 from faregate.service.app import Service
@@ -70,8 +70,7 @@ def _add_records(
         case "complete" | "transaction":
             return _describe_transaction(facts, store, call.identifier)
         case "execution":
-            execution = store.executions.get(call.identifier)
-            return facts if execution is None else _describe_revision(facts, store, execution.revision_id)
+            return _describe_execution(facts, store, call.identifier)
         case _:
             return facts
 
@@ -83,11 +82,11 @@ def _describe_access(
         revision_id = call.body_as(_request).revision_id
     except HttpError:
         return facts
-    listing = store.catalog.find_by_revision(revision_id)
-    if listing is None:
+    found = store.catalog.find_revision(revision_id)
+    if found is None:
         return facts
-    token = next(one.token for one in listing.revisions if one.id == revision_id)
-    used = None if payment is None else store.find_by_token_use(token, payment)
+    listing, revision = found
+    used = None if payment is None else store.find_by_authorization(revision.token, payment)
     return replace(facts, resource=listing.resource.key, transaction=None if used is None else used.id)
 
 
@@ -99,9 +98,10 @@ def _describe_transaction(facts: CallInfo, store: EnvironmentState, identifier: 
     return replace(facts, resource=resource, payer=record.payer.identifier, transaction=identifier)
 
 
-def _describe_revision(facts: CallInfo, store: EnvironmentState, revision_id: str) -> CallInfo:
-    listing = store.catalog.find_by_revision(revision_id)
-    return facts if listing is None else replace(facts, resource=listing.resource.key)
+def _describe_execution(facts: CallInfo, store: EnvironmentState, identifier: str) -> CallInfo:
+    execution = store.executions.get(identifier)
+    found = None if execution is None else store.catalog.find_revision(execution.revision_id)
+    return facts if found is None else replace(facts, resource=found[0].resource.key)
 
 
 def _parse_proof(call: ParsedRequest) -> SignedPayment | None:
@@ -182,21 +182,17 @@ class RecordedCall:
     @property
     def proof(self) -> dict[str, Any] | None:
         """The decoded `PAYMENT-SIGNATURE`."""
-        return decode_header(header_values(self.request.headers, "payment-signature"))
+        return decode_header(self.request.headers, "payment-signature")
 
     @property
     def instructions(self) -> dict[str, Any] | None:
         """The decoded `PAYMENT-REQUIRED` of the answer."""
-        return decode_header(
-            header_values(self.response.headers, "payment-required") if self.response else []
-        )
+        return decode_header(self.response.headers, "payment-required") if self.response else None
 
     @property
     def payment_response(self) -> dict[str, Any] | None:
         """The decoded `PAYMENT-RESPONSE` of the answer."""
-        return decode_header(
-            header_values(self.response.headers, "payment-response") if self.response else []
-        )
+        return decode_header(self.response.headers, "payment-response") if self.response else None
 
     @property
     def method(self) -> str:
@@ -249,8 +245,9 @@ class CallLog:
             call.undone = any(call.number in gone for gone in self._undone)
 
 
-def decode_header(values: list[str]) -> dict[str, Any] | None:
-    """Decode the only value of a payment header: base64 of a JSON object, else None."""
+def decode_header(headers: Headers, name: str) -> dict[str, Any] | None:
+    """Decode a payment header, base64 of a JSON object; None if it is not that, or was sent twice."""
+    values = header_values(headers, name)
     try:
         found = parse_json(base64.b64decode(values[0], validate=True)) if len(values) == 1 else None
     except (ValueError, RecursionError):

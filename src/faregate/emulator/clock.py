@@ -6,12 +6,11 @@ settles nothing by itself: a payment that fell due settles before the next reque
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import AwareDatetime, Field, ValidationError
+from pydantic import AwareDatetime, Field
 
 from faregate.emulator.system import system_clock
 from faregate.errors import ConfigurationError
@@ -121,24 +120,18 @@ class EmulatorClock:
         twin.restore(self.state())
         return twin
 
-    def state(self) -> dict[str, Any]:
-        """Return its state for JSON. A running clock is kept as its distance from the real one."""
+    def state(self) -> ClockState:
+        """Return its state. A running clock is kept as its distance from the real one."""
         real = self._real()
-        return ClockState(simulated=self._segment.at(real), real=real, rate=self.rate).model_dump(mode="json")
+        return ClockState(simulated=self._segment.at(real), real=real, rate=self.rate)
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from this state; `ConfigurationError` if it is not one.
+    def restore(self, state: ClockState) -> None:
+        """Continue from this state: a frozen clock at its moment, a running one as far ahead as it was.
 
-        A frozen clock shows the same moment again, a running one is as far ahead as it was.
+        `ConfigurationError` if that is after the end of time.
         """
-        try:
-            found = ClockState.model_validate(dict(state))
-        except ValidationError as error:
-            fault = error.errors(include_url=False, include_input=False)[0]
-            place = ".".join(str(step) for step in fault["loc"])
-            raise ConfigurationError(f"this is no state of a clock: {place}: {fault['msg']}") from None
-        _check_range(_to_utc(found.simulated))
-        self._segment = _start_segment(_to_utc(found.simulated), _to_utc(found.real), found.rate)
+        _check_range(_to_utc(state.simulated))
+        self._segment = _start_segment(_to_utc(state.simulated), _to_utc(state.real), state.rate)
 
     def _real(self) -> datetime:
         return self._source().astimezone(UTC)

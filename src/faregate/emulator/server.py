@@ -1,7 +1,6 @@
 """Serve the emulator over HTTP on the loopback interface, with uvicorn."""
 
 import gc
-import ipaddress
 import socket
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ import uvicorn
 
 from faregate.emulator.app import app
 from faregate.emulator.asgi import IS_CLOSING, Receive, Scope, Send
+from faregate.emulator.control.access import is_loopback
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.state_file import StateFile
 from faregate.emulator.tenants import Tenants
@@ -23,7 +23,7 @@ def listen(host: str = "127.0.0.1", port: int = 0, *, allow_remote: bool = False
     `ConfigurationError` for an address that other machines can reach, unless `allow_remote` is set.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    if not allow_remote and not _is_loopback(host):
+    if not (allow_remote or host == "localhost" or is_loopback(host)):
         raise ConfigurationError(
             f"{host!r} is not a loopback address: other machines could reach it. Use --allow-remote"
         )
@@ -106,13 +106,6 @@ def _collect_discarded(scope: Scope) -> None:
     is_discarding = scope["method"] == "DELETE" or scope["path"].endswith(("/reset", "/restore", "/state"))
     if is_discarding and _freeze_survivors in gc.callbacks:
         gc.unfreeze()
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _build_server(emulator: Emulator | Tenants, control: bool, state: StateFile | None) -> uvicorn.Server:

@@ -23,10 +23,10 @@ from anyio.to_thread import run_sync
 from pydantic import ValidationError
 
 from faregate.emulator.emulator import Emulator
-from faregate.emulator.persistence.schema import StateDocument, format_location
+from faregate.emulator.persistence.schema import StateDocument
 from faregate.emulator.tenants import TenantConfig, Tenants
 from faregate.errors import ConfigurationError
-from faregate.service.config import Account, FrozenModel
+from faregate.service.config import Account, FrozenModel, describe_error
 
 if sys.platform == "win32":
     import msvcrt
@@ -120,9 +120,8 @@ def _parse(text: bytes) -> SavedState:
     try:
         return SavedState.model_validate_json(text)
     except ValidationError as error:
-        fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        place, words = format_location(fault["loc"]) or "the file", fault["msg"].removeprefix("Value error, ")
-        raise ConfigurationError(f"this is no state of an emulator: {place}: {words}") from None
+        fault = describe_error(error, "the file")
+        raise ConfigurationError(f"this is no state of an emulator: {fault}") from None
 
 
 CHECK_SECONDS: Final = 0.5
@@ -226,4 +225,4 @@ class StateFile:
         except OSError as error:
             raise ConfigurationError(f"cannot read the state: {error}") from None
         except ConfigurationError as error:
-            raise ConfigurationError(f"{self.path}: {error}. Move the file away to begin anew") from None
+            raise ConfigurationError(f"{self.path}: {error}. Move the file away to start again") from None

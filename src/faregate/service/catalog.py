@@ -100,10 +100,13 @@ class Catalog:
         self.edit(key, moment, lambda before: replace(before, revisions=(*before.revisions, made)))
         return made
 
-    def find_by_revision(self, revision_id: str) -> Listing | None:
-        """Return the resource of this revision, active or not."""
+    def find_revision(self, revision_id: str) -> tuple[Listing, PublishedRevision] | None:
+        """Find a revision, active or not, and its resource."""
         key = self._by_revision.get(revision_id)
-        return None if key is None else self.listings[key]
+        if key is None:
+            return None
+        listing = self.listings[key]
+        return listing, next(one for one in listing.revisions if one.id == revision_id)
 
     def active(self, moment: datetime) -> Iterator[Listing]:
         return (listing for listing in self.listings.values() if not listing.archived(moment))

@@ -19,6 +19,7 @@ from pydantic import (
     model_validator,
 )
 from pydantic import StringConstraints as Text
+from pydantic_core import ErrorDetails
 
 from faregate.errors import ConfigurationError
 from faregate.merchant.types import AtomicAmount, Description, EvmAddress, IntegrationKey, ValueName
@@ -125,8 +126,7 @@ class Resource(Appearance):
         try:
             appearance = Appearance.model_validate({**dict(self.appearance), **update})
         except ValidationError as error:
-            fault = error.errors(include_url=False, include_input=False)[0]
-            raise ConfigurationError(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
+            raise ConfigurationError(describe_error(error, "the resource")) from None
         return self.model_copy(update=dict(appearance))
 
 
@@ -207,23 +207,21 @@ class Account(FrozenModel):
         except tomllib.TOMLDecodeError as error:
             raise ConfigurationError(f"{name} is not TOML: {error}") from None
         except ValidationError as error:
-            raise ConfigurationError("\n".join(_sentences(error, name))) from None
+            faults = error.errors(include_url=False, include_input=False)
+            raise ConfigurationError("\n".join(f"{name}: {_describe(one)}" for one in faults)) from None
 
     def first_key(self, environment: Environment) -> str | None:
         """Return the first key of this environment."""
         return next((key.key for key in self.keys if key.environment == environment), None)
 
 
-def _sentences(error: ValidationError, name: str) -> list[str]:
-    return [
-        f"{name}: {_place(fault['loc'])}: {fault['msg'].removeprefix('Value error, ')}"
-        for fault in error.errors(include_url=False, include_input=False)
-    ]
+def describe_error(error: ValidationError, whole: str) -> str:
+    """Describe the first fault, such as `resources[0].key: Field required`; `whole` names an empty place."""
+    # Context may hold an exception, and input may hold a key or a proof: neither is needed.
+    fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    return _describe(fault, whole)
 
 
-def _place(location: tuple[int | str, ...]) -> str:
-    """Format a location: `("resources", 0, "key")` is `resources[0].key`."""
-    text = ""
-    for step in location:
-        text += f"[{step}]" if isinstance(step, int) else f".{step}"
-    return text.lstrip(".") or "the file"
+def _describe(fault: ErrorDetails, whole: str = "the file") -> str:
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in fault["loc"])
+    return f"{''.join(steps).lstrip('.') or whole}: {fault['msg'].removeprefix('Value error, ')}"

@@ -18,7 +18,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from faregate.core.models import Headers, Response, header_values
 from faregate.merchant.problems import FORBIDDEN, INVALID, MALFORMED, UNAUTHENTICATED, Problem
 from faregate.service.clock import MonotonicClock
-from faregate.service.config import Capability, Key
+from faregate.service.config import Capability, Key, describe_error
 
 JSON_TYPE = ("Content-Type", "application/json")
 RETRY_SOON = ("Retry-After", "1")
@@ -106,11 +106,9 @@ def _parse_body(adapter: TypeAdapter[Any], body: bytes) -> Any:
 
 
 def _build_body_error(error: ValidationError) -> HttpError:
-    fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    if fault["type"] == "json_invalid":
+    if error.errors(include_url=False, include_input=False)[0]["type"] == "json_invalid":
         return HttpError(MALFORMED, "the body is not JSON")
-    place = ".".join(map(str, fault["loc"])) or "body"
-    return invalid_request(f"{place}: {fault['msg'].removeprefix('Value error, ')}")
+    return invalid_request(describe_error(error, "body"))
 
 
 def authenticate(headers: Headers, keys: Mapping[str, Key], allow_live: bool) -> Key:

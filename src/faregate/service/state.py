@@ -123,13 +123,7 @@ class EnvironmentState:
         """Find the transaction that was authorized with exactly this `PAYMENT-SIGNATURE` header."""
         return self._proofs.get(proof)
 
-    def find_by_authorization(
-        self, context: AccessContext, payment: SignedPayment
-    ) -> TransactionRecord | None:
-        """Find the transaction that used this authorization."""
-        return self.find_by_token_use(context.terms.token, payment)
-
-    def find_by_token_use(self, token: Token, payment: SignedPayment) -> TransactionRecord | None:
+    def find_by_authorization(self, token: Token, payment: SignedPayment) -> TransactionRecord | None:
         """Find the transaction that used this authorization of this token."""
         return self._uses.get(payment.get_key(token))
 

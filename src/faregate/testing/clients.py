@@ -9,11 +9,6 @@ from typing import Any
 from faregate.core.models import Headers, Response
 
 
-def send(client: Any, method: str, path: str, options: dict[str, Any]) -> Any:
-    """Return the client's own response; an async client's is to be awaited."""
-    return getattr(client, method.lower())(path, **options)
-
-
 def read(response: Any) -> Response:
     """Convert any client's response."""
     return Response(response.status_code, _read_headers(response.headers), _read_body(response))

@@ -18,7 +18,7 @@ from faregate.emulator.clock import EmulatorClock
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.wallet import Wallet
 from faregate.errors import ConfigurationError
-from faregate.testing.clients import read, send
+from faregate.testing.clients import read
 
 PROOF = "PAYMENT-SIGNATURE"
 R = TypeVar("R")
@@ -99,12 +99,12 @@ class PaidResponse:
     @property
     def instructions(self) -> dict[str, Any] | None:
         """`PAYMENT-REQUIRED`, decoded."""
-        return decode_header(header_values(self.headers, "payment-required"))
+        return decode_header(self.headers, "payment-required")
 
     @property
     def payment(self) -> dict[str, Any] | None:
         """`PAYMENT-RESPONSE`, decoded: `success`, `transaction` (its hash), `network`, `payer`, `amount`."""
-        return decode_header(header_values(self.headers, "payment-response"))
+        return decode_header(self.headers, "payment-response")
 
     @property
     def paid(self) -> bool:
@@ -264,7 +264,7 @@ class Payer(AnyPayer[PaidResponse]):
     def _run(self, flow: Flow) -> PaidResponse:
         request = next(flow)
         while True:
-            response = send(request.client, request.method, request.path, _build_options(request))
+            response = _send(request)
             answer = self._session.record_answer(request, read(response))
             try:
                 request = flow.send(answer)
@@ -279,7 +279,7 @@ class AsyncPayer(AnyPayer[Coroutine[Any, Any, PaidResponse]]):
     async def _run(self, flow: Flow) -> PaidResponse:
         request = next(flow)
         while True:
-            response = await send(request.client, request.method, request.path, _build_options(request))
+            response = await _send(request)
             answer = self._session.record_answer(request, read(response))
             try:
                 request = flow.send(answer)
@@ -312,12 +312,13 @@ def _get_instructions(response: Response) -> str | None:
     return response.first("payment-required") if response.status == 402 else None
 
 
-def _build_options(request: PayerRequest) -> dict[str, Any]:
-    """Return the test's options, with the payment beside its own headers."""
-    if request.proof is None:
-        return request.options
-    # A copy: the test may use its options again.
-    return {**request.options, "headers": {**request.options.get("headers", {}), PROOF: request.proof}}
+def _send(request: PayerRequest) -> Any:
+    """Call the test client, with the payment beside the test's own headers; an async client's is awaited."""
+    options = request.options
+    if request.proof is not None:
+        # A copy: the test may use its options again.
+        options = {**options, "headers": {**options.get("headers", {}), PROOF: request.proof}}
+    return getattr(request.client, request.method.lower())(request.path, **options)
 
 
 def _decode(header: str) -> Any:

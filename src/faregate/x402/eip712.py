@@ -5,11 +5,15 @@ an authorization has exactly one signature. Contract wallets (EIP-1271) would ne
 """
 
 from functools import lru_cache
-from importlib.util import find_spec
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
+from eth_keys.backends import get_backend
+from eth_keys.backends.base import BaseECCBackend
+from eth_keys.datatypes import PrivateKey, Signature
+from eth_keys.exceptions import BadSignature
 from eth_utils.address import to_checksum_address
 from eth_utils.crypto import keccak
+from eth_utils.exceptions import ValidationError
 
 from faregate.x402.models import SignedPayment
 from faregate.x402.tokens import Token
@@ -18,86 +22,32 @@ ORDER: Final = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD036414
 """A private key is a number from 1 to one below this."""
 
 
-class Curve(Protocol):
-    """secp256k1. Private keys are 32 bytes, public keys 64; a signature is r, s and the recovery bit, 65
-    bytes.
+class Curve:
+    """secp256k1 by eth-keys, whose default backend is coincurve where that is installed, else pure Python.
+
+    Private keys are 32 bytes, public keys 64; a signature is r, s and the recovery bit, 65 bytes.
     """
 
-    def sign(self, key: bytes, digest: bytes) -> bytes:
-        """Sign deterministically (RFC 6979), with the lower `s`."""
-        ...
-
-    def public_key(self, key: bytes) -> bytes: ...
-
-    def recover(self, digest: bytes, signature: bytes) -> bytes | None:
-        """The public key that signed, or None for a signature that no key makes."""
-        ...
-
-
-class CoincurveCurve:
-    """secp256k1 by libsecp256k1."""
-
-    def __init__(self) -> None:
-        import coincurve
-
-        self._keys: Any = coincurve
+    def __init__(self, backend: BaseECCBackend | None = None) -> None:
+        self.backend = backend or get_backend()
 
     def sign(self, key: bytes, digest: bytes) -> bytes:
         """Sign deterministically (RFC 6979), with the lower `s`."""
-        made: bytes = self._keys.PrivateKey(key).sign_recoverable(digest, hasher=None)
-        return made
+        return self.backend.ecdsa_sign(digest, PrivateKey(key, backend=self.backend)).to_bytes()
 
     def public_key(self, key: bytes) -> bytes:
-        return self._plain(self._keys.PrivateKey(key).public_key)
+        return PrivateKey(key, backend=self.backend).public_key.to_bytes()
 
     def recover(self, digest: bytes, signature: bytes) -> bytes | None:
+        """Return the public key that signed, or None for a signature that no key makes."""
         try:
-            found = self._keys.PublicKey.from_signature_and_message(signature, digest, hasher=None)
-        except Exception:  # coincurve has no one exception for a point that is not on the curve
-            return None
-        return self._plain(found)
-
-    def _plain(self, key: Any) -> bytes:
-        point: bytes = key.format(compressed=False)
-        return point[1:]
-
-
-class PythonCurve:
-    """secp256k1 by eth-keys, in pure Python."""
-
-    def __init__(self) -> None:
-        from eth_keys import datatypes, exceptions
-        from eth_keys.backends.native.main import NativeECCBackend
-        from eth_utils.exceptions import ValidationError
-
-        self._native: Any = NativeECCBackend()
-        self._types: Any = datatypes
-        self._wrong = (exceptions.BadSignature, ValidationError)
-
-    def sign(self, key: bytes, digest: bytes) -> bytes:
-        made = self._native.ecdsa_sign(digest, self._types.PrivateKey(key, backend=self._native))
-        return bytes(made.to_bytes())
-
-    def public_key(self, key: bytes) -> bytes:
-        found = self._native.private_key_to_public_key(self._types.PrivateKey(key, backend=self._native))
-        return bytes(found.to_bytes())
-
-    def recover(self, digest: bytes, signature: bytes) -> bytes | None:
-        try:
-            read = self._types.Signature(signature, backend=self._native)
-            return bytes(self._native.ecdsa_recover(digest, read).to_bytes())
-        except self._wrong:
+            read = Signature(signature, backend=self.backend)
+            return self.backend.ecdsa_recover(digest, read).to_bytes()
+        except (BadSignature, ValidationError):
             return None
 
 
-def best_curve() -> Curve:
-    """Return the fastest implementation that is installed."""
-    return PythonCurve() if find_spec("coincurve") is None else CoincurveCurve()
-
-
-CURVE: Final = best_curve()
-
-
+CURVE: Final = Curve()
 _HALF_ORDER: Final = ORDER // 2
 _FIELDS: Final = (
     ("from", "address"),

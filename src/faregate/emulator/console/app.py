@@ -10,7 +10,6 @@ For each open page the state is polled five times a second. If the page reads sl
 
 import json
 from collections.abc import AsyncGenerator, Callable
-from datetime import datetime
 from hashlib import sha256
 from importlib.resources import files
 from time import monotonic
@@ -135,8 +134,7 @@ def _format_event(number: int, kind: str, data: Json) -> str:
 def _find_clock_change(clock: EmulatorClock, tracker: ChangeTracker) -> Json:
     """Return the clock if its rate or offset changed; in between, the page computes the time itself."""
     state = clock.state()
-    now, real = datetime.fromisoformat(state["simulated"]), datetime.fromisoformat(state["real"])
-    offset = round(now.timestamp() - clock.rate * real.timestamp(), 1)
-    if not tracker.filter_changed({"course": (clock.rate, offset)}):
+    offset = round(state.simulated.timestamp() - state.rate * state.real.timestamp(), 1)
+    if not tracker.filter_changed({"course": (state.rate, offset)}):
         return {}
-    return {"clock": {"now": now.isoformat(), "mode": clock.mode, "rate": clock.rate}}
+    return {"clock": {"now": state.simulated.isoformat(), "mode": clock.mode, "rate": state.rate}}

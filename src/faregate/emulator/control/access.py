@@ -62,26 +62,21 @@ def _find_violation(scope: Scope) -> str | None:
 
 def _is_local_client(scope: Scope) -> bool:
     peer: tuple[str, int] | None = scope.get("client")
-    try:
-        # A peer without an address is a unix socket, or an app in the same process.
-        return peer is None or _is_loopback(peer[0])
-    except ValueError:
-        return True
+    # A peer without an address is a unix socket, or an app in the same process.
+    return peer is None or is_loopback(peer[0], otherwise=True)
 
 
 def _is_local_host(host: str) -> bool:
     match = _HOST.fullmatch(host)
-    if match is None:
-        return False
-    name = match[1] or match[2]
+    name = match and (match[1] or match[2])
+    return name is not None and (name.lower() == "localhost" or is_loopback(name))
+
+
+def is_loopback(text: str, *, otherwise: bool = False) -> bool:
+    """Return whether this is a loopback address, or `otherwise` if it is no IP address."""
     try:
-        return name.lower() == "localhost" or _is_loopback(name)
+        address = ip_address(text)
     except ValueError:
-        return False
-
-
-def _is_loopback(text: str) -> bool:
-    """Return whether this is a loopback address. Raises `ValueError` if it is no address."""
-    address = ip_address(text)
+        return otherwise
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return (mapped or address).is_loopback

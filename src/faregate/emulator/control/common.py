@@ -9,6 +9,7 @@ from starlette.responses import JSONResponse, Response
 
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.tenants import Tenants
+from faregate.service.config import describe_error
 from faregate.x402.tokens import Environment
 
 T = TypeVar("T")
@@ -57,9 +58,7 @@ def parse_environment(request: Request) -> Environment:
 
 def build_validation_error(error: ValidationError, source: str) -> ControlError:
     """Build a 422 from the first error; `source` names the place of an error that has none."""
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    place = ".".join(map(str, first["loc"])) or source
-    return ControlError(422, "invalid_request", f"{place}: {first['msg'].removeprefix('Value error, ')}")
+    return ControlError(422, "invalid_request", describe_error(error, source))
 
 
 def json_response(value: BaseModel | dict[str, object] | list[object], status: int = 200) -> Response:

@@ -101,7 +101,7 @@ def copy_emulator(
         timeline=store["test"].clock.state(),
         ids=ids.state() if isinstance(ids, RewindableIds) else None,
         challenges=challenges.state() if isinstance(challenges, SeededChallenges) else None,
-        faults=FaultsState.model_validate(faults.state()),
+        faults=faults.state(),
         ledger=payments.state() if isinstance(payments, SimulatedLedger) else None,
         test=_copy_state(store["test"]),
         live=_copy_state(store["live"]),
@@ -110,7 +110,7 @@ def copy_emulator(
 
 def _copy_clock(clock: EmulatorClock) -> ClockState:
     """Copy the clock. A frozen one is kept without the real time, so equal states give equal text."""
-    state = ClockState.model_validate(clock.state())
+    state = clock.state()
     return state if state.rate else state.model_copy(update={"real": state.simulated})
 
 

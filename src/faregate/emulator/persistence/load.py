@@ -70,7 +70,7 @@ def _check_new(store: EnvironmentState, record: TransactionRecord, place: str) -
         raise document_error(f"{place}.history[0].at", "transactions are in the order they were made")
     if record.id in store.transactions:
         raise document_error(f"{place}.id", "another transaction has this id")
-    if store.find_by_authorization(record.context, record.payment) is not None:
+    if store.find_by_authorization(record.context.terms.token, record.payment) is not None:
         raise document_error(f"{place}.proof", "another transaction has used this authorization")
 
 
@@ -88,10 +88,10 @@ def _resolve_purchase(store: EnvironmentState, state: TransactionState, place: s
 
 def find_revision(store: EnvironmentState, revision_id: str, place: str) -> tuple[Listing, PublishedRevision]:
     """Find the revision of this id, and its resource."""
-    listing = store.catalog.find_by_revision(revision_id)
-    if listing is None:
+    found = store.catalog.find_revision(revision_id)
+    if found is None:
         raise document_error(place, f"this tenant has no revision {revision_id} in {store.environment}")
-    return listing, next(one for one in listing.revisions if one.id == revision_id)
+    return found
 
 
 def _parse_payment(state: TransactionState, place: str) -> SignedPayment:
@@ -142,14 +142,14 @@ def load_surroundings(
 ) -> None:
     """Load clock, ids, ledger and faults. What the document leaves out is as it was at the start."""
     if document.clock is not None:
-        clock.restore(document.clock.model_dump(mode="json"))
+        clock.restore(document.clock)
     if document.ids is not None and isinstance(ids, RewindableIds):
         ids.restore(document.ids)
     if isinstance(payments, SimulatedLedger):
         load_ledger(payments, beginning.ledger, document.ledger)
     wrong = document.faults or beginning.faults
     if wrong is not None:
-        faults.restore(wrong.model_dump(mode="json"))
+        faults.restore(wrong)
 
 
 def load_ledger(ledger: SimulatedLedger, *states: LedgerState) -> None:

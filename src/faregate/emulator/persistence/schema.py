@@ -39,7 +39,14 @@ from faregate.merchant.types import (
     TransactionHash,
     TransactionId,
 )
-from faregate.service.config import Appearance, FrozenModel, Revision, Seller, SettlementRule
+from faregate.service.config import (
+    Appearance,
+    FrozenModel,
+    Revision,
+    Seller,
+    SettlementRule,
+    describe_error,
+)
 from faregate.service.records import Status
 from faregate.x402.tokens import Environment, SettlementAsset
 
@@ -257,16 +264,9 @@ def read_document(found: StateDocument | Mapping[str, Any] | str | bytes) -> Sta
             return StateDocument.model_validate_json(found)
         return StateDocument.model_validate(dict(found))
     except ValidationError as error:
-        fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        raise document_error(
-            format_location(fault["loc"]), fault["msg"].removeprefix("Value error, ")
-        ) from None
+        text = describe_error(error, "the document")
+        raise ConfigurationError(f"this is no state document: {text}") from None
 
 
 def document_error(place: str, fault: str) -> ConfigurationError:
-    return ConfigurationError(f"this is no state document: {place or 'the document'}: {fault}")
-
-
-def format_location(location: tuple[int | str, ...]) -> str:
-    """Format a location: `("test", "payers", 0, "id")` is `test.payers[0].id`."""
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in location).lstrip(".")
+    return ConfigurationError(f"this is no state document: {place}: {fault}")

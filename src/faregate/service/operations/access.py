@@ -51,10 +51,10 @@ def access(store: EnvironmentState, call: ParsedRequest) -> Response:
 
 def _find_named(store: EnvironmentState, request: AccessRequest) -> tuple[Listing, PublishedRevision]:
     """Find the named resource and revision, active or not; 422 if there is none."""
-    listing = store.catalog.find_by_revision(request.revision_id)
-    if listing is None:
+    found = store.catalog.find_revision(request.revision_id)
+    if found is None:
         raise invalid_request("revision_id is not known in this environment")
-    revision = next(one for one in listing.revisions if one.id == request.revision_id)
+    listing, revision = found
     if revision.token.symbol != request.settlement_asset:
         raise invalid_request(f"the revision is settled in {revision.token.symbol}")
     return listing, revision
@@ -105,7 +105,7 @@ def _read_unused(store: EnvironmentState, context: AccessContext, proof: str | N
         payment = parse_payment(proof)
     except InvalidPayload as error:
         raise _payment_required(store, context, str(error)) from None
-    if store.find_by_authorization(context, payment) is not None:
+    if store.find_by_authorization(context.terms.token, payment) is not None:
         raise _payment_required(store, context, _USED)
     return payment
 
