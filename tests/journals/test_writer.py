@@ -273,6 +273,23 @@ def test_it_can_be_stopped_and_started_again(echo: Echo) -> None:
     assert echo.writer.call(2) == 2
 
 
+def test_it_can_be_stopped_in_the_middle_of_a_batch_that_takes_too_long() -> None:
+    echo = Echo(timeout=0.2)
+    held, first = echo.hold_up(), echo.writer._thread
+    echo.writer.stop()
+    next_call = threading.Thread(target=echo.writer.call, args=["next"])
+    next_call.start()
+    wait_until(lambda: ["next"] in echo.batches)
+    echo.may_go_on.set()
+    held.join(30)
+    next_call.join(30)
+    assert first is not None
+    first.join(30)
+    assert not first.is_alive()
+    assert echo.writer.call("last") == "last"
+    echo.writer.stop()
+
+
 def test_a_fork_takes_neither_the_thread_nor_what_is_queued(echo: Echo) -> None:
     held = echo.hold_up()
     [queued] = in_threads(lambda: echo.writer.call("queued"))

@@ -10,7 +10,7 @@ STORE_TESTS = tuple(
     f"tests/journals/test_{name}.py"
     for name in ("persistent", "open_payments", "sqlite", "django_journal", "event_loops")
 )
-BATCH_TESTS = ("tests/journals/test_sqlite_batches.py",)
+BATCH_TESTS = ("tests/journals/test_sqlite_batches.py", "tests/journals/test_sqlite_row_writes.py")
 WRITER_TESTS = ("tests/journals/test_writer.py",)
 LARGE_TESTS = ("tests/journals/test_sqlite_large.py",)
 REDIS_SERVERS = ("tests/journals/test_redis_servers.py",)
@@ -608,6 +608,8 @@ MUTANTS = (
     Mutant("unreadable-row-holds-up-the-sweep", OPEN_PAYMENTS, "                self._put_off(record)\n",
            "                raise\n", STORE_TESTS),
     Mutant("written-over-in-sqlite", SQLITE + "store.py", 'AND key = ? AND stamp = ?"  # noqa', 'AND key = ? AND (stamp = ? OR 1)"  # noqa', STORE_TESTS),
+    Mutant("written-over-in-a-batch", SQLITE + "store.py", 'f"AND journal.stamp = new.column{many + 3}"', 'f"AND new.column{many + 3} > 0"', BATCH_TESTS),
+    Mutant("written-by-the-others-of-a-batch", SQLITE + "work.py", "if has_all or ", "if True or ", BATCH_TESTS),
     Mutant("deleted-unseen-in-sqlite", SQLITE + "store.py", "DELETE {_MINE} AND key = ? AND stamp = ?",
            "DELETE {_MINE} AND key = ? AND (stamp = ? OR 1)", STORE_TESTS),
     Mutant("large-result-is-no-result", SQLITE + "store.py", "coalesce(({_LARGE}), result)", "({_LARGE})", LARGE_TESTS),
@@ -635,8 +637,8 @@ MUTANTS = (
            "if application == APPLICATION_ID:", STORE_TESTS),
     Mutant("not-forced-to-the-disk", SQLITE + "connection.py", "'FULL' if durable else 'NORMAL'", "'NORMAL' if durable else 'NORMAL'", BATCH_TESTS),
     Mutant("forced-to-the-disk-by-its-first-only", SQLITE + "database.py", "any(task.work.durable for task in batch)", "batch[0].work.durable", BATCH_TESTS),
-    Mutant("half-a-write", SQLITE + "database.py", 'connection.execute("ROLLBACK TO one")', "pass", BATCH_TESTS),
-    Mutant("wrong-write-undoes-all", SQLITE + "database.py", "        if errors.concerns_all(error):\n", "        if True:\n", BATCH_TESTS),
+    Mutant("half-a-write", SQLITE + "work.py", 'connection.execute("ROLLBACK TO one")', "pass", BATCH_TESTS),
+    Mutant("wrong-write-undoes-all", SQLITE + "work.py", "        if errors.concerns_all(error):\n            raise\n        task.error", "        if True:\n            raise\n        task.error", BATCH_TESTS),
     Mutant("failed-batch-is-believed", SQLITE + "database.py", "task.error = task.error or errors.to_journal_error(error, self.path)", "pass", BATCH_TESTS),
     Mutant("written-after-it-gave-up", WRITER, "                if task.try_begin():\n                    raise self._make_error()\n                wakeup", "                if True:\n                    raise self._make_error()\n                wakeup", WRITER_TESTS),
     Mutant("written-after-a-loop-gave-up", TASKS, "            elif task.try_begin():\n", "            else:\n", WRITER_TESTS),

@@ -1,5 +1,6 @@
 """Stores that perform many operations at once: in one transaction, or one round trip."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
@@ -22,13 +23,13 @@ class BatchStore(Protocol):
         ...
 
 
-class BatchedRows:
+class BatchedRows(ABC):
     """The operations of a `RowStore` for callers that block, by those of a `BatchStore`."""
 
     writer: Writer[Any]
 
-    def prepare(self, operation: RowOperation) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def prepare(self, operation: RowOperation) -> Any: ...
 
     def find(self, keys: Sequence[bytes]) -> Record | None:
         found: Record | None = self._call(Find(keys))

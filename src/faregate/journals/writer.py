@@ -50,13 +50,17 @@ class Writer(Generic[W]):
 
     def _reset(self) -> None:
         """Start anew, as a forked child does: what was queued, and the thread, are the parent's."""
-        self._starting = threading.Lock()
+        # Reentrant: a signal handler may use the journal, too.
+        self._submitting = threading.RLock()
+        self._loops: dict[asyncio.AbstractEventLoop, WaitingLoop] = {}
+        self._replace_queue()
+        self._pid = os.getpid()  # last: other threads go on with what is new
+
+    def _replace_queue(self) -> None:
         self._thread: _WriterThread | None = None
         # Looked up when it is needed: gevent may have replaced it since this module was imported.
         self._queue: _Queue = queue.SimpleQueue()
-        self._loops: dict[asyncio.AbstractEventLoop, WaitingLoop] = {}
         weakref.finalize(self, self._queue.put, None).atexit = False
-        self._pid = os.getpid()  # last: other threads go on with what is new
 
     def call(self, work: W) -> Any:
         """Perform `work` and wait for it. If a signal handler raises, what was begun is performed anyway."""
@@ -109,11 +113,12 @@ class Writer(Generic[W]):
     def stop(self) -> None:
         """End the thread when it has done what is queued. The next work starts another one."""
         self._check_process()
-        with self._starting:
-            thread, self._thread = self._thread, None
-            if thread is not None and not thread.has_ended:  # or else the next one would take the None
-                self._queue.put(None)
-                thread.join(self._timeout)
+        with self._submitting:
+            thread, queued = self._thread, self._queue
+            self._replace_queue()  # the next thread must not take the None of this one
+            queued.put(None)
+        if thread is not None:
+            thread.join(self._timeout)
 
     def _check_process(self) -> None:
         if self._pid != os.getpid():
@@ -123,20 +128,19 @@ class Writer(Generic[W]):
 
     def _submit(self, tasks: list[Task[W]]) -> None:
         self._check_process()
-        self._queue.put(tasks)
-        if self._thread is None or self._thread.has_ended:
-            self._start()
+        with self._submitting:
+            self._queue.put(tasks)
+            if self._thread is None or self._thread.has_ended:
+                self._start()
 
     def _start(self) -> None:
         check_threads()
-        with self._starting:
-            if self._thread is None or self._thread.has_ended:
-                thread = _WriterThread(self._queue, self._execute)
-                try:
-                    thread.start()
-                except RuntimeError as error:
-                    raise JournalError(f"the journal could not start its thread: {error}") from error
-                self._thread = thread
+        thread = _WriterThread(self._queue, self._execute)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            raise JournalError(f"the journal could not start its thread: {error}") from error
+        self._thread = thread
 
 
 def check_threads() -> None:

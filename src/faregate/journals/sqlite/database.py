@@ -12,50 +12,16 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar, cast
+from typing import TypeVar, cast
 
 from faregate.errors import ConfigurationError, JournalError
 from faregate.journals.sqlite import errors
 from faregate.journals.sqlite.connection import WriteConnection, open_connection, retry_while_busy
+from faregate.journals.sqlite.work import Change, Work, run_batch, run_one
 from faregate.journals.tasks import Task
 from faregate.journals.writer import Writer
 
 T = TypeVar("T")
-
-
-class Work(Protocol):
-    """A part of a transaction. When it raises, nothing of it remains.
-
-    `durable`: forced to the disk. `needs_transaction`: it is not committed as a whole by itself.
-    """
-
-    @property
-    def durable(self) -> bool: ...
-
-    @property
-    def needs_transaction(self) -> bool: ...
-
-    def run(self, connection: sqlite3.Connection) -> Any: ...
-
-
-class Change(NamedTuple):
-    """Several statements in a savepoint: all of them, or none."""
-
-    function: Callable[[sqlite3.Connection], Any]
-    durable: bool = True
-    needs_transaction: bool = True
-
-    def run(self, connection: sqlite3.Connection) -> Any:
-        connection.execute("SAVEPOINT one")
-        try:
-            return self.function(connection)
-        except Exception as error:
-            if not errors.concerns_all(error):
-                connection.execute("ROLLBACK TO one")
-            raise
-        finally:
-            if connection.in_transaction:
-                connection.execute("RELEASE one")
 
 
 class Database:
@@ -111,11 +77,10 @@ class Database:
         connection = self._connection.get()
         self._connection.set_synchronous(connection, any(task.work.durable for task in batch))
         if len(batch) == 1 and not batch[0].work.needs_transaction:
-            retry_while_busy(lambda: _run(batch[0], connection), self._timeout)
+            retry_while_busy(lambda: run_one(batch[0], connection), self._timeout)
             return
         self._connection.begin(connection)
-        for task in batch:
-            _run(task, connection)
+        run_batch(batch, connection)
         connection.execute("COMMIT")
 
     def disconnect(self) -> None:
@@ -141,15 +106,6 @@ class Database:
         elif threading.get_ident() in self._forking:
             self._forking.remove(threading.get_ident())
             self._executing.release()
-
-
-def _run(task: Task[Work], connection: sqlite3.Connection) -> None:
-    try:
-        task.result = task.work.run(connection)
-    except Exception as error:
-        if errors.concerns_all(error):
-            raise
-        task.error = errors.to_row_error(error)
 
 
 class JournalFile:

@@ -4,11 +4,12 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from operator import itemgetter
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from faregate.journals.batches import BatchedRows
 from faregate.journals.operations import Delete, Find, FindResult, Insert, Replace, RowOperation
-from faregate.journals.sqlite.database import Change, Database, Work
+from faregate.journals.sqlite.database import Database
+from faregate.journals.sqlite.work import Change, Deletion, Query, RowWrite, Work
 from faregate.journals.store import (
     COLUMNS,
     ENCRYPTED,
@@ -62,32 +63,6 @@ _RENEW = "INSERT INTO owner VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET until =
 _MEASURE = f"SELECT count(*), coalesce(sum(size), 0) {_MINE}"
 
 
-class Statement(NamedTuple):
-    """One statement, which is atomic by itself. Gives whether it changed a row."""
-
-    sql: str
-    values: Sequence[Any]
-    durable: bool = False
-    needs_transaction: bool = False
-
-    def run(self, connection: sqlite3.Connection) -> bool:
-        return connection.execute(self.sql, self.values).rowcount == 1
-
-
-class Query(NamedTuple):
-    """Gives the first row that any of these values finds, or None."""
-
-    sql: str
-    values: Sequence[Sequence[Any]]
-    parse: Callable[[Sequence[Any]], Any]
-    durable: bool = False
-    needs_transaction: bool = False
-
-    def run(self, connection: sqlite3.Connection) -> Any:
-        found = (connection.execute(self.sql, values).fetchone() for values in self.values)
-        return next((self.parse(row) for row in found if row is not None), None)
-
-
 class SqliteStore(BatchedRows):
     """A write that need not outlive a power cut goes to the disk with the next one that must."""
 
@@ -109,12 +84,14 @@ class SqliteStore(BatchedRows):
             case Replace():
                 return self._prepare_replace(operation)
             case Delete(key, stamp):
-                return Statement(_DELETE, (mine, key, stamp))
+                return Deletion(_DELETE, (mine, key, stamp))
 
     def _prepare_insert(self, operation: Insert) -> Work:
         record, keys, now = operation
-        values = (self._namespace, *record.values(), self._namespace, *keys)
-        insert = Statement(_insert(len(keys)), values)
+        others = [key for key in keys if key != record["key"]]
+        values = (self._namespace, *record.values(), *others)
+        written = self._namespace, record["key"], record["stamp"]
+        insert = RowWrite(_insert(len(others)), values, written)
         if self._purge_at - PURGE_SECONDS <= now < self._purge_at:
             return insert
 
@@ -132,7 +109,8 @@ class SqliteStore(BatchedRows):
         is_large = len(result) > APART
         columns = {**changes, "result": b""} if is_large else changes
         values = (*columns.values(), self._namespace, key, stamp)
-        update = Statement(_update(tuple(columns)), values, durable)
+        written = self._namespace, key, changes["stamp"]
+        update = RowWrite(_update(tuple(columns)), values, written, durable)
         if not is_large:
             return update
 
@@ -221,19 +199,51 @@ class SqliteStore(BatchedRows):
 
 
 @cache
-def _insert(keys: int) -> str:
-    values = ", ".join("?" for _ in COLUMNS)
-    candidates = ", ".join("?" for _ in range(keys))
-    return (
-        f"INSERT INTO journal (namespace, {_ALL}) SELECT ?, {values} "
-        f"WHERE NOT EXISTS (SELECT 1 {_MINE} AND key IN ({candidates}))"
-    )
+def _insert(others: int) -> Callable[[int], str]:
+    """Make the statements that insert rows whose key, and so many `others`, no row has."""
+    width = 1 + len(COLUMNS)
+    known = ", ".join(f"new.column{width + number}" for number in range(1, others + 1))
+    unless = f" AND NOT EXISTS (SELECT 1 FROM journal WHERE namespace = new.column1 AND key IN ({known}))"  # noqa: S608
+
+    @cache
+    def make_sql(rows: int) -> str:
+        return (
+            f"INSERT INTO journal (namespace, {_ALL}) SELECT {_columns(width)} "  # noqa: S608
+            f"FROM {_values(rows, width + others)} AS new WHERE new.column1 IS NOT NULL"
+            f"{unless if others else ''} ON CONFLICT (namespace, key) DO NOTHING"
+        )
+
+    return make_sql
 
 
 @cache
-def _update(columns: tuple[str, ...]) -> str:
+def _update(columns: tuple[str, ...]) -> Callable[[int], str]:
+    """Make the statements that change these columns of rows that still have their stamp."""
+    many = len(columns)
     names = ", ".join(f"{name} = ?" for name in columns)
-    return f"UPDATE journal SET {names} WHERE namespace = ? AND key = ? AND stamp = ?"  # noqa: S608
+    one = f"UPDATE journal SET {names} WHERE namespace = ? AND key = ? AND stamp = ?"  # noqa: S608
+    new = ", ".join(f"{name} = new.column{number}" for number, name in enumerate(columns, 1))
+
+    @cache
+    def make_sql(rows: int) -> str:
+        if rows == 1:
+            return one
+        return (
+            f"UPDATE journal SET {new} FROM {_values(rows, many + 3)} AS new "  # noqa: S608
+            f"WHERE journal.namespace = new.column{many + 1} AND journal.key = new.column{many + 2} "
+            f"AND journal.stamp = new.column{many + 3}"
+        )
+
+    return make_sql
+
+
+def _columns(width: int) -> str:
+    return ", ".join(f"new.column{number}" for number in range(1, width + 1))
+
+
+def _values(rows: int, width: int) -> str:
+    row = f"({', '.join('?' * width)})"
+    return f"(VALUES {', '.join([row] * rows)})"
 
 
 def _record(row: Sequence[Any]) -> Record:
