@@ -58,7 +58,7 @@ class JournalFull(JournalError):
 
 
 class JournalUnreadable(JournalError):
-    """What is stored cannot be understood: damaged, sealed with other keys, newer than we are, not ours."""
+    """A stored row cannot be read: damaged, encrypted with another key, of a newer version, or not ours."""
 
 
 class ServiceError(FaregateError):

@@ -9,7 +9,7 @@ from faregate.frozen import frozen
 
 @frozen
 class Refused:
-    """Nothing ran: the payer got this status, and a body with this code."""
+    """The handler did not run: the payer got this status, and a body with this code."""
 
     status: int
     code: str
@@ -62,7 +62,7 @@ class Held:
 
 @frozen
 class Failed:
-    """Nothing was charged: the work failed with this code, or the payment did (`payment_failed`)."""
+    """The payer was not charged: the work failed with this code, or the payment did (`payment_failed`)."""
 
     transaction_id: str
     code: str
@@ -70,7 +70,7 @@ class Failed:
 
 @frozen
 class Stuck:
-    """The sweep has given up: a person has to look (`faregate holds`). What is owed is kept."""
+    """The sweep has given up: an operator must look (`faregate holds`). The row keeps the result."""
 
     transaction_id: str
     reason: str

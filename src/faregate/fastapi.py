@@ -100,7 +100,7 @@ class _Scheme(SecurityBase):
         try:
             payment = await authorize(connection, self._sold)
         except SkipHandler as stop:
-            # Nobody sees this answer: the paywall sends its own in its place.
+            # The client never gets this answer: the paywall sends its own instead.
             raise HTTPException(stop.status) from None
         if payment.transaction_id is not None:
             name, value = responses.NO_STORE
@@ -109,7 +109,7 @@ class _Scheme(SecurityBase):
 
 
 def paid(sells: str, **limits: Unpack[OfferOptions]) -> RequirePayment:
-    """What a route depends on to be sold: `Depends(paid("text_summary"))`.
+    """The dependency that sells a route: `Depends(paid("text_summary"))`.
 
     `sells` is an integration key or an `acr_` revision id. The route's OpenAPI operation gets the
     answers of a payment. Raises `ConfigurationError`, here or on the first call.
@@ -121,14 +121,14 @@ mark_maker(paid)
 
 
 def list_routes(app: Any) -> RouteTable:
-    """What a FastAPI application or router sells. Raises `ConfigurationError`."""
+    """Return what a FastAPI application or router sells. Raises `ConfigurationError`."""
     inventory = starlette_routes.list_routes(app, _expand)
     missed = dict.fromkeys(_find_missed(unwrap(app)[-1], inventory))
     return replace(inventory, mistakes=(*inventory.mistakes, *missed)) if missed else inventory
 
 
 def _find_missed(app: Any, inventory: RouteTable) -> Iterator[str]:
-    """What is free although its router or application is sold: sentences."""
+    """Describe the routes that are free although their router or application is sold."""
     for path, sold in _find_unreached(getattr(app, "router", app)):
         for row in inventory.routes:
             is_below = row.path == path or row.path.startswith(f"{path.rstrip('/')}/")

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen(cls: type[T]) -> type[T]:
-    """Make a data class with slots and a hash. Nothing stops a change at run time: do not make one."""
+    """Make a data class with slots and a hash. A change is refused by type checkers only, not at run time."""
     made: Any = dataclass(slots=True, eq=False, repr=False)(cls)
     compared = [one.name for one in fields(made) if one.compare]
     shown = [one.name for one in fields(made) if one.repr]

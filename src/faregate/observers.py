@@ -37,7 +37,7 @@ class EventDispatcher:
         self._has_warned = False
 
     def emit(self, event: Event) -> None:
-        """What a listener raises is logged, and changes nothing."""
+        """Call the listener. Its exceptions are logged, and change nothing."""
         if self._on_event is None:
             return
         try:

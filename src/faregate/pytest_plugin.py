@@ -6,7 +6,7 @@
 `faregate_payer`          pays through a blocking test client
 `faregate_async_payer`    pays through an async one, under asyncio or trio
 `faregate_emulator_url`   the same emulator over HTTP, for other programs, with `faregate_emulator_key`
-`faregate_emulator_account` what is sold there: override it to sell something else
+`faregate_emulator_account` the products sold there: override it to sell others
 
 Each has a short name too, without `faregate_`. Fixtures depend on the long names only, so a seller's own
 fixture with a short name replaces that alias and breaks nothing else.
@@ -74,7 +74,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.fixture
 def faregate_emulator_account(emulator_account: object) -> "Account":
-    """What the emulator of each test sells: the built-in products. Override it with your own."""
+    """The products sold by each test's emulator, by default the built-in ones. Override it with your own."""
     from faregate.emulator import Account, builtin_account
 
     return emulator_account if isinstance(emulator_account, Account) else builtin_account()

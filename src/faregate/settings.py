@@ -60,7 +60,7 @@ class Settings:
 
     @property
     def namespace(self) -> str:
-        """What separates rows in a journal. Workers that spell one address in two ways share theirs."""
+        """The namespace of this paywall's rows. Workers that spell one address in two ways share it."""
         return make_namespace(self.api_key.environment, self.base_url)
 
     @property
@@ -71,7 +71,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What is said of a setting beside its name and its type.
+    """The documentation of a setting beside its name and its type.
 
     `text` is Markdown for docs/settings.md, as is `shown`: the default, where it depends on something else.
     """

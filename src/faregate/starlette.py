@@ -118,7 +118,7 @@ def add_openapi(app: Any, front: ASGIMiddleware | None = None, root: str = "") -
     """Let `app.openapi()` speak of payments (`middleware.openapi`), and that of every application below it.
 
     `front` is the middleware in front of it: what its prefixes sell, and what its paywall knows of the
-    offers, is said too. `root` is where the application is mounted. Nothing is asked of the service.
+    offers, is said too. `root` is where the application is mounted. The service is not called.
     """
     make: Callable[[], dict[str, Any]] | None = getattr(app, "openapi", None)
     if make is not None and callable(make):

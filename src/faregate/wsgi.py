@@ -274,7 +274,7 @@ class _PaywallResponder:
         return answer
 
     def _append(self, chunk: bytes) -> None:
-        # Nobody can cut a handler off in its thread: its time is looked at whenever it sends something.
+        # A handler in a thread cannot be interrupted, so its time is checked whenever it sends something.
         self._checkout.check_deadline()
         self._checkout.buffer.append(chunk)
 

@@ -174,4 +174,4 @@ APP_OPTIONS: Final = (
     Option("--app-dir", "look for the module in this directory; default the current one", str, "", "DIR"),
     Option("--factory", "APP is a function that returns the application"),
 )
-"""What `faregate` needs to load an application; Flask and Django have loaded theirs."""
+"""The options with which `faregate` loads an application; Flask and Django have loaded theirs."""

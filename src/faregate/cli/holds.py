@@ -1,4 +1,4 @@
-"""`holds`: list, show, retry and discard unfinished payments. Nothing encrypted is shown."""
+"""`holds`: list, show, retry and discard unfinished payments. Encrypted columns are never shown."""
 
 import json as jsonlib
 import sys

@@ -28,7 +28,7 @@ _request: Final[TypeAdapter[AccessRequest]] = TypeAdapter(AccessRequest)
 
 @dataclass(frozen=True, slots=True)
 class CallInfo:
-    """What a call is about; None is unknown.
+    """The records that a call concerns; None is unknown.
 
     `key` is a valid API key and `environment` its environment. `resource` is an integration key. `payer` is
     the checksum address of the transaction's payer, or the one in the proof, whoever signed it. `transaction`
@@ -121,8 +121,7 @@ class RecordedCall:
     id.
 
     `undone` is true if the state was restored to a moment before the call: its ids may have been given out
-    again. What the call is about is worked out at the first access, because only then does the service know
-    which transaction an access led to.
+    again. `facts` are computed when they are first read: the transaction of an access exists only after it.
     """
 
     number: int

@@ -1,4 +1,4 @@
-"""Control of settlement from outside: rules for future payments, `settle` and `fail` for open ones.
+"""Control settlement from outside: rules for future payments, `settle` and `fail` for open ones.
 
 The most specific rule wins: of the transaction, its payer, its resource, or the general one. Each call
 concerns one environment, and settles first what is due.
@@ -24,7 +24,7 @@ def settle_after(store: EnvironmentState, target: str, settlement: SettlementRul
     """Set how payments of `target` settle from now on; None removes the rule.
 
     `target` is a transaction id, a payer's address, a resource key or `*`. For a transaction that is already
-    settling the rule starts anew; other payments that are settling keep theirs. `ConfigurationError` if the
+    settling the rule starts again; other payments that are settling keep theirs. `ConfigurationError` if the
     target is unknown or final.
     """
     _settle_due(store)

@@ -35,10 +35,10 @@ class EmbeddedTransport:
         return _receive(delivery)
 
     def close(self) -> None:
-        """Nothing to close: the emulator lives as long as its process."""
+        """Do nothing: the emulator lives as long as its process."""
 
     async def aclose(self) -> None:
-        """Nothing to close."""
+        """Do nothing, like `close`."""
 
     def _deliver(self, method: str, url: str, headers: Headers, body: bytes | None) -> Delivery:
         path = "/" + url.split("/", 3)[3]

@@ -1,7 +1,7 @@
-"""Inspect, retry or discard an unfinished payment. Nothing here releases a result to a payer.
+"""Inspect, retry or discard an unfinished payment. No function here releases a result to a payer.
 
 `retry` asks the service once more; the payer gets the result only if a completion proves the payment.
-`discard` ends what is stuck.
+`discard` ends a stuck payment.
 """
 
 import math
@@ -33,16 +33,16 @@ from faregate.paywall import Paywall
 
 STUCK = "stuck"
 _LABELS = {"ok": "work done, unsettled", "failed": "work failed"}
-"""What people read instead of a stored state, where the stored one would mislead or says too little."""
+"""Labels for people, for the states whose stored names would mislead or say too little."""
 
 
 class HoldNotFound(FaregateError):
-    """Nothing can be done about this transaction here, or not now."""
+    """This journal has no unfinished payment of this id, or it cannot be changed now."""
 
 
 @runtime_checkable
 class HoldStore(Protocol):
-    """A journal that an operator can look into."""
+    """A journal whose holds an operator can inspect and end."""
 
     def list_holds(self, limit: int) -> list[HoldInfo]: ...
 
@@ -54,7 +54,7 @@ class HoldStore(Protocol):
 
 
 def get_hold_store(paywall: Paywall) -> HoldStore:
-    """Raises `ConfigurationError` for a journal that another process keeps to itself."""
+    """Return the paywall's journal. Raises `ConfigurationError` if this process cannot inspect it."""
     journal = get_shared_journal(paywall)
     if not isinstance(journal, HoldStore):
         raise ConfigurationError(
@@ -64,7 +64,7 @@ def get_hold_store(paywall: Paywall) -> HoldStore:
 
 
 def get_hold(store: HoldStore, transaction_id: str) -> HoldInfo:
-    """Raises `HoldNotFound` if nothing is owed for it."""
+    """Return the unfinished payment of this transaction. Raises `HoldNotFound` if there is none."""
     hold = store.get_hold(transaction_id)
     if hold is None:
         raise HoldNotFound(
@@ -79,7 +79,7 @@ def get_label(hold: HoldInfo) -> str:
 
 
 def get_stuck(store: HoldStore, transaction_id: str) -> HoldInfo:
-    """Raises `HoldNotFound` if somebody else may still bring it to its end."""
+    """Return the stuck payment of this transaction. Raises `HoldNotFound` if it is not stuck."""
     hold = get_hold(store, transaction_id)
     if hold.state != STUCK:
         raise HoldNotFound(
@@ -91,7 +91,7 @@ def get_stuck(store: HoldStore, transaction_id: str) -> HoldInfo:
 
 @dataclass(frozen=True, slots=True)
 class RetryResult:
-    """What the service said. `is_closed`: the journal owes nothing for it any more."""
+    """The result of a retry. `is_closed`: the payment is finished, and its row is no longer a hold."""
 
     settlement: Settlement
     is_closed: bool
@@ -108,7 +108,7 @@ def retry(paywall: Paywall, transaction_id: str) -> RetryResult:
     store = get_hold_store(paywall)
     get_hold(store, transaction_id)
     settlement = run(recover(_lease(store, transaction_id), awaited=False), paywall.backend)
-    # The journal may have missed the last write: whether anything is still owed, only the row tells.
+    # Read the row again: the journal may have missed the last write.
     return RetryResult(settlement, store.get_hold(transaction_id) is None)
 
 

@@ -57,7 +57,7 @@ def move_rows(paywall: Paywall, address: str) -> int:
 
 
 def find_problems(paywall: Paywall) -> Iterator[str]:
-    """What keeps this process from finding or finishing rows of its journal. Raises `JournalError`."""
+    """Yield what keeps this process from finding or finishing rows of its journal. Raises `JournalError`."""
     journal = paywall.journal
     if not isinstance(journal, AdministrableJournal):
         return

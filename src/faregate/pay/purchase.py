@@ -52,7 +52,7 @@ class ExitCode(IntEnum):
 
 
 class PaidResponseKind(Enum):
-    """What a response says about the payment that the request carried."""
+    """The meaning of a response for the payment that the request carried."""
 
     RESULT = "result"
     REFUSED = "refused"

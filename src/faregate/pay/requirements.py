@@ -1,4 +1,4 @@
-"""What a seller demands (x402 `PaymentRequirements`), read from the `PAYMENT-REQUIRED` header."""
+"""Parse the `PAYMENT-REQUIRED` header, and describe the seller's price (x402 `PaymentRequirements`)."""
 
 from x402.http.utils import decode_payment_required_header
 from x402.schemas import PaymentRequired, PaymentRequirements

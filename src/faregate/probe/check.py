@@ -1,4 +1,4 @@
-"""What a check is, and what it finds. Pure.
+"""Checks, their observations and results. Pure.
 
 A check that could not be made is `skipped`, with the reason, and never counts as passed.
 """
@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What a check observed."""
+    """The result of one check, with the text for the report."""
 
     verdict: Verdict
     text: str

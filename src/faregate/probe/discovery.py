@@ -1,4 +1,4 @@
-"""Find out what the service sells, as far as the probe needs it, without paying."""
+"""Discover what the service sells, without paying."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ SLOW_RESOURCE = "slow_settlement"
 
 @dataclass(frozen=True, slots=True)
 class ProductChoice:
-    """What the user chose; None is found by discovery."""
+    """The resources chosen by the user. A field that is None is chosen by discovery."""
 
     resource: str | None = None
     revision: str | None = None
@@ -48,7 +48,7 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """What was found. None: this service has no such product, or this payer cannot buy it."""
+    """The products found. None: this service has no such product, or this payer cannot buy it."""
 
     revisions: Sequence[ContractRevision]
     product: Product | None

@@ -1,4 +1,4 @@
-"""The purchases that several checks look at. Each is made once, when the first check needs it."""
+"""Purchases that several checks share. Each is made once, when the first check needs it."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -106,7 +106,7 @@ class ProbeRun:
         product = session.slow_product
         if product is None:
             raise SkipCheck("no payment settles late here: name a resource with --slow-resource")
-        # What the service required of the first sale; the values are those of another product.
+        # The metadata that the service required of the first sale; its values belong to another product.
         metadata = {name: value for name, value in self.settled_sale.extra.items() if name != "values"}
         transaction = session.authorize(product, session.slow_wallet)
         body = transaction.build_success(**metadata)

@@ -1,4 +1,4 @@
-"""What the probe does at the service: buy, complete, and fail whatever is still pending at the end."""
+"""The purchases of one probe: authorize, complete, and at the end fail all that are still pending."""
 
 import secrets
 from collections.abc import Mapping
@@ -69,12 +69,12 @@ class ProbeSession:
 
     @property
     def slow_product(self) -> Product | None:
-        """What is bought with a payment that settles late, if anything can be."""
+        """The product whose payment settles late, or None."""
         return self.catalogue.slow or (self.catalogue.product if self.slow_wallet else None)
 
     @property
     def expected_purchases(self) -> list[Product]:
-        """What is paid for if the service decides as expected: one settles at once, one late."""
+        """The products paid for if the service decides as expected: one settles at once, one late."""
         return [product for product in (self.catalogue.product, self.slow_product) if product is not None]
 
     @property

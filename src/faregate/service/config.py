@@ -104,7 +104,7 @@ class Appearance(FrozenModel):
 
 
 class Resource(Appearance):
-    """What is sold under one integration key. Revisions are numbered from 1; the last one is active."""
+    """A product with its integration key. Revisions are numbered from 1; the last one is active."""
 
     key: IntegrationKey
     revisions: Annotated[tuple[Revision, ...], Field(min_length=1)]

@@ -1,4 +1,4 @@
-"""What the service needs of a payments backend: verify a payment, settle it.
+"""The interface of a payments backend: verify a payment, settle it.
 
 The simulated ledger is one backend, an x402 facilitator can be another. Known results are values. An
 exception means that the result is unknown, and the payment is then `reconciling`.

@@ -1,8 +1,9 @@
 """The records of one environment: payers, transactions, free executions.
 
 There may be 100,000 transactions. A full garbage collection visits every object that can hold another, and no
-call is answered meanwhile: 0.8 s with eight such objects for each. So a transaction is one. What it consists
-of is text, or plain tuples of text and times, which the collector leaves out once it has seen them.
+call is answered meanwhile: 0.8 s with eight such objects for each. So a transaction is one
+object. Its fields are text, or plain tuples of text and times, which the collector skips after its first
+visit.
 """
 
 from dataclasses import dataclass, field
@@ -120,7 +121,7 @@ class TransactionRecord:
         return next(status for began, status in reversed(self.history) if began <= moment)
 
     def move(self, status: Status, at: datetime) -> None:
-        """Change the status, and tell the indexes. Nothing else may change it."""
+        """Change the status and update the indexes. The only place that changes a status."""
         if status != self.status:
             if self.index is not None:
                 self.index.update(self, self.status, status, at)

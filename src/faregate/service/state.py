@@ -82,7 +82,7 @@ class EnvironmentState:
     payments: Facilitator
     expose_execution_id: bool = False
     settlement: SettlementRule | None = None
-    """How payments end of which no payer, resource or transaction says more."""
+    """The rule for payments whose payer, resource and transaction have none."""
     payer_settlements: dict[str, SettlementRule] = field(default_factory=dict[str, SettlementRule])
     reservations: Reservations = field(default_factory=Reservations)
     payers: dict[str, PayerRecord] = field(default_factory=dict[str, PayerRecord])

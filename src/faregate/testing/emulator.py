@@ -17,8 +17,9 @@ _HIDDEN = ("FAREGATE_API_KEY", "FAREGATE_JOURNAL", "FAREGATE_JOURNAL_KEY", "FARE
 def use_emulator(emulator: Emulator) -> Generator[None]:
     """Let every paywall with `FAREGATE_BASE_URL=emulator:`, or without settings, use this emulator.
 
-    Paywalls created earlier, such as when an app was imported, start anew. Environment variables that name
-    another service, key or journal are hidden meanwhile, so that no test talks to a real service.
+    Paywalls created earlier, such as when an app was imported, start again with this emulator. Environment
+    variables that name another service, key or journal are hidden meanwhile, so that no test talks to a real
+    service.
     """
     holder = get_embedded_transport()
     before, holder.emulator = holder.emulator, emulator

@@ -30,7 +30,7 @@ Sign = Callable[[str], str]
 class PayerRequest:
     """A request of a payer; `options` are keyword arguments of the test client's method.
 
-    `purchase` numbers what the payer wants: all requests for one thing have the same number. `priced` says
+    All requests of one purchase have the same number, `purchase`. `priced` says
     that this request was answered 402 before.
     """
 
@@ -121,7 +121,7 @@ Flow = Generator[PayerRequest, PaidResponse, PaidResponse]
 
 
 class PayerSession:
-    """What the payers of one test share: the emulator, and every answer they got."""
+    """State shared by the payers of one test: the emulator, and every answer they got."""
 
     def __init__(self, emulator: Emulator) -> None:
         self.answers: list[PaidResponse] = []
@@ -158,7 +158,7 @@ class PayerSession:
 
 
 class AnyPayer(ABC, Generic[R]):
-    """What both payers can do. `client` is your framework's test client; options go to its method.
+    """The methods of both payers. `client` is your framework's test client; options go to its method.
 
     Every answer is kept in `answers`, those of the payers made from this one too.
     """

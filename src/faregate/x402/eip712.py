@@ -1,7 +1,8 @@
-"""Signatures of EIP-3009 authorizations (EIP-712). Nothing is read from a chain.
+"""Signatures of EIP-3009 authorizations (EIP-712), checked without access to a chain.
 
-Accepted is only what a token contract accepts from a plain wallet: 65 bytes, `v` 27 or 28, the lower `s`. So
-an authorization has exactly one signature. Contract wallets (EIP-1271) would need the chain.
+A signature is accepted only in the form that a token contract accepts from a plain wallet: 65 bytes, `v` 27
+or 28, the lower `s`. So an authorization has exactly one signature. Contract wallets (EIP-1271) are not
+supported: their signatures can only be checked on the chain.
 """
 
 from functools import lru_cache
@@ -116,7 +117,7 @@ def _digest(message: TypedData) -> bytes:
 
 
 def _recover(digest: bytes, signature: bytes) -> str | None:
-    """The address of the key. eth-account, which could tell it too, takes more than twice the time."""
+    """Return the address of the signer. eth-account would take more than twice the time."""
     key = CURVE.recover(digest, signature[:64] + bytes([signature[64] - 27]))
     return None if key is None else _hash_address(key)
 

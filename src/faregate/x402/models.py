@@ -14,7 +14,7 @@ X402_VERSION: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What must be paid: one entry of `accepts`. `amount` is in atomic units."""
+    """The terms of a payment: one entry of `accepts`. `amount` is in atomic units."""
 
     token: Token
     amount: int
@@ -23,7 +23,7 @@ class Terms:
 
 
 class PaidResource(Protocol):
-    """What is paid for, as the payer sees it."""
+    """The resource that is paid for, as the payer sees it."""
 
     @property
     def url(self) -> str: ...

@@ -160,7 +160,7 @@ def _has_proof(call: RecordedCall) -> bool:
 
 
 class ChangeTracker:
-    """What one page knows about one environment of a tenant."""
+    """The state of one environment of a tenant as one page last got it."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment: Environment = environment

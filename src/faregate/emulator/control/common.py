@@ -29,7 +29,7 @@ def get_tenants(request: Request) -> Tenants:
 
 
 def get_emulator(request: Request) -> Emulator:
-    """Return the emulator named in the path, or raise 404. Nothing is created by being asked for here."""
+    """Return the emulator named in the path, or raise 404. A new name creates no tenant here."""
     name: str = request.path_params["name"]
     emulator = get_tenants(request).find(name)
     if emulator is None:

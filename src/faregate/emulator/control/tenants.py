@@ -53,7 +53,7 @@ async def create_tenant(request: Request) -> Response:
 
 
 async def delete_tenant(request: Request) -> Response:
-    """Delete a tenant; a call with its keys creates it anew."""
+    """Delete a tenant; a call with its keys creates it again."""
     name: str = request.path_params["name"]
     if name == MAIN:
         raise ControlError(422, "invalid_request", "the main tenant cannot be deleted; reset it instead")

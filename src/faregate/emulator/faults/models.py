@@ -1,4 +1,4 @@
-"""What a fault is: its kind, the calls it affects, and how often. The same in JSON."""
+"""The model of a fault: its kind, the calls it affects, and how often. Its JSON has the same fields."""
 
 from collections.abc import Iterable
 from typing import Annotated, Any, Final, Literal, Self, cast, get_args
@@ -77,11 +77,11 @@ Payer = Annotated[str, AfterValidator(_resolve_address)]
 
 
 class Fault(FrozenModel):
-    """One thing that goes wrong. What is not named matches every call.
+    """One fault. It affects every call that has all of the given properties (`operation` to `transaction`).
 
-    `when` is before or after the service has acted: before, nothing has changed. It strikes `times` calls,
-    the next one if nothing is said, every one for None; or those that `probability` picks, always the same
-    for a `seed`. Headers are named without those that the server itself writes.
+    `when` is before or after the service has acted: before, nothing has changed. It affects `times`
+    calls, by default one, with None all; or the calls that `probability` picks, which are the same for each
+    `seed`. `header` cannot be one that the server itself writes.
 
     | kind | parameters | what happens |
     |---|---|---|
@@ -90,12 +90,12 @@ class Fault(FrozenModel):
     | `reset` | `when` | the connection is reset |
     | `cut` | | the connection ends in the middle of the body |
     | `status` | `status`, `when`, `retry_after` | this error: 400 to 599 |
-    | `second-402` | `when` | who sent a payment is asked for one |
+    | `second-402` | `when` | 402, although a payment was sent |
     | `garbage` | | a body that is not JSON |
     | `missing-header` | `header` | the answer without this header |
     | `doubled-header` | `header`, `value` | this header twice; the second may say something else |
     | `changed-body` | `fields` | the answer with these fields replaced |
-    | `stale-read` | `seconds` | things as they were so long ago, or before the last change |
+    | `stale-read` | `seconds` | the state of so long ago, or before the last change |
     | `refused-repeat` | `status` | a repeated complete is refused: 409 or 404 |
     | `guessable-instructions` | | 402 of access: instructions that are the same for everybody |
     """

@@ -44,7 +44,7 @@ from faregate.x402.tokens import TOKENS, Environment, SettlementAsset, Token
 
 
 class TransactionCopy(NamedTuple):
-    """What may still change of a transaction; the rest is read from `record`."""
+    """The fields of a transaction that may still change; all others are read from `record`."""
 
     record: TransactionRecord
     history: tuple[tuple[datetime, Status], ...]
@@ -238,7 +238,7 @@ def _build_version(listing: Listing) -> ResourceVersion:
 
 
 def _dump_transaction(copy: TransactionCopy, due: Mapping[str, datetime]) -> TransactionState:
-    # What is in the store needs no second check, and there may be many.
+    # Not validated again: the records are valid already, and there may be 100,000 of them.
     record = copy.record
     return TransactionState.model_construct(
         id=record.id,

@@ -1,7 +1,7 @@
 """Load a state document into fresh environments.
 
 Records are added by `EnvironmentState.adopt`, as at first, so that lists and indexes are built in only one
-way. What does not fit the account is a `ConfigurationError` that names its place.
+way. A part that does not fit the account raises a `ConfigurationError` that names its place.
 """
 
 import heapq
@@ -140,7 +140,7 @@ def load_surroundings(
     payments: Facilitator,
     faults: Faults,
 ) -> None:
-    """Load clock, ids, ledger and faults. What the document leaves out is as it was at the start."""
+    """Load clock, ids, ledger and faults. Parts that the document omits return to their initial state."""
     if document.clock is not None:
         clock.restore(document.clock)
     if document.ids is not None and isinstance(ids, RewindableIds):

@@ -1,6 +1,7 @@
 """POST /merchant/v1/access: the price, the transaction, errors, and access again with the same proof.
 
-What a second access with the same proof returns is a decision: the same purchase, or none.
+The specification does not say what a second access with the same proof returns. Our decision: the same
+transaction while it is open, else 402.
 """
 
 import base64

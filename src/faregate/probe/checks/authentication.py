@@ -1,4 +1,4 @@
-"""Who may call: 401 and 403 (spec: Authentication). That access and complete answer alike is a decision."""
+"""401 and 403 (spec: Authentication). That access and complete use them alike is our decision."""
 
 from faregate.merchant.api_key import ApiKey
 from faregate.probe.check import Check, Observation, SkipCheck, describe, judge_error

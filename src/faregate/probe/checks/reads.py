@@ -1,4 +1,4 @@
-"""What can be read: transactions, lists and contracts (spec: Endpoints, Pagination rules)."""
+"""Reads: transactions, lists and contracts (spec: Endpoints, Pagination rules)."""
 
 import json
 from datetime import UTC, datetime, timedelta

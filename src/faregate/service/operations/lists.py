@@ -34,7 +34,7 @@ _PAYER_ID: Final = re.compile(f"pyr_{ID_TAIL}", re.ASCII)
 
 def list_transactions(store: EnvironmentState, call: ParsedRequest) -> Response:
     query = parse_list_query(call, store.clock, ("status", "payer_id"))
-    # What fell due while this call was on its way belongs into its snapshot.
+    # Payments that fell due since the call arrived belong to its snapshot.
     settle_due(store, query.as_of)
     register, status = _select_index(store, query), _parse_status(query)
     count = register.count(query.as_of, status)
