@@ -24,7 +24,7 @@ class ReplayPolicy(Enum):
 
 @frozen
 class Claimant:
-    """What a request shows of itself when it claims a proof.
+    """The identity of a request that claims a proof.
 
     `request` is its method and URL. `credentials` and `body_digest` may be empty; a digest is compared only
     where both requests have one.
@@ -76,9 +76,9 @@ class PendingPayment:
 
 @frozen
 class Claimed:
-    """Nobody works for this proof: go on to access.
+    """The proof is claimed for this request: go on to access.
 
-    `transaction_id` and `revision_id` are what was learned of it before, without any work.
+    `transaction_id` and `revision_id` are known if an earlier request got them but started no work.
     """
 
     lease: Lease
@@ -142,11 +142,11 @@ class AlreadyFailed:
 
 @frozen
 class HoldInfo:
-    """What a person may know of a row that owes something. Times are the journal's clock, in seconds.
+    """An unfinished row, as shown to operators. Times are the journal's clock, in seconds.
 
     `state` is one of `open`, `waiting`, `running`, `ok`, `failed`, `stuck`; `reason` says why it is stuck.
-    `size` is that of the result, in bytes; `attempts` how often it was left open. What is not `readable` is
-    encrypted with a journal key that is not among those given.
+    `size` is that of the result, in bytes; `attempts` counts how often it was left open. A row that is not
+    `readable` is encrypted with a key that this journal does not have.
     """
 
     transaction_id: str

@@ -76,7 +76,7 @@ def record_outcome(payment: PendingPayment, outcome: Outcome) -> Flow[bool]:
     try:
         return (yield from RecordOutcome(payment.lease, outcome))
     except Exception as error:
-        # It may have been written. Nothing is sent now: what the journal has later is what counts.
+        # It may have been written. Complete is not called now: the next reader of the row decides.
         yield from LogWarning(f"the journal could not write the outcome: {error}", payment.transaction_id)
         return False
 

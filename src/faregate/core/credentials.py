@@ -23,7 +23,7 @@ CREDENTIAL_HEADERS = (b"authorization", b"cookie", b"idempotency-key")
 """The headers that hold credentials, in lower case."""
 _HEADERS = ("authorization", "idempotency-key")
 
-# What session ids, tokens and UUIDs have, and settings do not.
+# Session ids, tokens and UUIDs match this, values such as `lang=en` do not.
 _SECRET = re.compile(r"[\w-]{16}")
 
 # Set by balancers, bot protection and analytics, not by the seller's app. They change from response to
@@ -87,7 +87,7 @@ def _build_forms(kind: str, credential: str) -> Iterator[str]:
 
 
 def _find_stable_part(credential: str) -> str | None:
-    """What is the same after a renewal; None for a credential that is not renewed."""
+    """Return the part that stays the same after a renewal; None for a credential that is not renewed."""
     if signed := _SIGNED_COOKIE.fullmatch(credential):
         return signed[1]
     token = _WEB_TOKEN.fullmatch(credential)

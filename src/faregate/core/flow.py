@@ -8,7 +8,7 @@ Rules
 4. While it is open whether a proof was paid, its payer never gets a fresh 402: x402 clients sign a new
    payment on every 402, and would pay twice.
 5. A worker that lost its lease sends nothing and releases nothing.
-6. What cannot be understood counts as not paid, and as not failed either.
+6. A reply that cannot be understood counts neither as paid nor as failed.
 
 Writing a flow: only `yield from` (a bare `yield` would give the step's answer no type), no `yield` in
 `finally` (a closed generator may not yield), and `except Exception`, never `BaseException`: on a
@@ -196,7 +196,7 @@ def _claim_without_credentials(
 
 
 def _recall_guessability() -> Flow[Guessability]:
-    """What is known of the instructions. One request finds out; others wait for what it finds."""
+    """Return whether instructions can be guessed. One request finds out, others wait for its result."""
     known = yield from RecallGuessability()
     for pause in CROWD_PAUSES:
         if known is not Guessability.BEING_CHECKED:

@@ -18,7 +18,7 @@ MaybeAwaitable: TypeAlias = T | Awaitable[T]
 
 
 class Journal(Protocol):
-    """What the seller remembers. Whatever a method raises means: not known to be written.
+    """The seller's record of payments. An exception of a method means: it is unknown whether it was written.
 
     Each call is atomic across whoever shares the journal, and durable when it returns as far as
     the journal promises durability at all.
@@ -93,7 +93,7 @@ class Journal(Protocol):
 
 
 class Backend(Protocol):
-    """What performs the steps of a flow (`faregate.core.steps` documents each)."""
+    """Performs the steps of a flow (`faregate.core.steps` documents each)."""
 
     @property
     def journal(self) -> Journal: ...

@@ -18,7 +18,7 @@ def header_values(headers: Headers, name: str) -> list[str]:
     return [value for key, value in headers if key == name or key.lower() == name]
 
 
-# What travels
+# HTTP messages
 
 
 @frozen
@@ -72,12 +72,12 @@ class WireRequest:
     body: bytes | None = None
 
 
-# What is sold
+# Offers
 
 
 @frozen
 class Offer:
-    """What one handler sells.
+    """The offer of one handler.
 
     `sells` is an integration key or an `acr_` revision id. `asset` None takes the revision's own.
     `max_result_bytes` and `max_work_seconds` None take the paywall's. With `replay` False, a result that was
@@ -96,7 +96,7 @@ class Offer:
 
 @frozen
 class OfferRevision:
-    """What the service's published revision asks of an offer: its id, asset and reportable values."""
+    """The service's published revision of an offer: its id, asset and reportable values."""
 
     revision_id: str
     asset: str
@@ -120,7 +120,7 @@ class PaidRequest:
     is_observed: bool = True
 
 
-# What the work gave
+# Results of the work
 
 
 @frozen

@@ -55,7 +55,7 @@ def never() -> bool:
 
 @dataclass(slots=True)
 class SweepReport:
-    """What a sweep came to, in numbers of rows; `stuck` gives the reason for each transaction."""
+    """The result of a sweep, in numbers of rows; `stuck` gives the reason for each transaction."""
 
     looked_at: int = 0
     settled: int = 0

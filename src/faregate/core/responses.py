@@ -63,7 +63,7 @@ _HOP_BY_HOP = frozenset(
 
 
 def build_settlement(settlement: Settlement, transaction_id: str) -> Response:
-    """What the payer gets, unless the payment failed: then they get fresh instructions."""
+    """Build the payer's response, unless the payment failed: then they get fresh instructions."""
     match settlement:
         case PaymentProven(result, payment_response):
             return build_paid(result, payment_response)
@@ -160,7 +160,7 @@ def build_other_client() -> Response:
 
 
 def build_not_recognized(transaction_id: str) -> Response:
-    """Nothing tells its payer from somebody who copied the payment from the chain."""
+    """Build the 409 for a request that may come from a stranger who copied the payment from the chain."""
     message = (
         "The result of this payment is not delivered to a request that could be somebody else's. "
         "A request with an Authorization or Idempotency-Key header can fetch its result again."
@@ -222,7 +222,7 @@ def allows_storing(name: str, value: str) -> bool:
 
 
 class _Kind(Enum):
-    """What the name of a header says."""
+    """How a header of a paid result is treated, by its name."""
 
     DROPPED = auto()
     HARMLESS = auto()

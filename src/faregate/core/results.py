@@ -109,7 +109,7 @@ Completion = CompletionPaid | CompletionPending | CompletionUnpaid | CompletionU
 
 
 class Guessability(Enum):
-    """What is known of the service's payment instructions."""
+    """Whether the service's payment instructions can be guessed, as far as known."""
 
     UNGUESSABLE = "unguessable"
     """Every 402 carries a fresh value: nobody but the payer can know a proof."""
@@ -121,7 +121,7 @@ class Guessability(Enum):
 
 
 class TransactionState(Enum):
-    """What the get-transaction endpoint says. It informs; it never releases."""
+    """The status read from the get-transaction endpoint. It never releases a result."""
 
     AUTHORIZED = "authorized"
     PENDING = "pending"
@@ -160,7 +160,7 @@ class PaidWithoutResult:
 
 @frozen
 class PaymentFailed:
-    """Nothing was charged, for certain. Only now may the payer be asked to pay again."""
+    """The payer was certainly not charged. Only then may they be asked to pay again."""
 
     code: str
 

@@ -260,7 +260,7 @@ class RecordSettlement(Step[bool]):
 
 @frozen
 class RecordFinal(Step[None]):
-    """Nothing is owed any more. `paid` False: the payment failed for certain, and a new one is right."""
+    """Record that the payment has ended. `paid` False: it failed for certain, and the payer may pay again."""
 
     lease: Lease
     paid: bool = False

@@ -198,7 +198,7 @@ def _ends_more_than_the_view(error: BaseException) -> bool:
 def _answer_unpaid(
     checkout: DjangoCheckout, request: HttpRequest, response: HttpResponseBase | None
 ) -> HttpResponseBase:
-    """Nobody paid: the answer that is decided, or else the view's own, untouched."""
+    """Without a payment: return the decided response, or else the view's own, unchanged."""
     if response is not None:
         try:
             if checkout.allow_unpaid(response.status_code):

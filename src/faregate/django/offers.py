@@ -19,7 +19,7 @@ _DISPATCHERS = ("django.views.generic.base", "rest_framework.views")
 
 
 def find_early_offer(view: Any, method: str) -> Offer | None:
-    """What a view sells before anything else of it runs: not what stands below a login.
+    """Find the offer of a view that applies before any other code of it runs, such as a check of the login.
 
     A price on a method comes after the class's own checks, unless they run in a transaction: what is
     written of a payment must not be rolled back with it.
@@ -75,7 +75,7 @@ def list_offers(view: Any, method: str) -> tuple[Offer, ...]:
 
 
 def list_shared_offers(view: Any) -> tuple[Offer, ...]:
-    """What a view sells to everybody."""
+    """List the offers of a view that apply to all of its methods."""
     return _unique(*find_offers(view), *find_offers(getattr(get_view_class(view), "dispatch", None)))
 
 

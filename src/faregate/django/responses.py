@@ -68,7 +68,7 @@ class PaywallResponse(HttpResponse):
         # Django logs a warning for every 4xx; that somebody was told the price is none.
         self._has_been_logged = response.status == 402
         if made_by is not None:
-            # What the view keeps open goes when the server is done, and request_finished is sent once.
+            # Files that the view opened are closed when the server is done; request_finished is sent once.
             view: Any = made_by
             self._resource_closers, view._resource_closers = view._resource_closers, []  # noqa: SLF001
 
@@ -146,7 +146,7 @@ def _list_headers(response: HttpResponseBase) -> Headers:
 
 
 def _restore_caching(response: HttpResponseBase) -> None:
-    """What a cache outside may do is decided with the payment."""
+    """Put back the view's own `Cache-Control`: the paywall decides on it with the payment."""
     if not hasattr(response, _CACHING) or response.headers.get("Cache-Control") != NO_STORE[1]:
         return
     del response.headers["Cache-Control"]

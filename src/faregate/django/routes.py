@@ -1,4 +1,4 @@
-"""What a Django project sells: its urlconf as `faregate.routes` lists it."""
+"""List the routes of a Django project for `faregate.routes`."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -74,7 +74,7 @@ def _two_offers(row: RouteInfo) -> str:
 
 
 def list_route_mistakes() -> Iterator[str]:
-    """What is wrong with the prices of the routed views."""
+    """Describe what is wrong with the prices of the routed views."""
     resolver = get_resolver()
     yield from find_given_away(resolver).values()
     for pattern in walk_patterns(resolver):

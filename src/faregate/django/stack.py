@@ -1,4 +1,4 @@
-"""What is wrong with `MIDDLEWARE`: the paywall's place in it, and what answers in its stead."""
+"""Find mistakes in `MIDDLEWARE`: the paywall's place in it, and middleware that answers instead of it."""
 
 import os
 from collections.abc import Iterator, Sequence

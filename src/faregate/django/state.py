@@ -1,4 +1,4 @@
-"""What a paid view changes beside its response: kept back until its result is released.
+"""State that a paid view changes beside its response: withheld until its result is released.
 
 Middleware outside stores sessions, sets cookies and reads the request after the view. Unless the result is
 released, it finds all of that as it was when the view was let in.
@@ -19,7 +19,7 @@ from django.utils import timezone, translation
 from faregate.logs import log
 from faregate.middleware.snapshot import Snapshot
 
-# What Django notes while it serves a request: a body is read once, and read by whoever comes later.
+# Attributes that Django sets while it serves a request. They are not restored: a body is read only once.
 _KEPT = ("_body", "_files", "_post", "_read_started", "_stream", "_upload_handlers", "resolver_match")
 
 
@@ -40,7 +40,7 @@ class ViewState:
             self._snapshot.take(vars(storage), deep=True)
         self._snapshot.take(request.META, is_own=True)
         self._snapshot.take(self._attributes)
-        # What signed cookies save is in the session itself, which is restored.
+        # Signed cookies keep their data in the session itself, which is restored.
         is_stored = session is not None and not isinstance(session, SignedCookies)
         self._session = _DeferredWrites(session) if is_stored else None
 

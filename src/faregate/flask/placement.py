@@ -174,14 +174,14 @@ def is_in(rule: Rule, group: str | None) -> bool:
     return group is None or rule.endpoint.startswith(f"{group}.")
 
 
-# What stands around the paywall, and would answer in its place
+# Code outside the paywall that would answer in its place
 
 
 _WHITENOISE = "whitenoise.base.WhiteNoise"
 
 
 def list_stack_mistakes(app: Flask) -> tuple[str, ...]:
-    """What is known to answer outside of the paywall where something is sold. Looked for once."""
+    """Find code that answers outside the paywall where something is sold. Looked for once."""
     middleware: FlaskPaywallMiddleware = app.extensions[NAME]
     if middleware.stack_mistakes is None:
         middleware.stack_mistakes = tuple(_list_stack_mistakes(app, middleware))

@@ -1,4 +1,4 @@
-"""What a Flask app sells: its routes as `faregate.routes` lists them."""
+"""List the routes of a Flask app for `faregate.routes`."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -25,7 +25,7 @@ class PayingClient(FlaskClient):
 
     @property
     def wallet(self) -> "Wallet":
-        """Who pays."""
+        """The wallet that pays."""
         if self._wallet is None:
             from faregate.emulator import Wallet
 

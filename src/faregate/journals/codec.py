@@ -41,7 +41,7 @@ class Codec:
         return cast(Record, values)
 
     def pack_changes(self, before: Row, after: Row, stamp: int) -> dict[str, Any]:
-        """Return the columns that differ, and the new stamp. What did not change is not encrypted again."""
+        """Return the columns that differ, and the new stamp. Unchanged columns are not encrypted again."""
         changes: dict[str, Any] = {"stamp": stamp}
         for name, old, value in zip(FIELDS, get_values(before), get_values(after), strict=True):
             if value is old or value == old:

@@ -34,7 +34,7 @@ _NONCE_BYTES = 12
 
 
 class _Key(NamedTuple):
-    """What is derived from one journal key: its id, and a key for each of its two uses."""
+    """One journal key: its id, and the two keys derived from it, one for each use."""
 
     id: bytes
     lookup: bytes

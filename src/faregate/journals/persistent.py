@@ -123,7 +123,7 @@ class PersistentJournal:
         return not self._store.key_ids() <= self._keyring.key_ids
 
     def usage_of_keys(self) -> list[tuple[KeyUsage, bool]]:
-        """What each journal key is still needed for, and whether this journal has it."""
+        """Return what each journal key is still needed for, and whether this journal has it."""
         return [(one, one.key_id in self._keyring.key_ids) for one in self._store.usage_of_keys()]
 
     def namespaces(self) -> dict[str, int]:

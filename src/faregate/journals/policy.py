@@ -45,7 +45,7 @@ DEFAULT_POLICY = JournalPolicy()
 
 @dataclass(frozen=True, slots=True)
 class JournalContext:
-    """What a paywall passes to the factory of its journal.
+    """The arguments that a paywall passes to the factory of its journal.
 
     `namespace` keeps the rows of one key environment and service apart; `seller` tells API keys apart.
     """

@@ -57,7 +57,7 @@ class Fingerprint:
 
 @frozen
 class Holder:
-    """Who takes a lease: the process, its seller (a hash of the API key), and a fencing token never used."""
+    """The taker of a lease: the process, its seller (a hash of the API key), and a new fencing token."""
 
     owner: str
     seller: str
@@ -66,7 +66,7 @@ class Holder:
 
 @dataclass(slots=True)
 class Row:
-    """What is remembered of one proof. Times are in seconds of the journal's clock.
+    """The journal's record of one proof. Times are in seconds of the journal's clock.
 
     `expires_at` is None exactly while the payment is open. `generation` counts the leases. `owner` is empty
     while nobody has the lease; `touched_at` is when the owner wrote last. `client` has the hashes of the

@@ -142,7 +142,7 @@ class RowStore(Protocol):
         ...
 
     def usage_of_keys(self) -> list[KeyUsage]:
-        """What each journal key is still needed for."""
+        """Return what each journal key is still needed for."""
         ...
 
     def namespaces(self) -> dict[str, int]:

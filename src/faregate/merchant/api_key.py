@@ -46,7 +46,7 @@ class ApiKey:
 
 
 def _find_problem(key: object) -> str | None:
-    """What is wrong with a key, in words that do not repeat it."""
+    """Describe what is wrong with a key, without repeating it."""
     if not isinstance(key, str) or not key:
         return f"There is no API key. {_HOW}."
     if _KEY.fullmatch(key):

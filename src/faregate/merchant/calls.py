@@ -66,11 +66,11 @@ def with_proof(request: WireRequest, proof: str | None) -> WireRequest:
 
 
 def parse_object(reply: Response) -> dict[str, Any]:
-    """The body as a JSON object, or `BadAnswer`. What is in it is for the caller to look at."""
+    """Parse the body as a JSON object, or raise `BadAnswer`. The caller checks its fields."""
     try:
         # Strict, and bounded in depth whatever the process has set as its recursion limit.
         found = from_json(reply.body, allow_inf_nan=False)
-        # What was read, written again, has every name once. If the reply is just that, so has the reply.
+        # A serialized dict has every name once. If it equals the reply, so has the reply.
         if to_json(found) != reply.body:
             json.loads(reply.body, object_pairs_hook=check_unique_names)
     except (ValueError, RecursionError) as error:

@@ -39,7 +39,7 @@ X = TypeVar("X")
 
 
 class ListFilters(TypedDict, total=False):
-    """Query of a list (spec: Pagination rules). What is left out is the service's default."""
+    """Query of a list (spec: Pagination rules). An omitted field means the service's default."""
 
     as_of: datetime | None
     order: ListOrder | None

@@ -1,4 +1,4 @@
-"""What a reply of the service proves. Pure; the rules of docs/flow.md.
+"""Decide what a reply of the service proves. Pure; the rules of docs/flow.md.
 
 Rules
 1. Paid means: HTTP 200, `succeeded`, our transaction id, a receipt, and exactly one sane `PAYMENT-RESPONSE`
@@ -179,7 +179,7 @@ def _find_error_code(reply: Response) -> str:
 
 
 def parse_closed_execution(reply: Response) -> None:
-    """Nothing is read of the answer but that it is one. Raises `ApiError` or `BadAnswer`."""
+    """Check that the reply is a success; its content is not used. Raises `ApiError` or `BadAnswer`."""
     if reply.status != 200:
         raise parse_error(reply)
     closed = parse_object(reply).get("resource_execution_id")

@@ -63,13 +63,13 @@ CLOSED: Final = ConfigDict(json_schema_extra={"additionalProperties": False})
 
 
 class RequestModel(BaseModel):
-    """What we send: exactly the spec's properties, nothing else."""
+    """A request body: exactly the spec's properties, no others."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class ResponseModel(BaseModel):
-    """What the service says: unknown properties are ignored."""
+    """A response body: unknown properties are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
 
@@ -265,7 +265,7 @@ class ResourceExecutionCompleted(ResponseModel):
 
 
 class Transaction(ResponseModel):
-    """One item of the transaction list. What has not happened, or is not reported, is `None`."""
+    """One item of the transaction list. Fields that are not known yet, or not reported, are `None`."""
 
     id: TransactionId
     payer: EvmAddress | None = None

@@ -62,6 +62,6 @@ DESCRIPTIONS: Final = {
     "InternalError": "The service failed.",
 }
 
-# What an endpoint that does not exist is answered with. The document cannot name these.
+# The errors of endpoints that do not exist, which the OpenAPI document cannot name.
 NO_SUCH_ENDPOINT: Final = Problem(404, "invalid_request", "")
 METHOD_NOT_ALLOWED: Final = Problem(405, "invalid_request", "", ("Allow",))

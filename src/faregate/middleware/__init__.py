@@ -1,1 +1,1 @@
-"""What the adapters share: the checkout of one request, buffering, path rules, scope and environ parsing."""
+"""Code shared by the adapters: the checkout of one request, buffering, path rules, scopes, environs."""

@@ -20,7 +20,7 @@ OFFER, SOLD, MAKES_OFFERS = "faregate_offer", "faregate_sold", "faregate_makes_o
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """What is known of a handler: what it sells, or the mistake that would give it away."""
+    """The offers of a handler, or the mistake that would give its result away."""
 
     offers: tuple[Offer, ...] = ()
     mistake: str = ""
@@ -104,7 +104,7 @@ def _find_dependencies(dependant: Any, overrides: Any) -> Iterator[Any]:
 
 
 def _find_parameters(handler: Any) -> Iterator[Any]:
-    """What the parameters of a function have for defaults, and in `Annotated`."""
+    """Return the defaults of a function's parameters, and their metadata in `Annotated`."""
     if isinstance(handler, FunctionType):
         yield from handler.__defaults__ or ()
         yield from (handler.__kwdefaults__ or {}).values()

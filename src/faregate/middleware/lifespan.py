@@ -1,4 +1,4 @@
-"""What a paywall does for as long as its application lives: it sweeps, and waits at the end for what runs.
+"""Run a paywall's sweep while its application runs, and wait at shutdown for paid requests.
 
 Rules
 1. The sweep begins when the startup is complete. It is a task of the application's own lifespan.

@@ -65,7 +65,7 @@ _ANSWERS: dict[str, tuple[str, str, Schema]] = {
 
 
 def payment_info(sold: Offer) -> Schema:
-    """What is known of an offer without asking anybody. The price is the service's to say, in its 402."""
+    """The description of an offer, without a call. Only the service knows the price: it is in its 402."""
     info: Schema = {"protocols": [{"x402": {}}], "sells": sold.sells}
     return info if sold.asset is None else {**info, "asset": sold.asset}
 

@@ -18,7 +18,7 @@ _NOT_TEXT = re.compile("[\ufffd\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class PathMatch:
-    """What the rules say of one path.
+    """The decision of the rules for one path.
 
     `refused`: what has no offer is not served. `ambiguous`: routers may read the path in two ways, so nothing
     is served. Without rules, `is_path` is False for a request target that is no path: nothing is sold for it.

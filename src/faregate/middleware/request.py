@@ -23,7 +23,7 @@ _BOUNDARY = re.compile(r'(?i)multipart/[^;]*;.*?boundary="?([^";]+)')
 
 @frozen
 class IncomingRequest:
-    """What the paywall reads of a request.
+    """A request, as far as the paywall reads it.
 
     `request` is what the flow sees. `path` and `root_path` are decoded. `origin` is the address on which the
     server listens, which no payer can choose; `host` is the Host header, which a payer can. `content_length`

@@ -1,6 +1,6 @@
 """Check that what an application sells can be sold: its routes, its journal, its API key, its offers.
 
-Blocking: journal and service are asked. Nothing is sold and nothing is paid.
+Blocking: it calls the journal and the service. It sells nothing and pays nothing.
 """
 
 import os

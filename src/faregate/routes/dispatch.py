@@ -18,7 +18,7 @@ _NO_OVERRIDES = SimpleNamespace(dependency_overrides={})
 
 
 class HandlerResolver:
-    """Finds the handlers of one application. What it learns of a handler is cached."""
+    """Finds the handlers of one application. Its findings for each handler are cached."""
 
     def __init__(self, app: Any) -> None:
         self._app = app

@@ -77,7 +77,7 @@ def is_paywall(kind: Any) -> bool:
 
 
 def _build_paywall_layer(arguments: Sequence[Any], options: Mapping[str, Any]) -> PaywallLayer:
-    """What a middleware declared with these arguments will be. Raises `ConfigurationError`."""
+    """Find the middleware that these arguments declare. Raises `ConfigurationError`."""
     settings = dict(options)
     path_rules = PathRules(settings.pop("offers", None), settings.pop("refuse", ()))
     for name in ("sweep_every", "drain_seconds", "allow_outside"):

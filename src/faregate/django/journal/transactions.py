@@ -139,7 +139,7 @@ def refresh(using: str) -> None:
 
 
 class RolledBack(JournalError):
-    """The database rolled it back, because of concurrent writes. Nothing was done."""
+    """The database rolled it back, because of concurrent writes. No change was made."""
 
 
 class ConnectionLost(JournalError):

@@ -1,4 +1,4 @@
-"""What the commands of `manage.py` share."""
+"""Code shared by the commands of `manage.py`."""
 
 from typing import Any, ClassVar
 

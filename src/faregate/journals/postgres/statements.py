@@ -34,7 +34,7 @@ class Statement(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """Nothing of a batch was done, because of the operation at this position."""
+    """A batch was rolled back because of the operation at this position."""
 
     position: int
     cause: psycopg.Error

@@ -107,7 +107,7 @@ class ScriptClient:
         ]
 
     def _send_twice(self, encode: Callable[[str], list[list[bytes]]]) -> list[Any]:
-        """Return each command's reply, or error. What may succeed on a new connection is sent again, once."""
+        """Return the reply or error of each command. Some errors have a second try on a new connection."""
         replies = self._connections.send(encode("first"))
         repeated = [number for number, reply in enumerate(replies) if errors.needs_connection(reply)]
         if repeated:

@@ -21,7 +21,7 @@ from faregate.journals.redis.protocol import Word, encode_command, join_small
 
 
 class Connection(Protocol):
-    """What is used of the library's connections."""
+    """The methods of the library's connections that are used here."""
 
     def connect(self) -> None: ...
 

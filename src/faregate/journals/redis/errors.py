@@ -45,7 +45,7 @@ def needs_connection(reply: object) -> bool:
 
 
 def to_row_error(error: RedisError, location: str) -> Exception:
-    """What the script's own errors mean, or else what happened to the server."""
+    """Describe an error of the script, or else of the server."""
     code, _, text = str(error).partition(" ")
     match code:
         case "TAKEN":

@@ -1,8 +1,8 @@
 """One SQLite file as this process uses it: one thread writes for all, in batches.
 
 SQLite lets one write at a time into a file, so threads with connections of their own would only wait inside
-it, unfairly, and each would pay for a sync of its own. What is rarely read is read on a connection of its
-own, and waits for nobody.
+it, unfairly, and each would pay for a sync of its own. Rare reads use a connection of
+their own, and never wait.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What the service may answer: statuses, headers, error codes (spec: Endpoints, Errors). Pure.
+"""The possible responses of the service: statuses, headers, error codes (spec: Endpoints, Errors). Pure.
 
 Every operation can be 401, 403 and 500. Statuses that the spec does not show for access and
 transaction completion are those of the list endpoints

@@ -1,4 +1,4 @@
-"""Parse the base URL of the service. Nothing is sent anywhere else."""
+"""Parse the base URL of the service. Requests are sent to its origin only."""
 
 import re
 from ipaddress import ip_address
