@@ -2,6 +2,7 @@
 
 import gzip
 import socket
+import threading
 import time
 from typing import Any
 
@@ -153,3 +154,24 @@ def test_an_exchange_on_a_used_connection_is_not_repeated(speaker: Speaker) -> N
     assert first.status == 200
     assert type(second) is NoAnswer
     assert [seen.line.split()[1] for seen in merchant.requests] == ["/first", "/second"]
+
+
+def test_a_connection_that_is_closed_at_once_is_not_waited_for(speaker: Speaker) -> None:
+    """It may be closed between the connect and the first byte of the request."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def close_all() -> None:
+            while True:
+                try:
+                    listener.accept()[0].close()
+                except OSError:
+                    return
+
+        thread = threading.Thread(target=close_all)
+        thread.start()
+        try:
+            errors = speaker.speak(f"http://127.0.0.1:{listener.getsockname()[1]}", *[get()] * 10, timeout=50)
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+    assert [type(error) for error in errors] == [NoAnswer] * 10

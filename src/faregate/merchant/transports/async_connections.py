@@ -60,6 +60,8 @@ class AsyncioConnection(asyncio.Protocol):
 
     async def exchange(self, request: RequestBytes, moment: float) -> Reply:
         """Send a request and read its reply."""
+        if self._is_lost or self._transport.is_closing():
+            raise NoReply("the service closed the connection without a reply")
         loop = asyncio.get_running_loop()
         self._reader.start()
         waiter: asyncio.Future[Reply] = loop.create_future()
@@ -77,6 +79,10 @@ class AsyncioConnection(asyncio.Protocol):
         self._socket = cast(socket.socket, transport.get_extra_info("socket"))
 
     def data_received(self, data: bytes) -> None:
+        if self._waiter is None and data:
+            self._is_lost = True
+            self._transport.abort()  # nobody asked for this
+            return
         try:
             self._reader.receive(data)
         except (MalformedReply, NoReply) as error:
@@ -190,14 +196,23 @@ def _expire(waiter: asyncio.Future[Reply]) -> None:
 
 async def _aconnect_tcp(origin: Origin, moment: float) -> socket.socket:
     """Try one address at a time, as `_connect_tcp` does. uvloop cannot race them."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
-    *others, last = dict.fromkeys((entry[0], entry[4]) for entry in found)
+    *others, last = dict.fromkeys((entry[0], entry[4]) for entry in await _resolve(origin))
     for family, address in others:
         with suppress(OSError):
             async with asyncio.timeout(min(ADDRESS_SECONDS, get_remaining(moment) / 2)):
                 return await _aconnect_address(family, address)
     return await _aconnect_address(*last)
+
+
+async def _resolve(origin: Origin) -> list[Any]:
+    """Look up the addresses of a host; an address needs no thread that looks it up."""
+    try:
+        return socket.getaddrinfo(
+            origin.host, origin.port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
+        )
+    except socket.gaierror:
+        loop = asyncio.get_running_loop()
+        return await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
 
 
 async def _aconnect_address(family: int, address: Any) -> socket.socket:
