@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack, cast
 from urllib.parse import quote
 from weakref import WeakSet
 
@@ -83,7 +83,7 @@ class Paywall:
         if journal is None or isinstance(journal, str):
             config.check_journal(settings)
             return journal_from_url(settings.journal, settings.journal_keys, context)
-        own = journal(context) if callable(journal) else journal
+        own = _check_journal(journal(context) if callable(journal) else journal)
         if isinstance(own, MemoryJournal):
             config.check_memory(self.settings)
         return own
@@ -166,6 +166,16 @@ class Paywall:
 
     async def aclose(self) -> None:
         await self._async_client.aclose()
+
+
+def _check_journal(journal: Any) -> Journal:
+    steps = (name for name, step in vars(Journal).items() if callable(step) and not name.startswith("_"))
+    if lacking := [name for name in steps if not callable(getattr(journal, name, None))]:
+        raise ConfigurationError(
+            "journal must be a URL, a journal, or a function that makes one of a JournalContext. "
+            f"{type(journal).__name__} has no method {lacking[0]}."
+        )
+    return cast(Journal, journal)
 
 
 def _quote_path(path: str) -> str:

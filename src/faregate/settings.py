@@ -199,7 +199,7 @@ OBJECTS: Final = {
 
 
 def from_config(values: Mapping[str, object], spell: Callable[[str], str]) -> Arguments:
-    """Arguments from a framework's configuration: `values` by name; None is as good as none.
+    """Arguments of `values` by name, such as a framework's configuration; None is as good as none.
 
     `spell` gives a name as the seller wrote it. Raises `ConfigurationError` for a value of another type.
     """
@@ -265,7 +265,7 @@ def read_settings(environ: Mapping[str, str], journal: str | None, arguments: Ar
     unknown = arguments.keys() - SETTINGS.keys()
     if unknown:
         raise ConfigurationError(f"{', '.join(sorted(unknown))}: no such option of the paywall.")
-    given = {name: value for name, value in arguments.items() if value is not None}
+    given = from_config(arguments, str)
     defaults = {name: setting.description.default for name, setting in SETTINGS.items()}
     values: dict[str, Any] = {**defaults, **from_environ(environ), **given}
 

@@ -178,6 +178,26 @@ def test_leases_outlast_the_calls_made_under_them() -> None:
     assert journal._policy.completion_lease > 121
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"timeout": "x"}, "timeout must be int or float, not str"),
+        ({"timeout": True}, "timeout must be int or float, not bool"),
+        ({"redeliveries": "3"}, "redeliveries must be int, not str"),
+        ({"trust_host": "no"}, "trust_host must be bool, not str"),
+        ({"base_url": 5}, "base_url must be str, not int"),
+        ({"journal_key": 5}, "journal_key must be str or list or tuple, not int"),
+        ({"journal": object()}, "journal must be .* object has no method claim"),
+        ({"journal": lambda _context: None}, "journal must be .* NoneType has no method claim"),
+        ({"transport": object()}, "transport"),
+        ({"on_event": 5}, "on_event must be a function"),
+    ],
+)
+def test_an_argument_of_another_type_is_named(arguments: Any, says: str) -> None:
+    with pytest.raises(ConfigurationError, match=says):
+        Paywall(environ=TEST, **arguments)
+
+
 def test_an_option_that_does_not_exist_is_no_silent_default() -> None:
     misspelt: Any = {"max_result_byte": 10, "jornal": "sqlite:journal.db"}
     with pytest.raises(ConfigurationError, match="jornal, max_result_byte: no such option"):
