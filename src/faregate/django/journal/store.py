@@ -217,7 +217,8 @@ class DjangoStore:
                 insert_row(self._using, LeaseOwner, {"id": owner, "until": until})
             dead = list(owners.filter(until__lte=now - OWNER_RETENTION).values_list("id", flat=True))
             if dead:
-                owners.filter(id__in=dead, until__lte=now - OWNER_RETENTION).delete()
+                still_dead = owners.filter(id__in=dead, until__lte=now - OWNER_RETENTION)
+                still_dead._raw_delete(self._using)  # noqa: SLF001 - `delete` would open a transaction
 
     @retry_on_disconnect
     def owner_until(self, owner: str) -> float:

@@ -24,9 +24,10 @@ __all__ = ["RedisJournal"]
 class RedisJournal(PersistentJournal):
     """Keep the journal in the Redis server at `url` (redis://, rediss:// or unix://).
 
-    A call waits up to `timeout` seconds for the server. `clock` is the server's time by default. Nothing is
-    opened before the first call. Raises `ConfigurationError`: here for an invalid URL, and on connecting to a
-    server that may evict rows, is part of a cluster, or is a Sentinel.
+    A call waits up to `timeout` seconds for its turn, and about as long for the server: half of it for each
+    of two tries. `clock` is the server's time by default. Nothing is opened before the first call. Raises
+    `ConfigurationError`: here for an invalid URL, and on connecting to a server that may evict rows, is part
+    of a cluster, or is a Sentinel.
     """
 
     def __init__(
