@@ -1,6 +1,6 @@
 """Dispatch events to the seller's listener, and write transaction ids to the fallback file.
 
-Nothing here raises into a flow, whatever a listener, a log filter or a log handler does.
+No function here raises into a flow, even if a listener, a log filter or a log handler does.
 """
 
 import inspect

@@ -134,7 +134,7 @@ class WSGICheckout(Checkout):
         self.is_checked = False
 
     def require_payment(self, environ: Environ, offer: Offer) -> Payment:
-        """Let a paid handler run. What it writes into the environ stays only with a released result."""
+        """Let a paid handler run. Its changes to the environ stay only with a released result."""
         return self.authorize(offer, partial(_take_snapshot, environ))
 
 

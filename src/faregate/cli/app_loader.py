@@ -43,6 +43,7 @@ def load_app(target: str, directory: str = "", *, factory: bool = False) -> Any:
     module, _, attribute = target.partition(":")
     if not module or not attribute:
         raise CommandError(f"{target!r} does not name an application. Use MODULE:APP, such as shop:app.")
+    # First, as `python -m` does: the application's own modules win over installed ones of the same name.
     sys.path.insert(0, directory)
     app = _get_attribute(_import_module(module), attribute, module)
     if factory:

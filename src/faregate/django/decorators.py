@@ -164,7 +164,7 @@ def _is_loop_running() -> bool:
     return True
 
 
-# What stands where, seen without running it
+# Read the order of decorators without running them
 
 
 LOGIN_BELOW = (

@@ -180,7 +180,7 @@ def _describe_bypass(request: HttpRequest) -> str:
 
 
 def _find_view(request: HttpRequest) -> Any:
-    """What the URL resolves to, also where something below the paywall answered before it was resolved."""
+    """Resolve the URL, also if middleware below the paywall answered before Django did."""
     match = request.resolver_match
     if match is None:
         try:

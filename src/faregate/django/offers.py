@@ -39,7 +39,7 @@ def _outermost(view: Any) -> Offer | None:
     if is_price(view):
         return _offer_on(view)
     if made_in(view) == "django.utils.decorators":
-        # What `method_decorator` put outermost; a login there comes before the price.
+        # The outermost decorator that `method_decorator` applied; a login there comes before the price.
         decorators: Any = get_closure(view).get("decorators")
         return _offer_on(decorators[-1]) if decorators else None
     return None
@@ -80,7 +80,7 @@ def list_shared_offers(view: Any) -> tuple[Offer, ...]:
 
 
 def list_handlers(view: Any, methods: Sequence[str]) -> dict[str, tuple[Any, ...]]:
-    """What the methods of a class, or the operations of django-ninja, run; empty for a function."""
+    """List the handlers of a class's methods, or of django-ninja's operations; empty for a function."""
     found = {method: (handler,) for method in methods if (handler := _handler(view, method)) is not None}
     for operation in _operations(view):
         # Its `run` may be decorated as well as its function.
@@ -100,7 +100,7 @@ def get_view_class(view: Any) -> Any:
 
 
 def _find_class_view(view: Any) -> Any:
-    """What `as_view` made; it has the class for an attribute."""
+    """Find the view that `as_view` made: it has the class for an attribute."""
     functions = (one for one in walk(view) if isinstance(one, FunctionType))
     return next((one for one in functions if hasattr(one, "view_class") or hasattr(one, "cls")), None)
 

@@ -29,7 +29,7 @@ _METHOD_NAMES = frozenset(
 
 @dataclass(frozen=True)
 class Placement:
-    """What a view sells to requests with one method, and what is wrong with where that is said."""
+    """The offers of a view for one method, and the mistakes in where they are declared."""
 
     offers: tuple[Offer, ...] = ()
     mistakes: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ def inspect_view(view: Any, method: str) -> Placement:
 
 
 def list_transaction_mistakes(view: Any, method: str) -> Iterator[str]:
-    """What cannot be sold: its payment would be written inside a transaction of the journal's database."""
+    """Describe why a payment would be written inside a transaction of the journal's database."""
     using = find_journal_database()
     if using is None or not list_offers(view, method) or find_early_offer(view, method) is not None:
         return

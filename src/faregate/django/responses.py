@@ -44,7 +44,7 @@ class _NoCookies(SimpleCookie):
 
 
 class PaywallResponse(HttpResponse):
-    """What the checkout lets out: exactly these header pairs, and what middleware outside adds to them.
+    """The response of the checkout: exactly these header pairs, and those that middleware outside adds.
 
     `is_withheld` marks the answer to a request whose view ran and whose result is not released: it takes no
     cookies of middleware outside either, which may have made them of what the view left in the request.

@@ -46,6 +46,7 @@ class CallInfo:
 def describe_call(service: Service, request: WireRequest) -> CallInfo:
     """Find out what a request is about. Never raises. It parses the proof and the body, which takes time."""
     path, _, query = request.path.partition("?")
+    # Parsed a second time here, because a fault is chosen before the service sees the call, if it ever does.
     try:
         route, identifier = find_route(request.method, path)
     except HttpError:

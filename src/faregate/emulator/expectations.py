@@ -112,7 +112,8 @@ def _assign(
 ) -> tuple[list[list[RecordedCall]], list[RecordedCall]]:
     """Assign calls to expectations so that as few as possible are left over; return both.
 
-    A call whose expectation is full moves earlier ones to other expectations (augmenting paths).
+    A call whose expectation is full moves earlier ones to other expectations (augmenting paths). First come,
+    first served would fail a test whose broad expectation takes the call that a narrow one needs.
     """
     taken: list[list[RecordedCall]] = [[] for _ in expected]
 

@@ -56,6 +56,7 @@ class CallRecorder:
     def wait(self, operation: str | None, match: Match, count: int, timeout: float) -> list[RecordedCall]:
         """Block until there are `count` matching calls; `NoSuchCall` after `timeout` seconds."""
         criteria, end = build_criteria(operation, match), time.monotonic() + timeout
+        # A condition over the emulator's own lock: no call can come between the look and the wait.
         with self._answered:
             while len(found := _select(self.log, criteria)) < count:
                 rest = end - time.monotonic()

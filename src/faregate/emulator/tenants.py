@@ -105,6 +105,7 @@ class Tenants:
         return there
 
     def _route(self, request: WireRequest) -> Emulator:
+        # A request without exactly one key goes to the main tenant, whose service answers it 401.
         values = header_values(request.headers, "authorization")
         name = parse_tenant_name(values[0].partition(" ")[2].strip(" ")) if len(values) == 1 else None
         return self.main if name is None else self.get_or_create(name)

@@ -38,7 +38,7 @@ _SOLD = "faregate_sold"
 
 @dataclass(frozen=True)
 class Placement:
-    """What a rule of the app sells to requests with one method, and what is wrong with where the prices are.
+    """The offers of a rule of the app for one method, and the mistakes in where they are declared.
 
     `is_exempt`: its view is left out of the offer of its blueprint or app.
     """
@@ -158,7 +158,7 @@ def _name(view: object) -> str:
     return str(getattr(view, "__name__", view))
 
 
-# What is sold as a whole
+# Offers of the app and its blueprints
 
 
 def list_sold_groups(app: Flask) -> Iterator[tuple[str | None, Offer]]:

@@ -176,6 +176,7 @@ def list_holds(paywall: Paywall, limit: int, now: float) -> HoldList:
     stuck, held, running = list[HoldInfo](), list[HoldInfo](), list[HoldInfo]()
     found = get_hold_store(paywall).list_holds(limit)
     for hold in found:
+        # Without attempts, a row is still leased by its first request; a `waiting` row has none.
         is_running = hold.state != "waiting" and hold.attempts == 0 and hold.due_at > now
         (stuck if hold.state == STUCK else running if is_running else held).append(hold)
     return HoldList(stuck, held, running, len(found) == limit)

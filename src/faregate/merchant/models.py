@@ -141,7 +141,7 @@ class ResourceExecutionCompleteRequest(RequestModel):
 
 
 def _describe_as(kind: Any, **default: object) -> WithJsonSchema:
-    """What the document says of a parameter whose rule and default the service keeps, not the client."""
+    """The schema of a parameter whose rule and default belong to the service, not to the client."""
     return WithJsonSchema({**TypeAdapter(kind).json_schema(), **default})
 
 

@@ -202,7 +202,7 @@ class PaywallResponder:
         checkout = self.checkout
         if message["type"] == "http.response.start":
             return checkout.allow_unpaid(message["status"])
-        # What is no start carries no result: 500 stands for any status that is none.
+        # Other messages have no status of their own; they are treated like a 500.
         return checkout.state in (State.UNPAID, State.SOLD_INSIDE) or checkout.allow_unpaid(500)
 
     async def _take(self, message: Message) -> None:

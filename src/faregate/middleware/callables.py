@@ -88,7 +88,7 @@ def get_closure(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def walk_chain(outermost: object, *, through_self: bool = False) -> Iterator[Any]:
-    """What this callable certainly wraps, outermost first: a decorator may hold other callables besides."""
+    """List the callables that this one certainly wraps, outermost first. A decorator may hold others, too."""
     found: object = outermost
     seen: set[int] = set()
     while callable(found) and id(found) not in seen:

@@ -33,7 +33,7 @@ from faregate.offers import watch_offers
 from faregate.paywall import Paywall
 
 if TYPE_CHECKING:
-    # What is for event loops is imported where it is used: a blocking process does without 50 modules.
+    # Modules for event loops are imported where they are used: a blocking process needs 50 modules less.
     import anyio
 
 Restore = Callable[[], None]
@@ -46,7 +46,7 @@ class State(Enum):
     __hash__ = object.__hash__  # that of Enum is computed from the name, in Python, each time
 
     NEW = auto()
-    """Nothing is decided."""
+    """The request has not been decided yet."""
     SOLD_INSIDE = auto()
     """Another paywall, between this one and the handler, sells it."""
     UNPAID = auto()
@@ -157,7 +157,7 @@ class Checkout:
 
     @property
     def prefix_offer(self) -> Offer | None:
-        """What the path's prefix sells, to be authorized before the application is called."""
+        """Return the offer of the path's prefix, to be authorized before the application is called."""
         return None if self.path_match.ambiguous else self.path_match.offer
 
     def _move(self, state: State) -> None:
@@ -261,7 +261,7 @@ class Checkout:
             raise SkipHandler(500 if self._answer is None else self._answer.status)
         return self.payment
 
-    # What leaves without a payment
+    # Responses without a payment
 
     def refuse(self, status: int, code: str, message: str) -> None:
         """Serve nothing of this request."""

@@ -108,7 +108,8 @@ class Lifespan:
         except asyncio.CancelledError as ended:
             if is_cancelled_from_outside(ended):
                 raise
-            # What the sweep called made its own error of the end. Raised on, it would end the application.
+            # The sweep's own cancellation, raised again by a library that it calls. It must not end the
+            # application.
         finally:
             self._swept.set()
 

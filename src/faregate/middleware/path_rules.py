@@ -12,7 +12,7 @@ from faregate.core.models import Offer
 from faregate.errors import ConfigurationError
 from faregate.offers import build_offer
 
-# What decoders leave of bytes that are not UTF-8. Bottle leaves nothing: to it `/%FFreports` is `/reports`.
+# Decoders replace bytes that are not UTF-8 by these. Bottle drops them: `/%FFreports` becomes `/reports`.
 _NOT_TEXT = re.compile("[\ufffd\ud800-\udfff]")
 
 

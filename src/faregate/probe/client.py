@@ -67,6 +67,7 @@ def _build_post(path: str, body: Body, proof: str | None) -> WireRequest:
     return WireRequest("POST", ROOT + path, headers, content)
 
 
+# A rate limit says nothing about the rule under test: the check is skipped, not failed.
 def _check_decided(response: Response) -> Response:
     """Return the response if the service decided it. Rate limits and gateway errors raise `NoAnswer`."""
     if response.status in _TRANSIENT_STATUSES:

@@ -39,7 +39,7 @@ class HandlerResolver:
             if known is not None and not known[2].dependency_overrides:
                 return known[3]
         if is_unrouted or _is_mount(route):
-            # What answered did so before a router was reached, or gave its router a copy of the scope.
+            # The response came before a router was reached, or its router was given a copy of the scope.
             return self.resolve(asked)
         return self._inspect(endpoint, route, scope["method"])
 

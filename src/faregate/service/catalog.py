@@ -63,6 +63,7 @@ class Catalog:
     def put(self, listing: Listing) -> None:
         """Add a resource, or replace its current state without a new version."""
         self.listings[listing.resource.key] = listing
+        # The last version is the current state, so lists of the present show it at once.
         self._versions.setdefault(listing.resource.key, [listing])[-1] = listing
         self._by_revision.update({revision.id: listing.resource.key for revision in listing.revisions})
 

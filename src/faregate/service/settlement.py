@@ -60,6 +60,7 @@ def find_settlement_rule(store: EnvironmentState, record: TransactionRecord) -> 
 
 def fail_payment(store: EnvironmentState, record: TransactionRecord, at: datetime) -> None:
     """Let the payment fail. Its reservation is released; its authorization stays used."""
+    # Without a plan, an entry of this transaction in `due` is skipped when its time comes.
     record.plan = None
     record.move("failed", at)
     store.reservations.release(record)

@@ -30,6 +30,7 @@ class InvalidPayload(Exception):
     """The header cannot be read; the text tells the payer why."""
 
 
+# Safe to cache: a payment is frozen, and depends on the header alone.
 @lru_cache(maxsize=_CACHED_PAYMENTS)
 def parse_payment(proof: str) -> SignedPayment:
     """Parse this header value; `InvalidPayload` if it cannot be read."""

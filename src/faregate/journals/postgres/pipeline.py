@@ -51,7 +51,7 @@ def encode(sql: str, *values: Any) -> Query:
 
 
 def run_transaction(connection: Connection, queries: Sequence[Query]) -> list[PGresult]:
-    """Send all, then read all. What is between two syncs of a pipeline is one transaction.
+    """Send all, then read all. The statements between two syncs are one transaction.
 
     Returns the result of each. One of them may be an error: then nothing was done. Raises `psycopg.Error` if
     the connection was lost, or the commit failed.

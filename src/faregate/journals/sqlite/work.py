@@ -1,4 +1,4 @@
-"""What the writer's thread does in one transaction: reads, changes, and writes of rows.
+"""The work of the writer's thread in one transaction: reads, changes, and writes of rows.
 
 The `sqlite3` module gives the interpreter's lock away several times per statement. Under load each of them
 costs a switch to the thread of an event loop and back, so writes of the same form are one statement.

@@ -76,7 +76,7 @@ def schemas() -> Json:
 
 
 def parameters(query: type[BaseModel]) -> Json:
-    """The parameters of a query by name. What is not given is left out, so none of them is ever null."""
+    """The parameters of a query by name. An absent parameter is omitted, so none of them is ever null."""
     asked = TypeAdapter(query).json_schema(schema_generator=Generator)["properties"]
     return {name: _given(schema) for name, schema in asked.items()}
 

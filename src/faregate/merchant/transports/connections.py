@@ -65,7 +65,7 @@ class Connection:
         return is_readable(self._socket)
 
     def close(self) -> None:
-        # What fails here is no failure of the call that happens to close the connection.
+        # An error here must not fail the call that happens to close the connection.
         with suppress(OSError):
             self._socket.close()
 

@@ -1,4 +1,4 @@
-"""What one HTTP/1.1 connection carries, without its socket: requests out, replies in (httptools)."""
+"""The messages of one HTTP/1.1 connection, without its socket: requests out, replies in (httptools)."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -19,7 +19,7 @@ class NoReply(ConnectionError):
 
 
 class MalformedReply(Exception):
-    """What the service sent is not HTTP, or is cut short."""
+    """The bytes from the service are not HTTP, or end too early."""
 
 
 class UnwritableRequest(ValueError):
@@ -70,7 +70,7 @@ class ReplyReader:
         Raises `NoReply`, and `MalformedReply` for what is not HTTP, or is cut short.
         """
         if self.reply is not None:
-            # What follows a reply would be read as the reply to the next request.
+            # Bytes after a reply would be read as the reply to the next request.
             self._keeps_alive = False
         elif not data:
             self._end()
@@ -103,7 +103,7 @@ class ReplyReader:
     def _finish(self) -> None:
         self.reply = self._status, tuple(self._headers), b"".join(self._body)
 
-    # What the parser calls
+    # Callbacks of the parser
 
     def on_message_begin(self) -> None:
         if self.reply is not None:

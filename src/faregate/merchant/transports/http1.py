@@ -27,7 +27,7 @@ from faregate.merchant.transports.exchange import (
 from faregate.merchant.transports.pools import IdleStack, PerLoop, PerProcess
 
 if TYPE_CHECKING:
-    # What is for event loops is imported where it is used: a blocking process does without 50 modules.
+    # Modules for event loops are imported where they are used: a blocking process needs 50 modules less.
     from faregate.merchant.transports.async_connections import AsyncConnection
 
 # UnicodeError: a host name that cannot be one.

@@ -5,7 +5,7 @@ the process, and all that become ready at once hold the event loop together.
 
 Calls that finish a payment have slots and a queue of their own: no number of other calls delays them.
 
-What is for event loops is imported where it is used: a blocking process does without 50 modules.
+Modules for event loops are imported where they are used: a blocking process needs 50 modules less.
 """
 
 from collections import deque
@@ -107,7 +107,7 @@ def finishes_payment(url: str) -> bool:
 
 
 class DualTransport(Transport, AsyncTransport, Protocol):
-    """What every transport of ours is."""
+    """The base of the built-in transports."""
 
 
 class LimitedTransport:

@@ -48,7 +48,7 @@ class PerProcess(Generic[P]):
 
     def _open(self) -> P:
         made = self._make()
-        # Whoever forgets to close still leaves no socket behind.
+        # A pool that was never closed must leave no socket behind either.
         closing = weakref.finalize(self, self._close, made)
         kept = self._kept.setdefault(_forks, (made, closing))
         if kept[0] is not made:
@@ -173,7 +173,7 @@ def on_trio() -> bool:
 
 
 def current_run() -> object:
-    """What stands for the running event loop."""
+    """Return an object that identifies the running event loop."""
     if not on_trio():
         from asyncio import get_running_loop
 
