@@ -17,7 +17,7 @@ HEAVY = (
         "sqlite3",
         "trio",
     ),
-    *("pydantic", "pdb", "unittest", "flask.testing", "werkzeug.test"),
+    *("pydantic", "pydantic_core", "pdb", "unittest", "flask.testing", "werkzeug.test"),
     *("faregate.emulator", "faregate.service", "faregate.testing", "faregate.pay", "faregate.probe"),
     *("faregate.merchant.models", "faregate.merchant.openapi", "faregate.journals.persistent"),
 )

@@ -4,10 +4,12 @@ import base64
 import re
 from pathlib import Path
 from typing import Any
+from unittest.mock import NonCallableMock
 
 import pytest
 
 from faregate.core.claims import Claimant
+from faregate.core.interfaces import Journal
 from faregate.core.models import Offer
 from faregate.emulator import Emulator
 from faregate.emulator.transports import EmbeddedTransport
@@ -95,10 +97,7 @@ def test_a_mistake_is_a_sentence(environ: dict[str, str], arguments: Any, says: 
 
 
 def test_a_live_key_may_have_a_journal_of_its_own() -> None:
-    class Lasting:
-        pass
-
-    journal: Any = Lasting()
+    journal = NonCallableMock(spec=Journal)
     assert Paywall(environ=LIVE, journal=journal).journal is journal
 
 

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
-from pydantic_core import to_json
-
 from faregate.core.claims import PendingPayment
 from faregate.core.interfaces import Journal, MaybeAwaitable
 from faregate.core.models import (
@@ -48,6 +46,7 @@ from faregate.merchant.interpret import (
     parse_completion,
     parse_transaction_state,
 )
+from faregate.merchant.json_text import to_json
 from faregate.merchant.revisions import RevisionCache
 from faregate.merchant.sender import AsyncSender, Sender
 from faregate.observers import EventDispatcher

@@ -9,11 +9,10 @@ from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar, cast
 from urllib.parse import quote
 
-from pydantic_core import from_json, to_json
-
 from faregate.core.models import Headers, Response, WireRequest
 from faregate.errors import BadAnswer, PaymentRequired, api_error
 from faregate.frozen import frozen
+from faregate.merchant.json_text import from_json, to_json
 
 T = TypeVar("T")
 
@@ -69,7 +68,7 @@ def parse_object(reply: Response) -> dict[str, Any]:
     """Parse the body as a JSON object, or raise `BadAnswer`. The caller checks its fields."""
     try:
         # Strict, and bounded in depth whatever the process has set as its recursion limit.
-        found = from_json(reply.body, allow_inf_nan=False)
+        found = from_json(reply.body)
         # A serialized dict has every name once. If it equals the reply, so has the reply.
         if to_json(found) != reply.body:
             json.loads(reply.body, object_pairs_hook=check_unique_names)

@@ -16,8 +16,6 @@ from dataclasses import replace
 from email.utils import format_datetime, parsedate_to_datetime
 from typing import Any, cast
 
-from pydantic_core import to_json
-
 from faregate.core.models import OfferRevision, Response, header_values
 from faregate.core.results import (
     Access,
@@ -44,6 +42,7 @@ from faregate.merchant.calls import (
     parse_object,
 )
 from faregate.merchant.formats import ID_TAIL
+from faregate.merchant.json_text import to_json
 
 MAX_HEADER = 16 * 1024
 _TRANSACTION_ID, _REVISION_ID = re.compile(f"txn_{ID_TAIL}"), re.compile(f"acr_{ID_TAIL}")
