@@ -53,7 +53,7 @@ def _run(console: Console, where: Stage, *, serve: bool) -> int:
     except (httpx.HTTPError, FaregateError, PaymentError) as error:
         teller.end(f"The story broke off: {type(error).__name__}: {error}", well=False)
         return 1
-    teller.end(f"All {teller.claims} claims hold.", well=True)
+    teller.end(f"All {teller.claims} checks passed.", well=True)
     _addresses(teller, where)
     if serve:
         teller.say("Both stay up until Ctrl-C.")
