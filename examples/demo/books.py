@@ -13,7 +13,7 @@ from .teller import Teller, money, short
 async def read_the_books(tell: Teller, payer: Payer, books: AsyncMerchantClient) -> None:
     """Transactions, payers and balances, through faregate's own client."""
     tell.step(
-        "The seller checks the accounts", "Through faregate.merchant: every transaction, every payer, every sum."
+        "The seller checks the accounts", "Through faregate.merchant: all transactions, payers and sums."
     )
     transactions = [
         await books.get_transaction(one.id) async for one in books.iter_transactions(order="oldest")
