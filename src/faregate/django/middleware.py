@@ -16,7 +16,6 @@ from faregate.django.offers import find_early_offer
 from faregate.django.placement import find_given_away, inspect_view, name_view
 from faregate.django.requests import DjangoCheckout, find_checkout, make_checkout
 from faregate.django.responses import PaywallResponse, aread_response, close_response, read_response
-from faregate.django.state import restore_locale
 from faregate.errors import ConfigurationError
 from faregate.middleware.checkout import State, time_out
 from faregate.middleware.shielding import is_cancelled_from_outside, make_scope, run_shielded
@@ -81,47 +80,49 @@ class PaywallMiddleware:
 
     def _serve(self, checkout: DjangoCheckout, request: HttpRequest) -> HttpResponseBase:
         response: Any = None
-        with restore_locale(lambda: not checkout.is_withheld):
-            try:
-                if checkout.state is State.DECIDED:  # the path itself is refused: no view runs
-                    return _answer_unpaid(checkout, request, None)
-                offer = checkout.prefix_offer
-                response = (offer and authorize(request, offer)) or self.get_response(request)
-                if checkout.state is not State.AUTHORIZED:
-                    return _answer_unpaid(checkout, request, response)
-                read_response(response, checkout)
-                answer = checkout.complete()
-                if answer.released and checkout.view_state is not None:
-                    checkout.view_state.release()
-            except BaseException as error:
-                if checkout.must_raise(error):
-                    raise
-                answer = checkout.fail(error)
-                if _ends_more_than_the_view(error):
-                    raise
-            return PaywallResponse(answer, request, response, checkout.is_withheld)
+        try:
+            if checkout.state is State.DECIDED:  # the path itself is refused: no view runs
+                return _answer_unpaid(checkout, request, None)
+            offer = checkout.prefix_offer
+            response = (offer and authorize(request, offer)) or self.get_response(request)
+            if checkout.state is not State.AUTHORIZED:
+                return _answer_unpaid(checkout, request, response)
+            read_response(response, checkout)
+            answer = checkout.complete()
+            if answer.released and checkout.view_state is not None:
+                checkout.view_state.release()
+        except BaseException as error:
+            if checkout.must_raise(error):
+                raise
+            answer = checkout.fail(error)
+            if _ends_more_than_the_view(error):
+                raise
+        finally:
+            checkout.restore_locale()
+        return PaywallResponse(answer, request, response, checkout.is_withheld)
 
     async def _aserve(self, checkout: DjangoCheckout, request: HttpRequest) -> HttpResponseBase:
         response: Any = None
-        with restore_locale(lambda: not checkout.is_withheld):
-            try:
-                if checkout.state is State.DECIDED:  # the path itself is refused: no view runs
-                    return _answer_unpaid(checkout, request, None)
-                offer = checkout.prefix_offer
-                response = (offer and await aauthorize(request, offer)) or await self.get_response(request)
-                if checkout.state is not State.AUTHORIZED:
-                    return _answer_unpaid(checkout, request, response)
-                await aread_response(response, checkout)
-                answer = await checkout.acomplete()
-                if answer.released and checkout.view_state is not None:
-                    await checkout.view_state.arelease()
-            except BaseException as error:
-                if checkout.must_raise(error) or is_cancelled_from_outside(error):
-                    raise
-                answer = await checkout.afail(error)
-                if _ends_more_than_the_view(error):
-                    raise
-            return PaywallResponse(answer, request, response, checkout.is_withheld)
+        try:
+            if checkout.state is State.DECIDED:  # the path itself is refused: no view runs
+                return _answer_unpaid(checkout, request, None)
+            offer = checkout.prefix_offer
+            response = (offer and await aauthorize(request, offer)) or await self.get_response(request)
+            if checkout.state is not State.AUTHORIZED:
+                return _answer_unpaid(checkout, request, response)
+            await aread_response(response, checkout)
+            answer = await checkout.acomplete()
+            if answer.released and checkout.view_state is not None:
+                await checkout.view_state.arelease()
+        except BaseException as error:
+            if checkout.must_raise(error) or is_cancelled_from_outside(error):
+                raise
+            answer = await checkout.afail(error)
+            if _ends_more_than_the_view(error):
+                raise
+        finally:
+            checkout.restore_locale()
+        return PaywallResponse(answer, request, response, checkout.is_withheld)
 
     async def _serve_in_time(
         self, checkout: DjangoCheckout, request: HttpRequest, shielded: "_ShieldedRequest"

@@ -1,6 +1,7 @@
 """Convert a Django request, and find its checkout and payment."""
 
 from collections.abc import Callable
+from functools import partial
 from io import BytesIO
 from typing import Any
 
@@ -14,7 +15,13 @@ from faregate.errors import ConfigurationError
 from faregate.middleware.asgi_scope import find_content_length as find_length_in_scope
 from faregate.middleware.checkout import Checkout, FindBypass
 from faregate.middleware.request import read_body
-from faregate.middleware.wsgi_environ import Environ, find_content_length, has_payment, parse_environ
+from faregate.middleware.wsgi_environ import (
+    Environ,
+    find_content_length,
+    find_path,
+    has_payment,
+    parse_environ,
+)
 
 _CHECKOUT = "_faregate_checkout"
 """The attribute of a request that is its checkout."""
@@ -29,6 +36,11 @@ class DjangoCheckout(Checkout):
         """Keep what the view changes beside its response until its result is released."""
         self.view_state = ViewState(request)
         return self.view_state.restore
+
+    def restore_locale(self) -> None:
+        """Put back language and time zone, unless the view's result is released."""
+        if self.view_state is not None and not self.view_state.released:
+            self.view_state.restore_locale()
 
     def close(self) -> None:
         """End the checkout, and let go of the request."""
@@ -46,9 +58,10 @@ def make_checkout(config: Config, request: HttpRequest, find_bypass: FindBypass)
     if find_checkout(request) is not None:
         raise ConfigurationError("The paywall is in MIDDLEWARE twice. Keep the one at the end.")
     environ = _copy_environ(request)
-    incoming = parse_environ(environ, request.scheme or "http", _find_content_length(request))
-    path_match = config.path_rules.match(incoming.path, incoming.root_path)
-    checkout = DjangoCheckout(config.paywall, lambda: incoming, has_payment(environ), path_match, find_bypass)
+    read = partial(parse_environ, environ, request.scheme or "http", _find_content_length(request))
+    path, root_path, _ = find_path(environ)
+    path_match = config.path_rules.match(path, root_path)
+    checkout = DjangoCheckout(config.paywall, read, has_payment(environ), path_match, find_bypass)
     setattr(request, _CHECKOUT, checkout)
     if checkout.has_payment:
         request.META.pop("wsgi.early_hints", None)  # a way of sending past the buffer

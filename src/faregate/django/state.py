@@ -32,6 +32,7 @@ class ViewState:
 
     def __init__(self, request: HttpRequest) -> None:
         self.released = False
+        self._language, self._zone = translation.get_language(), timezone.get_current_timezone()
         self._attributes = vars(request)
         session: Any = getattr(request, "session", None)
         self._snapshot = Snapshot()
@@ -49,6 +50,10 @@ class ViewState:
         kept = {name: self._attributes[name] for name in _KEPT if name in self._attributes}
         self._snapshot.restore()
         self._attributes.update(kept)
+
+    def restore_locale(self) -> None:
+        """Put back language and time zone: they are the thread's, and a view may activate others."""
+        _activate(self._language, self._zone)
 
     def release(self) -> None:
         """Perform the recorded writes. A store that fails is logged."""
@@ -164,17 +169,6 @@ class _DeferredWrites:
 def _is_created(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
     """The `must_create` of a call of `save`."""
     return bool(named.get("must_create", args[0] if args else False))
-
-
-@contextmanager
-def restore_locale(is_released: Callable[[], bool]) -> Generator[None]:
-    """Language and time zone are the thread's: put back what a view activated, unless it is released."""
-    language, zone = translation.get_language(), timezone.get_current_timezone()
-    try:
-        yield
-    finally:
-        if not is_released():
-            _activate(language, zone)
 
 
 def _activate(language: str | None, zone: Any) -> None:
