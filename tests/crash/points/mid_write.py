@@ -12,6 +12,7 @@ import psycopg
 from redis.connection import AbstractConnection
 
 from faregate.journals import writer
+from faregate.journals.postgres import statements
 from tests.crash.points.kill_wrappers import Kills
 
 
@@ -85,7 +86,8 @@ _REDIS_WRITE = re.compile(rb"\r\n\$5\r\nfirst\r\n\$\d\r\n(insert|replace)\r\n")
 def _postgres(writing: Callable[[], None]) -> None:
     """When the server was sent the statement and has not answered."""
     patched: Any = psycopg.Connection
-    execute, wait = patched.execute, patched.wait
+    batches: Any = statements
+    execute, wait, run = patched.execute, patched.wait, batches.run_transaction
     here = threading.local()
 
     def executing(self: Any, query: Any, *arguments: Any, **options: Any) -> Any:
@@ -95,11 +97,18 @@ def _postgres(writing: Callable[[], None]) -> None:
         finally:
             here.writes = False
 
+    def running(connection: Any, queries: Any) -> Any:
+        here.writes = any(query.sql.startswith(("UPDATE", "INSERT")) for query in queries)
+        try:
+            return run(connection, queries)
+        finally:
+            here.writes = False
+
     def waiting(self: Any, answering: Generator[Any, Any, Any], *arguments: Any, **options: Any) -> Any:
         heard = writing if getattr(here, "writes", False) else None
         return wait(self, _watched(answering, heard), *arguments, **options)
 
-    patched.execute, patched.wait = executing, waiting
+    patched.execute, patched.wait, batches.run_transaction = executing, waiting, running
 
 
 def _watched(
