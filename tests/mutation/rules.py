@@ -521,9 +521,9 @@ MUTANTS = (
     Mutant("text-for-truth", "src/faregate/settings.py", "if not isinstance(value, setting.types) or is_stray_bool:",
            "if False:", ("tests/adapters/test_flask.py",)),
     # Django
-    Mutant("django-sends-before-it-is-paid", DJANGO + "middleware.py", "                read_response(response, checkout)\n"
-           "                answer = checkout.complete()",
-           "                return response", DJANGO_TESTS),
+    Mutant("django-sends-before-it-is-paid", DJANGO + "middleware.py", "            read_response(response, checkout)\n"
+           "            answer = checkout.complete()",
+           "            return response", DJANGO_TESTS),
     Mutant("django-verdict-not-enforced", DJANGO + "middleware.py", "if checkout.allow_unpaid(response.status_code):",
            "if checkout.state is State.DECIDED or checkout.allow_unpaid(response.status_code):", DJANGO_TESTS),
     Mutant("django-cancel-is-heard", DJANGO + "middleware.py", "await run_shielded(lambda: self._serve_in_time(checkout, request, shielded))",
@@ -542,7 +542,7 @@ MUTANTS = (
     Mutant("django-request-is-not-restored", DJANGO + "requests.py", "        return self.view_state.restore\n",
            "        return lambda: None\n", DJANGO_STATE),
     Mutant("django-messages-are-not-restored", DJANGO + "state.py", "            self._snapshot.take(vars(storage), deep=True)\n", "            pass\n", DJANGO_STATE),
-    Mutant("django-language-stays", DJANGO + "state.py", "            _activate(language, zone)\n", "            pass\n", DJANGO_STATE),
+    Mutant("django-language-stays", DJANGO + "state.py", "        _activate(self._language, self._zone)\n", "        pass\n", DJANGO_STATE),
     Mutant("django-cookies-of-middleware-leave", DJANGO + "responses.py", "            self.cookies = _NoCookies()\n", "            pass\n", DJANGO_STATE),
     Mutant("django-broken-store-takes-the-result", DJANGO + "state.py", '        except Exception as error:\n            log(logging.ERROR, "a paid', '        except ZeroDivisionError as error:\n            log(logging.ERROR, "a paid', DJANGO_STATE),
     Mutant("django-cache-above-gives-away", DJANGO + "middleware.py", "if view is None or not inspect_view(view, str(request.method)).offers:",
@@ -572,15 +572,15 @@ MUTANTS = (
     # What every adapter must hold
     Mutant("bytes-that-are-no-text", PATH_RULES, "    if _NOT_TEXT.search(path):\n        return True\n", "",
            on_stack("bottle-waitress", "nothing_of_a_paid_prefix")),
-    Mutant("django-runs-what-is-refused", "src/faregate/django/middleware.py", "                if checkout.state is State.DECIDED:  # the path itself is refused: no view runs\n"
-           "                    return _answer_unpaid(checkout, request, None)\n"
-           "                offer = checkout.prefix_offer\n"
-           "                response = (offer and authorize(",
-           "                offer = checkout.prefix_offer\n"
-           "                response = (offer and authorize(", on_stack("django-gunicorn", "nothing_of_a_paid_prefix")),
+    Mutant("django-runs-what-is-refused", "src/faregate/django/middleware.py", "            if checkout.state is State.DECIDED:  # the path itself is refused: no view runs\n"
+           "                return _answer_unpaid(checkout, request, None)\n"
+           "            offer = checkout.prefix_offer\n"
+           "            response = (offer and authorize(",
+           "            offer = checkout.prefix_offer\n"
+           "            response = (offer and authorize(", on_stack("django-gunicorn", "nothing_of_a_paid_prefix")),
     Mutant("app-rewrites-the-environ", WSGI, "server_environ = environ.copy()", "server_environ = environ", FLASK_TESTS),
     Mutant("body-after-a-head", WSGI, "finalize(answer, self._checkout.incoming.request.method)",
-           'finalize(answer, self._checkout._environ["REQUEST_METHOD"])', WSGI_TESTS),
+           'finalize(answer, "GET")', WSGI_TESTS),
     Mutant("body-of-who-left-is-waited-for", ASGI_RESPONDER, "            if self._has_received:\n",
            "            if True:\n", on_stack("starlette-uvicorn", "during_access")),
     Mutant("cancelled-on-trio", SHIELDING, "except RuntimeError:  # trio\n", "except ZeroDivisionError:  # trio\n", HANDLER_EXIT_TESTS),
