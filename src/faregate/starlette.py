@@ -158,7 +158,7 @@ def paid(sells: str, **limits: Unpack[OfferOptions]) -> Callable[[Endpoint], End
             try:
                 payment = request.state.payment = await authorize(request, sold)
             except SkipHandler as stop:
-                return forbid_storing(Response(status_code=stop.status))
+                return Response(status_code=stop.status, headers=_NO_STORE)
             answer = await run(*args, **kwargs)
             answer = await answer if iscoroutine(answer) else answer
             return answer if payment.transaction_id is None else forbid_storing(answer)
@@ -187,11 +187,12 @@ def forbid_storing(response: Any) -> Any:
         if not responses.forbids_storing(headers):
             pairs = zip(raw, headers, strict=True)
             kept = [pair for pair, header in pairs if not responses.allows_storing(*header)]
-            raw[:] = [*kept, _NO_STORE]  # in place: `response.headers` is a view of this list
+            raw[:] = [*kept, _RAW_NO_STORE]  # in place: `response.headers` is a view of this list
     return response
 
 
-_NO_STORE = (b"cache-control", responses.NO_STORE[1].encode())
+_NO_STORE = dict((responses.NO_STORE,))
+_RAW_NO_STORE = (b"cache-control", responses.NO_STORE[1].encode())
 
 
 def _check_endpoint(endpoint: Any, sold: Offer) -> None:

@@ -359,15 +359,18 @@ MUTANTS = (
     Mutant("caching-directive-in-an-unknown-header", RESPONSES, 'return "=" in value and _CACHING_VALUE.search(value) is not None', "return False"),
     Mutant("unpayable-402", INTERPRET, "case 402 if _find_header(reply, INSTRUCTIONS) is not None:", "case 402:"),
     # The middleware
-    Mutant("pass-before-paid", ASGI_RESPONDER, "        if checkout.state in PASSING:\n"
-           "            if self._may_pass(message):",
-           "        if checkout.state in PASSING or checkout.state is State.AUTHORIZED:\n"
-           "            if checkout.state is State.AUTHORIZED or self._may_pass(message):", ADAPTER_TESTS),
-    Mutant("verdict-not-enforced", ASGI_RESPONDER, "        if checkout.state in PASSING:\n"
-           "            if self._may_pass(message):",
-           "        if checkout.state in PASSING or checkout.state is State.DECIDED:\n"
-           "            if checkout.state is State.DECIDED or self._may_pass(message):", ADAPTER_TESTS),
-    Mutant("options-runs-the-work", CHECKOUT, 'if self.state is not State.DECIDED and self._request.method == "OPTIONS":', "if False:", ADAPTER_TESTS),
+    Mutant("pass-before-paid", ASGI_RESPONDER, "        elif self.checkout.state not in PASSING:\n"
+           "            return self._take(message)\n        elif not self._may_pass(message) or",
+           "        elif self.checkout.state not in (*PASSING, State.AUTHORIZED):\n            return self._take(message)\n"
+           "        elif (self.checkout.state is not State.AUTHORIZED and not self._may_pass(message)) or", ADAPTER_TESTS),
+    Mutant("result-before-a-checkout-passes", ASGI_RESPONDER, "        if may_be_result and (", "        if False and (", ANSWERS),
+    Mutant("second-start-is-not-judged", ASGI_RESPONDER, "        if self._state is _CLOSED:\n            return False\n",
+           "        if self._state is not State.NEW:\n            return self._state is _UNPAID\n", ANSWERS),
+    Mutant("verdict-not-enforced", ASGI_RESPONDER, "        elif self.checkout.state not in PASSING:\n"
+           "            return self._take(message)\n        elif not self._may_pass(message) or",
+           "        elif self.checkout.state not in (*PASSING, State.DECIDED):\n            return self._take(message)\n"
+           "        elif (self.checkout.state is not State.DECIDED and not self._may_pass(message)) or", ADAPTER_TESTS),
+    Mutant("options-runs-the-work", CHECKOUT, 'if self.state is not State.DECIDED and self.incoming.request.method == "OPTIONS":', "if False:", ADAPTER_TESTS),
     Mutant("no-size-limit", BUFFER, "if self._size > self._limit:", "if False:", ADAPTER_TESTS),
     Mutant("first-chunk-completes", ASGI_RESPONDER, '            if not message.get("more_body", False):\n'
            "                await self._complete()",
@@ -387,17 +390,17 @@ MUTANTS = (
     Mutant("wsgi-body-is-lost", WSGI, 'environ["wsgi.input"] = BytesIO(body)', "pass", BODIES),
     Mutant("django-body-is-lost", "src/faregate/django/requests.py", "attributes.update(_stream=stream, _read_started=False)", "pass", BODIES),
     Mutant("http-2-body-is-none", "src/faregate/middleware/wsgi_environ.py", '.startswith(("HTTP/0", "HTTP/1"))', ".startswith((\"HTTP/\",))", BODIES),
-    Mutant("cancel-is-heard", ASGI, "await run_shielded(lambda: responder.run(run_app))", "await responder.run(run_app)", ADAPTER_TESTS),
+    Mutant("cancel-is-heard", ASGI, "await run_shielded(lambda: responder.run(app))", "await responder.run(app)", ADAPTER_TESTS),
     Mutant("no-time-limit", CHECKOUT, "self.cancel_scope.deadline = get_time() + self._work_seconds",
            "pass", ("tests/adapters/test_handler_exits.py::test_work_that_is_cut_off_has_failed_whatever_it_makes_of_that",)),
     Mutant("late-work-is-sold", FLOW, "if result.duration_ms > request.work_seconds * 1000:", "if False:"),
     Mutant("refused-prefix-is-free", CHECKOUT, "            if self.path_match.refused:\n", "            if False:\n", REFUSED),
-    Mutant("refused-handler-runs", ASGI, "elif path_match.refused and not self._is_sold(scope):", "elif False:", REFUSED),
-    Mutant("sold-inside-and-withheld", ASGI_RESPONDER, "            self._outer.checkout.mark_sold_inside()\n", "            pass\n", REFUSED),
+    Mutant("refused-handler-runs", ASGI, "elif checkout.path_match.refused and not self._is_sold(scope):", "elif False:", REFUSED),
+    Mutant("sold-inside-and-withheld", ASGI_RESPONDER, "            outer.checkout.mark_sold_inside()\n", "            pass\n", REFUSED),
     Mutant("target-that-is-no-path", PATH_RULES, " or not _is_path(path, root):", ":", ("tests/adapters/test_prefixes.py",)),
     Mutant("sold-for-a-target-that-is-no-path", CHECKOUT, "if not self.path_match.is_path:", "if False:", ("tests/adapters/test_prefixes.py",)),
     Mutant("state-is-not-restored", ASGI_RESPONDER, "return take_snapshot(self._server_scope, scope, self._shared).restore", "return lambda: None", STATE),
-    Mutant("state-is-not-taken", "src/faregate/middleware/asgi_scope.py", "    for one in (server_scope, scope):\n", "    for one in ():\n", STATE),
+    Mutant("state-is-not-taken", "src/faregate/middleware/asgi_scope.py", "snapshot.take_all([value for name, value in one.items() if name not in _PROTOCOL_KEYS])", "pass", STATE),
     Mutant("state-of-lists-is-not-taken", SNAPSHOT, "        self.take_all(held.values() if issubclass(kind, dict) else held, deep=deep)\n", "", STATE),
     Mutant("attributes-are-not-taken", SNAPSHOT, "            self._take_contents(namespace, deep)\n", "            pass\n", STATE),
     Mutant("cookies-of-the-unsold", RESPONSES, 'kept = tuple(pair for pair in _filter_headers(response.headers) if pair[0].lower() != "set-cookie")',

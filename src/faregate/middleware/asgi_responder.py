@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 import anyio
@@ -48,7 +49,8 @@ class PaywallResponder:
     """
 
     # Defaults of the class: most requests reach no paid handler.
-    _checkout: Checkout | None = None
+    _is_open = False
+    """Whether there is a checkout."""
     _state = State.NEW
     """Before a checkout is opened: NEW, UNPAID or CLOSED."""
     _is_body_read = False
@@ -86,20 +88,19 @@ class PaywallResponder:
         if self.has_payment or path_match.protected:
             self._prepare_checkout()
 
-    @property
+    @cached_property
     def checkout(self) -> Checkout:
         """Opened when something needs it: most requests reach no paid handler."""
-        if self._checkout is None:
-            self._checkout = Checkout(
-                self._paywall,
-                lambda: parse_scope(self._server_scope, self._raw_headers),
-                self.has_payment,
-                self._path_match,
-                lambda _status: self._find_bypass(self._server_scope, self._scope),
-                state=self._state,
-                offers_made=self._offers_made,
-            )
-        return self._checkout
+        self._is_open = True
+        return Checkout(
+            self._paywall,
+            lambda: parse_scope(self._server_scope, self._raw_headers),
+            self.has_payment,
+            self._path_match,
+            lambda _status: self._find_bypass(self._server_scope, self._scope),
+            state=self._state,
+            offers_made=self._offers_made,
+        )
 
     def _prepare_checkout(self) -> None:
         checkout = self.checkout
@@ -178,7 +179,7 @@ class PaywallResponder:
 
         Decides when it is called, and not when it is awaited: what passes costs no coroutine.
         """
-        if self._checkout is None and self._may_pass_unopened(message):
+        if not self._is_open and self._may_pass_unopened(message):
             pass
         elif self.checkout.state not in PASSING:
             return self._take(message)
@@ -248,8 +249,8 @@ class PaywallResponder:
 
     def _close(self) -> None:
         self._state = _CLOSED
-        if self._checkout is not None:
-            self._checkout.close()
+        if self._is_open:
+            self.checkout.close()
         self._scope = {}  # it refers to this responder: only the collector would free the two
         if self._closed is not None:
             self._closed.set()
@@ -260,13 +261,13 @@ class PaywallResponder:
 
     async def _run(self, app: ASGIApp) -> None:
         try:
-            if self._checkout is None or self._checkout.state is not State.DECIDED:
+            if not self._is_open or self.checkout.state is not State.DECIDED:
                 # Without a proof there is no transaction, and no message to keep from the work.
                 await app(self._scope, self.receive if self.has_payment else self._receive, self.send)
         except Exception as error:
             await self._on_error(error)
         else:
-            if self._checkout is not None and not self._is_sent and self._checkout.state not in PASSING:
+            if self._is_open and not self._is_sent and self.checkout.state not in PASSING:
                 await self._answer(RuntimeError("the handler returned without a complete response"))
 
     async def _on_error(self, error: BaseException) -> None:
@@ -296,7 +297,7 @@ class PaywallResponder:
 
     async def _emit(self, response: Response) -> None:
         self._is_sent = True
-        if response.released:
+        if response.released and "session" in self._server_scope:
             self._share_session()
         for message in build_messages(response, self.checkout.incoming.request.method):
             if not self._has_server_left:
@@ -304,7 +305,7 @@ class PaywallResponder:
 
     def _share_session(self) -> None:
         """Litestar's handlers set a session that is another object: who keeps sessions outside gets it."""
-        if "session" in self._server_scope and "session" in self._scope:
+        if "session" in self._scope:
             self._server_scope["session"] = self._scope["session"]
 
 

@@ -103,8 +103,9 @@ def take_snapshot(
     """
     state = shared or {}
     snapshot = Snapshot((state, *state.values()))
-    snapshot.take(server_scope.get("session"), deep=True)
-    snapshot.take(scope.get("session"), deep=True)
+    for one in (server_scope, scope):
+        if "session" in one:
+            snapshot.take(one["session"], deep=True)
     for one in (server_scope, scope):
         snapshot.take_all([value for name, value in one.items() if name not in _PROTOCOL_KEYS])
     return snapshot

@@ -16,6 +16,7 @@ The usual moves (`_TRANSITIONS` has all of them):
 import math
 from collections.abc import Callable
 from enum import Enum, auto
+from functools import cached_property
 from time import monotonic
 from typing import TYPE_CHECKING, cast
 
@@ -108,7 +109,6 @@ class Checkout:
     # Defaults of the class, and no call that can wait: most requests reach no paid handler.
     payment: Payment | None = None
     cancel_scope: "anyio.CancelScope | None" = None
-    _incoming: IncomingRequest | None = None
     _body_digest = ""
     _offer: Offer | None = None
     _flow: Flow[Response] | None = None
@@ -144,12 +144,10 @@ class Checkout:
         if path_match.ambiguous:
             self._refuse_path()
 
-    @property
+    @cached_property
     def incoming(self) -> IncomingRequest:
         """The request, read when it is first asked for."""
-        if self._incoming is None:
-            self._incoming = self._read()
-        return self._incoming
+        return self._read()
 
     @property
     def transaction_id(self) -> str | None:
@@ -422,7 +420,7 @@ class Checkout:
         await self._lift_deadline()
         self._move(State.COMPLETING)
         await run(lambda: self._drive_to_end(result))
-        return await self.wait_completed()
+        return self._answer or await self.wait_completed()
 
     async def _lift_deadline(self) -> None:
         if self.cancel_scope is not None:

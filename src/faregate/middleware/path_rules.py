@@ -12,6 +12,9 @@ from faregate.core.models import Offer
 from faregate.errors import ConfigurationError
 from faregate.offers import build_offer
 
+# A path that is its own normal form, but for a slash at its end. Most paths are.
+_NORMAL = re.compile(r"(?:/[a-z0-9_~-][a-z0-9_~.-]*)+/?", re.ASCII)
+
 # Decoders replace bytes that are not UTF-8 by these. Bottle drops them: `/%FFreports` becomes `/reports`.
 _NOT_TEXT = re.compile("[\ufffd\ud800-\udfff]")
 
@@ -60,9 +63,13 @@ class PathRules:
             if not root and path[:1] == "/":
                 return NO_RULES
             return NO_RULES if _is_path(path, root) else _NO_PATH
+        if not root and _NORMAL.fullmatch(path):
+            return self._match_readings((path.rstrip("/"),))
         if _is_ambiguous(path) or not _is_path(path, root):
             return PathMatch(ambiguous=True)
-        paths = _list_readings(path, root)
+        return self._match_readings(_list_readings(path, root))
+
+    def _match_readings(self, paths: tuple[str, ...]) -> PathMatch:
         prefix = _find_longest(paths, tuple(self.offers))
         refused = _find_longest(paths, self.refused) is not None
         return PathMatch(None if prefix is None else self.offers[prefix], refused)
