@@ -365,7 +365,7 @@ MUTANTS = (
            "        elif (self.checkout.state is not State.AUTHORIZED and not self._may_pass(message)) or", ADAPTER_TESTS),
     Mutant("result-before-a-checkout-passes", ASGI_RESPONDER, "        if may_be_result and (", "        if False and (", ANSWERS),
     Mutant("second-start-is-not-judged", ASGI_RESPONDER, "        if self._state is _CLOSED:\n            return False\n",
-           "        if self._state is not State.NEW:\n            return self._state is _UNPAID\n", ANSWERS),
+           "        if self._state is not State.NEW:\n            return self._state is _UNPAID\n", ("tests/middleware/test_asgi_responder.py",)),
     Mutant("verdict-not-enforced", ASGI_RESPONDER, "        elif self.checkout.state not in PASSING:\n"
            "            return self._take(message)\n        elif not self._may_pass(message) or",
            "        elif self.checkout.state not in (*PASSING, State.DECIDED):\n            return self._take(message)\n"
