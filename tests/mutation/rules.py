@@ -615,7 +615,7 @@ MUTANTS = (
     Mutant("written-by-the-others-of-a-batch", SQLITE + "work.py", "if has_all or ", "if True or ", BATCH_TESTS),
     Mutant("deleted-unseen-in-sqlite", SQLITE + "store.py", "DELETE {_MINE} AND key = ? AND stamp = ?",
            "DELETE {_MINE} AND key = ? AND (stamp = ? OR 1)", STORE_TESTS),
-    Mutant("large-result-is-no-result", SQLITE + "store.py", "coalesce(({_LARGE}), result)", "({_LARGE})", LARGE_TESTS),
+    Mutant("large-result-is-no-result", SQLITE + "store.py", "coalesce(large.result, journal.result)", "large.result", LARGE_TESTS),
     Mutant("large-result-of-who-lost", SQLITE + "store.py", "            if changed:\n", "            if True:\n", LARGE_TESTS),
     Mutant("cluster-is-trusted", REDIS + "server_checks.py", "        _refuse_cluster(send, self._location)\n", "", REDIS_SERVERS),
     Mutant("who-takes-over-is-trusted", REDIS + "client.py", "    check.run(send)\n", "", REDIS_SERVERS),

@@ -6,12 +6,13 @@ from typing import Any, cast
 
 from faregate.core.models import Failed, Outcome, Response, Succeeded
 from faregate.errors import JournalUnreadable
-from faregate.journals.encryption import Keyring
+from faregate.journals.encryption import EncryptedParts, Keyring
 from faregate.journals.row import FIELDS, Row, get_values, size_of
 from faregate.journals.states import State
 from faregate.journals.store import COLUMNS, ENCRYPTED, Record
 
 _LENGTH_BYTES = 4
+_to_json = json.JSONEncoder(separators=(",", ":")).encode  # made once: `json.dumps` makes one for each call
 _STATES = {state.value for state in State}
 _TEXTS = tuple(name for name in ENCRYPTED if name != "result")
 _ENCODED = frozenset(("state", "transaction_id", "outcome", *_TEXTS))
@@ -20,16 +21,22 @@ _UNCHANGED = tuple(
 )
 """Columns that a row and its record have in common, under one name and with the same value."""
 
+LARGE = 256 * 1024
+"""A larger result is encrypted and decrypted in a thread: an event loop would stand still for long."""
 NOT_READ = Succeeded(Response(0), (), 0)
 """The outcome of a row whose result was not read. That there is one, and that it is no failure, is known."""
 _HAS_RESULT = (State.SUCCEEDED, State.SETTLED)
 
 
 class Codec:
-    """Convert with one keyring."""
+    """Convert with one keyring.
 
-    def __init__(self, keyring: Keyring) -> None:
+    If `in_parts`, large results are encrypted while the store reads them, as `EncryptedParts`.
+    """
+
+    def __init__(self, keyring: Keyring, in_parts: bool = False) -> None:
         self._keyring = keyring
+        self.in_parts = in_parts
 
     def pack(self, row: Row, stamp: int) -> Record:
         """Return the record of a new row."""
@@ -59,11 +66,16 @@ class Codec:
         elif name == "transaction_id":
             columns[name] = value or None
         elif name == "outcome":
-            encoded = None if value is None else _encode_outcome(value)
-            columns["result"] = encoded and self._keyring.encrypt(key, "result", encoded)
             columns["size"] = size_of(value)
+            columns["result"] = None if value is None else self._encrypt_outcome(key, value)
         else:
             columns[name] = self._keyring.encrypt(key, name, value.encode()) if value else None
+
+    def _encrypt_outcome(self, key: bytes, outcome: Outcome) -> bytes | EncryptedParts:
+        parts = _encode_outcome(outcome)
+        if self.in_parts and size_of(outcome) > LARGE:
+            return self._keyring.encrypt_parts(key, "result", parts)
+        return self._keyring.encrypt(key, "result", b"".join(parts))
 
     def unpack(self, record: Record) -> Row:
         """Return the row without its result: see `NOT_READ`. Raises `JournalUnreadable`."""
@@ -91,7 +103,7 @@ class Codec:
         return b"" if encrypted is None else self._keyring.decrypt(key, field, encrypted)
 
 
-def _encode_outcome(outcome: Outcome) -> bytes:
+def _encode_outcome(outcome: Outcome) -> tuple[bytes, bytes]:
     """Encode as the length of the head, the head as JSON, and the body as it is."""
     if isinstance(outcome, Failed):
         return _frame({"code": outcome.code}, b"")
@@ -105,9 +117,9 @@ def _encode_outcome(outcome: Outcome) -> bytes:
     return _frame(head, result.body)
 
 
-def _frame(head: dict[str, Any], body: bytes) -> bytes:
-    text = json.dumps(head, separators=(",", ":")).encode()
-    return b"".join((len(text).to_bytes(_LENGTH_BYTES), text, body))
+def _frame(head: dict[str, Any], body: bytes) -> tuple[bytes, bytes]:
+    text = _to_json(head).encode()
+    return len(text).to_bytes(_LENGTH_BYTES) + text, body
 
 
 def _decode_outcome(data: bytes) -> Outcome:

@@ -8,7 +8,7 @@ database moves to another row or field does not decrypt.
 
 import hmac
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -19,9 +19,12 @@ from faregate.journals.row import Fingerprint
 
 try:
     from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers import Cipher
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+    from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+    from cryptography.hazmat.primitives.poly1305 import Poly1305
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         "A stored journal needs cryptography: pip install 'faregate[sqlite]', or [redis], or [postgres]",
@@ -31,6 +34,8 @@ except ModuleNotFoundError as error:
 KEY_BYTES = 32
 _ID_BYTES = 8
 _NONCE_BYTES = 12
+_TAG_BYTES = 16
+_CHUNK = 1 << 20
 
 
 class _Key(NamedTuple):
@@ -72,6 +77,11 @@ class Keyring:
         key, nonce = self._newest, os.urandom(_NONCE_BYTES)
         return key.id + nonce + _cipher(key, row).encrypt(nonce, plain, field.encode())
 
+    def encrypt_parts(self, row: bytes, field: str, parts: Sequence[bytes]) -> "EncryptedParts":
+        """Return what `encrypt` would of these parts together, to be encrypted while it is read."""
+        key, nonce = self._newest, os.urandom(_NONCE_BYTES)
+        return EncryptedParts(key.id, _derive_row_key(key, row), nonce, field.encode(), parts)
+
     def decrypt(self, row: bytes, field: str, encrypted: bytes) -> bytes:
         """Raises `JournalUnreadable`."""
         key = self._keys.get(encrypted[:_ID_BYTES])
@@ -87,6 +97,45 @@ class Keyring:
             raise JournalUnreadable(
                 f"the {field} of a journal row was changed, or moved there from another row"
             ) from None
+
+
+class EncryptedParts:
+    """A large value in chunks: key id, nonce, ciphertext and tag, with no more than a chunk in memory.
+
+    This is ChaCha20-Poly1305 (RFC 8439, section 2.8), whose ready-made form takes a value as a whole. Each
+    reading gives the same.
+    """
+
+    def __init__(self, key_id: bytes, key: bytes, nonce: bytes, data: bytes, parts: Sequence[bytes]) -> None:
+        self._key_id = key_id
+        self._key = key
+        self._nonce = nonce
+        self._associated = data
+        self._parts = parts
+        self._size = sum(map(len, parts))
+
+    def __len__(self) -> int:
+        return _ID_BYTES + _NONCE_BYTES + self._size + _TAG_BYTES
+
+    def __iter__(self) -> Iterator[bytes]:
+        # Block 0 of the stream is the key of the tag, the blocks from 1 encrypt.
+        cipher = Cipher(ChaCha20(self._key, bytes(4) + self._nonce), mode=None).encryptor()
+        tag = Poly1305(cipher.update(bytes(64))[:32])
+        tag.update(_pad(self._associated))
+        yield self._key_id + self._nonce
+        for part in self._parts:
+            view = memoryview(part)
+            for start in range(0, len(part), _CHUNK):
+                encrypted = cipher.update(view[start : start + _CHUNK])
+                tag.update(encrypted)
+                yield encrypted
+        lengths = len(self._associated).to_bytes(8, "little") + self._size.to_bytes(8, "little")
+        tag.update(bytes(-self._size % 16) + lengths)
+        yield tag.finalize()
+
+
+def _pad(data: bytes) -> bytes:
+    return data + bytes(-len(data) % 16)
 
 
 def _derive_lookup_key(key: _Key, proof: str, claimant: Claimant) -> LookupKey:
@@ -115,4 +164,8 @@ def _derive(key: bytes, use: str, size: int) -> bytes:
 @lru_cache(maxsize=1024)
 def _cipher(key: _Key, row: bytes) -> ChaCha20Poly1305:
     """One key per row: random 96-bit nonces then must differ only among the few values of one row."""
-    return ChaCha20Poly1305(hmac.digest(key.encryption, row, "sha256"))
+    return ChaCha20Poly1305(_derive_row_key(key, row))
+
+
+def _derive_row_key(key: _Key, row: bytes) -> bytes:
+    return hmac.digest(key.encryption, row, "sha256")

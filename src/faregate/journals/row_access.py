@@ -8,7 +8,7 @@ from functools import partial
 
 from faregate.core.claims import Claim, Claimed, Resumable
 from faregate.core.models import Outcome
-from faregate.journals.codec import Codec
+from faregate.journals.codec import LARGE, Codec
 from faregate.journals.encryption import Keyring
 from faregate.journals.heartbeat import Heartbeat
 from faregate.journals.operations import Call, Find, FindResult, Procedure, Replace
@@ -16,9 +16,6 @@ from faregate.journals.policy import JournalPolicy
 from faregate.journals.row import Holder, Row, size_of
 from faregate.journals.states import State
 from faregate.journals.store import Record, RowStore
-
-LARGE = 256 * 1024
-"""A larger result is encrypted and decrypted in a thread: an event loop would stand still for long."""
 
 
 class RowAccess:
@@ -35,7 +32,7 @@ class RowAccess:
     ) -> None:
         self.store = store
         self.keyring = keyring
-        self.codec = Codec(keyring)
+        self.codec = Codec(keyring, getattr(store, "takes_parts", False))
         self.seller = seller
         self.policy = policy
         self.clock = clock
@@ -80,7 +77,7 @@ class RowAccess:
         new = make_id()
         pack = partial(self.codec.pack_changes, before, after, new)
         is_large = after.outcome is not before.outcome and size_of(after.outcome) > LARGE
-        changes = (yield Call(pack)) if is_large else pack()
+        changes = (yield Call(pack)) if is_large and not self.codec.in_parts else pack()
         if (yield Replace(after.key, stamp, changes, durable)):
             return new
         # This very write may have been done twice, because the first reply was lost.

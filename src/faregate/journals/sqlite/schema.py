@@ -9,7 +9,7 @@ from pathlib import Path
 from faregate.errors import JournalUnreadable
 from faregate.journals.sql import CONSTRAINTS, FORBIDDEN_TRANSITION
 
-VERSION = 4
+VERSION = 5
 APPLICATION_ID = 0x66677431
 """Marks the file as ours. SQLite keeps it in the file's header."""
 
@@ -68,13 +68,15 @@ TABLES = (
     WHEN OLD.result IS NOT NULL AND NEW.result IS NOT NULL
     BEGIN SELECT RAISE(ABORT, 'an outcome is decided once'); END
     """,
-    # A large result, whose row has an empty one: SQLite writes a row anew for whatever changes in it.
+    # A large result, in parts: it is never in memory as a whole. Its row has an empty one, because SQLite
+    # writes a row anew for whatever changes in it.
     """
     CREATE TABLE large (
         namespace TEXT NOT NULL,
         key BLOB NOT NULL,
+        number INTEGER NOT NULL CHECK (number >= 0),
         result BLOB NOT NULL CHECK (length(result) > 0),
-        PRIMARY KEY (namespace, key)
+        PRIMARY KEY (namespace, key, number)
     )
     """,
     """

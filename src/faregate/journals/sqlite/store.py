@@ -1,9 +1,8 @@
 """The rows of one namespace in a SQLite file (`faregate.journals.store.RowStore`)."""
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from operator import itemgetter
 from typing import Any, cast
 
 from faregate.journals.batches import BatchedRows
@@ -25,13 +24,14 @@ APART = 64 * 1024
 """A larger result is stored in a table of its own: SQLite rewrites a whole row for any change in it."""
 
 _ALL = ", ".join(COLUMNS)
-_LARGE = "SELECT result FROM large WHERE namespace = journal.namespace AND key = journal.key"
+_PART = 1 << 20
 _WITHOUT_RESULT = ", ".join("NULL" if name == "result" else name for name in COLUMNS)
 _PLAIN = ", ".join("NULL" if name in ENCRYPTED else name for name in COLUMNS)
 _MINE = "FROM journal WHERE namespace = ?"
 _FIND = f"SELECT {_WITHOUT_RESULT} {_MINE} AND key = ?"
 _FIND_RESULT = (
-    f"SELECT CASE result WHEN x'' THEN coalesce(({_LARGE}), result) ELSE result END {_MINE} AND key = ?"
+    "SELECT coalesce(large.result, journal.result) FROM journal LEFT JOIN large USING (namespace, key) "
+    "WHERE namespace = ? AND key = ? ORDER BY number"
 )
 _FIND_TRANSACTION = f"SELECT {_WITHOUT_RESULT} {_MINE} AND transaction_id = ?"
 _OWNER_LIVES = "EXISTS (SELECT 1 FROM owner WHERE id = journal.owner AND until > :now)"
@@ -43,7 +43,7 @@ _LONGEST_DUE = (
 _DUE = f"SELECT {_WITHOUT_RESULT} {_LONGEST_DUE}"
 _IS_DUE = f"SELECT 1 {_LONGEST_DUE}"
 _OWED = f"SELECT {_PLAIN} {_MINE} AND expires_at IS NULL ORDER BY since LIMIT ?"
-_INSERT_LARGE = "INSERT INTO large VALUES (?, ?, ?)"
+_INSERT_PART = "INSERT INTO large VALUES (?, ?, ?, ?)"
 _DELETE = f"DELETE {_MINE} AND key = ? AND stamp = ?"
 _PURGE = f"DELETE FROM journal WHERE rowid IN (SELECT rowid {_MINE} AND expires_at <= ? LIMIT ?)"  # noqa: S608
 _NEXT_KEY = "SELECT min(key_id) FROM journal WHERE namespace = :namespace"
@@ -66,6 +66,9 @@ _MEASURE = f"SELECT count(*), coalesce(sum(size), 0) {_MINE}"
 class SqliteStore(BatchedRows):
     """A write that need not outlive a power cut goes to the disk with the next one that must."""
 
+    takes_parts = True
+    """A large result may be given as `EncryptedParts`."""
+
     def __init__(self, database: Database, namespace: str) -> None:
         self._database = database
         self._namespace = namespace
@@ -76,9 +79,9 @@ class SqliteStore(BatchedRows):
         mine = self._namespace
         match operation:
             case Find(keys):
-                return Query(_FIND, [(mine, key) for key in keys], _record)
+                return Query(_FIND, [(mine, key) for key in keys], _first_record)
             case FindResult(key):
-                return Query(_FIND_RESULT, [(mine, key)], itemgetter(0))
+                return Query(_FIND_RESULT, [(mine, key)], _join)
             case Insert():
                 return self._prepare_insert(operation)
             case Replace():
@@ -117,7 +120,8 @@ class SqliteStore(BatchedRows):
         def replace(connection: sqlite3.Connection) -> bool:
             changed = update.run(connection)
             if changed:
-                connection.execute(_INSERT_LARGE, (self._namespace, key, result))
+                parts = ((self._namespace, key, *part) for part in enumerate(_split(result)))
+                connection.executemany(_INSERT_PART, parts)
             return changed
 
         return Change(replace, durable)
@@ -196,6 +200,22 @@ class SqliteStore(BatchedRows):
 
     def disconnect(self) -> None:
         self._database.disconnect()
+
+
+def _first_record(rows: Sequence[Sequence[Any]]) -> Record:
+    return _record(rows[0])
+
+
+def _join(rows: Sequence[Sequence[bytes | None]]) -> bytes | None:
+    """Join the parts of a result; None if there is none."""
+    parts = [part for [part] in rows if part is not None]
+    return b"".join(parts) if parts else None
+
+
+def _split(result: bytes | Iterable[bytes]) -> Iterable[bytes]:
+    if isinstance(result, bytes):
+        return (result[start : start + _PART] for start in range(0, len(result), _PART))
+    return result
 
 
 @cache

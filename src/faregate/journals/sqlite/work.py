@@ -62,17 +62,17 @@ class Deletion(NamedTuple):
 
 
 class Query(NamedTuple):
-    """Gives the first row that any of these values finds, or None."""
+    """Gives what the first of these values finds, or None if none of them finds a row."""
 
     sql: str
     values: Sequence[Sequence[Any]]
-    parse: Callable[[Sequence[Any]], Any]
+    parse: Callable[[list[Any]], Any]
     durable: bool = False
     needs_transaction: bool = False
 
     def run(self, connection: sqlite3.Connection) -> Any:
-        found = (connection.execute(self.sql, values).fetchone() for values in self.values)
-        return next((self.parse(row) for row in found if row is not None), None)
+        found = (connection.execute(self.sql, values).fetchall() for values in self.values)
+        return next((self.parse(rows) for rows in found if rows), None)
 
 
 class Change(NamedTuple):
