@@ -135,12 +135,12 @@ class Writer(Generic[W]):
 
     def _start(self) -> None:
         check_threads()
-        thread = _WriterThread(self._queue, self._execute)
+        self._thread = _WriterThread(self._queue, self._execute)
         try:
-            thread.start()
+            self._thread.start()
         except RuntimeError as error:
+            self._thread = None
             raise JournalError(f"the journal could not start its thread: {error}") from error
-        self._thread = thread
 
 
 def check_threads() -> None:
