@@ -19,7 +19,12 @@ HEAVY = (
     ),
     *("pydantic", "pydantic_core", "pdb", "unittest", "flask.testing", "werkzeug.test"),
     *("faregate.emulator", "faregate.service", "faregate.testing", "faregate.pay", "faregate.probe"),
-    *("faregate.merchant.models", "faregate.merchant.openapi", "faregate.journals.persistent"),
+    *(
+        "faregate.merchant.models",
+        "faregate.merchant.openapi",
+        "faregate.journals.persistent",
+        "faregate.cli",
+    ),
 )
 FRAMEWORKS = {
     "starlette": "starlette.applications, starlette.responses, starlette.requests, starlette.routing",

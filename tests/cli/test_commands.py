@@ -12,7 +12,7 @@ import pytest
 from faregate.cli import main
 from faregate.cli.command import Command
 from faregate.cli.commands import COMMANDS
-from faregate.flask.cli import commands as flask_commands
+from faregate.flask.cli import build_commands as build_flask_commands
 
 
 @pytest.mark.parametrize("name", [command.name for command in COMMANDS])
@@ -76,7 +76,7 @@ SHARED = [command for command in COMMANDS if command.target is not None]
 
 @pytest.mark.parametrize("command", SHARED, ids=lambda command: command.name)
 def test_flask_has_the_same_options(command: Command) -> None:
-    made = flask_commands.commands[command.name]
+    made = {one.name: one for one in build_flask_commands()}[command.name]
     actions: dict[str, click.Command] = getattr(made, "commands", {})
     assert {
         name: {flag for one in action.params for flag in one.opts} for name, action in actions.items()

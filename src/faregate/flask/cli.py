@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 from flask import current_app
-from flask.cli import AppGroup, with_appcontext
+from flask.cli import with_appcontext
 
 from faregate.cli.command import Command, Option, raise_as
 from faregate.cli.commands import COMMANDS
@@ -46,7 +46,5 @@ def _build_parameter(option: Option) -> click.Parameter:
     )
 
 
-commands = AppGroup("faregate", help="Show what this app sells, and finish its payments.")
-for _command in COMMANDS:
-    if _command.target is not None:
-        commands.add_command(_build_command(_command, _command.target))
+def build_commands() -> list[click.Command]:
+    return [_build_command(one, one.target) for one in COMMANDS if one.target is not None]

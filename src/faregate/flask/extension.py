@@ -4,10 +4,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar, Unpack, cast
 
+import click
 from flask import Blueprint, Flask
+from flask.cli import AppGroup
 
 from faregate.errors import ConfigurationError
-from faregate.flask.cli import commands
 from faregate.flask.decorators import (
     check_request,
     check_response,
@@ -61,7 +62,7 @@ class Faregate:
         app.url_value_preprocessors.setdefault(None, []).insert(0, check_request)
         app.after_request_funcs.setdefault(None, []).insert(0, check_response)
         # Added here, not as an entry point of the package: only apps that sell have the commands.
-        app.cli.add_command(commands)
+        app.cli.add_command(_Commands("faregate", help="Show what this app sells, and finish its payments."))
         app.extensions[NAME] = middleware
         app.wsgi_app = middleware  # type: ignore[method-assign]
 
@@ -92,6 +93,24 @@ class Faregate:
     def exempt(self, view: View) -> View:
         """Leave a view out of `paid_all`: it is free."""
         return mark_exempt(view)
+
+
+class _Commands(AppGroup):
+    """The commands, loaded when they are asked for: no server needs them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        self._load()
+        return super().list_commands(ctx)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        self._load()
+        return super().get_command(ctx, cmd_name)
+
+    def _load(self) -> None:
+        from faregate.flask.cli import build_commands
+
+        for command in () if self.commands else build_commands():
+            self.add_command(command)
 
 
 def _check(value: object, kinds: type | tuple[type, ...], message: str) -> None:
