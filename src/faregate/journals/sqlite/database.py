@@ -127,11 +127,12 @@ class JournalFile:
 
         SQLite would go on in a file that has no name any more, and lose all it writes there.
         """
+        known = self._identity  # read before the file is looked for: another thread may be creating it
         identity = self._get_identity()
-        if identity is None and self._identity is None:
+        if identity is None and known is None:
             self._create()
             identity = self._get_identity()
-        if identity is None or self._identity not in (None, identity):
+        if identity is None or known not in (None, identity):
             raise errors.file_removed(self.path)
         self._identity = identity
 
