@@ -652,7 +652,7 @@ MUTANTS = (
     Mutant("answered-before-the-commit", WRITER, "        execute(batch)\n", "        answer_all(batch)\n        execute(batch)\n", WRITER_TESTS),
     Mutant("added-to-a-log-with-a-hole", SQLITE + "errors.py", "return _get_code(error) == sqlite3.SQLITE_IOERR", "return False", BATCH_TESTS),
     Mutant("readable-by-all", SQLITE + "database.py", "0o600", "0o644", STORE_TESTS),
-    Mutant("made-anew-when-taken-away", SQLITE + "database.py", "if identity is None and self._identity is None:", "if identity is None:", STORE_TESTS),
+    Mutant("made-anew-when-taken-away", SQLITE + "database.py", "if identity is None and known is None:", "if identity is None:", STORE_TESTS),
     Mutant("connection-carried-over-a-fork", SQLITE + "connection.py", "if self._pid != os.getpid():", "if False:", PROCESS_TESTS),
     Mutant("open-while-forking", SQLITE + "database.py", "            self._forking.add(threading.get_ident())\n            self._connection.close()\n",
            "            self._forking.add(threading.get_ident())\n", PROCESS_TESTS),
