@@ -17,6 +17,8 @@ from tests.servers.shared import not_run
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
 
+gc.disable()  # until all tests are collected: nothing of that is garbage
+
 AUTHORITY = str(Path(__file__).parent / "support" / "authority.pem")
 """Whom clients trust over TLS: nobody. To read the usual authorities takes each client 20 to 30 ms of CPU."""
 os.environ["SSL_CERT_FILE"] = AUTHORITY  # for the processes that tests start, too
@@ -107,6 +109,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish() -> None:
     """Keep modules and tests out of garbage collections, which would take 0.3 s each."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 
