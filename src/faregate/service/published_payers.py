@@ -8,6 +8,7 @@ Each private key is the SHA-256 of "faregate test payer <name>". Never send mone
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 from typing import ClassVar, Final
 
@@ -48,7 +49,12 @@ def list_special_payers(account: Account, environment: Environment) -> tuple[Pay
     if environment == "live":
         return account.payers
     named = {payer.address for payer in account.payers}
-    return (*account.payers, *(one.setup() for one in TEST_PAYERS.values() if one.address not in named))
+    return (*account.payers, *(one for one in _list_test_payers() if one.address not in named))
+
+
+@cache  # checksums of addresses take a millisecond, and each emulator needs them
+def _list_test_payers() -> tuple[PayerSetup, ...]:
+    return tuple([payer.setup() for payer in TEST_PAYERS.values()])
 
 
 def map_settlement_rules(account: Account, environment: Environment) -> dict[str, SettlementRule]:
