@@ -142,3 +142,16 @@ def test_a_full_disk_fails_them_all(store: SqliteStore, database: Database) -> N
     answers = perform(store, *(insert(number, proof=b"x" * 9000) for number in range(4, 8)))
     assert ["no room" in str(answer) for answer in answers] == [True] * 4
     assert len(rows(database)) == 3
+
+
+def test_a_batch_may_have_more_rows_than_a_statement(store: SqliteStore, database: Database) -> None:
+    def limit(connection: sqlite3.Connection) -> None:
+        connection.setlimit(
+            sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 32766
+        )  # SQLite's default; Debian's is larger
+
+    database.write(limit)
+    keys = [number.to_bytes(32, "big") for number in range(1100)]
+    inserts = [insert(4, key=key, stamp=1000 + number) for number, key in enumerate(keys)]
+    assert perform(store, *inserts) == [True] * 1100
+    assert len(rows(database)) == 1103

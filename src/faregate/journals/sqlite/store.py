@@ -220,7 +220,11 @@ def _split(result: bytes | Iterable[bytes]) -> Iterable[bytes]:
 
 @cache
 def _insert(others: int) -> Callable[[int], str]:
-    """Make the statements that insert rows whose key, and so many `others`, no row has."""
+    """Make the statements that insert rows whose key, and so many `others`, no row has.
+
+    A row's `others` are not looked for among the rows inserted with it. Those are of the same journal, which
+    derives the keys of all its new rows from its newest journal key.
+    """
     width = 1 + len(COLUMNS)
     known = ", ".join(f"new.column{width + number}" for number in range(1, others + 1))
     unless = f" AND NOT EXISTS (SELECT 1 FROM journal WHERE namespace = new.column1 AND key IN ({known}))"  # noqa: S608

@@ -13,7 +13,9 @@ from faregate.journals.sqlite import errors
 from faregate.journals.tasks import Task
 
 _MAY_JOIN = sqlite3.sqlite_version_info >= (3, 33)
-"""Since then there is UPDATE FROM, and room for as many values as a batch has."""
+"""Since then there is UPDATE FROM, and a statement may have 32,766 values."""
+_MAX_ROWS = 256
+"""A row has some thirty values. A batch may have more rows: an event loop passes all of a turn at once."""
 _IS_WRITTEN = "SELECT 1 FROM journal WHERE namespace = ? AND key = ? AND stamp = ?"
 
 
@@ -104,10 +106,8 @@ def run_batch(batch: Sequence[Task[Work]], connection: sqlite3.Connection) -> No
         else:
             run_one(task, connection)
     for make_sql, tasks in by_form.items():
-        if len(tasks) == 1:
-            run_one(tasks[0], connection)
-        else:
-            _write_rows(make_sql, tasks, connection)
+        for start in range(0, len(tasks), _MAX_ROWS):
+            _write_rows(make_sql, tasks[start : start + _MAX_ROWS], connection)
 
 
 def run_one(task: Task[Work], connection: sqlite3.Connection) -> None:
@@ -123,6 +123,9 @@ def _write_rows(
     make_sql: Callable[[int], str], tasks: Sequence[Task[Any]], connection: sqlite3.Connection
 ) -> None:
     """Write many rows with one statement. Those that it does not write get their answers one by one."""
+    if len(tasks) == 1:
+        run_one(tasks[0], connection)
+        return
     values = [value for task in tasks for value in task.work.values]
     # Few sizes, for few statements to prepare and keep.
     size = 1 << (len(tasks) - 1).bit_length()
