@@ -78,6 +78,11 @@ def test_trailers_are_no_headers() -> None:
     assert reader.reply == (200, (("Transfer-Encoding", "chunked"),), b"hi")
 
 
+def test_space_around_a_value_is_no_part_of_it() -> None:
+    reader = read(b"HTTP/1.1 200 OK\r\nA: \t one two \t \r\nB: \r\nContent-Length: 2\r\n\r\nhi")
+    assert reader.reply == (200, (("A", "one two"), ("B", ""), ("Content-Length", "2")), b"hi")
+
+
 def test_headers_of_an_informational_response_are_no_headers() -> None:
     reader = read(b"HTTP/1.1 103 Early Hints\r\nPAYMENT-RESPONSE: early\r\n\r\n" + OK)
     assert reader.reply == (200, (("Content-Length", "2"),), b"hi")

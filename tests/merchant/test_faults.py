@@ -67,6 +67,18 @@ def test_nobody_there(speaker: Speaker) -> None:
     assert type(error) is NoAnswer
 
 
+def test_a_handshake_that_the_service_cuts_off_is_no_answer(speaker: Speaker) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def close_first_connection() -> None:
+            with listener.accept()[0] as accepted:
+                accepted.recv(10)
+
+        threading.Thread(target=close_first_connection, daemon=True).start()
+        (error,) = speaker.speak(f"https://127.0.0.1:{listener.getsockname()[1]}", get())
+    assert type(error) is NoAnswer
+
+
 def test_a_name_that_does_not_exist(speaker: Speaker) -> None:
     (error,) = speaker.speak("http://nowhere.invalid", get())
     assert type(error) is NoAnswer

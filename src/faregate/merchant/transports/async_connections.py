@@ -38,6 +38,7 @@ class AsyncioConnection(asyncio.Protocol):
         self.origin = origin
         self._reader = ReplyReader()
         self._waiter: asyncio.Future[Reply] | None = None
+        self._transport: asyncio.Transport
         self._is_lost = False
 
     @classmethod
@@ -47,26 +48,42 @@ class AsyncioConnection(asyncio.Protocol):
         async with asyncio.timeout(get_remaining(moment)):
             connected = await _aconnect_tcp(origin, moment)
             try:
-                _, connection = await loop.create_connection(
-                    lambda: cls(origin),
-                    sock=connected,
-                    ssl=make_ssl_context() if origin.is_tls else None,
-                    server_hostname=origin.host if origin.is_tls else None,
-                )
+                _, connection = await loop.create_connection(lambda: cls(origin), sock=connected)
             except BaseException:
                 connected.close()
                 raise
+            if origin.is_tls:
+                await connection._start_tls()  # noqa: SLF001 - its own
         return connection
+
+    async def _start_tls(self) -> None:
+        """Encrypt.
+
+        In a step of its own: cut off inside `create_connection`, a handshake leaves its transport registered
+        for a file number that the next connection gets.
+        """
+        plain, loop, context = self._transport, asyncio.get_running_loop(), make_ssl_context()
+        try:
+            if self._is_lost or plain.is_closing():
+                raise NoReply("the service closed the connection before the handshake of TLS")
+            encrypted = await loop.start_tls(plain, self, context, server_hostname=self.origin.host)
+            if encrypted is None:
+                raise NoReply("the service closed the connection in the handshake of TLS")
+        except BaseException:
+            plain.abort()
+            raise
+        self._transport = encrypted
 
     async def exchange(self, request: RequestBytes, moment: float) -> Reply:
         """Send a request and read its reply."""
         if self._is_lost or self._transport.is_closing():
             raise NoReply("the service closed the connection without a reply")
         loop = asyncio.get_running_loop()
+        seconds = get_remaining(moment)
         self._reader.start()
         waiter: asyncio.Future[Reply] = loop.create_future()
         self._waiter = waiter
-        timer = loop.call_later(get_remaining(moment), _expire, waiter)
+        timer = loop.call_later(seconds, _expire, waiter)
         try:
             self._transport.write(request)
             return await waiter
@@ -97,7 +114,8 @@ class AsyncioConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_lost = True
-        self._end_exchange(exc or NoReply("the connection was closed"))
+        # uvloop may give an error that is no OSError.
+        self._end_exchange(exc if isinstance(exc, OSError) else NoReply("the connection was closed"))
 
     def _end_exchange(self, outcome: Reply | Exception) -> None:
         if self._waiter is None or self._waiter.done():
@@ -136,9 +154,12 @@ class TrioConnection:
         with anyio.fail_after(get_remaining(moment)):
             if not origin.is_tls:
                 return cls(origin, await anyio.connect_tcp(origin.host, origin.port))
-            encrypted = await anyio.connect_tcp(
-                origin.host, origin.port, ssl_context=make_ssl_context(), tls_standard_compatible=False
-            )
+            try:
+                encrypted = await anyio.connect_tcp(
+                    origin.host, origin.port, ssl_context=make_ssl_context(), tls_standard_compatible=False
+                )
+            except (anyio.BrokenResourceError, anyio.EndOfStream) as error:
+                raise ConnectionError("the service closed the connection in the handshake of TLS") from error
         return cls(origin, encrypted)
 
     async def exchange(self, request: RequestBytes, moment: float) -> Reply:

@@ -111,7 +111,8 @@ class ReplyReader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._has_head:
-            self._headers.append((name.decode("latin-1"), value.decode("latin-1")))
+            # The parser leaves the space after a value, which is no part of it (RFC 9110, 5.5).
+            self._headers.append((name.decode("latin-1"), value.rstrip(b" \t").decode("latin-1")))
 
     def on_headers_complete(self) -> None:
         self._status = self._parser.get_status_code()
