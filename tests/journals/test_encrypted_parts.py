@@ -65,6 +65,37 @@ def test_a_result_in_parts_is_handed_out_and_gone_with_its_row(tmp_path: Path, c
     journal.disconnect()
 
 
+MINE = "key = (SELECT key FROM journal WHERE transaction_id = 'txn_mine')"
+FROM_OTHER = (
+    "result = (SELECT other.result FROM large AS other WHERE other.number = large.number AND NOT other."
+)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        f"DELETE FROM large WHERE {MINE}",
+        f"DELETE FROM large WHERE {MINE} AND number = (SELECT max(number) FROM large)",
+        f"UPDATE large SET number = 99 WHERE {MINE} AND number = 1",
+        f"UPDATE large SET {FROM_OTHER}{MINE}) WHERE {MINE} AND number = 1",
+        f"UPDATE large SET {FROM_OTHER}{MINE}) WHERE {MINE}",
+        f"INSERT INTO large SELECT namespace, key, 99, x'00' FROM journal WHERE {MINE}",
+    ],
+    ids=["gone", "cut", "in another order", "one of another row", "all of another row", "one too many"],
+)
+def test_a_result_whose_parts_were_changed_is_unreadable(tmp_path: Path, clock: Clock, change: str) -> None:
+    journal = sqlite(tmp_path, clock)
+    for name in ("txn_mine", "txn_other"):
+        lease = started(journal, name, name)
+        assert journal.record_outcome(lease, Succeeded(Response(200, (), os.urandom(3 << 20)), (), 7))
+        journal.schedule_retry(lease)
+    written(journal, change)
+    with pytest.raises(JournalUnreadable):
+        journal.lease_hold("txn_mine")
+    assert journal.lease_hold("txn_other")
+    journal.disconnect()
+
+
 def test_a_large_result_is_not_copied_as_a_whole(tmp_path: Path, clock: Clock) -> None:
     journal = sqlite(tmp_path, clock)
     lease = started(journal)

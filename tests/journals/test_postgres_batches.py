@@ -7,8 +7,8 @@ import pytest
 
 from faregate.errors import JournalError
 from faregate.journals.operations import Delete, Find, FindResult, Insert, Replace, RowOperation
-from faregate.journals.postgres import PostgresJournal
-from faregate.journals.postgres.store import PostgresStore
+from faregate.journals.postgres import PostgresJournal, pipeline
+from faregate.journals.postgres.store import PostgresStore, _insert
 from faregate.journals.store import Record, TransactionTaken
 from faregate.journals.tasks import Task
 from tests.journals import postgres_schema
@@ -150,3 +150,33 @@ def test_a_batch_whose_response_is_lost_gives_the_same(
     )
     assert network.lost == 1
     assert answers == [True, True, True, False, False]
+
+
+def test_a_batch_whose_second_statement_is_not_prepared_is_written_once(
+    store: PostgresStore, url: str
+) -> None:
+    assert perform(store, start(3, "txn3")) == [True]
+    name = pipeline._compile(_insert(1)).name.decode()
+    store._pool.run(lambda connection, _: connection.execute(f"DEALLOCATE {name}".encode()))
+    assert perform(store, start(1, "txn1"), insert(4), start(2, "txn2")) == [True, True, True]
+    assert transactions(url) == ["txn1", "txn2", "txn3", None]
+
+
+def test_a_statement_that_takes_too_long_fails_alone(url: str) -> None:
+    journal = postgres_schema.postgres(postgres_schema.with_setting(url, "statement_timeout=150"), timeout=5)
+    store = get_store(journal)
+    assert perform(store, insert(1), insert(2), insert(3)) == [True, True, True]
+    asked(
+        url,
+        "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN PERFORM pg_sleep(9); RETURN NEW; END $$",
+    )
+    asked(
+        url,
+        "CREATE TRIGGER wait BEFORE UPDATE ON faregate_journal FOR EACH ROW "
+        "WHEN (NEW.transaction_id = 'txn2') EXECUTE FUNCTION wait()",
+    )
+    answers = perform(store, start(1, "txn1"), start(2, "txn2"), start(3, "txn3"))
+    assert [type(answer) for answer in answers] == [bool, JournalError, bool]
+    assert transactions(url) == ["txn1", None, "txn3"]
+    journal.disconnect()
