@@ -1,16 +1,19 @@
 """What a transport must not do: follow, ask a proxy, read netrc, keep cookies, trust a stranger."""
 
+import asyncio
 import os
 import socket
 import ssl
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
 import pytest
 
 from faregate.errors import NoAnswer
+from faregate.merchant.client import AsyncMerchantClient
 from faregate.merchant.transports import async_connections, connections
 
 from .conftest import KEY, Speaker, get
@@ -165,3 +168,24 @@ def test_a_tls_connection_is_used_again(certificate: Path, monkeypatch: pytest.M
         replies = Speaker("asyncio").speak(merchant.url, *[get()] * 5)
     assert [reply.status for reply in replies] == [200] * 5
     assert merchant.connections == 1
+
+
+def test_calls_that_are_cancelled_in_their_handshakes_harm_no_other(
+    certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file number of a connection that was given up is that of the next one."""
+    trust(monkeypatch, ssl.create_default_context(cafile=str(certificate.parent / "cert.pem")))
+
+    async def call_in_haste(url: str, number: int) -> None:
+        client = AsyncMerchantClient(KEY, url, timeout=(0.004, 0.5)[number % 2])
+        for seconds in (0.001, 0.003, 0.005, 0.02) * 10:
+            with suppress(NoAnswer, TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await client.send(get())
+        await client.aclose()
+
+    async def cancel_many(url: str) -> None:
+        await asyncio.gather(*[call_in_haste(url, number) for number in range(16)])
+
+    with service(says(ok()), server_side(certificate)) as merchant:
+        asyncio.run(cancel_many(merchant.url))
