@@ -177,7 +177,7 @@ MUTANTS = (
     Mutant("answers-that-nobody-asked-for", TRANSPORTS + "exchange.py", "            self._keeps_alive = False  # what followed the reply\n", "            pass\n",
            ("tests/merchant/test_pools.py", "-k", "second_answer")),
     Mutant("late-answers-that-nobody-asked-for", TRANSPORTS + "exchange.py", "            # Bytes after a reply would be read as the reply to the next request.\n            self._keeps_alive = False\n", "            pass\n",
-           ("tests/merchant/test_isolation.py",)),
+           ("tests/merchant/test_exchange.py", "tests/merchant/test_isolation.py")),
     Mutant("header-injection", TRANSPORTS + "exchange.py", "(text.isascii() and text.isprintable())", "text.isascii()",
            ("tests/merchant/test_exchange.py",)),
     Mutant("trailers-as-headers", TRANSPORTS + "exchange.py", "        if not self._has_head:\n            # The parser", "        if True:\n            # The parser",
