@@ -82,6 +82,9 @@ def faregate_process(folder: Path, *words: str, **environ: str) -> "subprocess.C
 def faregate(folder: Path, *words: str, **environ: str) -> "subprocess.CompletedProcess[str]":
     """The same in this process, which saves the imports; what it imported from the folder is forgotten."""
     path = [*sys.path]
+    names = [file.stem for file in folder.glob("*.py")]
+    for name in names:
+        sys.modules.pop(name, None)  # another test may have left one of this name
     with (
         chdir(folder),
         mock.patch.dict(os.environ, environment(**environ), clear=True),
@@ -94,8 +97,8 @@ def faregate(folder: Path, *words: str, **environ: str) -> "subprocess.Completed
             status = int(stopped.code or 0)
         finally:
             sys.path[:] = path
-            for file in folder.glob("*.py"):
-                sys.modules.pop(file.stem, None)
+            for name in names:
+                sys.modules.pop(name, None)
     return subprocess.CompletedProcess(words, status, out.getvalue(), err.getvalue())
 
 
