@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "full: for `--full` only, of a product of which the suite takes a part"
     )
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # As a job in the background is started. The processes of tests would ignore Ctrl-C too.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _turn(item: pytest.Item) -> int:
