@@ -54,7 +54,7 @@ RETRY_BUDGET_SECONDS = 3.0
 
 
 def report_success(payment: PendingPayment, outcome: Succeeded, is_observed: bool) -> Flow[Settlement]:
-    """Write the outcome, then complete. `is_observed`: somebody listens to events."""
+    """Write the outcome, then complete. `is_observed`: whether there is a listener for events."""
     if not (yield from record_outcome(payment, _remove_cookies(outcome))):
         return LeaseLost()
     if is_observed:

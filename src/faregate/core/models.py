@@ -108,8 +108,8 @@ class OfferRevision:
 class PaidRequest:
     """One request on one paid handler. `resource_url` is the public URL without query.
 
-    `work_seconds` and `result_bytes` are the offer's limits, or else the paywall's. `is_observed`: somebody
-    listens to events. The flow of a sale that goes well makes none otherwise.
+    `work_seconds` and `result_bytes` are the offer's limits, or else the paywall's. `is_observed`: whether
+    there is a listener for events. Without one, the flow of a sale that goes well makes none.
     """
 
     offer: Offer

@@ -203,7 +203,7 @@ def _list_stack_mistakes(app: Flask, middleware: FlaskPaywallMiddleware) -> Iter
 
 def _list_urls(whitenoise: Any) -> Iterator[str]:
     yield from whitenoise.files
-    for root, prefix in whitenoise.directories:  # where it looks anew for each request
+    for root, prefix in whitenoise.directories:  # where it looks for each request
         for folder, _, names in os.walk(str(root)):
             below = str(os.path.relpath(folder, root)).replace(os.sep, "/")
             yield from (prefix + (name if below == "." else f"{below}/{name}") for name in names)

@@ -89,7 +89,7 @@ def _is_sendable_name(name: str) -> bool:
 def finalize(response: Response, method: str) -> tuple[Headers, bytes]:
     """Return headers and body as a server sends them: with the right length, and no body for HEAD, 204, 304.
 
-    The length is counted anew, because servers trust it: one that is too small cuts a paid result off.
+    The length is counted here, because servers trust it: one that is too small cuts a paid result off.
     """
     head = method == "HEAD"
     bodiless = head or response.status in (204, 304)

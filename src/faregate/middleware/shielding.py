@@ -101,7 +101,7 @@ def _get_running_under_trio() -> set[anyio.Event]:
 
 
 def make_scope(*, shield: bool = False) -> anyio.CancelScope:
-    """Make a cancel scope. anyio finds the class for the event loop anew each time; it stays the same."""
+    """Make a cancel scope. anyio finds the class for the event loop each time; it stays the same."""
     name = "trio" if _find_loop() is None else "asyncio"
     kind = _scope_classes.get(name)
     if kind is None:

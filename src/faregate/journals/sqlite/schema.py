@@ -69,7 +69,7 @@ TABLES = (
     BEGIN SELECT RAISE(ABORT, 'an outcome is decided once'); END
     """,
     # A large result, in parts: it is never in memory as a whole. Its row has an empty one, because SQLite
-    # writes a row anew for whatever changes in it.
+    # writes the whole row for whatever changes in it.
     """
     CREATE TABLE large (
         namespace TEXT NOT NULL,

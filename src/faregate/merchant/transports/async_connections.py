@@ -28,7 +28,7 @@ from faregate.merchant.transports.exchange import (
 from faregate.merchant.transports.pools import on_trio
 
 MAX_SEEN_WHOLE = CHUNK // 2
-"""Bytes of a reply up to which nothing that came with it can be where nobody looks (`can_start`)."""
+"""Bytes of a reply up to which no unread byte can be hidden in a buffer of the stream (`can_start`)."""
 
 
 class AsyncioConnection(asyncio.Protocol):
@@ -98,7 +98,7 @@ class AsyncioConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._waiter is None and data:
             self._is_lost = True
-            self._transport.abort()  # nobody asked for this
+            self._transport.abort()  # sent without a request
             return
         try:
             self._reader.receive(data)
