@@ -13,12 +13,14 @@ from flask.views import MethodView, View
 from flask_caching import Cache
 from flask_login import LoginManager, UserMixin, login_required
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
+from werkzeug.routing import Rule
 from werkzeug.test import Client, TestResponse
 from whitenoise import WhiteNoise
 
-from faregate.emulator import Wallet
+from faregate.emulator import TEST_KEY, Wallet
 from faregate.errors import ConfigurationError
-from faregate.flask import Faregate, list_routes
+from faregate.flask import Faregate, list_routes, placement
+from faregate.paywall import Paywall
 from tests.adapters.decorators import with_wraps, without_wraps
 from tests.adapters.flask_app import Seller, paywall, run
 from tests.support.products import take_part
@@ -543,3 +545,15 @@ def test_middleware_inside_cannot_hide_a_sold_view_by_changing_the_path() -> Non
     app.testing = True
     with pytest.raises(ConfigurationError, match=ANSWERED):
         seller.ask("/sold")
+
+
+def test_methods_that_strangers_make_up_are_not_all_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placement, "_MAX_KEPT", 20)
+    app, extension = Flask(__name__), Faregate()
+    app.url_map.add(Rule("/any", endpoint="any"))  # without methods: it takes every one
+    app.view_functions["any"] = extension.paid("report")(lambda: "paid content")
+    extension.init_app(app, Paywall(base_url="http://127.0.0.1:9", api_key=TEST_KEY, environ={}))
+    client = app.test_client()
+    statuses = {client.open("/any", method=f"M{number}").status_code for number in range(50)}
+    assert 200 not in statuses
+    assert len(app.extensions[placement.NAME].placements) == 20

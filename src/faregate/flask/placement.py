@@ -35,6 +35,9 @@ EXEMPT = "faregate_exempt"
 _SOLD = "faregate_sold"
 """On what stands below its price, and must not be run by the router itself."""
 
+_MAX_KEPT = 10_000
+"""How many placements an app remembers."""
+
 
 @dataclass(frozen=True)
 class Placement:
@@ -74,7 +77,9 @@ def recall_rule(app: Flask, rule: Rule, method: str) -> Placement:
     except TypeError:  # an object that cannot be remembered
         return inspect_rule(app, rule, method)
     if found is None:
-        found = kept[key] = inspect_rule(app, rule, method)
+        found = inspect_rule(app, rule, method)
+        if len(kept) < _MAX_KEPT:  # of a rule without methods, strangers choose the method
+            kept[key] = found
     return found
 
 
