@@ -20,6 +20,7 @@ from whitenoise import WhiteNoise
 from faregate.emulator import TEST_KEY, Wallet
 from faregate.errors import ConfigurationError
 from faregate.flask import Faregate, list_routes, placement
+from faregate.flask.middleware import NAME
 from faregate.paywall import Paywall
 from tests.adapters.decorators import with_wraps, without_wraps
 from tests.adapters.flask_app import Seller, paywall, run
@@ -556,4 +557,4 @@ def test_methods_that_strangers_make_up_are_not_all_remembered(monkeypatch: pyte
     client = app.test_client()
     statuses = {client.open("/any", method=f"M{number}").status_code for number in range(50)}
     assert 200 not in statuses
-    assert len(app.extensions[placement.NAME].placements) == 20
+    assert len(app.extensions[NAME].placements) == 20

@@ -96,7 +96,7 @@ class Faregate:
 
 
 class _Commands(AppGroup):
-    """The commands, loaded when they are asked for: no server needs them."""
+    """The commands, loaded at first use: no server needs them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         self._load()

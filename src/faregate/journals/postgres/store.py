@@ -141,7 +141,7 @@ class PostgresStore(BatchedRows):
                 task.error = self._explain(failure.cause)
 
     def _prepare_purge(self, batch: Sequence[Task[Statement]]) -> Iterator[Task[Statement]]:
-        """Make a task that nobody waits for, if it is time to look for expired rows."""
+        """Make a task without a caller, if it is time to look for expired rows."""
         times = [task.work.inserted_at for task in batch if task.work.inserted_at is not None]
         now = max(times, default=self._purge_at)
         if not times or self._purge_at - PURGE_SECONDS <= now < self._purge_at:
