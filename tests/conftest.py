@@ -21,7 +21,7 @@ settings.load_profile("any machine")
 gc.disable()  # until all tests are collected: nothing of that is garbage
 
 AUTHORITY = str(Path(__file__).parent / "support" / "authority.pem")
-"""The only authority that clients trust over TLS. To read the usual authorities takes each client 20 to 30 ms of CPU."""
+"""The only authority that clients trust. To read the usual ones takes each client 20 to 30 ms of CPU."""
 os.environ["SSL_CERT_FILE"] = AUTHORITY  # for the processes that tests start, too
 certifi.where = lambda: AUTHORITY  # for clients that are told not to look at the environment
 
