@@ -1,26 +1,35 @@
-"""The interface of a payments backend: verify a payment, settle it.
+"""The interface of a payments backend: verify a payment, send it, look at what became of it.
 
-The simulated ledger is one backend, an x402 facilitator can be another. Known results are values. An
-exception means that the result is unknown, and the payment is then `reconciling`.
+The simulated ledger is one backend; an x402 facilitator and the service's own gas account are others, each
+with a chain reader. Known results are values.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
 from faregate.x402.models import SignedPayment, Terms
 
 
+class PaymentsUnavailable(Exception):
+    """Nobody could be asked whether a payment is good. Nothing was decided; the caller may try again."""
+
+
 @dataclass(frozen=True, slots=True)
 class PaymentVerified:
-    """The payment is good. `payer` is its checksum address."""
+    """The payment is good.
+
+    `payer` is its checksum address. `from_block` is a block before which nothing of this payment can be on the
+    chain; None if there is no chain.
+    """
 
     payer: str
+    from_block: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PaymentRefused:
-    """The payment is not good; the payer may read the reason. Final."""
+    """The payment is not good, and never will be; the payer may read the reason. Final."""
 
     reason: str
 
@@ -39,8 +48,49 @@ class PaymentPending:
     status: Literal["settling", "reconciling"] = "settling"
 
 
+@dataclass(frozen=True, slots=True)
+class PaymentSent:
+    """A transfer may be on its way, whatever the answer said: only the chain tells how it ends.
+
+    `note` is for the operator, such as `HTTP 500 settlement_pending`; it never holds proofs or keys.
+    """
+
+    transaction_hash: str | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class SignedTransfer:
+    """A chain transaction of the service's own gas account, signed and not sent yet.
+
+    `replaces` is the hash of an earlier one with the same gas nonce, whose fee was too low.
+    """
+
+    sender: str
+    chain: int
+    gas_nonce: int
+    raw: str = field(repr=False)
+    transaction_hash: str
+    replaces: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt to settle a payment, written down before anything is sent.
+
+    `number` counts from 1. `hashes` are those that earlier attempts were told or signed, `signed` the latest
+    transfer that was signed for it. `sent_before` is true if an earlier attempt may have sent something.
+    """
+
+    number: int = 1
+    from_block: int | None = None
+    hashes: tuple[str, ...] = ()
+    signed: SignedTransfer | None = None
+    sent_before: bool = False
+
+
 class Facilitator(Protocol):
-    """A payments backend (x402's term for who verifies and settles)."""
+    """A payments backend that knows at once (x402's term for who verifies and settles)."""
 
     def verify(
         self, payment: SignedPayment, terms: Terms, *, now: datetime, committed: int
@@ -52,4 +102,38 @@ class Facilitator(Protocol):
         self, payment: SignedPayment, terms: Terms, *, now: datetime
     ) -> PaymentSettled | PaymentRefused | PaymentPending:
         """Move the money, once however often it is called. `now` is when the seller completed."""
+        ...
+
+
+class Payments(Protocol):
+    """A payments backend whose truth is a chain. All methods may call the network, and are bounded in time."""
+
+    def verify(
+        self, payment: SignedPayment, terms: Terms, *, now: datetime, committed: int
+    ) -> PaymentVerified | PaymentRefused:
+        """Check the payment, as `Facilitator.verify`; raises `PaymentsUnavailable`."""
+        ...
+
+    def look(
+        self, payment: SignedPayment, terms: Terms, attempt: Attempt
+    ) -> PaymentSettled | PaymentRefused | PaymentPending:
+        """Return what the chain proves. Whatever it does not prove, or if it cannot be asked, is pending."""
+        ...
+
+    def sign(
+        self, payment: SignedPayment, terms: Terms, attempt: Attempt, gas_nonce: int | None
+    ) -> SignedTransfer | None:
+        """Sign the transfer with the own gas account; None for a backend without one.
+
+        `gas_nonce` is the next free one in the books; `attempt.signed` keeps its own, with a higher fee.
+        """
+        ...
+
+    def send(
+        self, payment: SignedPayment, terms: Terms, attempt: Attempt
+    ) -> PaymentSent | PaymentSettled | PaymentRefused:
+        """Send the payment (`attempt.signed` if there is one). Never raises for what may have been sent.
+
+        Only a backend that is the ledger itself answers `PaymentSettled` or `PaymentRefused`.
+        """
         ...
