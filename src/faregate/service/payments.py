@@ -19,8 +19,8 @@ class PaymentsUnavailable(Exception):
 class PaymentVerified:
     """The payment is good.
 
-    `payer` is its checksum address. `from_block` is a block before which nothing of this payment can be on the
-    chain; None if there is no chain.
+    `payer` is its checksum address. `from_block` is a block before which nothing of this payment can be on
+    the chain; None if there is no chain.
     """
 
     payer: str
@@ -106,7 +106,7 @@ class Facilitator(Protocol):
 
 
 class Payments(Protocol):
-    """A payments backend whose truth is a chain. All methods may call the network, and are bounded in time."""
+    """A payments backend whose truth is a chain. Its methods may call the network, for a bounded time."""
 
     def verify(
         self, payment: SignedPayment, terms: Terms, *, now: datetime, committed: int
