@@ -60,10 +60,25 @@ class PaymentSent:
 
 
 @dataclass(frozen=True, slots=True)
+class PaymentPostponed:
+    """Nothing was signed, so nothing new can be sent; look at the chain again later. Decides nothing.
+
+    The chain would refuse the transfer now (authorization used or cancelled, payer emptied, expired), or the
+    gas account cannot pay for it. `reason` is for the operator.
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class SignedTransfer:
     """A chain transaction of the service's own gas account, signed and not sent yet.
 
-    `replaces` is the hash of an earlier one with the same gas nonce, whose fee was too low.
+    `raw` is hex. `replaces` is the hash of an earlier one with the same gas nonce, whose fee was too low.
+    `signed_at` is in Unix seconds: it tells when a transfer has waited for too long.
+
+    What is in the books is always sent, also after its payment has ended: a transfer that reverts costs a
+    little gas, but a gas nonce that is never used stops every later transfer of the account.
     """
 
     sender: str
@@ -72,6 +87,7 @@ class SignedTransfer:
     raw: str = field(repr=False)
     transaction_hash: str
     replaces: str | None = None
+    signed_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +136,25 @@ class Payments(Protocol):
         """Return what the chain proves. Whatever it does not prove, or if it cannot be asked, is pending."""
         ...
 
+    def get_gas_account(self, terms: Terms) -> str | None:
+        """Return the address whose gas nonce pays for such a transfer; None for a backend without one."""
+        ...
+
     def sign(
         self, payment: SignedPayment, terms: Terms, attempt: Attempt, gas_nonce: int | None
-    ) -> SignedTransfer | None:
-        """Sign the transfer with the own gas account; None for a backend without one.
+    ) -> SignedTransfer | PaymentPostponed | None:
+        """Sign the transfer with the own gas account and send nothing; None for a backend without one.
 
-        `gas_nonce` is the next free one in the books; `attempt.signed` keeps its own, with a higher fee.
+        `gas_nonce` is the next free one of `get_gas_account` in the books, None if they have never seen that
+        account. The result is one of these:
+
+        - `attempt.signed` itself: send it once more, there is nothing to write.
+        - One with `replaces`: the same gas nonce with a higher fee. To be written if the books still hold the
+          hash that it replaces.
+        - Another: a new gas nonce, `gas_nonce` or above. To be written if no transfer in the books has this
+          nonce or a higher one; else call `sign` again with the new next free one.
+
+        Raises `PaymentsUnavailable`: nothing was signed.
         """
         ...
 
