@@ -1,0 +1,3 @@
+from tests.support.chain import chain, payer
+
+__all__ = ["chain", "payer"]
