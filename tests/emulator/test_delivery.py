@@ -18,9 +18,10 @@ from starlette.testclient import TestClient
 from faregate.emulator import TEST_KEY, Emulator, Fault, app, transport
 from faregate.emulator.asgi import ConnectionNotBreakable
 from faregate.emulator.faults.models import Kind
-from faregate.emulator.server import get_url, listen, serve
+from faregate.emulator.server import listen, serve
 from faregate.emulator.transports import EmbeddedTransport
 from faregate.errors import BadAnswer, NoAnswer
+from faregate.listeners import get_url
 from tests.support.patience import GRACE, grant_grace
 from tests.support.waiting import eventually
 

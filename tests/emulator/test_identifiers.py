@@ -19,9 +19,9 @@ from faregate.emulator import (
     Wallet,
     transport,
 )
-from faregate.emulator.system import random_id
 from faregate.errors import ConfigurationError
 from faregate.service.identifiers import Ids, RewindableIds, build_id, derive_id
+from faregate.system import random_id
 
 from .seller import ApiClient, Json, Purchase, is_id
 

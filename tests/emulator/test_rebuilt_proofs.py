@@ -21,7 +21,7 @@ from x402.mechanisms.evm.exact import ExactEvmScheme
 from x402.schemas import PaymentPayload
 
 from faregate.emulator import Emulator, Fault, ManualClock, Revision, SettlementRule
-from faregate.emulator.system import system_clock
+from faregate.system import system_clock
 from faregate.x402.instructions import are_unguessable
 from tests.attacks.chain import read_calldata, rebuild_proof
 

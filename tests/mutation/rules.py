@@ -676,7 +676,7 @@ MUTANTS = (
     Mutant("a-proof-is-known-by-its-nonce", "src/faregate/service/operations/access.py", "store.find_by_proof(proof)", "store.find_by_authorization(revision.token, parse_payment(proof))", REBUILT),
     Mutant("complete-with-other-bytes", "src/faregate/service/operations/complete.py", "    if record.payment.header != payment.header:", "    if False:", REBUILT),
     Mutant("a-proof-without-a-challenge", "src/faregate/x402/terms.py", "return None if _has_challenge(accepted) else _NO_CHALLENGE", "return None", REBUILT),
-    Mutant("a-challenge-that-is-known", "src/faregate/emulator/system.py", "return secrets.token_hex(32)", 'return "ab" * 32', REBUILT),
+    Mutant("a-challenge-that-is-known", "src/faregate/system.py", "return secrets.token_hex(32)", 'return "ab" * 32', REBUILT),
     Mutant("another-resource-at-one-url", "src/faregate/service/operations/access.py", "known.context.listing.id == listing.id and ", "", ("tests/emulator/test_access.py",)),
     Mutant("an-expired-transaction-is-open", "src/faregate/service/operations/access.py", "return known.payment.valid_before <= now.timestamp()", "return False", ("tests/emulator/test_access.py",)),
     Mutant("one-fresh-entry-is-enough", INSTRUCTIONS, "return all(_has_fresh_value", "return any(_has_fresh_value", INSTRUCTIONS_TESTS),

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from faregate.emulator.asgi import App, Receive, Scope, Send, build_api
+from faregate.emulator.asgi import build_api
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.tenants import Tenants
+from faregate.service.asgi import App, Receive, Scope, Send
 
 if TYPE_CHECKING:
     from faregate.emulator.state_file import StateFile

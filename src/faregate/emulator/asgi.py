@@ -3,23 +3,27 @@
 import asyncio
 import socket
 import struct
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, Final
-from urllib.parse import quote
+from collections.abc import Callable
+from typing import Final
 
 import anyio
 
 from faregate.core.models import Response, WireRequest
-from faregate.emulator.delivery import Delivery, decode_headers
+from faregate.emulator.delivery import Delivery
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.tenants import Tenants
-from faregate.service.http import MAX_BODY
+from faregate.service.asgi import (
+    App,
+    Receive,
+    Scope,
+    Send,
+    build_start,
+    decode_headers,
+    get_path,
+    read_body,
+    send_whole,
+)
 
-Message = MutableMapping[str, Any]
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 SILENCE_SECONDS: Final = 600
 _LOOK_SECONDS: Final = 0.1
 IS_CLOSING: Final = "faregate.closing"
@@ -36,9 +40,9 @@ def build_api(emulator: Emulator | Tenants) -> App:
     """Build the ASGI app of the service's own paths, to be mounted under any path."""
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-        body = await _read_body(receive)
+        body = await read_body(receive)
         if body is not None:
-            request = WireRequest(scope["method"], _get_path(scope), decode_headers(scope["headers"]), body)
+            request = WireRequest(scope["method"], get_path(scope), decode_headers(scope["headers"]), body)
             await _transmit(emulator.deliver(request), scope, receive, send)
 
     return serve
@@ -79,13 +83,8 @@ async def _watch_shutdown(over: Callable[[], bool], scope: anyio.CancelScope) ->
     scope.cancel()
 
 
-async def send_whole(response: Response, send: Send) -> None:
-    await send(_build_start(response))
-    await send({"type": "http.response.body", "body": response.body})
-
-
 async def _send_truncated(response: Response, send: Send) -> None:
-    await send(_build_start(response))
+    await send(build_start(response))
     half = response.body[: len(response.body) // 2]
     await send({"type": "http.response.body", "body": half, "more_body": True})
 
@@ -112,37 +111,3 @@ def _get_connection(send: Send) -> asyncio.Transport:
 async def _wait_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-def _build_start(response: Response) -> Message:
-    headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in response.headers]
-    length = (b"content-length", str(len(response.body)).encode("ascii"))
-    return {"type": "http.response.start", "status": response.status, "headers": [*headers, length]}
-
-
-async def _read_body(receive: Receive) -> bytes | None:
-    """Read the body, no further than the service would; None if the client disconnected."""
-    parts: list[bytes] = []
-    size = 0
-    # One chunk more than the limit is enough for the service to refuse the body.
-    while size <= MAX_BODY:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return None
-        part: bytes = message.get("body", b"")
-        parts.append(part)
-        size += len(part)
-        if not message.get("more_body", False):
-            break
-    return b"".join(parts)
-
-
-def _get_path(scope: Scope) -> str:
-    """Return the path below the mount, still percent-encoded, with its query."""
-    raw: bytes | None = scope.get("raw_path")
-    path = quote(scope["path"]) if raw is None else raw.decode("latin-1")
-    root = scope.get("root_path")
-    if root:
-        path = path.removeprefix(quote(root))
-    query = scope["query_string"].decode("latin-1")
-    return f"{path}?{query}" if query else path

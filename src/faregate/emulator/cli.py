@@ -9,12 +9,12 @@ from pathlib import Path
 from faregate.emulator.clock import EmulatorClock
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.state_file import StateFile
-from faregate.emulator.system import system_clock
 from faregate.emulator.tenants import Tenants
 from faregate.errors import ConfigurationError
 from faregate.service.builtin import builtin_account
 from faregate.service.config import Account, Resource
 from faregate.service.published_payers import TEST_PAYERS
+from faregate.system import system_clock
 from faregate.x402.tokens import format_price
 
 DESCRIPTION = "Run the Merchant API on this machine, for development and tests. No account is needed."
@@ -117,7 +117,8 @@ def _format_resource(emulator: Emulator, resource: Resource) -> tuple[str, str, 
 
 def run_emulator(arguments: Namespace) -> int:
     """Serve until interrupted, then return 0; `ConfigurationError` if it cannot start."""
-    from faregate.emulator.server import get_url, listen, run
+    from faregate.emulator.server import listen, run
+    from faregate.listeners import get_url
 
     emulator = Emulator(
         _load_account(arguments.account),

@@ -12,10 +12,10 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AwareDatetime, Field
 
-from faregate.emulator.system import system_clock
 from faregate.errors import ConfigurationError
 from faregate.service.clock import Clock
 from faregate.service.config import FrozenModel
+from faregate.system import system_clock
 
 MAX_RATE: Final = 86_400.0
 """A day in a second."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Final, Literal
 
-from faregate.core.models import Header, Headers, Response
+from faregate.core.models import Header, Response
 
 Ending = Literal["whole", "silence", "reset", "cut"]
 """`silence`: nothing is ever sent; `reset`: the connection breaks at once; `cut`: it ends in the body."""
@@ -27,7 +27,3 @@ MARKER_HEADER: Final[Header] = ("Faregate-Emulator", version("faregate"))
 
 def add_marker(response: Response) -> Response:
     return Response(response.status, (*response.headers, MARKER_HEADER), response.body)
-
-
-def decode_headers(headers: list[tuple[bytes, bytes]]) -> Headers:
-    return tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers])

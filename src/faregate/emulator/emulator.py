@@ -23,7 +23,6 @@ from faregate.emulator.persistence.load import load_environments, load_ledger, l
 from faregate.emulator.persistence.schema import StateDocument, read_document
 from faregate.emulator.recorder import CallRecorder
 from faregate.emulator.snapshots import Snapshot, Snapshots
-from faregate.emulator.system import random_challenge, random_id, system_clock
 from faregate.errors import ConfigurationError
 from faregate.merchant.types import MAX_ATOMIC
 from faregate.service.app import Service
@@ -35,6 +34,7 @@ from faregate.service.identifiers import CountedIds, Ids, RewindableIds, SeededC
 from faregate.service.payments import Facilitator
 from faregate.service.settlement import settle_due
 from faregate.service.state import EnvironmentState
+from faregate.system import random_challenge, random_id, system_clock
 from faregate.x402.tokens import TOKENS, Environment, SettlementAsset
 
 T = TypeVar("T")

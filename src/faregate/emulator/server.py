@@ -9,12 +9,14 @@ from threading import Thread
 import uvicorn
 
 from faregate.emulator.app import app
-from faregate.emulator.asgi import IS_CLOSING, Receive, Scope, Send
+from faregate.emulator.asgi import IS_CLOSING
 from faregate.emulator.control.access import is_loopback
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.state_file import StateFile
 from faregate.emulator.tenants import Tenants
 from faregate.errors import ConfigurationError
+from faregate.listeners import get_url, open_listener
+from faregate.service.asgi import Receive, Scope, Send
 
 
 def listen(host: str = "127.0.0.1", port: int = 0, *, allow_remote: bool = False) -> socket.socket:
@@ -22,27 +24,11 @@ def listen(host: str = "127.0.0.1", port: int = 0, *, allow_remote: bool = False
 
     `ConfigurationError` for an address that other machines can reach, unless `allow_remote` is set.
     """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     if not (allow_remote or host == "localhost" or is_loopback(host)):
         raise ConfigurationError(
             f"{host!r} is not a loopback address: other machines could reach it. Use --allow-remote"
         )
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        # A restarted server could otherwise not bind for as long as old connections are in TIME_WAIT.
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("127.0.0.1" if host == "localhost" else host, port))
-        listener.listen(1024)
-    except (OSError, OverflowError) as error:
-        listener.close()
-        raise ConfigurationError(f"cannot listen on {host} port {port}: {error}") from None
-    return listener
-
-
-def get_url(listener: socket.socket) -> str:
-    """Return the URL for clients."""
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return open_listener(host, port)
 
 
 def run(

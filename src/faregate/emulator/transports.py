@@ -10,10 +10,11 @@ import anyio
 import httpx
 
 from faregate.core.models import Headers, Response, WireRequest
-from faregate.emulator.delivery import Delivery, decode_headers
+from faregate.emulator.delivery import Delivery
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.tenants import Tenants
 from faregate.errors import BadAnswer, NoAnswer
+from faregate.service.asgi import decode_headers
 
 
 class EmbeddedTransport:

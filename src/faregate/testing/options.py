@@ -7,11 +7,11 @@ from typing import Any, Self
 
 from faregate.emulator.clock import EmulatorClock
 from faregate.emulator.emulator import Emulator
-from faregate.emulator.system import random_id, system_clock
 from faregate.errors import ConfigurationError
 from faregate.service.builtin import TEST_KEY, build_tenant_keys
 from faregate.service.config import Account, Key
 from faregate.service.identifiers import SeededIds
+from faregate.system import random_id, system_clock
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from faregate.emulator import TEST_KEY, Emulator
-from faregate.emulator.server import get_url, listen, run
+from faregate.emulator.server import listen, run
+from faregate.listeners import get_url
 from faregate.merchant.client import MerchantClient
 from tests.crash import stores
 from tests.crash.workers.checker import Charge, Evidence, Execution, judge

@@ -12,7 +12,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from faregate.emulator.asgi import App
 from faregate.emulator.control.access import restrict_access
 from faregate.emulator.control.calls import build_call_routes
 from faregate.emulator.control.clock import build_clock_routes
@@ -30,6 +29,7 @@ from faregate.emulator.control.transactions import build_transaction_routes
 from faregate.emulator.delivery import MARKER_HEADER
 from faregate.emulator.tenants import Tenants
 from faregate.errors import ConfigurationError
+from faregate.service.asgi import App
 
 __all__ = ["build_control_plane"]
 
