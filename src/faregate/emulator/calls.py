@@ -14,7 +14,7 @@ from faregate.core.models import Headers, Response, WireRequest, header_values
 from faregate.emulator.delivery import Delivery
 from faregate.merchant.models import AccessRequest
 from faregate.service.app import Service
-from faregate.service.http import HttpError, ParsedRequest, authenticate
+from faregate.service.http import HttpError, ParsedRequest, read_bearer
 from faregate.service.operations.access import PROOF_HEADER
 from faregate.service.routes import Operation, find_route
 from faregate.service.state import EnvironmentState
@@ -55,7 +55,7 @@ def describe_call(service: Service, request: WireRequest) -> CallInfo:
     payment = _parse_proof(call)
     facts = CallInfo(route.operation, payer=None if payment is None else to_checksum_address(payment.payer))
     try:
-        key = authenticate(request.headers, service.keys, service.allow_live)
+        key = service.find_key(read_bearer(request.headers))
     except HttpError:
         return facts
     facts = replace(facts, key=key.key, environment=key.environment)

@@ -14,6 +14,7 @@ from faregate.service import settlement as settling
 from faregate.service.config import SettlementRule
 from faregate.service.records import PENDING, TransactionRecord
 from faregate.service.state import EnvironmentState
+from faregate.service.steps import run
 
 ALL: Final = "*"
 _TRANSACTION: Final = re.compile(f"txn_{ID_TAIL}", re.ASCII)
@@ -67,7 +68,7 @@ def settle(store: EnvironmentState, transaction_id: str) -> None:
         raise ConfigurationError(
             f"the seller has not completed {transaction_id} yet: settle_after says how it will end"
         )
-    settling.finish(store, record, settling.IMMEDIATE, store.clock.tick())
+    run(settling.settle(record, at=store.clock.tick()), store.backend)
 
 
 def fail(store: EnvironmentState, transaction_id: str) -> None:
@@ -76,11 +77,11 @@ def fail(store: EnvironmentState, transaction_id: str) -> None:
     The seller's complete is then answered 200 `failed`. `ConfigurationError` if it is unknown or final.
     """
     _settle_due(store)
-    settling.fail_payment(store, _find_open(store, transaction_id), store.clock.tick())
+    store.record_failed(_find_open(store, transaction_id), None)
 
 
 def _settle_due(store: EnvironmentState) -> None:
-    settling.settle_due(store, store.clock.now())
+    run(settling.settle_due(store.clock.now()), store.backend)
 
 
 def _find_open(store: EnvironmentState, transaction_id: str) -> TransactionRecord:
@@ -104,5 +105,6 @@ def _set_transaction_rule(
 ) -> None:
     record.plan = settlement
     if record.status in PENDING:
-        settling.unschedule(store, record)
-        settling.schedule(store, record, settling.find_settlement_rule(store, record), store.clock.tick())
+        store.unschedule(record)
+        rule = store.find_settlement_rule(record) or settling.IMMEDIATE
+        run(settling.schedule(record, rule, store.clock.tick()), store.backend)

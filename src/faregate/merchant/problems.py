@@ -65,3 +65,6 @@ DESCRIPTIONS: Final = {
 # The errors of endpoints that do not exist, which the OpenAPI document cannot name.
 NO_SUCH_ENDPOINT: Final = Problem(404, "invalid_request", "")
 METHOD_NOT_ALLOWED: Final = Problem(405, "invalid_request", "", ("Allow",))
+
+# Access by the self-hosted service when nobody can be asked whether the payment is good.
+UNAVAILABLE: Final = Problem(503, "internal_error", "", ("Retry-After",))

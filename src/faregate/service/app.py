@@ -1,30 +1,78 @@
-"""The Merchant API as one function: `respond(request) -> response`. No I/O, clock or randomness of its own.
+"""The Merchant API as one function, `respond(request, accounts)`, and the service in memory.
 
 Checks come in this order: the endpoint (404, 405), the key (401), its capability (403), then the operation's
 own rules. A bug is answered 500 `internal_error` and logged.
 """
 
 import logging
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Protocol
 
 from faregate.core.models import Response, WireRequest
 from faregate.merchant.problems import INTERNAL_ERROR
 from faregate.service.catalog import build_catalog
 from faregate.service.clock import Clock, MonotonicClock
-from faregate.service.config import DEFAULT_CREATED_AT, Account
-from faregate.service.http import HttpError, ParsedRequest, authenticate, require_capability
+from faregate.service.config import DEFAULT_CREATED_AT, Account, Capability, Key
+from faregate.service.http import (
+    INVALID_KEY,
+    HttpError,
+    ParsedRequest,
+    build_401,
+    read_bearer,
+    require_capability,
+)
 from faregate.service.identifiers import Challenges, Ids, derive_id
 from faregate.service.payments import Facilitator
 from faregate.service.published_payers import map_settlement_rules
 from faregate.service.routes import find_route
 from faregate.service.settlement import settle_due
 from faregate.service.state import EnvironmentState
+from faregate.service.steps import Backend, run
 from faregate.x402.tokens import Environment
 
-_log = logging.getLogger("faregate.emulator")
+_log = logging.getLogger("faregate.service")
+
+
+class Accounts(Protocol):
+    """Finds out whose a key is."""
+
+    def authenticate(self, secret: str) -> "Access":
+        """Return what this API key gives access to; `HttpError` 401 if it is not valid."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a key gives access to."""
+
+    capabilities: Collection[Capability]
+    backend: Backend
+
+
+def respond(request: WireRequest, accounts: Accounts) -> Response:
+    """Return the response to this request. Never raises."""
+    path, _, query = request.path.partition("?")
+    try:
+        route, identifier = find_route(request.method, path)
+        access = accounts.authenticate(read_bearer(request.headers))
+        require_capability(access.capabilities, route.capability)
+        # Before the operation, so that it and every list see what time has settled by now.
+        run(settle_due(access.backend.store.now()), access.backend)
+        call = ParsedRequest(identifier, query, request.headers, request.body or b"")
+        return run(route.handle(call), access.backend)
+    except HttpError as refusal:
+        return refusal.response()
+    except Exception:
+        _log.exception("%s %s failed", request.method, path)
+        return HttpError(INTERNAL_ERROR, "the service failed; its log says why").response()
 
 
 class Service:
-    """The test and the live environment of one account. Not thread-safe: the caller holds a lock."""
+    """The test and the live environment of one account, in memory.
+
+    Not thread-safe: the caller holds a lock.
+    """
 
     def __init__(
         self,
@@ -60,20 +108,17 @@ class Service:
 
     def respond(self, request: WireRequest) -> Response:
         """Return the response to this request. Never raises."""
-        path, _, query = request.path.partition("?")
-        try:
-            return self._answer(request, path, query)
-        except HttpError as refusal:
-            return refusal.response()
-        except Exception:
-            _log.exception("%s %s failed", request.method, path)
-            return HttpError(INTERNAL_ERROR, "the emulator failed; its log says why").response()
+        return respond(request, self)
 
-    def _answer(self, request: WireRequest, path: str, query: str) -> Response:
-        route, identifier = find_route(request.method, path)
-        key = authenticate(request.headers, self.keys, self.allow_live)
-        require_capability(key, route.capability)
-        store = self.environments[key.environment]
-        # Before the operation, so that it and every list see what time has settled by now.
-        settle_due(store, store.clock.now())
-        return route.handle(store, ParsedRequest(identifier, query, request.headers, request.body or b""))
+    def authenticate(self, secret: str) -> Access:
+        key = self.find_key(secret)
+        return Access(key.capabilities, self.environments[key.environment].backend)
+
+    def find_key(self, secret: str) -> Key:
+        """Return the key; `HttpError` 401 if it is not valid here."""
+        key = self.keys.get(secret)
+        if key is None:
+            raise build_401(INVALID_KEY)
+        if key.environment == "live" and not self.allow_live:
+            raise build_401("live keys are not allowed here")
+        return key

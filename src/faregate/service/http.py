@@ -6,7 +6,7 @@ spec writes it are 422. A mistyped `page_size` would otherwise go unnoticed.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -17,11 +17,11 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from faregate.core.models import Headers, Response, header_values
 from faregate.merchant.problems import FORBIDDEN, INVALID, MALFORMED, UNAUTHENTICATED, Problem
-from faregate.service.clock import MonotonicClock
-from faregate.service.config import Capability, Key, describe_error
+from faregate.service.config import Capability, describe_error
 
 JSON_TYPE = ("Content-Type", "application/json")
 RETRY_SOON = ("Retry-After", "1")
+INVALID_KEY: Final = "the API key is missing or not valid"
 
 
 class HttpError(Exception):
@@ -111,28 +111,25 @@ def _build_body_error(error: ValidationError) -> HttpError:
     return invalid_request(describe_error(error, "body"))
 
 
-def authenticate(headers: Headers, keys: Mapping[str, Key], allow_live: bool) -> Key:
-    """Return the key of this request, or raise 401. Two `Authorization` headers count as none."""
+def read_bearer(headers: Headers) -> str:
+    """Return the API key that was sent, or raise 401. Two `Authorization` headers count as none."""
     values = header_values(headers, "authorization")
     if len(values) != 1:
-        raise _build_401("send one Authorization header: Bearer <API_KEY>")
+        raise build_401("send one Authorization header: Bearer <API_KEY>")
     # Schemes are case-insensitive (RFC 9110), keys are not.
     scheme, _, secret = values[0].partition(" ")
-    key = keys.get(secret.strip(" "))
-    if scheme.lower() != "bearer" or key is None:
-        raise _build_401("the API key is missing or not valid")
-    if key.environment == "live" and not allow_live:
-        raise _build_401("live keys are not allowed here")
-    return key
+    if scheme.lower() != "bearer":
+        raise build_401(INVALID_KEY)
+    return secret.strip(" ")
 
 
-def require_capability(key: Key, capability: Capability) -> None:
+def require_capability(capabilities: Collection[Capability], capability: Capability) -> None:
     """Raise 403 unless the key has the capability."""
-    if capability not in key.capabilities:
+    if capability not in capabilities:
         raise HttpError(FORBIDDEN, f"this key lacks the capability {capability}")
 
 
-def _build_401(message: str) -> HttpError:
+def build_401(message: str) -> HttpError:
     return HttpError(UNAUTHENTICATED, message, (("WWW-Authenticate", "Bearer"),))
 
 
@@ -164,15 +161,18 @@ class ListQuery:
     filters: dict[str, str]
 
 
-def parse_list_query(call: ParsedRequest, clock: MonotonicClock, own: Sequence[str] = ()) -> ListQuery:
+def parse_as_of(call: ParsedRequest) -> datetime | None:
+    """Return the moment that a list is asked for; None for the present."""
+    given = call.parameters().get("as_of")
+    return None if given is None else _parse_moment(given)
+
+
+def parse_list_query(call: ParsedRequest, as_of: datetime, own: Sequence[str] = ()) -> ListQuery:
     """Parse the query of a list with the additional parameters `own`; 422 for any other."""
     given = parse_query(call, (*LIST_PARAMETERS, *own))
     order = parse_choice("order", given.get("order", "newest"), ("newest", "oldest"))
     page = _parse_number("page", given.get("page", "1"), None)
     size = _parse_number("page_size", given.get("page_size", str(DEFAULT_PAGE_SIZE)), MAX_PAGE_SIZE)
-    as_of = clock.snapshot(_parse_moment(given["as_of"]) if "as_of" in given else None)
-    if as_of is None:
-        raise invalid_request("as_of is in the future")
     filters = {name: given[name] for name in own if name in given}
     return ListQuery(as_of, order == "newest", page, size, filters)
 

@@ -4,11 +4,14 @@ The simulated ledger is one backend; an x402 facilitator and the service's own g
 with a chain reader. Known results are values.
 """
 
+import logging
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
 from faregate.x402.models import SignedPayment, Terms
+
+_log = logging.getLogger("faregate.service")
 
 
 class PaymentsUnavailable(Exception):
@@ -94,10 +97,12 @@ class SignedTransfer:
 class Attempt:
     """One attempt to settle a payment, written down before anything is sent.
 
-    `number` counts from 1. `hashes` are those that earlier attempts were told or signed, `signed` the latest
-    transfer that was signed for it. `sent_before` is true if an earlier attempt may have sent something.
+    `number` counts from 1; `submitted_at` is when the seller completed. `hashes` are those that earlier
+    attempts were told or signed, `signed` the latest transfer that was signed for the payment. `sent_before`
+    is true if an earlier attempt may have sent something.
     """
 
+    submitted_at: datetime
     number: int = 1
     from_block: int | None = None
     hashes: tuple[str, ...] = ()
@@ -160,9 +165,39 @@ class Payments(Protocol):
 
     def send(
         self, payment: SignedPayment, terms: Terms, attempt: Attempt
-    ) -> PaymentSent | PaymentSettled | PaymentRefused:
+    ) -> PaymentSent | PaymentSettled | PaymentRefused | PaymentPending:
         """Send the payment (`attempt.signed` if there is one). Never raises for what may have been sent.
 
-        Only a backend that is the ledger itself answers `PaymentSettled` or `PaymentRefused`.
+        Only a backend that is the ledger itself answers anything but `PaymentSent`.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerPayments:
+    """A facilitator that knows at once, as a payments backend: it is the chain."""
+
+    facilitator: Facilitator
+
+    def verify(
+        self, payment: SignedPayment, terms: Terms, *, now: datetime, committed: int
+    ) -> PaymentVerified | PaymentRefused:
+        return self.facilitator.verify(payment, terms, now=now, committed=committed)
+
+    def look(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> PaymentPending:
+        return PaymentPending()
+
+    def get_gas_account(self, terms: Terms) -> None:
+        return None
+
+    def sign(self, payment: SignedPayment, terms: Terms, attempt: Attempt, gas_nonce: int | None) -> None:
+        return None
+
+    def send(
+        self, payment: SignedPayment, terms: Terms, attempt: Attempt
+    ) -> PaymentSettled | PaymentRefused | PaymentPending:
+        try:
+            return self.facilitator.settle(payment, terms, now=attempt.submitted_at)
+        except Exception:  # whatever it was, whether the money moved is unknown
+            _log.exception("settling a payment gave no answer")
+            return PaymentPending("reconciling")

@@ -1,6 +1,7 @@
 """How a transaction is shown to the seller: results, list items, receipts (spec: Receipt)."""
 
 from datetime import datetime
+from typing import Protocol
 
 from faregate.merchant.models import (
     CompletionResult,
@@ -9,26 +10,39 @@ from faregate.merchant.models import (
     ReceiptPrice,
     ReceiptResource,
     ReceiptSeller,
-    Transaction,
     TransactionDetail,
 )
-from faregate.service.records import SettlementRecord, TransactionRecord
-from faregate.service.state import EnvironmentState
+from faregate.merchant.models import Transaction as ListedTransaction
+from faregate.service.identifiers import Ids
+from faregate.service.records import SettlementRecord, Transaction
 from faregate.x402.headers import build_payment_response
 from faregate.x402.models import SCHEME
-from faregate.x402.tokens import CURRENCIES
+from faregate.x402.tokens import CURRENCIES, Environment
+
+
+class Issuer(Protocol):
+    """Who issues receipts: one environment of one seller's account."""
+
+    @property
+    def environment(self) -> Environment: ...
+    @property
+    def seller_id(self) -> str: ...
+    @property
+    def seller_name(self) -> str: ...
+    @property
+    def ids(self) -> Ids: ...
 
 
 def build_settlement_record(
-    store: EnvironmentState, record: TransactionRecord, transaction_hash: str, at: datetime
+    issuer: Issuer, record: Transaction, transaction_hash: str, at: datetime
 ) -> SettlementRecord:
     """Build receipt and payment response of a settled payment."""
     response = build_payment_response(record.context.terms, record.payer.identifier, transaction_hash)
-    receipt = _build_receipt(store, record, transaction_hash, at)
+    receipt = _build_receipt(issuer, record, transaction_hash, at)
     return SettlementRecord(at, transaction_hash, response, receipt.model_dump_json())
 
 
-def build_completion(record: TransactionRecord) -> CompletionResult:
+def build_completion(record: Transaction) -> CompletionResult:
     """Build the completion result; the last three fields are null until the payment succeeded."""
     done = record.settled
     return CompletionResult(
@@ -40,11 +54,11 @@ def build_completion(record: TransactionRecord) -> CompletionResult:
     )
 
 
-def build_transaction(record: TransactionRecord, moment: datetime) -> Transaction:
+def build_transaction(record: Transaction, moment: datetime) -> ListedTransaction:
     """Build the list item as of this moment; what had not happened yet is absent."""
     status = record.status_at(moment)
     done = record.settled if status == "succeeded" else None
-    return Transaction(
+    return ListedTransaction(
         id=record.id,
         payer=record.payer.identifier,
         payment_request_id=record.payment_request_id,
@@ -58,22 +72,22 @@ def build_transaction(record: TransactionRecord, moment: datetime) -> Transactio
     )
 
 
-def build_transaction_detail(record: TransactionRecord) -> TransactionDetail:
+def build_transaction_detail(record: Transaction) -> TransactionDetail:
     """Build the current transaction, with its receipt if it succeeded."""
-    now = build_transaction(record, record.history[-1][0])
+    now = build_transaction(record, record.changed_at)
     receipt = record.settled.receipt if record.settled else None
     return TransactionDetail(**dict(now), receipt=receipt)
 
 
 def _build_receipt(
-    store: EnvironmentState, record: TransactionRecord, transaction_hash: str, at: datetime
+    issuer: Issuer, record: Transaction, transaction_hash: str, at: datetime
 ) -> ReceiptDocument:
     revision, listing = record.context.revision, record.context.listing
     return ReceiptDocument(
-        id=store.ids("rct", at),
+        id=issuer.ids("rct", at),
         transaction_id=record.id,
-        environment=store.environment,
-        environment_key=store.environment,
+        environment=issuer.environment,
+        environment_key=issuer.environment,
         issued_at=at.replace(microsecond=at.microsecond // 1000 * 1000),
         schema_version=1,
         payment=_build_receipt_payment(record, transaction_hash),
@@ -86,11 +100,11 @@ def _build_receipt(
         resource=ReceiptResource(
             id=listing.id, name=listing.resource.name, url=record.context.request.resource.url
         ),
-        seller=ReceiptSeller(id=store.seller_id, name=store.seller.name),
+        seller=ReceiptSeller(id=issuer.seller_id, name=issuer.seller_name),
     )
 
 
-def _build_receipt_payment(record: TransactionRecord, transaction_hash: str) -> ReceiptPayment:
+def _build_receipt_payment(record: Transaction, transaction_hash: str) -> ReceiptPayment:
     terms = record.context.terms
     return ReceiptPayment(
         asset=terms.token.symbol,

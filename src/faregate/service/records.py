@@ -1,14 +1,16 @@
 """The records of one environment: payers, transactions, free executions.
 
-There may be 100,000 transactions. A full garbage collection visits every object that can hold another, and no
-call is answered meanwhile: 0.8 s with eight such objects for each. So a transaction is one
-object. Its fields are text, or plain tuples of text and times, which the collector skips after its first
-visit.
+`Transaction` and `PayerView` are what the rules see; each store has its own. `TransactionRecord` is the one
+in memory.
+
+There may be 100,000 of them. A full garbage collection visits every object that can hold another, and no call
+is answered meanwhile: 0.8 s with eight such objects for each. So a transaction is one object. Its fields are
+text, or plain tuples of text and times, which the collector skips after its first visit.
 """
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final, Literal, get_args
+from typing import Final, Literal, Protocol, get_args
 
 from faregate.merchant.models import (
     AccessRequest,
@@ -39,6 +41,83 @@ class AccessContext:
     terms: Terms
 
 
+class Payer(Protocol):
+    @property
+    def id(self) -> str: ...
+    @property
+    def identifier(self) -> str:
+        """The checksum address."""
+        ...
+
+    @property
+    def created_at(self) -> datetime: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PayerView:
+    """A payer as of one moment."""
+
+    id: str
+    identifier: str
+    created_at: datetime
+    last_transaction_at: datetime | None
+
+
+class Transaction(Protocol):
+    """One paid access, as it was when it was read."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def payment_request_id(self) -> str: ...
+    @property
+    def payer(self) -> Payer: ...
+    @property
+    def context(self) -> AccessContext: ...
+    @property
+    def payment(self) -> SignedPayment:
+        """The authorization. Its header is empty where the store does not keep it."""
+        ...
+
+    @property
+    def status(self) -> Status: ...
+    @property
+    def created_at(self) -> datetime: ...
+    @property
+    def changed_at(self) -> datetime:
+        """When the present status began."""
+        ...
+
+    @property
+    def accepted(self) -> FailedCompleteRequest | SucceededCompleteRequest | None:
+        """The first outcome that the seller reported."""
+        ...
+
+    @property
+    def submitted_at(self) -> datetime | None:
+        """When the seller reported success."""
+        ...
+
+    @property
+    def settled(self) -> "SettlementRecord | None": ...
+    def status_at(self, moment: datetime, /) -> Status:
+        """Return the status as of this moment, by which the transaction existed."""
+        ...
+
+    def is_proof(self, header: str, /) -> bool:
+        """Whether this is, byte by byte, the header that it was authorized with."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DueSettlement:
+    """A simulated payment that time settles: by which rule, and when it was due."""
+
+    transaction: Transaction
+    rule: SettlementRule
+    at: datetime
+
+
 @dataclass(slots=True)
 class PayerRecord:
     id: str
@@ -52,6 +131,10 @@ class PayerRecord:
         """Return when the newest transaction as of this moment was created."""
         newest = self.transactions.newest(moment)
         return newest.created_at if newest else None
+
+    def view(self, moment: datetime) -> PayerView:
+        """Return the payer as of this moment."""
+        return PayerView(self.id, self.identifier, self.created_at, self.last_transaction_at(moment))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +179,13 @@ class TransactionRecord:
     def payment(self) -> SignedPayment:
         """The parsed proof, from a cache of the latest."""
         return parse_payment(self.proof)
+
+    def is_proof(self, header: str) -> bool:
+        return self.proof == header
+
+    @property
+    def changed_at(self) -> datetime:
+        return self.history[-1][0]
 
     @property
     def settled(self) -> SettlementRecord | None:

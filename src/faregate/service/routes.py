@@ -13,7 +13,7 @@ from faregate.service.operations.access import access
 from faregate.service.operations.complete import complete, complete_execution
 from faregate.service.operations.lists import list_payers, list_resources, list_transactions
 from faregate.service.operations.reads import get_transaction, list_contracts
-from faregate.service.state import EnvironmentState
+from faregate.service.steps import Steps
 
 Operation = Literal[
     "access",
@@ -38,7 +38,7 @@ class Route:
     before: str
     after: str | None
     capability: Capability
-    handle: Callable[[EnvironmentState, ParsedRequest], Response]
+    handle: Callable[[ParsedRequest], Steps[Response]]
 
     def identifier(self, path: str) -> str | None:
         """Return the id in this path, empty if the route has none; None if the path does not match."""

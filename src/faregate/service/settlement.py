@@ -1,128 +1,157 @@
-"""How a completed payment settles: at once, after some time, after some reads, or on command.
+"""How a completed payment settles.
 
-A read is a GET of the transaction or a repeated complete. It counts before it is answered.
+Begin an attempt; if an earlier one may have sent something, look at the chain; send; look at the chain;
+record what it proves. Only the chain ends a payment that may have been sent.
+
+A simulated payment may have a rule: it settles after some time, after some reads, or on command. A read is a
+GET of the transaction or a repeated complete. It counts before it is answered.
 """
 
-import heapq
-import logging
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from faregate.service.config import SettlementRule
-from faregate.service.payments import PaymentPending, PaymentRefused
-from faregate.service.payments import PaymentSettled as Paid
-from faregate.service.receipts import build_settlement_record
-from faregate.service.records import PENDING, TransactionRecord
-from faregate.service.state import EnvironmentState
+from faregate.service.payments import (
+    Attempt,
+    PaymentPending,
+    PaymentPostponed,
+    PaymentRefused,
+    PaymentSent,
+    PaymentSettled,
+    PaymentsUnavailable,
+)
+from faregate.service.records import FINAL, PENDING, Transaction
+from faregate.service.steps import (
+    BeginAttempt,
+    CountRead,
+    FindSettlementRule,
+    FindTransaction,
+    GetGasAccount,
+    GetGasNonce,
+    LookAtPayment,
+    Postpone,
+    RecordFailed,
+    RecordSent,
+    RecordSettled,
+    RecordSigned,
+    Schedule,
+    SendPayment,
+    SignTransfer,
+    Steps,
+    TakeDue,
+)
 
-_log = logging.getLogger("faregate.emulator")
 IMMEDIATE: Final = SettlementRule(after_reads=0)
 _LAST_SECOND: Final = 253_402_300_799
+Result = PaymentSettled | PaymentRefused | PaymentPending
 
 
-def submit(store: EnvironmentState, record: TransactionRecord) -> None:
-    """Start settling after the seller's complete. A payment that was made to fail stays failed."""
-    if record.status != "authorized":
-        return
-    at = store.clock.tick()
-    record.submitted_at = at
-    if at.timestamp() >= record.payment.valid_before:
-        fail_payment(store, record, at)
-    else:
-        schedule(store, record, find_settlement_rule(store, record), at)
+def submit(transaction: Transaction) -> Steps[Transaction]:
+    """Settle a payment that the seller has completed: at once, or as its rule says."""
+    at = transaction.submitted_at
+    # A payment that was made to fail stays failed.
+    if at is None or transaction.status in FINAL:
+        return transaction
+    rule = yield from FindSettlementRule(transaction)
+    if rule is None or at.timestamp() >= transaction.payment.valid_before:
+        return (yield from settle(transaction, at=at))
+    return (yield from schedule(transaction, rule, at))
 
 
-def schedule(store: EnvironmentState, record: TransactionRecord, plan: SettlementRule, at: datetime) -> None:
+def schedule(transaction: Transaction, rule: SettlementRule, at: datetime) -> Steps[Transaction]:
     """Settle the submitted payment by this rule, starting at `at`."""
     # Due payments settle at once, so that complete is answered 200 and not 202.
-    due = _get_due_time(record, plan, at)
-    if plan.after_reads == 0 or (due is not None and due <= at):
-        finish(store, record, plan, at)
-        return
-    record.plan, record.reads = plan, 0
-    record.move(plan.via, at)
-    if due is not None:
-        heapq.heappush(store.due, (due, record.number, record))
+    due = _get_due_time(transaction, rule, at)
+    if rule.after_reads == 0 or (due is not None and due <= at):
+        return (yield from settle(transaction, rule, at))
+    return (yield from Schedule(transaction, rule, due, at))
 
 
-def unschedule(store: EnvironmentState, record: TransactionRecord) -> None:
-    """Stop settling it by time. Scans everything that is scheduled."""
-    store.due = [entry for entry in store.due if entry[2] is not record]
-    heapq.heapify(store.due)
-
-
-def find_settlement_rule(store: EnvironmentState, record: TransactionRecord) -> SettlementRule:
-    """Find the most specific rule: of the transaction, its payer, its resource, or the general one."""
-    payers = store.payer_settlements.get(record.payment.payer)
-    listing = store.catalog.listings[record.context.listing.resource.key]
-    return record.plan or payers or listing.settlement or store.settlement or IMMEDIATE
-
-
-def fail_payment(store: EnvironmentState, record: TransactionRecord, at: datetime) -> None:
-    """Let the payment fail. Its reservation is released; its authorization stays used."""
-    # Without a plan, an entry of this transaction in `due` is skipped when its time comes.
-    record.plan = None
-    record.move("failed", at)
-    store.reservations.release(record)
-
-
-def count_read(store: EnvironmentState, record: TransactionRecord) -> None:
+def read(transaction: Transaction) -> Steps[Transaction]:
     """Count a read by the seller, which may settle the payment."""
-    if record.status not in PENDING:
-        return
-    plan = record.plan
-    if plan is None:
-        finish(store, record, IMMEDIATE, store.clock.tick())
-    elif plan.after_reads is not None:
-        record.reads += 1
-        if record.reads >= plan.after_reads:
-            finish(store, record, plan, store.clock.tick())
+    if transaction.status not in PENDING:
+        return transaction
+    rule = yield from CountRead(transaction)
+    return transaction if rule is None else (yield from settle(transaction, rule))
 
 
-def settle_due(store: EnvironmentState, now: datetime) -> None:
+def settle_due(until: datetime) -> Steps[None]:
     """Settle what is due by time. Runs before every request, so that all snapshots agree."""
-    store.reservations.expire(now)
-    while store.due and store.due[0][0] <= now:
-        due, _, record = heapq.heappop(store.due)
-        if record.plan is not None:
-            # Stamped with the due time, not with now: when a list is read must not change what it shows.
-            finish(store, record, record.plan, due)
+    for due in (yield from TakeDue(until)):
+        # Stamped with the due time, not with now: when a list is read must not change what it shows.
+        yield from settle(due.transaction, due.rule, due.at)
 
 
-def _get_due_time(record: TransactionRecord, plan: SettlementRule, at: datetime) -> datetime | None:
+def settle(
+    transaction: Transaction, rule: SettlementRule = IMMEDIATE, at: datetime | None = None
+) -> Steps[Transaction]:
+    """Bring the payment to its end, as far as that is possible now; stamped `at`, or with the present."""
+    if rule.to == "failed":
+        return (yield from RecordFailed(transaction, at))
+    attempt = yield from BeginAttempt(transaction)
+    if attempt is None:
+        return (yield from FindTransaction(transaction.id)) or transaction
+    return (yield from run_attempt(transaction, attempt, at))
+
+
+def run_attempt(transaction: Transaction, attempt: Attempt, at: datetime | None = None) -> Steps[Transaction]:
+    """Run an attempt that has begun, and record its result."""
+    match (yield from _find_result(transaction, attempt)):
+        case PaymentSettled(transaction_hash=found):
+            return (yield from RecordSettled(transaction, found, at))
+        case PaymentRefused():
+            return (yield from RecordFailed(transaction, at))
+        case PaymentPending() as pending:
+            return (yield from Postpone(transaction, attempt, pending, at))
+
+
+def _find_result(transaction: Transaction, attempt: Attempt) -> Steps[Result]:
+    if attempt.sent_before:
+        seen = yield from LookAtPayment(transaction, attempt)
+        if not isinstance(seen, PaymentPending):
+            # A gas nonce in the books that is never used would stop every later transfer of the account.
+            if attempt.signed is not None:
+                yield from SendPayment(transaction, attempt)
+            return seen
+    ready = yield from _sign(transaction, attempt)
+    if isinstance(ready, PaymentPostponed):
+        yield from RecordSent(transaction, attempt, PaymentSent(None, ready.reason))
+        return (yield from LookAtPayment(transaction, attempt))
+    sent = yield from SendPayment(transaction, ready)
+    if not isinstance(sent, PaymentSent):
+        return sent
+    yield from RecordSent(transaction, ready, sent)
+    if sent.transaction_hash is not None and sent.transaction_hash not in ready.hashes:
+        ready = replace(ready, hashes=(*ready.hashes, sent.transaction_hash))
+    return (yield from LookAtPayment(transaction, ready))
+
+
+def _sign(transaction: Transaction, attempt: Attempt) -> Steps[Attempt | PaymentPostponed]:
+    """Sign the transfer, if the service sends it itself, and write it down before it is sent."""
+    terms = transaction.context.terms
+    sender = yield from GetGasAccount(terms)
+    if sender is None:
+        return attempt
+    while True:
+        gas_nonce = yield from GetGasNonce(terms.token.chain, sender)
+        try:
+            signed = yield from SignTransfer(transaction, attempt, gas_nonce)
+        except PaymentsUnavailable:
+            return PaymentPostponed("the chain could not be asked, so nothing was signed")
+        if isinstance(signed, PaymentPostponed):
+            return signed
+        if signed is None or signed == attempt.signed:
+            return attempt
+        # False if another worker was faster with this gas nonce: sign again with the next one.
+        if (yield from RecordSigned(transaction, attempt, signed)):
+            return replace(attempt, signed=signed, hashes=(*attempt.hashes, signed.transaction_hash))
+
+
+def _get_due_time(transaction: Transaction, rule: SettlementRule, at: datetime) -> datetime | None:
     """Return when time alone settles the payment; None for other rules."""
-    if plan.after_seconds is not None:
-        return at + timedelta(seconds=plan.after_seconds)
-    if plan.until_expiry:
-        return datetime.fromtimestamp(min(record.payment.valid_before, _LAST_SECOND), UTC)
+    if rule.after_seconds is not None:
+        return at + timedelta(seconds=rule.after_seconds)
+    if rule.until_expiry:
+        return datetime.fromtimestamp(min(transaction.payment.valid_before, _LAST_SECOND), UTC)
     return None
-
-
-def finish(store: EnvironmentState, record: TransactionRecord, plan: SettlementRule, at: datetime) -> None:
-    """Apply the end of the rule: fail, or ask the facilitator. An unknown result is asked for again at each
-    read.
-    """
-    record.plan = None
-    outcome = (
-        PaymentRefused("this settlement fails") if plan.to == "failed" else _call_facilitator(store, record)
-    )
-    if isinstance(outcome, PaymentPending):
-        record.move(outcome.status, at)
-    elif isinstance(outcome, Paid):
-        record.settled = build_settlement_record(store, record, outcome.transaction_hash, at)
-        record.move("succeeded", at)
-        store.reservations.release(record)
-    else:
-        fail_payment(store, record, at)
-
-
-def _call_facilitator(
-    store: EnvironmentState, record: TransactionRecord
-) -> Paid | PaymentRefused | PaymentPending:
-    try:
-        return store.payments.settle(
-            record.payment, record.context.terms, now=record.submitted_at or record.created_at
-        )
-    except Exception:  # whatever it was, whether the money moved is unknown
-        _log.exception("settling %s gave no answer", record.id)
-        return PaymentPending("reconciling")

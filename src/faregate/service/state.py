@@ -1,19 +1,40 @@
 """The in-memory state of one environment: catalog, records, reserved balances."""
 
 import heapq
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from typing import Final
 
-from faregate.merchant.models import AccessRequest
+from faregate.merchant.models import AccessRequest, FailedCompleteRequest, ResourceExecutionMetadata
 from faregate.service.catalog import Catalog, Listing, PublishedRevision
 from faregate.service.clock import MonotonicClock
 from faregate.service.config import Seller, SettlementRule
+from faregate.service.http import ListQuery
 from faregate.service.identifiers import Challenges, Ids
 from faregate.service.index import TemporalIndex
-from faregate.service.payments import Facilitator
-from faregate.service.records import FINAL, AccessContext, ExecutionRecord, PayerRecord, TransactionRecord
+from faregate.service.payments import (
+    Attempt,
+    Facilitator,
+    LedgerPayments,
+    PaymentPending,
+    PaymentVerified,
+    SignedTransfer,
+)
+from faregate.service.receipts import build_settlement_record
+from faregate.service.records import (
+    FINAL,
+    AccessContext,
+    DueSettlement,
+    ExecutionRecord,
+    PayerRecord,
+    PayerView,
+    Transaction,
+    TransactionRecord,
+)
+from faregate.service.steps import Backend
+from faregate.service.store import Outcome, RecordPage, cut_page
 from faregate.x402.models import SignedPayment, Terms
 from faregate.x402.tokens import Environment, Token
 
@@ -100,6 +121,18 @@ class EnvironmentState:
     """By `SignedPayment.get_key`."""
     _proofs: dict[str, TransactionRecord] = field(default_factory=dict[str, TransactionRecord])
 
+    @property
+    def seller_name(self) -> str:
+        return self.seller.name
+
+    @property
+    def backend(self) -> Backend:
+        """What performs the steps of an operation on this state."""
+        return Backend(self, LedgerPayments(self.payments))
+
+    def now(self) -> datetime:
+        return self.clock.now()
+
     def terms(self, listing: Listing, revision: PublishedRevision) -> Terms:
         """Return what must be paid for this revision."""
         return _terms(
@@ -127,15 +160,21 @@ class EnvironmentState:
         """Find the transaction that used this authorization of this token."""
         return self._uses.get(payment.get_key(token))
 
-    def authorize(self, context: AccessContext, payment: SignedPayment, payer: str) -> TransactionRecord:
+    def get_reserved(self, token: Token, payer: str) -> int:
+        """Return the atomic units that open transactions of this payer (lower case) reserve."""
+        return self.reservations.get_total(token.address, payer)
+
+    def authorize(
+        self, context: AccessContext, payment: SignedPayment, verified: PaymentVerified
+    ) -> TransactionRecord:
         """Create an open transaction; its authorization is used from here on."""
         now = self.clock.tick()
-        known = self.payers.get(payer.lower())
+        known = self.payers.get(verified.payer.lower())
         record = TransactionRecord(
             id=self.ids("txn", now),
             number=len(self.transactions) + 1,
             payment_request_id=self.ids("prq", now),
-            payer=known or PayerRecord(self.ids("pyr", now), payer, now),
+            payer=known or PayerRecord(self.ids("pyr", now), verified.payer, now),
             context=context,
             proof=payment.header,
             history=((now, "authorized"),),
@@ -163,11 +202,162 @@ class EnvironmentState:
     def payer(self, payer_id: str) -> PayerRecord | None:
         return self._payers_by_id.get(payer_id)
 
-    def begin_execution(self, context: AccessContext) -> ExecutionRecord:
-        """Create a free execution of this revision."""
+    def find_revision(self, revision_id: str) -> tuple[Listing, PublishedRevision] | None:
+        """Find a revision, active or not, and its resource."""
+        return self.catalog.find_revision(revision_id)
+
+    def list_active(self) -> list[Listing]:
+        return list(self.catalog.active(self.clock.now()))
+
+    def list_resources(self, as_of: datetime) -> list[Listing]:
+        return list(self.catalog.at(as_of))
+
+    def begin_execution(self, context: AccessContext) -> str | None:
+        """Create a free execution of this revision; its id, or None if ids are not shown."""
         record = ExecutionRecord(self.ids("rex", self.clock.tick()), context.revision.id)
         self.executions[record.id] = record
+        return record.id if self.expose_execution_id else None
+
+    def find_execution(self, execution_id: str) -> ExecutionRecord | None:
+        return self.executions.get(execution_id)
+
+    def record_execution(
+        self, execution: ExecutionRecord, metadata: ResourceExecutionMetadata
+    ) -> ExecutionRecord:
+        if execution.metadata is None:
+            execution.metadata = metadata
+        return execution
+
+    # Completion and settlement
+
+    def find_transaction(self, transaction_id: str) -> TransactionRecord | None:
+        return self.transactions.get(transaction_id)
+
+    def record_outcome(self, transaction: Transaction, outcome: Outcome) -> TransactionRecord | None:
+        record = self._own(transaction)
+        if record.accepted is not None:
+            return None
+        record.accepted = outcome
+        if isinstance(outcome, FailedCompleteRequest):
+            return self.record_failed(record, None)
+        if record.status == "authorized":
+            record.submitted_at = self.clock.tick()
         return record
+
+    def find_settlement_rule(self, transaction: Transaction) -> SettlementRule | None:
+        """Find the most specific rule: of the transaction, its payer, its resource, or the general one."""
+        record = self._own(transaction)
+        listing = self.catalog.listings[record.context.listing.resource.key]
+        payers = self.payer_settlements.get(record.payment.payer)
+        return record.plan or payers or listing.settlement or self.settlement
+
+    def schedule(
+        self, transaction: Transaction, rule: SettlementRule, due: datetime | None, at: datetime
+    ) -> TransactionRecord:
+        record = self._own(transaction)
+        record.plan, record.reads = rule, 0
+        record.move(rule.via, at)
+        if due is not None:
+            heapq.heappush(self.due, (due, record.number, record))
+        return record
+
+    def unschedule(self, record: TransactionRecord) -> None:
+        """Stop settling it by time. Scans everything that is scheduled."""
+        self.due = [entry for entry in self.due if entry[2] is not record]
+        heapq.heapify(self.due)
+
+    def count_read(self, transaction: Transaction) -> SettlementRule | None:
+        record = self._own(transaction)
+        rule = record.plan
+        if rule is None:
+            # Its result was not known; ask again.
+            return SettlementRule(after_reads=0)
+        if rule.after_reads is None:
+            return None
+        record.reads += 1
+        return rule if record.reads >= rule.after_reads else None
+
+    def take_due(self, until: datetime) -> list[DueSettlement]:
+        self.reservations.expire(until)
+        taken: list[DueSettlement] = []
+        while self.due and self.due[0][0] <= until:
+            due, _, record = heapq.heappop(self.due)
+            if record.plan is not None:
+                taken.append(DueSettlement(record, record.plan, due))
+        return taken
+
+    def begin_attempt(self, transaction: Transaction) -> Attempt:
+        record = self._own(transaction)
+        record.plan = None
+        return Attempt(record.submitted_at or record.created_at)
+
+    def get_gas_nonce(self, chain: int, sender: str) -> int | None:
+        return None
+
+    def record_signed(self, transaction: Transaction, attempt: Attempt, signed: SignedTransfer) -> bool:
+        return True
+
+    def record_sent(
+        self, transaction: Transaction, attempt: Attempt, transaction_hash: str | None, note: str
+    ) -> None:
+        return
+
+    def record_settled(
+        self, transaction: Transaction, transaction_hash: str, at: datetime | None
+    ) -> TransactionRecord:
+        record = self._own(transaction)
+        if record.status not in FINAL:
+            moment = at or self.clock.tick()
+            record.plan = None
+            record.settled = build_settlement_record(self, record, transaction_hash, moment)
+            record.move("succeeded", moment)
+            self.reservations.release(record)
+        return record
+
+    def record_failed(self, transaction: Transaction, at: datetime | None) -> TransactionRecord:
+        """Let the payment fail. Its reservation is released; its authorization stays used."""
+        record = self._own(transaction)
+        if record.status not in FINAL:
+            # Without a plan, an entry of this transaction in `due` is skipped when its time comes.
+            record.plan = None
+            record.move("failed", at or self.clock.tick())
+            self.reservations.release(record)
+        return record
+
+    def postpone(
+        self, transaction: Transaction, attempt: Attempt, pending: PaymentPending, at: datetime | None
+    ) -> TransactionRecord:
+        """Keep it pending; the next read asks again."""
+        record = self._own(transaction)
+        record.move(pending.status, at or self.clock.tick())
+        return record
+
+    def _own(self, transaction: Transaction) -> TransactionRecord:
+        return self.transactions[transaction.id]
+
+    # Lists
+
+    def fix_snapshot(self, as_of: datetime | None) -> datetime | None:
+        return self.clock.snapshot(as_of)
+
+    def list_transactions(
+        self, query: ListQuery, status: str | None, payer_id: str | None
+    ) -> RecordPage[TransactionRecord]:
+        index = self.index if payer_id is None else self._index_payer(payer_id)
+        return cut_page(
+            query,
+            index.count(query.as_of, status),
+            lambda start, stop: index.between(start, stop, query.as_of, status),
+        )
+
+    def _index_payer(self, payer_id: str) -> TemporalIndex[TransactionRecord]:
+        payer = self.payer(payer_id)
+        return TemporalIndex[TransactionRecord]() if payer is None else payer.transactions
+
+    def list_payers(self, query: ListQuery) -> RecordPage[PayerView]:
+        count = bisect_right(self.observed, query.as_of, key=lambda payer: payer.created_at)
+        page = cut_page(query, count, lambda start, stop: self.observed[start:stop])
+        return RecordPage(count, [payer.view(query.as_of) for payer in page.records])
 
     def _observe(self, payer: PayerRecord) -> None:
         self.payers[payer.identifier.lower()] = payer

@@ -17,12 +17,24 @@ from pydantic import TypeAdapter
 
 from faregate.core.models import Response
 from faregate.merchant.models import AccessDecision, AccessRequest
-from faregate.merchant.problems import PAYMENT_REQUIRED
+from faregate.merchant.problems import PAYMENT_REQUIRED, UNAVAILABLE
 from faregate.service.catalog import Listing, PublishedRevision
 from faregate.service.http import RETRY_SOON, HttpError, ParsedRequest, invalid_request, json_value_response
-from faregate.service.payments import PaymentRefused
-from faregate.service.records import PENDING, AccessContext, TransactionRecord
-from faregate.service.state import EnvironmentState
+from faregate.service.payments import PaymentRefused, PaymentsUnavailable, PaymentVerified
+from faregate.service.records import PENDING, AccessContext, Transaction
+from faregate.service.steps import (
+    Authorize,
+    BeginExecution,
+    FindByAuthorization,
+    FindByProof,
+    FindRevision,
+    GetChallenge,
+    GetReserved,
+    Now,
+    Resolve,
+    Steps,
+    VerifyPayment,
+)
 from faregate.x402.headers import InvalidPayload, build_payment_required, parse_payment
 from faregate.x402.models import SignedPayment
 
@@ -31,27 +43,27 @@ _USED: Final = "the authorization was already used"
 _request: TypeAdapter[AccessRequest] = TypeAdapter(AccessRequest)
 
 
-def access(store: EnvironmentState, call: ParsedRequest) -> Response:
+def access(call: ParsedRequest) -> Steps[Response]:
     proof = call.only_header(PROOF_HEADER)
     request = call.body_as(_request)
-    listing, revision = _find_named(store, request)
-    known = None if proof is None else store.find_by_proof(proof)
-    if known is not None and _is_same_purchase(known, listing, request):
-        if known.status in PENDING:
-            return _build_response(AccessDecision(transaction_id=known.id), status=202)
-        if known.status == "authorized" and not _has_expired(known, store.clock.now()):
-            return _build_response(AccessDecision(transaction_id=known.id))
-    context = _resolve_purchase(store, request, listing, revision)
+    listing, revision = yield from _find_named(request)
+    known = None if proof is None else (yield from FindByProof(proof))
+    now = yield from Now()
+    repeated = None if known is None else _repeat(known, listing, request, now)
+    if repeated is not None:
+        return repeated
+    context = yield from _resolve_purchase(request, listing, revision, now)
     if not listing.require_payment:
-        return _allow_free(store, context)
+        return _build_response(AccessDecision(transaction_id=None), (yield from BeginExecution(context)))
     if known is not None:
-        raise _payment_required(store, context, _explain_refusal(known, store.clock.now()))
-    return _authorize(store, context, _read_unused(store, context, proof))
+        raise (yield from _payment_required(context, _explain_refusal(known, now)))
+    payment = yield from _read_unused(context, proof)
+    return (yield from _authorize(context, payment, now))
 
 
-def _find_named(store: EnvironmentState, request: AccessRequest) -> tuple[Listing, PublishedRevision]:
+def _find_named(request: AccessRequest) -> Steps[tuple[Listing, PublishedRevision]]:
     """Find the named resource and revision, active or not; 422 if there is none."""
-    found = store.catalog.find_revision(request.revision_id)
+    found = yield from FindRevision(request.revision_id)
     if found is None:
         raise invalid_request("revision_id is not known in this environment")
     listing, revision = found
@@ -60,18 +72,22 @@ def _find_named(store: EnvironmentState, request: AccessRequest) -> tuple[Listin
     return listing, revision
 
 
-def _is_same_purchase(known: TransactionRecord, listing: Listing, request: AccessRequest) -> bool:
-    """Whether the request is for what this transaction was authorized for."""
-    return (
-        known.context.listing.id == listing.id and known.context.request.resource.url == request.resource.url
-    )
+def _repeat(known: Transaction, listing: Listing, request: AccessRequest, now: datetime) -> Response | None:
+    """Answer with the transaction that this proof has already, while it is open and for the same thing."""
+    if known.context.listing.id != listing.id or known.context.request.resource.url != request.resource.url:
+        return None
+    if known.status in PENDING:
+        return _build_response(AccessDecision(transaction_id=known.id), status=202)
+    if known.status == "authorized" and not _has_expired(known, now):
+        return _build_response(AccessDecision(transaction_id=known.id))
+    return None
 
 
-def _has_expired(known: TransactionRecord, now: datetime) -> bool:
+def _has_expired(known: Transaction, now: datetime) -> bool:
     return known.payment.valid_before <= now.timestamp()
 
 
-def _explain_refusal(known: TransactionRecord, now: datetime) -> str:
+def _explain_refusal(known: Transaction, now: datetime) -> str:
     """Explain why this proof cannot be used any more."""
     if known.status == "failed":
         return f"{_USED}: its payment failed, and nothing was charged"
@@ -81,53 +97,66 @@ def _explain_refusal(known: TransactionRecord, now: datetime) -> str:
 
 
 def _resolve_purchase(
-    store: EnvironmentState, request: AccessRequest, listing: Listing, revision: PublishedRevision
-) -> AccessContext:
+    request: AccessRequest, listing: Listing, revision: PublishedRevision, now: datetime
+) -> Steps[AccessContext]:
     """Resolve what is sold now; 422 if it cannot be bought."""
-    if listing.archived_at and listing.archived(store.clock.now()):
+    if listing.archived(now):
         raise invalid_request("the resource is archived")
-    if revision is not listing.active:
+    if revision.id != listing.active.id:
         raise invalid_request("the revision is not the active one of its resource")
-    return store.resolve(request, listing, revision)
+    return (yield from Resolve(request, listing, revision))
 
 
-def _allow_free(store: EnvironmentState, context: AccessContext) -> Response:
-    execution = store.begin_execution(context)
-    shown = execution.id if store.expose_execution_id else None
-    return _build_response(AccessDecision(transaction_id=None, resource_execution_id=shown))
-
-
-def _read_unused(store: EnvironmentState, context: AccessContext, proof: str | None) -> SignedPayment:
+def _read_unused(context: AccessContext, proof: str | None) -> Steps[SignedPayment]:
     """Parse the proof; 402 if it is missing, unreadable or used."""
     if proof is None:
-        raise _payment_required(store, context, "PAYMENT-SIGNATURE header is required")
+        raise (yield from _payment_required(context, "PAYMENT-SIGNATURE header is required"))
     try:
         payment = parse_payment(proof)
     except InvalidPayload as error:
-        raise _payment_required(store, context, str(error)) from None
-    if store.find_by_authorization(context.terms.token, payment) is not None:
-        raise _payment_required(store, context, _USED)
-    return payment
+        reason = str(error)
+    else:
+        if (yield from FindByAuthorization(context.terms.token, payment)) is None:
+            return payment
+        reason = _USED
+    raise (yield from _payment_required(context, reason))
 
 
-def _authorize(store: EnvironmentState, context: AccessContext, payment: SignedPayment) -> Response:
-    now = store.clock.now()
-    committed = store.reservations.get_total(context.terms.token.address, payment.payer)
-    verdict = store.payments.verify(payment, context.terms, now=now, committed=committed)
+def _authorize(context: AccessContext, payment: SignedPayment, now: datetime) -> Steps[Response]:
+    verdict = yield from _verify(context, payment, now)
     if isinstance(verdict, PaymentRefused):
-        raise _payment_required(store, context, verdict.reason)
-    record = store.authorize(context, payment, verdict.payer)
-    return _build_response(AccessDecision(transaction_id=record.id))
+        raise (yield from _payment_required(context, verdict.reason))
+    made = yield from Authorize(context, payment, verdict)
+    if made is not None:
+        return _build_response(AccessDecision(transaction_id=made.id))
+    # The same proof was authorized by another call while this one was verified.
+    known = yield from FindByProof(payment.header)
+    repeated = None if known is None else _repeat(known, context.listing, context.request, now)
+    if repeated is None:
+        raise (yield from _payment_required(context, _USED))
+    return repeated
 
 
-def _build_response(decision: AccessDecision, status: int = 200) -> Response:
-    hidden = {"resource_execution_id"} if decision.resource_execution_id is None else None
-    headers = (RETRY_SOON,) if status == 202 else ()
-    return json_value_response(
-        decision.model_dump(mode="json", exclude=hidden), status=status, headers=headers
-    )
+def _verify(
+    context: AccessContext, payment: SignedPayment, now: datetime
+) -> Steps[PaymentVerified | PaymentRefused]:
+    """Verify the payment; 503 if nobody can be asked."""
+    committed = yield from GetReserved(context.terms.token, payment.payer)
+    try:
+        return (yield from VerifyPayment(payment, context.terms, now, committed))
+    except PaymentsUnavailable:
+        # Never a 402: the payer would sign a second payment while the first is good.
+        raise HttpError(UNAVAILABLE, "payments cannot be verified at present", (RETRY_SOON,)) from None
 
 
-def _payment_required(store: EnvironmentState, context: AccessContext, reason: str) -> HttpError:
-    instructions = build_payment_required(context.terms, context.request.resource, reason, store.challenge())
+def _build_response(decision: AccessDecision, execution: str | None = None, status: int = 200) -> Response:
+    shown = decision.model_dump(mode="json", exclude={"resource_execution_id"})
+    if execution is not None:
+        shown["resource_execution_id"] = execution
+    return json_value_response(shown, status=status, headers=(RETRY_SOON,) if status == 202 else ())
+
+
+def _payment_required(context: AccessContext, reason: str) -> Steps[HttpError]:
+    challenge = yield from GetChallenge()
+    instructions = build_payment_required(context.terms, context.request.resource, reason, challenge)
     return HttpError(PAYMENT_REQUIRED, reason, (("PAYMENT-REQUIRED", instructions),))

@@ -9,7 +9,6 @@ from pydantic import TypeAdapter
 
 from faregate.core.models import Response
 from faregate.merchant.models import (
-    FailedCompleteRequest,
     ResourceExecutionCompleted,
     ResourceExecutionCompleteRequest,
     SucceededCompleteRequest,
@@ -27,37 +26,43 @@ from faregate.service.config import Revision
 from faregate.service.http import RETRY_SOON, HttpError, ParsedRequest, invalid_request, json_response
 from faregate.service.operations.access import PROOF_HEADER
 from faregate.service.receipts import build_completion
-from faregate.service.records import PENDING, TransactionRecord
-from faregate.service.settlement import count_read, fail_payment, submit
-from faregate.service.state import EnvironmentState
+from faregate.service.records import PENDING, Transaction
+from faregate.service.settlement import read, submit
+from faregate.service.steps import (
+    FindExecution,
+    FindTransaction,
+    RecordExecution,
+    RecordOutcome,
+    Settle,
+    Steps,
+)
+from faregate.service.store import Outcome
 from faregate.x402.headers import InvalidPayload, parse_payment
 from faregate.x402.models import SignedPayment
 
-Request = FailedCompleteRequest | SucceededCompleteRequest
 
-
-def complete(store: EnvironmentState, call: ParsedRequest) -> Response:
+def complete(call: ParsedRequest) -> Steps[Response]:
     payment = _read_payment(call)
     request = call.body_as(complete_request)
-    record = find_transaction(store, call.identifier)
+    transaction = yield from find_transaction(call.identifier)
     # Compared byte by byte: the authorization alone is public once it is settled.
-    if record.payment.header != payment.header:
+    if not transaction.is_proof(payment.header):
         raise invalid_request("PAYMENT-SIGNATURE is not the payment this transaction was authorized with")
-    if record.context.revision.id != request.revision_id:
+    if transaction.context.revision.id != request.revision_id:
         raise HttpError(TRANSACTION_MISMATCH, "the transaction was authorized for another revision")
-    if record.accepted is None:
-        _accept_outcome(store, record, request)
+    if transaction.accepted is None:
+        transaction = yield from _accept_outcome(transaction, request)
     else:
-        _repeat_outcome(store, record, record.accepted, request)
-    return _build_response(record)
+        transaction = yield from _repeat_outcome(transaction, transaction.accepted, request)
+    return _build_response(transaction)
 
 
-def find_transaction(store: EnvironmentState, identifier: str) -> TransactionRecord:
+def find_transaction(identifier: str) -> Steps[Transaction]:
     """Return the transaction with this id; 404 if this environment has none."""
-    record = store.transactions.get(identifier)
-    if record is None:
+    found = yield from FindTransaction(identifier)
+    if found is None:
         raise HttpError(TRANSACTION_NOT_FOUND, "there is no such transaction in this environment")
-    return record
+    return found
 
 
 def _read_payment(call: ParsedRequest) -> SignedPayment:
@@ -70,28 +75,27 @@ def _read_payment(call: ParsedRequest) -> SignedPayment:
         raise invalid_request(f"PAYMENT-SIGNATURE: {error}") from None
 
 
-def _accept_outcome(store: EnvironmentState, record: TransactionRecord, request: Request) -> None:
-    # The outcome is stored before settling, so that a payment never moves without it.
+def _accept_outcome(transaction: Transaction, request: Outcome) -> Steps[Transaction]:
     if isinstance(request, SucceededCompleteRequest):
-        _check_values(request, record.context.revision.rules)
-        record.accepted = request
-        submit(store, record)
-    else:
-        record.accepted = request
-        fail_payment(store, record, store.clock.tick())
+        _check_values(request, transaction.context.revision.rules)
+    # The outcome is stored before settling, so that a payment never moves without it.
+    recorded = yield from RecordOutcome(transaction, request)
+    if recorded is not None:
+        return (yield from Settle(submit(recorded), recorded))
+    # Another call was faster: its outcome counts.
+    transaction = yield from find_transaction(transaction.id)
+    return (yield from _repeat_outcome(transaction, transaction.accepted or request, request))
 
 
-def _repeat_outcome(
-    store: EnvironmentState, record: TransactionRecord, accepted: Request, request: Request
-) -> None:
+def _repeat_outcome(transaction: Transaction, accepted: Outcome, request: Outcome) -> Steps[Transaction]:
     if accepted.outcome != request.outcome:
         raise HttpError(OUTCOME_CONFLICT, "the transaction was already completed with another outcome")
     if _get_values(accepted) != _get_values(request):
         raise HttpError(OUTCOME_CONFLICT, "the transaction was already completed with other values")
-    count_read(store, record)
+    return (yield from read(transaction))
 
 
-def _get_values(request: Request) -> dict[str, str]:
+def _get_values(request: Outcome) -> dict[str, str]:
     return request.values if isinstance(request, SucceededCompleteRequest) else {}
 
 
@@ -106,9 +110,9 @@ def _check_values(request: SucceededCompleteRequest, rules: Revision) -> None:
             raise invalid_request(f"values.{name} is not a value of the revision")
 
 
-def _build_response(record: TransactionRecord) -> Response:
-    result = build_completion(record)
-    if record.status in PENDING:
+def _build_response(transaction: Transaction) -> Response:
+    result = build_completion(transaction)
+    if transaction.status in PENDING:
         return json_response(result, status=202, headers=(RETRY_SOON,))
     if result.payment_response is None:
         return json_response(result)
@@ -118,15 +122,15 @@ def _build_response(record: TransactionRecord) -> Response:
 _request: TypeAdapter[ResourceExecutionCompleteRequest] = TypeAdapter(ResourceExecutionCompleteRequest)
 
 
-def complete_execution(store: EnvironmentState, call: ParsedRequest) -> Response:
+def complete_execution(call: ParsedRequest) -> Steps[Response]:
     """Store the metadata. The same again gets the same answer, other metadata 409."""
     request = call.body_as(_request)
-    record = store.executions.get(call.identifier)
-    if record is None:
+    execution = yield from FindExecution(call.identifier)
+    if execution is None:
         raise HttpError(EXECUTION_NOT_FOUND, "there is no such free execution here")
-    if record.revision_id != request.revision_id:
+    if execution.revision_id != request.revision_id:
         raise HttpError(EXECUTION_MISMATCH, "the execution was allowed for another revision")
-    if record.metadata not in (None, request.resource_execution):
+    recorded = yield from RecordExecution(execution, request.resource_execution)
+    if recorded.metadata != request.resource_execution:
         raise HttpError(EXECUTION_CONFLICT, "other metadata was already accepted")
-    record.metadata = request.resource_execution
-    return json_response(ResourceExecutionCompleted(resource_execution_id=record.id))
+    return json_response(ResourceExecutionCompleted(resource_execution_id=execution.id))

@@ -1,9 +1,8 @@
 """The lists of transactions, payers and resources, and their envelope (spec: List envelope)."""
 
 import re
-from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from collections.abc import Sequence
+from typing import Final
 from urllib.parse import urlencode
 
 from pydantic import BaseModel
@@ -18,77 +17,66 @@ from faregate.service.http import (
     ParsedRequest,
     invalid_request,
     json_value_response,
+    parse_as_of,
     parse_choice,
     parse_flag,
     parse_list_query,
 )
-from faregate.service.index import TemporalIndex
 from faregate.service.receipts import build_transaction
-from faregate.service.records import STATUSES, TransactionRecord
+from faregate.service.records import STATUSES
 from faregate.service.settlement import settle_due
-from faregate.service.state import EnvironmentState
+from faregate.service.steps import FixSnapshot, ListPayers, ListResources, ListTransactions, Steps
+from faregate.service.store import cut_page
 
-T = TypeVar("T")
 _PAYER_ID: Final = re.compile(f"pyr_{ID_TAIL}", re.ASCII)
 
 
-def list_transactions(store: EnvironmentState, call: ParsedRequest) -> Response:
-    query = parse_list_query(call, store.clock, ("status", "payer_id"))
+def list_transactions(call: ParsedRequest) -> Steps[Response]:
+    query = yield from _read_query(call, ("status", "payer_id"))
     # Payments that fell due since the call arrived belong to its snapshot.
-    settle_due(store, query.as_of)
-    register, status = _select_index(store, query), _parse_status(query)
-    count = register.count(query.as_of, status)
+    yield from settle_due(query.as_of)
+    payer_id, status = query.filters.get("payer_id"), query.filters.get("status")
+    if payer_id is not None and not _PAYER_ID.fullmatch(payer_id):
+        raise invalid_request("payer_id is not a payer id")
+    if status is not None:
+        parse_choice("status", status, STATUSES)
+    page = yield from ListTransactions(query, status, payer_id)
     return _build_page(
-        count,
-        lambda start, stop: register.between(start, stop, query.as_of, status),
-        query,
-        "/transactions",
-        lambda record: build_transaction(record, query.as_of),
+        [build_transaction(one, query.as_of) for one in page.records], page.count, query, "/transactions"
     )
 
 
-def _select_index(store: EnvironmentState, query: ListQuery) -> TemporalIndex[TransactionRecord]:
-    """Return the index of all transactions, or of one payer's."""
-    payer_id = query.filters.get("payer_id")
-    if payer_id is None:
-        return store.index
-    if not _PAYER_ID.fullmatch(payer_id):
-        raise invalid_request("payer_id is not a payer id")
-    payer = store.payer(payer_id)
-    return TemporalIndex[TransactionRecord]() if payer is None else payer.transactions
-
-
-def _parse_status(query: ListQuery) -> str | None:
-    status = query.filters.get("status")
-    return None if status is None else parse_choice("status", status, STATUSES)
-
-
-def list_payers(store: EnvironmentState, call: ParsedRequest) -> Response:
-    query = parse_list_query(call, store.clock)
-    count = bisect_right(store.observed, query.as_of, key=lambda payer: payer.created_at)
-    return _build_page(
-        count,
-        lambda start, stop: store.observed[start:stop],
-        query,
-        "/payers",
-        lambda payer: Payer(
+def list_payers(call: ParsedRequest) -> Steps[Response]:
+    query = yield from _read_query(call)
+    page = yield from ListPayers(query)
+    shown = [
+        Payer(
             id=payer.id,
             identifier=payer.identifier,
             created_at=payer.created_at,
-            last_transaction_at=payer.last_transaction_at(query.as_of),
-        ),
-    )
+            last_transaction_at=payer.last_transaction_at,
+        )
+        for payer in page.records
+    ]
+    return _build_page(shown, page.count, query, "/payers")
 
 
-def list_resources(store: EnvironmentState, call: ParsedRequest) -> Response:
-    query = parse_list_query(call, store.clock, ("archived",))
+def list_resources(call: ParsedRequest) -> Steps[Response]:
+    query = yield from _read_query(call, ("archived",))
     archived = parse_flag("archived", query.filters.get("archived", "false"))
-    made = store.catalog.at(query.as_of)
-    found = (listing for listing in made if listing.archived(query.as_of) == archived)
-    oldest_first = sorted(found, key=lambda listing: listing.created_at)
-    return _build_page(
-        len(oldest_first), lambda start, stop: oldest_first[start:stop], query, "/resources", _build_resource
-    )
+    made = yield from ListResources(query.as_of)
+    found = [listing for listing in made if listing.archived(query.as_of) == archived]
+    found.sort(key=lambda listing: listing.created_at)
+    page = cut_page(query, len(found), lambda start, stop: found[start:stop])
+    return _build_page([_build_resource(one) for one in page.records], page.count, query, "/resources")
+
+
+def _read_query(call: ParsedRequest, own: Sequence[str] = ()) -> Steps[ListQuery]:
+    """Read the query of a list, and fix the moment that it shows; 422 if that is in the future."""
+    as_of = yield from FixSnapshot(parse_as_of(call))
+    if as_of is None:
+        raise invalid_request("as_of is in the future")
+    return parse_list_query(call, as_of, own)
 
 
 def _build_resource(listing: Listing) -> Resource:
@@ -102,21 +90,12 @@ def _build_resource(listing: Listing) -> Resource:
     )
 
 
-def _build_page(
-    count: int,
-    between: Callable[[int, int], Sequence[T]],
-    query: ListQuery,
-    path: str,
-    show: Callable[[T], BaseModel],
-) -> Response:
-    """Build one page of `count` records; `between` returns those of two positions, oldest first."""
-    start = min((query.page - 1) * query.page_size, count)
-    end = min(start + query.page_size, count)
-    records = between(count - end, count - start)[::-1] if query.newest_first else between(start, end)
+def _build_page(items: Sequence[BaseModel], count: int, query: ListQuery, path: str) -> Response:
+    """Build the envelope around the items of one page."""
     envelope = Page[BaseModel](items=[], count=count, as_of=query.as_of, next=None)
     shown = envelope.model_dump(mode="json")
-    shown["items"] = [show(one).model_dump(mode="json", exclude_none=True) for one in records]
-    if end < count:
+    shown["items"] = [one.model_dump(mode="json", exclude_none=True) for one in items]
+    if query.page * query.page_size < count:
         shown["next"] = _build_next_url(path, query, shown["as_of"])
     return json_value_response(shown)
 

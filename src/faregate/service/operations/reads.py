@@ -17,24 +17,25 @@ from faregate.service.config import Value
 from faregate.service.http import ParsedRequest, json_value_response, parse_flag, parse_query
 from faregate.service.operations.complete import find_transaction
 from faregate.service.receipts import build_transaction_detail
-from faregate.service.settlement import count_read
-from faregate.service.state import EnvironmentState
+from faregate.service.settlement import read
+from faregate.service.steps import GetSellerName, ListActive, Steps
 
 
-def get_transaction(store: EnvironmentState, call: ParsedRequest) -> Response:
+def get_transaction(call: ParsedRequest) -> Steps[Response]:
     """Return the transaction. This counts as a read, so it may settle the payment."""
-    record = find_transaction(store, call.identifier)
-    count_read(store, record)
-    return json_value_response(build_transaction_detail(record).model_dump(mode="json", exclude_none=True))
+    transaction = yield from read((yield from find_transaction(call.identifier)))
+    shown = build_transaction_detail(transaction).model_dump(mode="json", exclude_none=True)
+    return json_value_response(shown)
 
 
-def list_contracts(store: EnvironmentState, call: ParsedRequest) -> Response:
+def list_contracts(call: ParsedRequest) -> Steps[Response]:
     """Return the active revision of every resource that is not archived."""
     given = parse_query(call, ("include_integration_key",))
     keys = parse_flag("include_integration_key", given.get("include_integration_key", "false"))
-    active = [_build_contract(listing) for listing in store.catalog.active(store.clock.now())]
+    active = [_build_contract(listing) for listing in (yield from ListActive())]
+    seller_name = yield from GetSellerName()
     document = ContractsDocument(
-        info=DocumentInfo(title=f"{store.seller.name} contracts", version="1.0.0"),
+        info=DocumentInfo(title=f"{seller_name} contracts", version="1.0.0"),
         paths={},
         components=Components(
             security_schemes=SecuritySchemes(),
