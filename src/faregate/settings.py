@@ -1,11 +1,10 @@
 """Read and check the settings of a paywall. Arguments win over environment variables."""
 
 import base64
-import difflib
 import hmac
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, TypedDict, cast, get_args, get_type_hints
 
@@ -18,6 +17,7 @@ from faregate.merchant.address import make_namespace
 from faregate.merchant.api_key import ApiKey
 from faregate.merchant.formats import find_url_fault
 from faregate.server_timeouts import find_server_timeout
+from faregate.spelling import nearest_name
 
 EMULATOR = "emulator:"
 EMULATOR_ADDRESS = "http://emulator.invalid"
@@ -231,17 +231,12 @@ def from_environ(environ: Mapping[str, str]) -> Arguments:
     return cast(Arguments, arguments)
 
 
-def nearest_name(name: str, known: Iterable[str]) -> str:
-    """A question after the known name that is nearest, to end a sentence with; "" if none is near."""
-    found = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.75)
-    return f" Did you mean {found[0]}?" if found else ""
-
-
 def _check_spelling(environ: Mapping[str, str]) -> None:
     known = {setting.variable for setting in SETTINGS.values()} | set(OTHER_VARIABLES)
     for variable in environ:
         # Another program's variable may begin like ours; only one that is nearly ours is a mistake.
-        is_unknown = variable.startswith("FAREGATE_") and variable not in known
+        is_ours = variable.startswith("FAREGATE_") and not variable.startswith("FAREGATE_SERVICE_")
+        is_unknown = is_ours and variable not in known
         if is_unknown and (hint := nearest_name(variable, known)):
             raise ConfigurationError(f"{variable} is not a setting of faregate.{hint}")
 

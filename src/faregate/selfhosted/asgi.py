@@ -1,0 +1,176 @@
+"""The service as an ASGI app: the Merchant API in a bounded number of threads, and pages for operators.
+
+`/healthz`, `/readyz` and `/metrics` ask for no key: a reverse proxy publishes `/merchant/` only.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+from faregate.core.models import Header, Response, WireRequest
+from faregate.merchant.problems import MALFORMED, Problem
+from faregate.selfhosted.log_format import FIELDS
+from faregate.selfhosted.metrics import CONTENT_TYPE, Metrics
+from faregate.selfhosted.rate_limits import RateLimits
+from faregate.service.asgi import (
+    App,
+    Receive,
+    Scope,
+    Send,
+    decode_headers,
+    get_path,
+    read_body,
+    send_whole,
+)
+from faregate.service.http import RETRY_SOON, HttpError, json_value_response
+from faregate.service.routes import find_route
+
+Respond = Callable[[WireRequest], Response]
+BODY_SECONDS: Final = 30.0
+"""A caller sends its body within this time."""
+WAITING_PER_THREAD: Final = 20
+"""Requests that may wait for each thread. More are answered 503 at once: they would time out anyway."""
+_TOO_MANY_REQUESTS: Final = Problem(429, "rate_limited", "", ("Retry-After",))
+_OVERLOADED: Final = Problem(503, "internal_error", "", ("Retry-After",))
+_log = logging.getLogger("faregate.service")
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """Whether requests can be answered; if not, `reason` says why, without secrets."""
+
+    is_ready: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the app is made of. `begin` and `end` run when the server starts and after its last request."""
+
+    respond: Respond
+    rate_limits: RateLimits
+    metrics: Metrics
+    check_readiness: Callable[[], Readiness]
+    begin: Callable[[], None]
+    end: Callable[[], None]
+    threads: int
+
+
+class ServiceApp:
+    """The ASGI app. Requests run in at most `parts.threads` threads of its own."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._pool = ThreadPoolExecutor(parts.threads, "faregate-request")
+        # Readiness and metrics must be readable while every request waits for a slow database.
+        self._operator_pool = ThreadPoolExecutor(2, "faregate-operator")
+        self._under_way = 0
+        self._pages = {
+            "/healthz": self._show_health,
+            "/readyz": self._show_readiness,
+            "/metrics": self._show_metrics,
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._run_lifespan(receive, send)
+        elif scope["type"] == "http":
+            await self._serve(scope, receive, send)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        show = self._pages.get(scope["path"])
+        if show is not None:
+            page = await self._run(self._operator_pool, show)
+            await send_whole(_without_body(page) if scope["method"] == "HEAD" else page, send)
+            return
+        began = time.perf_counter()
+        response = await self._answer(scope, receive)
+        if response is not None:
+            self._report(scope, response, time.perf_counter() - began)
+            await send_whole(response, send)
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Response | None:
+        """Return the response to this request; None if the client has disconnected."""
+        headers = decode_headers(scope["headers"])
+        wait = self._parts.rate_limits.take(headers)
+        if wait:
+            return _build_problem(
+                _TOO_MANY_REQUESTS, "too many requests with this key", ("Retry-After", str(wait))
+            )
+        if self._under_way >= self._parts.threads * (1 + WAITING_PER_THREAD):
+            return _build_problem(_OVERLOADED, "the service is overloaded", RETRY_SOON)
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                body = await read_body(receive)
+        except TimeoutError:
+            return _build_problem(MALFORMED, f"the body did not arrive within {BODY_SECONDS:g} seconds")
+        if body is None:
+            return None
+        request = WireRequest(scope["method"], get_path(scope), headers, body)
+        self._under_way += 1
+        try:
+            response = await self._run(self._pool, lambda: self._parts.respond(request))
+        finally:
+            self._under_way -= 1
+        self._parts.rate_limits.learn(headers, response.status)
+        return response
+
+    @staticmethod
+    async def _run(pool: ThreadPoolExecutor, work: Callable[[], Response]) -> Response:
+        return await asyncio.get_running_loop().run_in_executor(pool, work)
+
+    def _report(self, scope: Scope, response: Response, seconds: float) -> None:
+        operation = _name_operation(scope["method"], scope["path"])
+        self._parts.metrics.count_request(operation, response.status, seconds)
+        fields = {"operation": operation, "status": response.status, "seconds": round(seconds, 4)}
+        _log.info("request", extra={FIELDS: fields})
+
+    def _show_health(self) -> Response:
+        return _build_text(200, "the process lives\n")
+
+    def _show_readiness(self) -> Response:
+        found = self._parts.check_readiness()
+        return _build_text(200, "ready\n") if found.is_ready else _build_text(503, f"{found.reason}\n")
+
+    def _show_metrics(self) -> Response:
+        return Response(200, (("Content-Type", CONTENT_TYPE),), self._parts.metrics.render())
+
+    async def _run_lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        await asyncio.to_thread(self._parts.begin)
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await asyncio.to_thread(self._parts.end)
+        self._pool.shutdown(wait=False)
+        self._operator_pool.shutdown(wait=False)
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+def build_app(parts: Parts) -> App:
+    """Build the ASGI app."""
+    return ServiceApp(parts)
+
+
+def _name_operation(method: str, path: str) -> str:
+    """Name the operation for metrics and logs. A path is never named: it may hold anything."""
+    try:
+        return find_route(method, path)[0].operation
+    except HttpError:
+        return "none"
+
+
+def _build_problem(problem: Problem, message: str, *headers: Header) -> Response:
+    body = {"code": problem.code, "message": message}
+    return json_value_response(body, status=problem.status, headers=headers)
+
+
+def _build_text(status: int, text: str) -> Response:
+    return Response(status, (("Content-Type", "text/plain; charset=utf-8"),), text.encode())
+
+
+def _without_body(response: Response) -> Response:
+    return Response(response.status, response.headers)

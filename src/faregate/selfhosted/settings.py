@@ -1,0 +1,138 @@
+"""The settings of the service: one model, whose fields are environment variables, options and TOML keys.
+
+`settings_sources` reads them. Secrets (`database` may hold a password, `gas_key`, and RPC URLs, which often
+hold an access key) are in no repr and in no message.
+"""
+
+from decimal import Decimal
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import BeforeValidator, Field, SecretStr, model_validator
+from pydantic import StringConstraints as Text
+
+from faregate.merchant.formats import find_url_fault
+from faregate.service.config import FrozenModel
+from faregate.x402.tokens import Environment
+
+DEFAULT_DATABASE: Final = "sqlite:///faregate-service.db"
+PaymentsMode = Literal["simulated", "facilitator", "direct"]
+Seconds = Annotated[float, Field(gt=0, le=3600)]
+Rate = Annotated[float, Field(ge=0, le=1_000_000)]
+Count = Annotated[int, Field(ge=1, le=1000)]
+
+
+def _split(given: object) -> object:
+    """Split text such as an environment variable at commas and spaces."""
+    return tuple(given.replace(",", " ").split()) if isinstance(given, str) else given
+
+
+def _check_url(url: Any) -> Any:
+    if isinstance(url, str) and (fault := find_url_fault(url.partition("?")[0])) is not None:
+        # The URL itself is not repeated: it may hold an access key.
+        raise ValueError(f"must be a URL such as https://host/path: it {fault}")
+    return url
+
+
+Urls = Annotated[tuple[Annotated[str, BeforeValidator(_check_url)], ...], BeforeValidator(_split)]
+Hook = Annotated[str, Text(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
+"""A function, as `module:function`."""
+
+
+def _describe(text: str, default: Any = None, *, secret: bool = False) -> Any:
+    """Declare a setting. A secret is in no repr and no option, but may be read from a file."""
+    return Field(default=default, description=text, repr=not secret, json_schema_extra={"secret": secret})
+
+
+class Settings(FrozenModel):
+    """Checked settings. Times in seconds, rates per second."""
+
+    database: SecretStr = _describe(
+        "where everything is kept: sqlite:///file.db or postgresql://user:password@host/name",
+        SecretStr(DEFAULT_DATABASE),
+        secret=True,
+    )
+    catalog: str | None = _describe("apply this catalogue before serving (TOML)")
+    payments: PaymentsMode = _describe(
+        "who moves the money: simulated (nobody), facilitator (x402 facilitators over HTTP) or direct (the "
+        "service's own gas account)",
+        "simulated",
+    )
+    facilitator_test: Urls = _describe("facilitators for test keys (Base Sepolia), preferred ones first", ())
+    facilitator_live: Urls = _describe("facilitators for live keys (Base), preferred ones first", ())
+    auth_hook: Hook | None = _describe("function that signs requests to facilitators, as module:function")
+    rpc_test: Urls = Field(
+        default=(),
+        repr=False,
+        description="RPC URLs of Base Sepolia, preferred ones first; needed for real test payments",
+    )
+    rpc_live: Urls = Field(
+        default=(),
+        repr=False,
+        description="RPC URLs of Base, preferred ones first; live keys are refused without one",
+    )
+    confirmations: Annotated[int, Field(ge=1, le=1000)] = _describe(
+        "blocks that must hold a transfer, its own included, before the payment counts as settled", 1
+    )
+    gas_key: SecretStr | None = _describe("private key of the gas account, for direct", secret=True)
+    gas_key_hook: Hook | None = _describe(
+        "function that gives the gas account's signer, as module:function, for a key in a KMS"
+    )
+    max_fee_gwei: Annotated[Decimal, Field(gt=0, le=100_000)] = _describe(
+        "highest gas price to pay, for direct", Decimal(10)
+    )
+    gas_alarm_eth: Annotated[Decimal, Field(ge=0, le=1000)] = _describe(
+        "warn when the gas account holds less ETH than this", Decimal("0.001")
+    )
+    host: str = _describe("address to listen on", "127.0.0.1")
+    port: Annotated[int, Field(ge=0, le=65535)] = _describe("port to listen on; 0 picks a free one", 8402)
+    complete_seconds: Annotated[float, Field(ge=0, le=60)] = _describe(
+        "how long a completion waits for its payment to settle; then it is answered 202", 5.0
+    )
+    threads: Count = _describe("requests that are worked on at the same time", 16)
+    workers: Annotated[int, Field(ge=0, le=100)] = _describe(
+        "settlement workers inside this process; 0 if `faregate service work` runs beside it", 2
+    )
+    rate_limit: Rate = _describe("requests a second for each API key, in each process; 0 is no limit", 1000.0)
+    anonymous_rate_limit: Rate = _describe(
+        "requests a second without a valid key, in each process; 0 is no limit", 50.0
+    )
+    log_format: Literal["text", "json"] = _describe("format of log lines", "text")
+    log_level: Literal["debug", "info", "warning", "error"] = _describe("least severe lines to log", "info")
+
+    @property
+    def environments(self) -> tuple[Environment, ...]:
+        """Return the environments whose keys are accepted. Simulated payments are never live."""
+        live = self.payments != "simulated" and bool(self.rpc_live)
+        return ("test", "live") if live else ("test",)
+
+    def get_facilitators(self, environment: Environment) -> tuple[str, ...]:
+        return self.facilitator_test if environment == "test" else self.facilitator_live
+
+    def get_rpc_urls(self, environment: Environment) -> tuple[str, ...]:
+        return self.rpc_test if environment == "test" else self.rpc_live
+
+    @model_validator(mode="after")
+    def _check_payments(self) -> Self:
+        if self.payments == "simulated":
+            return self
+        if not (self.rpc_test or self.rpc_live):
+            raise ValueError(f"payments = {self.payments} needs rpc_test or rpc_live: the chain is asked")
+        if self.payments == "facilitator":
+            self._check_facilitators()
+        elif (self.gas_key is None) == (self.gas_key_hook is None):
+            raise ValueError(
+                "payments = direct needs a gas account: give gas_key (or gas_key_file), or gas_key_hook"
+            )
+        return self
+
+    def _check_facilitators(self) -> None:
+        for name in self._list_chains():
+            has_rpc, has_facilitator = bool(self.get_rpc_urls(name)), bool(self.get_facilitators(name))
+            if has_facilitator and not has_rpc:
+                raise ValueError(f"facilitator_{name} needs rpc_{name}: only the chain proves a payment")
+            if has_rpc and not has_facilitator:
+                raise ValueError(f"rpc_{name} needs facilitator_{name}, or leave it out")
+
+    @staticmethod
+    def _list_chains() -> tuple[Environment, ...]:
+        return ("test", "live")

@@ -1,0 +1,77 @@
+"""Token buckets: a key has its own once it was accepted; all other calls share one."""
+
+from faregate.core.models import Headers
+from faregate.selfhosted.rate_limits import RateLimits
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def bearer(key: str) -> Headers:
+    return (("Authorization", f"Bearer {key}"),)
+
+
+def count_allowed(limits: RateLimits, headers: Headers) -> int:
+    allowed = 0
+    while limits.take(headers) == 0:
+        allowed += 1
+        assert allowed < 1000
+    return allowed
+
+
+def test_a_bucket_holds_two_seconds_and_fills_again() -> None:
+    clock = Clock()
+    limits = RateLimits(10, 5, clock)
+    limits.learn(bearer("a"), 200)
+    assert count_allowed(limits, bearer("a")) == 20
+    clock.now += 0.5
+    assert count_allowed(limits, bearer("a")) == 5
+    clock.now += 100
+    assert count_allowed(limits, bearer("a")) == 20
+
+
+def test_keys_do_not_share() -> None:
+    limits = RateLimits(10, 5, Clock())
+    limits.learn(bearer("a"), 200)
+    limits.learn(bearer("b"), 402)
+    count_allowed(limits, bearer("a"))
+    assert limits.take(bearer("b")) == 0
+
+
+def test_invented_keys_share_the_anonymous_bucket() -> None:
+    limits = RateLimits(10, 5, Clock())
+    for number in range(10):
+        assert limits.take(bearer(f"guess-{number}")) == 0
+        limits.learn(bearer(f"guess-{number}"), 401)
+    assert limits.take(bearer("another")) == 1
+    assert limits.take(()) == 1
+
+
+def test_an_unknown_path_makes_no_key_known() -> None:
+    limits = RateLimits(10, 5, Clock())
+    limits.learn(bearer("guess"), 404)
+    assert count_allowed(limits, bearer("guess")) == 10
+
+
+def test_a_revoked_key_loses_its_bucket() -> None:
+    limits = RateLimits(10, 5, Clock())
+    limits.learn(bearer("a"), 200)
+    limits.learn(bearer("a"), 401)
+    assert count_allowed(limits, bearer("a")) == 10
+
+
+def test_zero_is_no_limit() -> None:
+    limits = RateLimits(0, 0, Clock())
+    limits.learn(bearer("a"), 200)
+    assert all(limits.take(bearer("a")) == 0 and limits.take(()) == 0 for _ in range(1000))
+
+
+def test_a_slow_rate_says_how_long_to_wait() -> None:
+    limits = RateLimits(0.1, 5, Clock())
+    limits.learn(bearer("a"), 200)
+    assert limits.take(bearer("a")) == 0
+    assert limits.take(bearer("a")) == 10
