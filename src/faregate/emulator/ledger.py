@@ -8,9 +8,8 @@ from typing import Final
 from faregate.service.config import Account
 from faregate.service.payments import PaymentRefused, PaymentSettled, PaymentVerified
 from faregate.service.published_payers import list_special_payers
-from faregate.x402.eip712 import recover_signer
+from faregate.service.verification import check_payment, refuse_short_balance
 from faregate.x402.models import SignedPayment, Terms
-from faregate.x402.terms import find_mismatch
 from faregate.x402.tokens import TOKENS, Environment, Token
 
 DEFAULT_BALANCE: Final = 1_000_000_000
@@ -52,17 +51,14 @@ class SimulatedLedger:
         self, payment: SignedPayment, terms: Terms, *, now: datetime, committed: int
     ) -> PaymentVerified | PaymentRefused:
         """Check everything in x402 `exact` that does not need a chain."""
-        fault = find_mismatch(payment, terms, now)
-        if fault is not None:
-            return PaymentRefused(fault)
-        signer = recover_signer(payment, terms.token)
-        if signer is None or signer.lower() != payment.payer:
-            return PaymentRefused("the signature is not the payer's for this authorization")
+        checked = check_payment(payment, terms, now)
+        if isinstance(checked, PaymentRefused):
+            return checked
         if payment.get_key(terms.token) in self._settled:
             return PaymentRefused("the authorization was already used")
         if self.balance(terms.token, payment.payer) - committed < payment.value:
-            return PaymentRefused(f"the payer has not enough {terms.token.symbol}")
-        return PaymentVerified(signer)
+            return refuse_short_balance(terms)
+        return checked
 
     def settle(
         self, payment: SignedPayment, terms: Terms, *, now: datetime
@@ -76,7 +72,7 @@ class SimulatedLedger:
             return PaymentRefused("the authorization has expired")
         left = self.balance(terms.token, payment.payer) - payment.value
         if left < 0:
-            return PaymentRefused(f"the payer has not enough {terms.token.symbol}")
+            return refuse_short_balance(terms)
         self.fund(terms.token, payment.payer, left)
         self.fund(terms.token, payment.to, self.balance(terms.token, payment.to) + payment.value)
         self._settled[use] = _build_hash(terms.token, payment)

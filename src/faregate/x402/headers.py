@@ -97,8 +97,8 @@ _CACHED_INSTRUCTIONS: Final = 256
 """Instructions that are kept: those of one resource, price and reason differ in the challenge only."""
 
 
-def build_accepts(terms: Terms, challenge: str) -> dict[str, Any]:
-    """Build one entry of `accepts` (x402 `PaymentRequirements`)."""
+def build_requirements(terms: Terms, **more: str) -> dict[str, Any]:
+    """Build the x402 `PaymentRequirements` of these terms; `more` goes into `extra`."""
     return {
         "scheme": SCHEME,
         "network": terms.token.network,
@@ -106,8 +106,13 @@ def build_accepts(terms: Terms, challenge: str) -> dict[str, Any]:
         "asset": terms.token.address,
         "payTo": terms.pay_to,
         "maxTimeoutSeconds": terms.max_timeout_seconds,
-        "extra": {"name": terms.token.name, "version": terms.token.version, CHALLENGE: challenge},
+        "extra": {"name": terms.token.name, "version": terms.token.version, **more},
     }
+
+
+def build_accepts(terms: Terms, challenge: str) -> dict[str, Any]:
+    """Build one entry of `accepts`."""
+    return build_requirements(terms, **{CHALLENGE: challenge})
 
 
 def build_payment_required(terms: Terms, resource: PaidResource, reason: str, challenge: str) -> str:

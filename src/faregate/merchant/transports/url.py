@@ -11,22 +11,24 @@ from faregate.x402.tokens import Environment
 _BASE = re.compile(r"https?://[!-~]+", re.ASCII | re.IGNORECASE)
 # A path and query: `//` would name another host, `\` is read as `/` by some, `#` never travels.
 _PATH = re.compile(r"/(?!/)[!-\"$-\[\]-~]*", re.ASCII)
-_HOW = "base_url is the http(s) address of the service, such as https://api.example.com,"
 
 
 class BaseURL:
-    """A checked `base_url`. Raises `ConfigurationError`, which does not repeat it: it may hold a password."""
+    """A checked `base_url`. Raises `ConfigurationError`, which does not repeat it: it may hold a password.
+
+    `setting` is what the seller calls it.
+    """
 
     __slots__ = ("_base", "_origin", "_own_root")
 
-    def __init__(self, base_url: str, environment: Environment) -> None:
-        parts = _split(base_url)
+    def __init__(self, base_url: str, environment: Environment, setting: str = "base_url") -> None:
+        parts = _split(base_url, setting)
         self._origin = f"{parts.scheme}://{parts.netloc}"
         prefix = parts.path.rstrip("/")
         self._base = self._origin + prefix
         self._own_root = f"{prefix}{ROOT}/" if prefix else None
         if environment == "live" and parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
-            raise ConfigurationError("A live key is sent over https only: give an https base_url.")
+            raise ConfigurationError(f"A live key is sent over https only: give an https {setting}.")
 
     def url(self, path: str) -> str:
         """The full URL of a path with query, unchanged, on this host. Raises `BadAnswer` for another host.
@@ -44,18 +46,19 @@ class BaseURL:
         return self._base
 
 
-def _split(base_url: object) -> SplitResult:
+def _split(base_url: object, setting: str) -> SplitResult:
+    how = f"{setting} is the http(s) address of the service, such as https://api.example.com,"
     if not isinstance(base_url, str) or not _BASE.fullmatch(base_url):
-        raise ConfigurationError(f"{_HOW} in plain ASCII.")
+        raise ConfigurationError(f"{how} in plain ASCII.")
     if any(char in base_url for char in "?#@\\"):
-        raise ConfigurationError(f"{_HOW} without user, password, query or fragment.")
+        raise ConfigurationError(f"{how} without user, password, query or fragment.")
     parts = urlsplit(base_url)
     try:
         named = bool(parts.hostname) and parts.port != 0
     except ValueError:
         named = False
     if not named:
-        raise ConfigurationError(f"{_HOW} with a host and, if any, a port from 1 to 65535.")
+        raise ConfigurationError(f"{how} with a host and, if any, a port from 1 to 65535.")
     return parts
 
 
