@@ -74,8 +74,11 @@ class FacilitatorPayments:
         """Return what the chain proves."""
         return self._chain.look(payment, terms, attempt)
 
+    def get_gas_account(self, terms: Terms) -> None:
+        """Return no account: the facilitator pays the gas."""
+
     def sign(self, payment: SignedPayment, terms: Terms, attempt: Attempt, gas_nonce: int | None) -> None:
-        """Sign nothing: the facilitator has the gas account."""
+        """Sign nothing: the facilitator does."""
 
     def send(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> PaymentSent:
         """Ask one facilitator to settle; the next attempt asks the next. Its answer is never believed."""

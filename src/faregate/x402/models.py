@@ -50,7 +50,7 @@ class SignedPayment:
     valid_after: int
     valid_before: int
     nonce: str
-    signature: str
+    signature: str = field(repr=False)
     header: str = field(repr=False)
 
     def get_key(self, token: Token) -> str:
