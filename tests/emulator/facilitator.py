@@ -1,8 +1,15 @@
-"""A facilitator that decides how payments end."""
+"""Facilitators that decide how payments end, or that cannot be asked."""
 
 from datetime import datetime
 
-from faregate.service.payments import PaymentPending, PaymentRefused, PaymentSettled, PaymentVerified
+from faregate.emulator.ledger import SimulatedLedger
+from faregate.service.payments import (
+    PaymentPending,
+    PaymentRefused,
+    PaymentSettled,
+    PaymentsUnavailable,
+    PaymentVerified,
+)
 from faregate.x402.models import SignedPayment, Terms
 
 
@@ -26,3 +33,16 @@ class Facilitator:
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+
+class UnreachableLedger(SimulatedLedger):
+    """A ledger that nobody can ask, until `reachable` is set."""
+
+    reachable = False
+
+    def verify(
+        self, payment: SignedPayment, terms: Terms, *, now: datetime, committed: int
+    ) -> PaymentVerified | PaymentRefused:
+        if not self.reachable:
+            raise PaymentsUnavailable
+        return super().verify(payment, terms, now=now, committed=committed)

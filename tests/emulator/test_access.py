@@ -3,11 +3,14 @@
 import base64
 import json
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 
 from faregate.emulator import LIVE_KEY, Emulator, Revision, SettlementRule, Value
 
+from .facilitator import UnreachableLedger
+from .flask_seller import FlaskSeller
 from .seller import ApiClient, assert_error, decoded, is_id
 
 
@@ -241,6 +244,34 @@ def test_a_refused_proof_loses_nothing(api: ApiClient) -> None:
     assert api.access("text_summary", proof).status_code == 402
     assert api.listed("/payers")["count"] == 0
     assert api.access("daily_report", proof).status_code == 200
+
+
+def test_access_is_503_while_payments_cannot_be_verified(api: ApiClient) -> None:
+    ledger = UnreachableLedger()
+    api.use(Emulator(clock=api.clock, payments=ledger))
+    proof = api.proof()
+    response = api.access(proof=proof)
+    assert_error(response, 503, "internal_error")
+    assert response.headers["retry-after"] == "1"
+    # Clients sign a new payment for every instructions they see, and this one is good.
+    assert "payment-required" not in response.headers
+    assert api.listed("/transactions")["count"] == 0
+    ledger.reachable = True
+    assert api.access(proof=proof).status_code == 200
+
+
+def test_a_seller_asks_nobody_to_pay_again_while_payments_cannot_be_verified(api: ApiClient) -> None:
+    ledger = UnreachableLedger()
+    api.use(Emulator(clock=api.clock, payments=ledger))
+    with closing(FlaskSeller(api, "good")) as seller:
+        refused = seller.visit()
+        assert_error(refused, 503, "payment_service_unavailable")
+        assert refused.headers["retry-after"] == "1"
+        assert "payment-required" not in refused.headers
+        assert (seller.runs, seller.charged) == (0, 0)
+        ledger.reachable = True
+        assert seller.visit().json() == {"report": "Sunny."}
+        assert (seller.runs, seller.charged) == (1, 50_000)
 
 
 def other_encoding(proof: str) -> str:

@@ -69,6 +69,7 @@ _ACCESS: Final = _SERVICE + "operations/access.py"
 _COMPLETE: Final = _SERVICE + "operations/complete.py"
 _LISTS: Final = _SERVICE + "operations/lists.py"
 _READS: Final = _SERVICE + "operations/reads.py"
+_APP: Final = _SERVICE + "app.py"
 _CATALOG: Final = _SERVICE + "catalog.py"
 _CLOCK: Final = _SERVICE + "clock.py"
 _CONFIG: Final = _SERVICE + "config.py"
@@ -79,6 +80,7 @@ _RECORDS: Final = _SERVICE + "records.py"
 _ROUTES: Final = _SERVICE + "routes.py"
 _SETTLEMENT: Final = _SERVICE + "settlement.py"
 _STATE: Final = _SERVICE + "state.py"
+_STORE: Final = _SERVICE + "store.py"
 _HEADERS: Final = _FAREGATE + "x402/headers.py"
 _TOKENS: Final = _FAREGATE + "x402/tokens.py"
 _VERIFY: Final = _FAREGATE + "x402/terms.py"
@@ -102,10 +104,10 @@ BREAKS: Final = (
         "What the service",
         "2. with proof",
         _ACCESS,
-        "return _build_response(AccessDecision(transaction_id=record.id))",
-        "return _build_response(AccessDecision(transaction_id=record.id), 202)",
+        "return _build_response(AccessDecision(transaction_id=made.id))",
+        "return _build_response(AccessDecision(transaction_id=made.id), status=202)",
     ),
-    Break("What the service", "3. ", _COMPLETE, "if record.payment.header != payment.header:", "if False:"),
+    Break("What the service", "3. ", _COMPLETE, "if not transaction.is_proof(payment.header):", "if False:"),
     Break(
         "What the service",
         "4. ",
@@ -124,8 +126,8 @@ BREAKS: Final = (
         "What the service",
         "6. ",
         _COMPLETE,
-        "_check_values(request, record.context.revision.rules)",
-        "_check_values(request, store.catalog.listings[record.context.listing.resource.key].active.rules)",
+        "_check_values(request, transaction.context.revision.rules)",
+        '_check_values(\n            request, next(one for one in (yield from __import__("faregate.service.steps", fromlist=["_"]).ListActive()) if one.id == transaction.context.listing.id).active.rules\n        )',
     ),
     Break("What the service", "7. ", _TOKENS, '"EURC": "EUR"}', '"EURC": "USD"}'),
     Break(
@@ -135,7 +137,7 @@ BREAKS: Final = (
         'id=derive_id("acr", made, environment, *place)',
         'id=derive_id("acr", made, *place)',
     ),
-    Break("What the service", "9. ", _COMPLETE, "record.metadata = request.resource_execution", "pass"),
+    Break("What the service", "9. ", _STATE, "execution.metadata = metadata", "pass"),
     Break(
         "What the service",
         "10. ",
@@ -166,11 +168,13 @@ BREAKS: Final = (
         "Resources",
         "PayerIdentifier",
         _STATE,
-        'known or PayerRecord(self.ids("pyr", now), payer, now)',
-        'known or PayerRecord(self.ids("pyr", now), payer.lower(), now)',
+        'known or PayerRecord(self.ids("pyr", now), verified.payer, now)',
+        'known or PayerRecord(self.ids("pyr", now), verified.payer.lower(), now)',
     ),
     Break("Resources", "Transaction", _RECEIPTS, "authorized_at=record.created_at,", "authorized_at=None,"),
-    Break("Resources", "Transaction detail", _RECEIPTS, 'id=store.ids("rct", at)', 'id=store.ids("txn", at)'),
+    Break(
+        "Resources", "Transaction detail", _RECEIPTS, 'id=issuer.ids("rct", at)', 'id=issuer.ids("txn", at)'
+    ),
     Break(
         "Resources",
         "Completion result",
@@ -189,15 +193,15 @@ BREAKS: Final = (
         "Resources",
         "Access decision",
         _ACCESS,
-        'hidden = {"resource_execution_id"} if decision.resource_execution_id is None else None',
-        "hidden = None",
+        'shown = decision.model_dump(mode="json", exclude={"resource_execution_id"})',
+        'shown = decision.model_dump(mode="json")',
     ),
     Break(
         "Resources",
         "Payer",
         _LISTS,
-        "last_transaction_at=payer.last_transaction_at(query.as_of)",
-        "last_transaction_at=payer.created_at",
+        "last_transaction_at=payer.last_transaction_at,",
+        "last_transaction_at=payer.created_at,",
     ),
     Break(
         "Resources",
@@ -247,9 +251,9 @@ BREAKS: Final = (
     Break(
         "States",
         "open, outcome failed",
-        _COMPLETE,
-        "fail_payment(store, record, store.clock.tick())",
-        "submit(store, record)",
+        _STATE,
+        "return self.record_failed(record, None)",
+        "record.submitted_at = self.clock.tick()",
     ),
     Break(
         "States",
@@ -261,16 +265,16 @@ BREAKS: Final = (
     Break(
         "States",
         "open, outcome succeeded, not",
-        _SETTLEMENT,
-        "record.move(plan.via, at)",
+        _STATE,
+        "record.move(rule.via, at)",
         'record.move("succeeded", at)',
     ),
     Break(
         "States",
         "transitions after",
-        _SETTLEMENT,
-        "if record.reads >= plan.after_reads:",
-        "if record.reads > plan.after_reads:",
+        _STATE,
+        "return rule if record.reads >= rule.after_reads else None",
+        "return rule if record.reads > rule.after_reads else None",
     ),
     Break("States", "final states", _COMPLETE, "if accepted.outcome != request.outcome:", "if False:"),
     # POST /access
@@ -288,7 +292,7 @@ BREAKS: Final = (
         "    settlement_asset: SettlementAsset\n",
         '    settlement_asset: SettlementAsset = "USDC"\n',
     ),
-    Break("POST /access", "`revision_id`", _ACCESS, "if revision is not listing.active:", "if False:"),
+    Break("POST /access", "`revision_id`", _ACCESS, "if revision.id != listing.active.id:", "if False:"),
     Break(
         "POST /access",
         "`settlement_asset`",
@@ -300,8 +304,8 @@ BREAKS: Final = (
         "POST /access",
         "200",
         _ACCESS,
-        "    return _build_response(AccessDecision(transaction_id=None, resource_execution_id=shown))",
-        "    return _build_response(AccessDecision(transaction_id=None, resource_execution_id=shown), 202)",
+        "return _build_response(AccessDecision(transaction_id=None), (yield from BeginExecution(context)))",
+        "return _build_response(AccessDecision(transaction_id=None), (yield from BeginExecution(context)), 202)",
     ),
     Break("POST /access", "402: no", _VERIFY, "LEAD_SECONDS: Final = 6", "LEAD_SECONDS: Final = 5"),
     Break(
@@ -321,6 +325,13 @@ BREAKS: Final = (
     ),
     Break(
         "POST /access",
+        "503 when nobody",
+        _ACCESS,
+        'raise HttpError(UNAVAILABLE, "payments cannot be verified at present", (RETRY_SOON,)) from None',
+        'return PaymentRefused("payments cannot be verified at present")',
+    ),
+    Break(
+        "POST /access",
         "202",
         _ACCESS,
         "return _build_response(AccessDecision(transaction_id=known.id), status=202)",
@@ -330,16 +341,16 @@ BREAKS: Final = (
         "POST /access",
         "the same proof",
         _ACCESS,
-        " and known.context.request.resource.url == request.resource.url",
+        " or known.context.request.resource.url != request.resource.url",
         "",
     ),
     # POST /transactions/{transaction_id}/complete
     Break(
         "POST /transactions",
         "path",
-        _COMPLETE,
-        "record = store.transactions.get(identifier)",
-        "record = store.transactions.get(identifier) or next(iter(store.transactions.values()), None)",
+        _STATE,
+        "return self.transactions.get(transaction_id)",
+        "return self.transactions.get(transaction_id) or next(iter(self.transactions.values()), None)",
     ),
     Break(
         "POST /transactions",
@@ -394,23 +405,23 @@ BREAKS: Final = (
         "POST /transactions",
         "another revision",
         _COMPLETE,
-        "if record.context.revision.id != request.revision_id:",
+        "if transaction.context.revision.id != request.revision_id:",
         "if False:",
     ),
     Break(
         "POST /transactions",
         "too late",
         _SETTLEMENT,
-        "if at.timestamp() >= record.payment.valid_before:",
-        "if at.timestamp() + 5 >= record.payment.valid_before:",
+        "if rule is None or at.timestamp() >= transaction.payment.valid_before:\n        return (yield from settle(transaction, at=at))",
+        "if at.timestamp() + 5 >= transaction.payment.valid_before:\n        return (yield from RecordFailed(transaction, at))\n    if rule is None:\n        return (yield from settle(transaction, at=at))",
     ),
     # GET /transactions/{transaction_id} and GET /transactions
     Break(
         "GET /transactions",
         "200 with",
         _READS,
-        'build_transaction_detail(record).model_dump(mode="json", exclude_none=True)',
-        'build_transaction_detail(record).model_dump(mode="json", exclude_none=True, exclude={"receipt"})',
+        'build_transaction_detail(transaction).model_dump(mode="json", exclude_none=True)',
+        'build_transaction_detail(transaction).model_dump(mode="json", exclude_none=True, exclude={"receipt"})',
     ),
     Break(
         "GET /transactions",
@@ -429,17 +440,17 @@ BREAKS: Final = (
     Break(
         "GET /transactions",
         "`payer_id` filter",
-        _LISTS,
-        "    if payer_id is None:\n",
-        '    if payer_id is None or "status" in query.filters:\n',
+        _STATE,
+        "index = self.index if payer_id is None else",
+        "index = self.index if payer_id is None or status is not None else",
     ),
     Break("GET /transactions", "`as_of`", _HTTP, "MAX_PAGE_SIZE: Final = 100", "MAX_PAGE_SIZE: Final = 101"),
     Break(
         "GET /transactions",
         "items are",
         _LISTS,
-        "lambda record: build_transaction(record, query.as_of)",
-        'lambda record: __import__("faregate.service.receipts", fromlist=["_"]).build_transaction_detail(record)',
+        "[build_transaction(one, query.as_of) for one in page.records]",
+        '[__import__("faregate.service.receipts", fromlist=["_"]).build_transaction_detail(one) for one in page.records]',
     ),
     # GET /payers, GET /resources, GET /contracts
     Break(
@@ -453,8 +464,8 @@ BREAKS: Final = (
         "GET /payers",
         "resources: `archived`",
         _LISTS,
-        "if listing.archived(query.as_of) == archived)",
-        "if not archived or listing.archived(query.as_of))",
+        "if listing.archived(query.as_of) == archived]",
+        "if not archived or listing.archived(query.as_of)]",
     ),
     Break(
         "GET /payers",
@@ -474,9 +485,9 @@ BREAKS: Final = (
     Break(
         "POST /resource",
         "200",
-        _COMPLETE,
-        "record.metadata not in (None, request.resource_execution)",
-        "record.metadata is not None",
+        _STATE,
+        "if execution.metadata is None:\n            execution.metadata = metadata",
+        "execution.metadata = ResourceExecutionMetadata() if execution.metadata else metadata",
     ),
     Break(
         "POST /resource",
@@ -503,22 +514,22 @@ BREAKS: Final = (
         "POST /resource",
         "409 `resource_execution_conflict`",
         _COMPLETE,
-        "if record.metadata not in (None, request.resource_execution):",
+        "if recorded.metadata != request.resource_execution:",
         "if False:",
     ),
     Break(
         "POST /resource",
         "409 `revision_mismatch`",
         _COMPLETE,
-        "if record.revision_id != request.revision_id:",
+        "if execution.revision_id != request.revision_id:",
         "if False:",
     ),
     Break(
         "POST /resource",
         "how the id",
-        _ACCESS,
-        "shown = execution.id if store.expose_execution_id else None",
-        "shown = None",
+        _STATE,
+        "return record.id if self.expose_execution_id else None",
+        "return None",
     ),
     # Pagination rules
     Break("Pagination", "1. first", _HTTP, "DEFAULT_PAGE_SIZE: Final = 50", "DEFAULT_PAGE_SIZE: Final = 49"),
@@ -534,13 +545,15 @@ BREAKS: Final = (
     Break(
         "Pagination",
         "order",
-        _LISTS,
+        _STORE,
         "records = between(count - end, count - start)[::-1] if",
         "records = between(count - end, count - start) if",
     ),
     # Authentication
     Break("Authentication", "1. ", _HTTP, 'scheme.lower() != "bearer"', 'scheme != "Bearer"'),
-    Break("Authentication", "2. ", _HTTP, 'if key.environment == "live" and not allow_live:', "if False:"),
+    Break(
+        "Authentication", "2. ", _APP, 'if key.environment == "live" and not self.allow_live:', "if False:"
+    ),
     Break("Authentication", "4. ", _HTTP, "raise HttpError(FORBIDDEN,", "raise HttpError(UNAUTHENTICATED,"),
     Break(
         "Authentication",
@@ -585,8 +598,8 @@ BREAKS: Final = (
         "Errors",
         "404 `resource",
         _COMPLETE,
-        "if record is None:\n        raise HttpError(EXECUTION_NOT_FOUND",
-        "if record is None and not call.identifier:\n        raise HttpError(EXECUTION_NOT_FOUND",
+        "if execution is None:\n        raise HttpError(EXECUTION_NOT_FOUND",
+        "if execution is None and not call.identifier:\n        raise HttpError(EXECUTION_NOT_FOUND",
     ),
     Break(
         "Errors",
@@ -621,10 +634,8 @@ BREAKS: Final = (
         "Errors",
         "order of refusal",
         _COMPLETE,
-        "    request = call.body_as(complete_request)\n"
-        "    record = find_transaction(store, call.identifier)\n",
-        "    record = find_transaction(store, call.identifier)\n"
-        "    request = call.body_as(complete_request)\n",
+        "    request = call.body_as(complete_request)\n    transaction = yield from find_transaction(call.identifier)\n",
+        "    transaction = yield from find_transaction(call.identifier)\n    request = call.body_as(complete_request)\n",
     ),
     # Limits
     Break("Limits", "page_size", _HTTP, "[1-9][0-9]*", "[0-9][0-9]*"),
@@ -645,7 +656,13 @@ BREAKS: Final = (
         "MAX_DESCRIPTION: Final = 501",
     ),
     Break("Limits", "failure_code", _TYPES, "[A-Za-z0-9._:-]{1,100}", "[A-Za-z0-9._:-]{1,101}"),
-    Break("Limits", "payer identifier", _STATE, "known = self.payers.get(payer.lower())", "known = None"),
+    Break(
+        "Limits",
+        "payer identifier",
+        _STATE,
+        "known = self.payers.get(verified.payer.lower())",
+        "known = None",
+    ),
     Break(
         "Limits",
         "value and key names",

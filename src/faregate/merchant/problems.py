@@ -32,6 +32,7 @@ EXECUTION_MISMATCH: Final = Problem(409, "revision_mismatch", "ExecutionConflict
 EXECUTION_CONFLICT: Final = Problem(409, "resource_execution_conflict", "ExecutionConflict")
 INVALID: Final = Problem(422, "invalid_request", "Invalid")
 INTERNAL_ERROR: Final = Problem(500, "internal_error", "InternalError")
+UNAVAILABLE: Final = Problem(503, "internal_error", "Unavailable", ("Retry-After",))
 
 PROBLEMS: Final = (
     MALFORMED,
@@ -46,6 +47,7 @@ PROBLEMS: Final = (
     EXECUTION_CONFLICT,
     INVALID,
     INTERNAL_ERROR,
+    UNAVAILABLE,
 )
 DESCRIPTIONS: Final = {
     "Malformed": "The body is not JSON.",
@@ -60,11 +62,10 @@ DESCRIPTIONS: Final = {
     "or other metadata was accepted before.",
     "Invalid": "A parameter, a header or the body breaks a rule.",
     "InternalError": "The service failed.",
+    "Unavailable": "Nobody could be asked whether the payment is good. Nothing was decided: "
+    "try again with the same proof.",
 }
 
 # The errors of endpoints that do not exist, which the OpenAPI document cannot name.
 NO_SUCH_ENDPOINT: Final = Problem(404, "invalid_request", "")
 METHOD_NOT_ALLOWED: Final = Problem(405, "invalid_request", "", ("Allow",))
-
-# Access by the self-hosted service when nobody can be asked whether the payment is good.
-UNAVAILABLE: Final = Problem(503, "internal_error", "", ("Retry-After",))

@@ -2,8 +2,9 @@
 
 import pytest
 
-from faregate.emulator import LIVE_KEY, READ_ONLY_TEST_KEY, TEST_KEY
+from faregate.emulator import LIVE_KEY, READ_ONLY_TEST_KEY, TEST_KEY, Emulator
 from faregate.merchant.openapi import describe
+from tests.emulator.facilitator import UnreachableLedger
 
 from .conformance import assert_conforms, description
 from .recorded_calls import Teller, read
@@ -81,6 +82,14 @@ def lists(seller: Teller) -> None:
         seller.call("GET", "/contracts" + query)
 
 
+def outage(seller: Teller) -> None:
+    """A payment that nobody can be asked about."""
+    reachable, seller.emulator = seller.emulator, Emulator(clock=seller.clock, payments=UnreachableLedger())
+    proof = seller.wallet.pay(seller.access("text_summary").first("payment-required") or "")
+    seller.access("text_summary", proof)
+    seller.emulator = reachable
+
+
 def refusals(seller: Teller) -> None:
     """Every operation, with keys that are not valid or may not do it, and with bodies of nothing."""
     posts = ("/access", f"/transactions/{UNKNOWN}/complete", f"/resource-executions/{FREE}/complete")
@@ -109,6 +118,7 @@ def refusals(seller: Teller) -> None:
 def seller() -> Teller:
     """Has told its whole story."""
     seller = Teller()
+    outage(seller)
     for key in (TEST_KEY, LIVE_KEY):
         seller.key = key
         for story in (sales, gifts, lists):

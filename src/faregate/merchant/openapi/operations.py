@@ -22,6 +22,7 @@ from faregate.merchant.problems import (
     TRANSACTION_MISMATCH,
     TRANSACTION_NOT_FOUND,
     UNAUTHENTICATED,
+    UNAVAILABLE,
 )
 from faregate.merchant.types import ResourceExecutionId, TransactionId
 
@@ -68,7 +69,7 @@ def _access() -> Json:
         {
             "200": reply("The app may return the resource.", ref("AccessDecision")),
             "202": reply("The payment is settling or reconciling.", waiting, "Retry-After"),
-            **reference_problems(PAYMENT_REQUIRED, MALFORMED, INVALID),
+            **reference_problems(PAYMENT_REQUIRED, MALFORMED, INVALID, UNAVAILABLE),
         },
         parameters=[_proof(required=False)],
         body="AccessRequest",
