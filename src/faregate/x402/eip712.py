@@ -88,7 +88,7 @@ def build_typed_data(payment: SignedPayment, token: Token) -> TypedData:
         int(payment.nonce, 16),
     )
     body = keccak(_TYPE_HASH + b"".join(word.to_bytes(32, "big") for word in words))
-    return TypedData(b"\x01", _domain_separator(token), body)
+    return TypedData(b"\x01", compute_domain_separator(token), body)
 
 
 def sign(key: bytes, message: TypedData) -> str:
@@ -128,7 +128,8 @@ def _hash_address(public_key: bytes) -> str:
 
 
 @lru_cache(maxsize=16)
-def _domain_separator(token: Token) -> bytes:
+def compute_domain_separator(token: Token) -> bytes:
+    """Return the hash of the EIP-712 domain that this token signs with."""
     numbers = (token.chain, int(token.address, 16))
     names = keccak(text=token.name) + keccak(text=token.version)
     return keccak(_DOMAIN_HASH + names + b"".join(number.to_bytes(32, "big") for number in numbers))

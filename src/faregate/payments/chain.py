@@ -1,0 +1,260 @@
+"""Read what a chain proves about a payment: the judge of every payment that may have been sent.
+
+Only a proof ends a payment. Whatever a node does not prove, or if it contradicts itself or another node, the
+payment stays pending.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Final, TypeVar
+
+from faregate.logs import log
+from faregate.merchant.transports import Choice
+from faregate.payments.evidence import Block, Fate, Receipt, read_fate
+from faregate.payments.node import ChainNode
+from faregate.payments.rpc import CALL_SECONDS, RpcClient, RpcError, RpcNode
+from faregate.payments.search import find_log
+from faregate.service.clock import Clock
+from faregate.service.payments import (
+    Attempt,
+    PaymentPending,
+    PaymentRefused,
+    PaymentSettled,
+    PaymentsUnavailable,
+)
+from faregate.x402.eip712 import compute_domain_separator
+from faregate.x402.models import SignedPayment, Terms
+from faregate.x402.tokens import Token
+
+LOOK_SECONDS: Final = 10.0
+REORG_BLOCKS: Final = 64
+"""Blocks before `Attempt.from_block` that are still believed: the chain may have been reorganised since."""
+Seen = PaymentSettled | PaymentRefused | PaymentPending
+T = TypeVar("T")
+
+
+class ContradictoryNode(Exception):
+    """What a node says cannot all be true: it lags, its chain was reorganised meanwhile, or it lies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What became of this payment?"""
+
+    payment: SignedPayment = field(repr=False)
+    token: Token
+    attempt: Attempt
+
+    @property
+    def first_block(self) -> int:
+        """The first block in which the payment may be."""
+        return max((self.attempt.from_block or 0) - REORG_BLOCKS, 0)
+
+    @property
+    def hashes(self) -> tuple[str, ...]:
+        """The transactions that may have settled it, as far as they are known."""
+        signed = self.attempt.signed
+        own = () if signed is None else (signed.transaction_hash,)
+        return tuple(dict.fromkeys((*self.attempt.hashes, *own)))
+
+    @property
+    def pending(self) -> PaymentPending:
+        """The answer while nothing is proven and nothing is wrong."""
+        return PaymentPending("settling" if self.attempt.number == 1 else "reconciling")
+
+
+class ChainReader:
+    """Reads one chain through any number of nodes, asked in order.
+
+    `look` never raises; the methods that read single facts raise `PaymentsUnavailable` if no node answers.
+    `confirmations` is how many blocks, counted from its own, make a payment final; 1 is its own alone. An
+    authorization counts as expired only when `clock` says so, too: a node that is wrong about the time must
+    not end a payment. Any number of threads may share a reader.
+    """
+
+    def __init__(
+        self,
+        chain: int,
+        urls: Sequence[str],
+        *,
+        clock: Clock,
+        confirmations: int = 1,
+        transport: Choice = None,
+        call_seconds: float = CALL_SECONDS,
+        look_seconds: float = LOOK_SECONDS,
+    ) -> None:
+        self.chain: Final = chain
+        self.client: Final = RpcClient(urls, transport=transport, seconds=call_seconds)
+        self._clock = clock
+        self._confirmations = confirmations
+        self._look_seconds = look_seconds
+        self._checked: set[RpcNode] = set()
+
+    # Single facts
+
+    def get_head(self) -> int:
+        """Return the number of the latest block."""
+        return self._ask(lambda node: node.get_head()).number
+
+    def get_safe(self) -> Block:
+        """Return the latest block that counts as safe."""
+        return self._ask(lambda node: node.get_safe())
+
+    def get_balance(self, token: Token, address: str) -> int:
+        """Return the balance in atomic units."""
+        return self._ask(lambda node: node.get_balance(token, address))
+
+    def get_ether(self, address: str) -> int:
+        """Return what the address has for gas, in wei."""
+        return self._ask(lambda node: node.get_ether(address))
+
+    def is_authorization_used(self, token: Token, payer: str, nonce: str) -> bool:
+        """Return whether the authorization was used or cancelled, as of the latest block."""
+        return self._ask(lambda node: node.is_authorization_used(token, payer, nonce))
+
+    def find_token_fault(self, token: Token) -> str | None:
+        """Return why this is not the token we know, in words for the operator; None if it is."""
+        if not self._ask(lambda node: node.has_code(token.address)):
+            return f"there is no contract at {token.address} on chain {token.chain}"
+        if self._ask(lambda node: node.get_domain_separator(token)) != compute_domain_separator(token):
+            return f"the contract at {token.address} does not sign as {token.name} version {token.version}"
+        return None
+
+    # A payment
+
+    def look(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> Seen:
+        """Return what the chain proves, as `service.payments.Payments.look`.
+
+        The first node that proves a settlement is believed. A payment is refused only if no node that answers
+        says otherwise. Takes `look_seconds` at most.
+        """
+        question = Question(payment, terms.token, attempt)
+        end = monotonic() + self._look_seconds
+        answers: list[Seen] = []
+        for left, node in zip(range(len(self.client.nodes), 0, -1), self.client.nodes, strict=True):
+            # A node that hangs leaves the others their share of the time.
+            until = monotonic() + (end - monotonic()) / left
+            answer = self._ask_node(node, question, until)
+            if answer is not None:
+                answers.append(answer)
+            if isinstance(answer, PaymentSettled):
+                break
+        return _agree(answers)
+
+    def _ask_node(self, node: RpcNode, question: Question, until: float) -> Seen | None:
+        """Ask one node; None if it does not answer."""
+        try:
+            return self._look_at(self._open(node, until), question)
+        except RpcError as error:
+            log(logging.WARNING, "%s", error)
+            return None
+        except ContradictoryNode as error:
+            log(logging.WARNING, "RPC node %s is not believed: %s", node.host, error)
+            return PaymentPending("reconciling")
+
+    def _look_at(self, node: ChainNode, question: Question) -> Seen:
+        for known in question.hashes:
+            receipt = node.get_receipt(known)
+            if receipt is not None and _read(receipt, question) is Fate.PAID:
+                return self._judge_receipt(node, question, receipt)
+        head = _get_head(node, question)
+        payment = question.payment
+        if not node.is_authorization_used(question.token, payment.payer, payment.nonce, head.number):
+            return self._judge_unused(node, question)
+        found = find_log(node, question.token, payment, question.first_block, head.number)
+        if found is None:
+            raise ContradictoryNode("the authorization was used or cancelled, but no log tells where")
+        receipt = node.get_receipt(found.transactionHash)
+        if receipt is None:
+            raise ContradictoryNode("there is a log, but no receipt of its transaction")
+        return self._judge_receipt(node, question, receipt)
+
+    def _judge_receipt(self, node: ChainNode, question: Question, receipt: Receipt) -> Seen:
+        """Judge a payment by the transaction that ended its authorization."""
+        if receipt.blockNumber < question.first_block:
+            raise ContradictoryNode("the transaction is older than the payment")
+        block, head = node.get_block(receipt.blockNumber), _get_head(node, question)
+        if block is None or block.hash != receipt.blockHash or block.number > head.number:
+            raise ContradictoryNode("the block of the transaction is not in the chain")
+        fate = _read(receipt, question)
+        if fate is Fate.PAID:
+            is_final = head.number - block.number + 1 >= self._confirmations
+            return PaymentSettled(receipt.transactionHash) if is_final else question.pending
+        if fate is Fate.NOTHING:
+            raise ContradictoryNode("the log is not in the receipt of its transaction")
+        # A block that can still be replaced may take the cancellation with it.
+        if block.number > _get_safe(node, question).number:
+            return question.pending
+        if fate is Fate.CANCELED:
+            return PaymentRefused("the payer cancelled the authorization")
+        return PaymentRefused("the payer used the authorization's nonce for another payment")
+
+    def _judge_unused(self, node: ChainNode, question: Question) -> Seen:
+        """Judge a payment whose authorization was not used: it is over only once its time is."""
+        payment = question.payment
+        if self._clock().timestamp() < payment.valid_before:
+            return question.pending
+        safe = _get_safe(node, question)
+        if safe.timestamp < payment.valid_before:
+            return question.pending
+        if node.is_authorization_used(question.token, payment.payer, payment.nonce, safe.number):
+            raise ContradictoryNode("the authorization was used in a safe block, but not in the latest")
+        return PaymentRefused("the authorization expired unused")
+
+    # Nodes
+
+    def _ask(self, question: Callable[[ChainNode], T]) -> T:
+        try:
+            return self.client.ask(lambda node: question(self._open(node)))
+        except RpcError as error:
+            raise PaymentsUnavailable(str(error)) from error
+
+    def _open(self, node: RpcNode, until: float | None = None) -> ChainNode:
+        """Return the node for questions. Raises `RpcError` if it is one of another chain."""
+        opened = ChainNode(node, until)
+        if node not in self._checked:
+            chain = opened.get_chain_id()
+            if chain != self.chain:
+                raise RpcError(f"RPC node {node.host} is one of chain {chain}, not of {self.chain}")
+            self._checked.add(node)
+        return opened
+
+    def close(self) -> None:
+        """Close the connections of this process. A later call opens new ones."""
+        self.client.close()
+
+
+def _agree(answers: Sequence[Seen]) -> Seen:
+    """Return what the nodes agree on. A settlement needs one of them, unless another rules it out."""
+    refused = [answer for answer in answers if isinstance(answer, PaymentRefused)]
+    if answers and len(refused) == len(answers):
+        return refused[0]
+    if refused:
+        log(
+            logging.WARNING,
+            "RPC nodes disagree about a payment: %d of %d refuse it",
+            len(refused),
+            len(answers),
+        )
+        return PaymentPending("reconciling")
+    return answers[-1] if answers else PaymentPending("reconciling")
+
+
+def _read(receipt: Receipt, question: Question) -> Fate:
+    return read_fate(receipt, question.token, question.payment)
+
+
+def _get_head(node: ChainNode, question: Question) -> Block:
+    head = node.get_head()
+    if head.number < (question.attempt.from_block or 0) - REORG_BLOCKS:
+        raise ContradictoryNode("its latest block is older than the payment")
+    return head
+
+
+def _get_safe(node: ChainNode, question: Question) -> Block:
+    safe = node.get_safe()
+    if safe.number > _get_head(node, question).number:
+        raise ContradictoryNode("its safe block is ahead of its latest")
+    return safe

@@ -1,0 +1,121 @@
+"""What one node says of its chain, as values. Every method raises `RpcError`."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from faregate.payments.abi import encode_call
+from faregate.payments.evidence import Block, Log, Quantity, Receipt, build_filter
+from faregate.payments.rpc import RpcError, RpcNode
+from faregate.x402.models import SignedPayment
+from faregate.x402.tokens import Token
+
+SAFE_DEPTH: Final = 450
+"""Blocks behind the latest that count as safe where a node does not know the tag: 15 minutes on Base, whose
+safe block is about two minutes old.
+"""
+At = int | str
+"""A block: its number, or a tag such as `latest`."""
+M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
+_QUANTITY: Final[TypeAdapter[int]] = TypeAdapter(Quantity)
+_LOGS: Final = TypeAdapter(tuple[Log, ...])
+
+
+class ChainNode:
+    """The questions of a chain reader to one node, all answered by `until` on the monotonic clock."""
+
+    def __init__(self, node: RpcNode, until: float | None = None) -> None:
+        self.host: Final = node.host
+        self._call: Final = partial(node.call, until=until)
+
+    def get_chain_id(self) -> int:
+        return self._read("eth_chainId", _QUANTITY.validate_python, self._call("eth_chainId"))
+
+    def has_code(self, address: str) -> bool:
+        """Return whether there is a contract at this address."""
+        return self._call("eth_getCode", address, "latest") not in (None, "0x", "")
+
+    def get_ether(self, address: str) -> int:
+        """Return what the address has for gas, in wei."""
+        found = self._call("eth_getBalance", address, "latest")
+        return self._read("eth_getBalance", _QUANTITY.validate_python, found)
+
+    def get_block(self, at: At) -> Block | None:
+        """Return a block, None if the node has none there."""
+        found = self._call("eth_getBlockByNumber", _name_block(at), False)
+        return self._read_model("eth_getBlockByNumber", Block, found)
+
+    def get_head(self) -> Block:
+        """Return the latest block."""
+        head = self.get_block("latest")
+        if head is None:
+            raise RpcError(f"RPC node {self.host} has no block")
+        return head
+
+    def get_safe(self) -> Block:
+        """Return the latest block that cannot be replaced, short of a fault of the layer below."""
+        try:
+            safe = self.get_block("safe")
+        except RpcError as error:
+            if error.code is None:
+                raise
+            safe = None
+        if safe is None:
+            safe = self.get_block(max(self.get_head().number - SAFE_DEPTH, 0))
+        if safe is None:
+            raise RpcError(f"RPC node {self.host} has no safe block")
+        return safe
+
+    def get_receipt(self, transaction_hash: str) -> Receipt | None:
+        """Return the receipt of a transaction, None if it is in no block."""
+        found = self._call("eth_getTransactionReceipt", transaction_hash)
+        receipt = self._read_model("eth_getTransactionReceipt", Receipt, found)
+        if receipt is not None and receipt.transactionHash != transaction_hash.lower():
+            raise RpcError(f"RPC node {self.host} gave the receipt of another transaction")
+        return receipt
+
+    def find_logs(self, token: Token, payment: SignedPayment, first: int, last: int) -> tuple[Log, ...]:
+        """Find where the authorization was used or cancelled, from block `first` to `last`."""
+        found = self._call("eth_getLogs", build_filter(token, payment, first, last))
+        return self._read("eth_getLogs", _LOGS.validate_python, found)
+
+    def get_balance(self, token: Token, address: str) -> int:
+        return int.from_bytes(self._call_token(token, encode_call("balanceOf(address)", address)), "big")
+
+    def get_domain_separator(self, token: Token) -> bytes:
+        """Return the hash of the EIP-712 domain that the token signs with."""
+        return self._call_token(token, encode_call("DOMAIN_SEPARATOR()"))
+
+    def is_authorization_used(self, token: Token, payer: str, nonce: str, at: At = "latest") -> bool:
+        """Return whether the authorization was used or cancelled, as of a block."""
+        call = encode_call("authorizationState(address,bytes32)", payer, nonce)
+        return int.from_bytes(self._call_token(token, call, at), "big") != 0
+
+    def _call_token(self, token: Token, call: str, at: At = "latest") -> bytes:
+        answer = self._call("eth_call", {"to": token.address, "data": call}, _name_block(at))
+        return self._read("eth_call", _parse_word, answer)
+
+    def _read_model(self, method: str, model: type[M], answer: Any) -> M | None:
+        return None if answer is None else self._read(method, model.model_validate, answer)
+
+    def _read(self, method: str, parse: Callable[[Any], T], answer: Any) -> T:
+        try:
+            return parse(answer)
+        except (ValidationError, ValueError) as error:
+            reason = f"the answer cannot be read ({type(error).__name__})"
+        raise RpcError(f"RPC node {self.host}, {method}: {reason}")
+
+
+def _name_block(at: At) -> str:
+    return at if isinstance(at, str) else hex(at)
+
+
+def _parse_word(answer: Any) -> bytes:
+    """Parse the one word that a function returns. Where there is no contract, a node answers `0x`."""
+    word = bytes.fromhex(str(answer).removeprefix("0x"))
+    if len(word) != 32:
+        raise ValueError("one word was expected")
+    return word

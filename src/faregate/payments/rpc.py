@@ -1,0 +1,137 @@
+"""Call a chain's nodes: JSON-RPC 2.0 over HTTP. Any number of threads may share a client.
+
+The address of a node often holds a key, in its path or query. So errors, logs and reprs name its host only.
+"""
+
+import itertools
+import logging
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import Any, Final, TypeVar, cast
+
+from faregate.core.models import Headers, Response
+from faregate.errors import ConfigurationError, ServiceError
+from faregate.logs import log
+from faregate.merchant.json_text import from_json, to_json
+from faregate.merchant.transports import Choice, Transport, make_sync
+from faregate.payments.rpc_url import RpcUrl
+
+CALL_SECONDS: Final = 5.0
+_MAX_MESSAGE: Final = 300
+"""Characters of a node's message that are kept."""
+_HEADERS: Final[Headers] = (
+    ("Content-Type", "application/json"),
+    ("Accept", "application/json"),
+    ("Accept-Encoding", "identity"),
+    ("User-Agent", "faregate"),
+)
+T = TypeVar("T")
+
+
+class RpcError(Exception):
+    """A node gave an error, or no usable answer. The message names its host, and shows no key.
+
+    `code` is the JSON-RPC code of the node's error; None if it gave none, as when it could not be reached.
+    """
+
+    def __init__(self, message: str, code: int | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class RpcNode:
+    """One node. `seconds` is the most that a call may take."""
+
+    def __init__(self, url: str, transport: Transport, seconds: float = CALL_SECONDS) -> None:
+        self._url = RpcUrl(url)
+        self._transport = transport
+        self._seconds = seconds
+        self._ids = itertools.count(1)
+
+    @property
+    def host(self) -> str:
+        return self._url.host
+
+    def call(self, method: str, *params: object, until: float | None = None) -> Any:
+        """Return the result of a call, by `until` on the monotonic clock at the latest. Raises `RpcError`."""
+        seconds = self._seconds if until is None else min(self._seconds, until - monotonic())
+        if seconds <= 0:
+            raise self._build_error(method, "not asked: the time is over")
+        number = next(self._ids)
+        request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        return self._read(method, number, self._send(method, to_json(request), seconds))
+
+    def _send(self, method: str, body: bytes, seconds: float) -> Response:
+        headers = (*_HEADERS, *self._url.headers)
+        try:
+            return self._transport.send("POST", self._url.reveal(), headers, body, seconds)
+        except ServiceError as error:
+            failure = self._build_error(method, self._url.redact(str(error)))
+        # Out here the error has no context: the frames inside hold the URL in plain sight.
+        raise failure
+
+    def _read(self, method: str, number: int, response: Response) -> Any:
+        """Read the answer to call `number`. Nodes also give errors with a status other than 200."""
+        try:
+            answer: Any = from_json(response.body)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            raise self._build_error(method, f"HTTP {response.status} without a JSON object")
+        found = cast("dict[str, Any]", answer)
+        if found.get("error") is not None:
+            raise self._build_refusal(method, found["error"])
+        if response.status != 200 or "result" not in found:
+            raise self._build_error(method, f"HTTP {response.status} without a result")
+        if type(found.get("id")) is not int or found["id"] != number:
+            raise self._build_error(method, "the answer is to another call")
+        return found["result"]
+
+    def _build_refusal(self, method: str, error: Any) -> RpcError:
+        """Build the error of an error object. Its id is not checked: a node may not have read ours."""
+        fields = cast("dict[str, Any]", error) if isinstance(error, dict) else {"message": error}
+        code = fields.get("code")
+        message = self._url.redact(" ".join(str(fields.get("message")).split()))
+        return self._build_error(method, f"error {code}: {message}", code if type(code) is int else -1)
+
+    def _build_error(self, method: str, reason: str, code: int | None = None) -> RpcError:
+        return RpcError(f"RPC node {self.host}, {method}: {reason:.{_MAX_MESSAGE}}", code)
+
+    def __repr__(self) -> str:
+        return f"<RpcNode {self.host}>"
+
+
+class RpcClient:
+    """The nodes of one chain, asked in order. Raises `ConfigurationError` for a URL that cannot be one."""
+
+    def __init__(
+        self, urls: Sequence[str], *, transport: Choice = None, seconds: float = CALL_SECONDS
+    ) -> None:
+        if not urls:
+            raise ConfigurationError("there is no RPC URL: give at least one of the chain's nodes")
+        self._transport = make_sync(transport)
+        self.nodes: Final = tuple(RpcNode(url, self._transport, seconds) for url in urls)
+
+    def call(self, method: str, *params: object) -> Any:
+        """Call the first node that answers. Raises the last `RpcError` if none does."""
+        return self.ask(lambda node: node.call(method, *params))
+
+    def ask(self, question: Callable[[RpcNode], T]) -> T:
+        """Put a question to the first node that answers, all of it to the same one.
+
+        Raises the last `RpcError` if none does.
+        """
+        *others, last = self.nodes
+        for node in others:
+            try:
+                return question(node)
+            except RpcError as error:
+                log(logging.WARNING, "%s; the next node is asked", error)
+        return question(last)
+
+    def close(self) -> None:
+        """Close the connections of this process. A later call opens new ones."""
+        self._transport.close()
+
+    def __repr__(self) -> str:
+        return f"<RpcClient {', '.join(node.host for node in self.nodes)}>"
