@@ -1,0 +1,180 @@
+"""Apply an account file: make the catalogue in the database what the file says.
+
+The file is that of the emulator (`service/config.py`); its keys are not applied. Applying a file twice
+changes nothing the second time. What was published is never edited: another price or contract is a new
+revision, another name or description a new version of the resource.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from sqlalchemy import Connection, bindparam, select, update
+
+from faregate.selfhosted.database.accounts import AccountRow, ensure_account, update_account
+from faregate.selfhosted.database.catalogue import load_catalogue, save_versions
+from faregate.selfhosted.database.clock import Stamps
+from faregate.selfhosted.database.engine import Database
+from faregate.selfhosted.database.schema import accounts
+from faregate.selfhosted.database.types import to_datetime
+from faregate.service.catalog import Catalog, Listing, build_catalog
+from faregate.service.config import Account, Resource, Revision
+from faregate.x402.tokens import Environment
+
+ENVIRONMENTS: Final[tuple[Environment, ...]] = ("test", "live")
+_NEXT_CATALOGUE: Final = (
+    update(accounts).where(accounts.c.id == bindparam("account")).values(catalogue=accounts.c.catalogue + 1)
+)
+_FENCE: Final = select(accounts.c.fence).where(accounts.c.id == bindparam("account"))
+_SHOWN: Final = ("name", "description", "image_url", "show_key", "max_timeout_seconds")
+
+
+class ChangeKind(StrEnum):
+    """What applying a file did to a resource, or to the seller."""
+
+    CREATED = "created"
+    REVISED = "revised"
+    """It has a new revision."""
+    CHANGED = "changed"
+    ARCHIVED = "archived"
+    RESTORED = "restored"
+    MISSING = "missing"
+    """The file does not have it; nothing was done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change. `resource` is an integration key; None stands for the seller's name or address."""
+
+    environment: Environment
+    resource: str | None
+    kind: ChangeKind
+    detail: str = ""
+
+
+def apply_account(
+    database: Database,
+    stamps: Stamps,
+    config: Account,
+    *,
+    environments: Sequence[Environment] = ENVIRONMENTS,
+    archive_missing: bool = False,
+) -> tuple[Change, ...]:
+    """Apply the file to these environments and return what changed. Accounts are created as needed.
+
+    Raises `DatabaseError`; then an environment is changed as a whole or not at all.
+    """
+    changes: list[Change] = []
+    for environment in environments:
+        with database.write() as connection:
+            changes += _apply(connection, stamps, config, environment, archive_missing)
+    return tuple(changes)
+
+
+def _apply(
+    connection: Connection, stamps: Stamps, config: Account, environment: Environment, archive_missing: bool
+) -> list[Change]:
+    account, is_created = ensure_account(connection, config.seller, environment, stamps.now())
+    # Before the row of the account is locked: whoever moves the fence takes the two in this order.
+    moment = to_datetime(stamps.take_alone(connection, account.id))
+    changes: list[Change] = []
+    if update_account(connection, account, config.seller) or is_created:
+        kind = ChangeKind.CREATED if is_created else ChangeKind.CHANGED
+        changes.append(
+            Change(environment, None, kind, f"{config.seller.name}, paid to {config.seller.pay_to}")
+        )
+    before, after = load_catalogue(connection, account), load_catalogue(connection, account)
+    wanted = build_catalog(config, environment).listings
+    changes += _create_missing(connection, account, after, wanted, moment)
+    for key in before.listings:
+        if key in wanted:
+            changes += _update(after, wanted[key], moment)
+        elif not after.listings[key].archived_at:
+            changes.append(_leave_or_archive(after, key, moment, archive_missing))
+    if save_versions(connection, account.id, before, after):
+        connection.execute(_NEXT_CATALOGUE, {"account": account.id})
+    return changes
+
+
+def _create_missing(
+    connection: Connection,
+    account: AccountRow,
+    catalog: Catalog,
+    wanted: Mapping[str, Listing],
+    moment: datetime,
+) -> Iterator[Change]:
+    fence = to_datetime(connection.execute(_FENCE, {"account": account.id}).scalar_one())
+    created = [listing for key, listing in wanted.items() if key not in catalog.listings]
+    for place, listing in enumerate(created):
+        made = listing.created_at
+        if made <= fence:
+            # A list of that time was answered without it. The offset keeps the order of the file.
+            made = moment + timedelta(microseconds=place)
+        archived_at = made if listing.archived_at else None
+        catalog.put(replace(listing, created_at=made, updated_at=made, archived_at=archived_at))
+        yield Change(account.environment, listing.resource.key, ChangeKind.CREATED)
+
+
+def _update(catalog: Catalog, wanted: Listing, moment: datetime) -> Iterator[Change]:
+    """Bring one resource to what the file says."""
+    key = wanted.resource.key
+    for rules in _find_new_revisions(catalog.listings[key].resource, wanted.resource):
+        made = catalog.publish(key, rules, moment)
+        detail = f"revision {made.number}: {made.price_label}, {made.id}"
+        yield Change(catalog.environment, key, ChangeKind.REVISED, detail)
+    yield from _update_appearance(catalog, wanted, moment)
+    yield from _update_archived(catalog, wanted, moment)
+
+
+def _find_new_revisions(known: Resource, wanted: Resource) -> tuple[Revision, ...]:
+    """Find the revisions to publish; the last one of the file is to be the active one."""
+    stored = len(known.revisions)
+    if wanted.revisions[:stored] == known.revisions:
+        return wanted.revisions[stored:]
+    return () if wanted.revisions[-1] == known.revisions[-1] else wanted.revisions[-1:]
+
+
+def _update_appearance(catalog: Catalog, wanted: Listing, moment: datetime) -> Iterator[Change]:
+    key = wanted.resource.key
+    known = catalog.listings[key]
+    changed = [name for name in _SHOWN if getattr(known.resource, name) != getattr(wanted.resource, name)]
+    changed += [
+        name for name in ("require_payment", "settlement") if getattr(known, name) != getattr(wanted, name)
+    ]
+    if changed:
+        resource = known.resource.model_copy(
+            update={name: getattr(wanted.resource, name) for name in changed}
+        )
+        catalog.edit(
+            key,
+            moment,
+            lambda before: replace(
+                before,
+                resource=resource,
+                require_payment=wanted.require_payment,
+                settlement=wanted.settlement,
+            ),
+        )
+        yield Change(catalog.environment, key, ChangeKind.CHANGED, ", ".join(changed))
+
+
+def _update_archived(catalog: Catalog, wanted: Listing, moment: datetime) -> Iterator[Change]:
+    key = wanted.resource.key
+    is_archived = catalog.listings[key].archived_at is not None
+    if is_archived is not wanted.resource.archived:
+        _set_archived(catalog, key, moment, not is_archived)
+        kind = ChangeKind.RESTORED if is_archived else ChangeKind.ARCHIVED
+        yield Change(catalog.environment, key, kind)
+
+
+def _leave_or_archive(catalog: Catalog, key: str, moment: datetime, archive: bool) -> Change:
+    if not archive:
+        return Change(catalog.environment, key, ChangeKind.MISSING, "not in the file, and still for sale")
+    _set_archived(catalog, key, moment, True)
+    return Change(catalog.environment, key, ChangeKind.ARCHIVED, "not in the file")
+
+
+def _set_archived(catalog: Catalog, key: str, moment: datetime, archived: bool) -> None:
+    catalog.edit(key, moment, lambda before: replace(before, archived_at=moment if archived else None))

@@ -1,0 +1,148 @@
+"""Connections to the database: a bounded pool, autocommit reads, short write transactions."""
+
+import threading
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Final
+
+from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, make_url
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
+
+from faregate.errors import ConfigurationError
+from faregate.selfhosted.database.errors import describe_failure
+
+_FORMS: Final = "postgresql://user:password@host:5432/database or sqlite:///service.db"
+_SQLITE_PRAGMAS: Final = (
+    "PRAGMA journal_mode = WAL",  # readers do not wait for writers
+    "PRAGMA synchronous = FULL",  # a commit is on the disk: a WAL is synced only at checkpoints otherwise
+    "PRAGMA fullfsync = ON",  # macOS: fsync alone leaves data in the drive's cache
+    "PRAGMA foreign_keys = ON",
+)
+
+
+class Database:
+    """One database of the service. Thread-safe; after a fork, each process makes its own.
+
+    A connection is held for one step only, and never during a network call to anybody else.
+    """
+
+    def __init__(self, url: str, *, pool_size: int = 10, timeout: float = 10.0) -> None:
+        """Connect on first use. `timeout` is how long to wait for a connection and for a lock, in seconds.
+
+        Raises `ConfigurationError` if the URL is not one of PostgreSQL or of a SQLite file.
+        """
+        address = _parse_url(url)
+        self.is_sqlite: Final = address.get_backend_name() == "sqlite"
+        engine = (
+            _create_sqlite(address, pool_size, timeout)
+            if self.is_sqlite
+            else _create_postgres(address, pool_size, timeout)
+        )
+        self.name: Final = address.render_as_string(hide_password=True)
+        self._engine = engine
+        # SQLite connections commit each statement by themselves unless a transaction was begun.
+        autocommit = {} if self.is_sqlite else {"isolation_level": "AUTOCOMMIT"}
+        self._reader: Final = engine.execution_options(**autocommit)
+        self._writer: Final = engine.execution_options(faregate_write=True)
+        # SQLite lets one writer in at a time, and those who wait poll. Threads of one process queue here.
+        self._turn: AbstractContextManager[Any] = threading.Lock() if self.is_sqlite else nullcontext()
+
+    @contextmanager
+    def read(self) -> Generator[Connection]:
+        """Open a connection on which each statement is a transaction. Raises `DatabaseError`."""
+        try:
+            with self._reader.connect() as connection:
+                yield connection
+        except SQLAlchemyError as error:
+            raise describe_failure(error, self.name) from None
+
+    @contextmanager
+    def write(self) -> Generator[Connection]:
+        """Open a connection in a transaction: committed at the end, rolled back on an exception.
+
+        SQLite has one writer at a time. Raises `DatabaseError`.
+        """
+        try:
+            with self._turn, self._writer.begin() as connection:
+                yield connection
+        except SQLAlchemyError as error:
+            raise describe_failure(error, self.name) from None
+
+    def close(self) -> None:
+        """Close all connections. Those in use are closed when they are returned."""
+        self._engine.dispose()
+
+
+def build_insert(connection: Connection, table: Table) -> postgresql.Insert | sqlite.Insert:
+    """Build an INSERT that can have ON CONFLICT: both dialects have it, each in a class of its own."""
+    return sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
+
+
+def _parse_url(url: str) -> URL:
+    try:
+        address = make_url(url)
+    except (ArgumentError, ValueError):
+        # The URL is not repeated: it may hold a password.
+        raise ConfigurationError(f"The database must be given as {_FORMS}.") from None
+    kind = address.drivername.partition("+")[0]
+    if kind in ("postgresql", "postgres"):
+        return address.set(drivername="postgresql+psycopg")
+    if kind == "sqlite" and address.database not in (None, "", ":memory:"):
+        return address.set(drivername="sqlite+pysqlite")
+    raise ConfigurationError(f"The database must be given as {_FORMS}.")
+
+
+def _create_postgres(address: URL, pool_size: int, timeout: float) -> Engine:
+    limit = int(timeout * 1000)
+    engine = create_engine(
+        address,
+        # Stamps are taken under a lock, so each statement must see what was committed before it.
+        isolation_level="READ COMMITTED",
+        connect_args={"connect_timeout": max(2, int(timeout)), "application_name": "faregate"},
+        **_pool_options(pool_size, timeout),
+    )
+
+    @event.listens_for(engine, "connect")
+    def limit_waits(connection: Any, _: ConnectionPoolEntry) -> None:
+        connection.autocommit = True
+        connection.execute(
+            f"SET statement_timeout = {3 * limit}; SET lock_timeout = {limit}; "
+            f"SET idle_in_transaction_session_timeout = {3 * limit}"
+        )
+        connection.autocommit = False
+
+    return engine
+
+
+def _create_sqlite(address: URL, pool_size: int, timeout: float) -> Engine:
+    engine = create_engine(
+        address,
+        connect_args={"timeout": timeout, "isolation_level": None},
+        **_pool_options(pool_size, timeout),
+    )
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: Any, _: ConnectionPoolEntry) -> None:
+        for pragma in _SQLITE_PRAGMAS:
+            connection.execute(pragma)
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        # A deferred transaction that reads first fails when another process writes before it does.
+        if connection.get_execution_options().get("faregate_write"):
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _pool_options(pool_size: int, timeout: float) -> dict[str, Any]:
+    return {
+        "poolclass": QueuePool,
+        "pool_size": pool_size,
+        "max_overflow": 0,
+        "pool_timeout": timeout,
+        "pool_pre_ping": False,
+        "hide_parameters": True,  # they may be signatures
+    }

@@ -1,0 +1,1 @@
+"""The migrations, oldest first by their numbers. A released one never changes."""

@@ -1,0 +1,58 @@
+"""Create the tables, or bring them to the version of this package."""
+
+from typing import Final
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, func, select
+
+from faregate.errors import ConfigurationError
+from faregate.selfhosted.database.clock import LOCK_CLASS
+from faregate.selfhosted.database.engine import Database
+
+_LOCATION: Final = "faregate.selfhosted.database:migrations"
+_LOCK: Final = select(func.pg_advisory_xact_lock(LOCK_CLASS, 0))
+
+
+def upgrade(url: str) -> None:
+    """Run the migrations that the database lacks, in one transaction. Processes take turns.
+
+    Raises `ConfigurationError` if a newer version of the package wrote it, `DatabaseError`.
+    """
+    database = Database(url, pool_size=1)
+    try:
+        with database.write() as connection:
+            if not database.is_sqlite:
+                connection.execute(_LOCK)
+            config = _build_config()
+            _check_known(connection, config, database.name)
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+    finally:
+        database.close()
+
+
+def find_missing_migrations(connection: Connection) -> tuple[str, ...]:
+    """Return the numbers of the migrations that the database lacks, oldest first."""
+    scripts = ScriptDirectory.from_config(_build_config())
+    current = MigrationContext.configure(connection).get_current_revision()
+    known = [script.revision for script in reversed(list(scripts.walk_revisions()))]
+    return tuple(known if current is None else known[known.index(current) + 1 :] if current in known else ())
+
+
+def _check_known(connection: Connection, config: Config, name: str) -> None:
+    current = MigrationContext.configure(connection).get_current_revision()
+    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    if current is not None and current not in known:
+        raise ConfigurationError(
+            f"The database {name} has migration {current}, which this faregate does not know: use the newer "
+            "faregate that wrote it."
+        )
+
+
+def _build_config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", _LOCATION)
+    return config

@@ -1,0 +1,44 @@
+"""Each database in turn, empty and with its tables, and a clock that the test moves."""
+
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from faregate.selfhosted.database.clock import Stamps
+from faregate.selfhosted.database.engine import Database
+from tests.selfhosted.databases import DATABASES, MovedClock, empty_database, new_database
+
+
+@pytest.fixture(params=DATABASES)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def empty_url(kind: str, tmp_path: Path) -> Generator[str]:
+    with empty_database(kind, tmp_path) as url:
+        yield url
+
+
+@pytest.fixture
+def url(kind: str, tmp_path: Path) -> Generator[str]:
+    with new_database(kind, tmp_path) as url:
+        yield url
+
+
+@pytest.fixture
+def database(url: str) -> Generator[Database]:
+    made = Database(url)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def clock() -> MovedClock:
+    return MovedClock()
+
+
+@pytest.fixture
+def stamps(database: Database, clock: MovedClock) -> Stamps:
+    return Stamps(database, clock)
