@@ -93,7 +93,7 @@ class Seller:
     def statuses(self) -> dict[str, str]:
         """The transactions of this test's payer, and how they stand."""
         payer = self.wallet.address.lower()
-        items = self.service.list_transactions()
+        items = self.service.list_transactions(newest=max(1, min(self.count("access"), 100)))
         return {item["id"]: item["status"] for item in items if item["payer"].lower() == payer}
 
     def outcome(self) -> str:

@@ -12,13 +12,14 @@ import pytest
 
 from faregate.cli import main
 from faregate.emulator import LIVE_KEY, TEST_KEY
-from tests.emulator.process import running
+from tests.emulator.process import running, started
+from tests.support.preloaded import PreloadedPython
 
 from .seller import bearer
 
 
 def test_json_is_one_line_with_url_and_test_key() -> None:
-    with running("--json", "--port", "0") as (line, process):
+    with started("--json", "--port", "0") as (line, process):
         told = json.loads(line)
         assert set(told) == {"url", "test_key"}
         assert told["test_key"] == TEST_KEY
@@ -42,7 +43,7 @@ def test_live_keys_and_execution_ids_when_asked_for() -> None:
             assert free_access(client)["resource_execution_id"].startswith("rex_")
 
 
-def ended(process: "subprocess.Popen[str]") -> str:
+def ended(process: "subprocess.Popen[str] | PreloadedPython") -> str:
     """What else it printed until its orderly end."""
     assert process.stdout is not None
     rest = process.stdout.read()

@@ -3,24 +3,41 @@
 from datetime import timedelta
 from urllib.parse import parse_qs, quote, urlsplit
 
+import httpx
 import pytest
 
-from faregate.emulator import TEST_KEY, Account, Emulator, Key, Resource, Revision, Wallet
+from faregate.emulator import TEST_KEY, Account, Emulator, Key, ManualClock, Resource, Revision, Wallet
 from faregate.service.builtin import builtin_account
 
+from .conftest import Switch
 from .seller import ApiClient, Json, assert_error
 
 LISTS = ["/transactions", "/payers", "/resources"]
 every_list = pytest.mark.parametrize("path", LISTS)
 
 
+@pytest.fixture(scope="module")
+def sold(http: httpx.Client, switch: Switch) -> Emulator:
+    """Seven of each, all made in one moment of the clock. Tests share it: they only read."""
+    clock = ManualClock()
+    emulator = Emulator(clock=clock)
+    switch.plug(emulator)
+    buy(ApiClient(http, emulator, clock, switch.plug), 7)
+    return emulator
+
+
 @pytest.fixture
-def full(api: ApiClient) -> ApiClient:
-    """Seven of each, all made in one moment of the clock."""
-    for _ in range(7):
+def full(api: ApiClient, sold: Emulator) -> ApiClient:
+    """For tests that read."""
+    api.use(sold)
+    return api
+
+
+def buy(api: ApiClient, count: int) -> None:
+    """Make so many transactions, each of another payer."""
+    for _ in range(count):
         api.wallet = Wallet(clock=api.clock)
         api.buy()
-    return api
 
 
 def walk(api: ApiClient, path: str) -> list[Json]:
@@ -76,16 +93,15 @@ def test_next_is_a_path_with_everything_in_it(full: ApiClient, path: str) -> Non
 
 
 @pytest.mark.parametrize("path", ["/transactions", "/payers"])
-def test_a_snapshot_does_not_move(full: ApiClient, path: str) -> None:
-    first = full.listed(f"{path}?page_size=3")
-    for _ in range(3):
-        full.wallet = Wallet(clock=full.clock)
-        full.buy()
-    pages = [first, *walk(full, first["next"])]
+def test_a_snapshot_does_not_move(api: ApiClient, path: str) -> None:
+    buy(api, 7)
+    first = api.listed(f"{path}?page_size=3")
+    buy(api, 3)
+    pages = [first, *walk(api, first["next"])]
     assert [page["count"] for page in pages] == [7, 7, 7]
     assert len(set(ids(pages))) == 7
-    assert full.listed(path)["count"] == 10
-    assert full.listed(f"{path}?as_of={first['as_of']}")["count"] == 7
+    assert api.listed(path)["count"] == 10
+    assert api.listed(f"{path}?as_of={first['as_of']}")["count"] == 7
 
 
 @pytest.mark.parametrize("path", ["/transactions", "/payers"])
@@ -120,9 +136,7 @@ def test_page_size_is_50_by_default(api: ApiClient, path: str) -> None:
     builtin = builtin_account().resources[0]
     account = Account(keys=(Key(key=TEST_KEY),), resources=(builtin, *sold[1:]))
     api.use(Emulator(account, clock=api.clock))
-    for _ in range(0 if path == "/resources" else 51):
-        api.wallet = Wallet(clock=api.clock)
-        api.buy()
+    buy(api, 0 if path == "/resources" else 51)
     page = api.listed(path)
     assert (len(page["items"]), page["count"]) == (50, 51)
     assert "page_size=50" in page["next"]

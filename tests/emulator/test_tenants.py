@@ -1,9 +1,7 @@
 """Many tenants behind one server: parallel tests share a port, and nothing else."""
 
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from subprocess import PIPE, Popen
 
 import httpx
 import pytest
@@ -12,6 +10,7 @@ from faregate.core.models import WireRequest
 from faregate.emulator import Emulator, ManualClock, SimulatedLedger, Tenants, Wallet
 from faregate.emulator.tenants import MAX_TENANTS
 from faregate.errors import ConfigurationError
+from tests.support.preloaded import PreloadedPython
 
 from .controls import Controls, refused, served
 from .seller import assert_error, bearer
@@ -60,7 +59,7 @@ def test_processes_share_a_server_and_nothing_else(main: Controls) -> None:
     names = [f"runner{number}" for number in range(4)]
     url = str(main.http.base_url)
     before = len(main.emulator.calls())
-    runs = [Popen([sys.executable, "-c", TESTER, url, name], stdout=PIPE, text=True) for name in names]
+    runs = [PreloadedPython(["-c", TESTER, url, name]) for name in names]
     told = [run.communicate(timeout=60)[0].split() for run in runs]
     assert [run.returncode for run in runs] == [0] * 4
     hours = [int(number) ** 2 for number in (2, 3, 4, 5)]

@@ -82,15 +82,17 @@ class Case:
 
     def owed(self) -> list[str]:
         """The states of rows that are not final, and not stuck."""
-        return [held.state for held in self.journal.list_holds(100) if held.state != "stuck"]
+        return self.holds()[0]
 
-    def stuck(self) -> set[str]:
-        """The transactions that `faregate holds` shows as stuck, and why."""
-        return {
-            held.transaction_id
-            for held in self.journal.list_holds(100)
-            if held.state == "stuck" and held.reason
-        }
+    def holds(self) -> tuple[list[str], set[str]]:
+        """What is `owed`, and the transactions that `faregate holds` shows as stuck, and why.
+
+        Read at once: each look at SQLite opens a connection.
+        """
+        holds = self.journal.list_holds(100)
+        owed = [held.state for held in holds if held.state != "stuck"]
+        stuck = {held.transaction_id for held in holds if held.state == "stuck" and held.reason}
+        return owed, stuck
 
     def wrong(self, what: str, how: str = "") -> None:
         self.wrongs.append(f"{what} ({how})" if how else what)

@@ -87,9 +87,10 @@ def look_back(case: Case) -> None:
     told = [transaction for transaction, _ in case.service.outcomes]
     if len(told) > len(set(told)):
         case.wrong(Wrong.CONTRADICTION)
-    if open_ones := case.owed():
-        case.wrong(Wrong.NOT_FINAL, f"{open_ones}")
-    if (stuck := case.stuck()) - case.ear.stuck:
+    owed, stuck = case.holds()
+    if owed:
+        case.wrong(Wrong.NOT_FINAL, f"{owed}")
+    if stuck - case.ear.stuck:
         case.wrong("stuck and not reported", f"{stuck}")
     if case.status == "succeeded" and not case.delivered:
         case.wrong(Wrong.NOT_DELIVERED)

@@ -67,7 +67,7 @@ class Scenario:
 
     def _is_over(self) -> bool:
         case = self.case
-        return not case.owed() and (case.delivered or case.must_pay_anew)
+        return (case.delivered or case.must_pay_anew) and not case.owed()
 
     def proof(self) -> str:
         """A payment for what the service asks, whoever says so."""

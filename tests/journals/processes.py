@@ -1,15 +1,11 @@
 """Processes that have a journal open and run a piece of code."""
 
 import json
-import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-
+from tests.support.preloaded import PreloadedPython
 
 OPENED = """
 import json, os, signal, sys, threading, time
@@ -36,17 +32,15 @@ def wait_for(name):
 """
 
 
-def run(kind: str, place: Path, code: str, now: float = 1000.0, copies: int = 0) -> subprocess.Popen[str]:
+def run(kind: str, place: Path, code: str, now: float = 1000.0, copies: int = 0) -> PreloadedPython:
     """A process that has `journal` open (so to say: it opens at its first use) and runs `code`.
 
-    With `copies`, so many of its children do that instead, each with a journal of its own: an import for all.
+    With `copies`, so many of its children do that instead, each with a journal of its own.
     """
-    command = [sys.executable, "-c", OPENED + code, kind, str(place), str(now), str(copies)]
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
-    return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+    return PreloadedPython(["-c", OPENED + code, kind, str(place), str(now), str(copies)])
 
 
-def said(process: subprocess.Popen[str], status: int = 0) -> Any:
+def said(process: PreloadedPython, status: int = 0) -> Any:
     output, _ = process.communicate(timeout=60)
     assert process.returncode == status
     return json.loads(output) if output else None

@@ -104,9 +104,9 @@ class FaultyService:
     def act(self, operation: str, request: WireRequest) -> Response:
         return self.emulator.respond(request)
 
-    def list_transactions(self) -> list[dict[str, Any]]:
-        """As the service lists them, whatever goes wrong with calls."""
-        asked = WireRequest("GET", "/merchant/v1/transactions?page_size=100", AUTHORIZATION)
+    def list_transactions(self, newest: int = 100) -> list[dict[str, Any]]:
+        """So many as the service lists them, whatever goes wrong with calls."""
+        asked = WireRequest("GET", f"/merchant/v1/transactions?page_size={newest}", AUTHORIZATION)
         items: list[dict[str, Any]] = json.loads(self.emulator.respond(asked).body)["items"]
         return items
 

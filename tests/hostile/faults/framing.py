@@ -3,6 +3,7 @@
 import gzip
 import random
 from collections.abc import Callable
+from functools import cache
 
 from faregate.core.models import Response
 from tests.hostile.faults import Wrong
@@ -30,8 +31,14 @@ def chunk(body: bytes) -> bytes:
     return b"%x\r\n" % len(body) + body + b"\r\n"
 
 
-def gzipped(reply: Response, body: bytes, *lines: str) -> bytes:
-    return sized(Response(reply.status, reply.headers, gzip.compress(body)), *lines)
+def with_body(reply: Response, body: bytes, *lines: str) -> bytes:
+    return sized(Response(reply.status, reply.headers, body), *lines)
+
+
+@cache
+def gzip_bomb() -> bytes:
+    """Return 20 MiB of blanks, compressed: once, as it takes 0.1 s."""
+    return gzip.compress(b" " * 20 * MIB)
 
 
 def trailing(reply: Response) -> bytes:
@@ -86,9 +93,9 @@ NOT_HTTP: dict[str, Bytes] = {
     "another protocol": lambda _: b"SSH-2.0-OpenSSH_9.9\r\n\r\n",
     "noise": lambda reply: random.Random(len(reply.body)).randbytes(5000),
     "a body without a head": lambda reply: reply.body,
-    "a gzip bomb": lambda reply: gzipped(reply, b" " * 20 * MIB, "Content-Encoding: gzip"),
-    "gzip, and it does not say so": lambda reply: gzipped(reply, reply.body),
-    "no end of it": lambda reply: sized(Response(reply.status, reply.headers, reply.body + b" " * MIB)),
+    "a gzip bomb": lambda reply: with_body(reply, gzip_bomb(), "Content-Encoding: gzip"),
+    "gzip, and it does not say so": lambda reply: with_body(reply, gzip.compress(reply.body)),
+    "no end of it": lambda reply: with_body(reply, reply.body + b" " * MIB),
     "a bad chunk size": lambda reply: chunked(reply, b"zz\r\n", reply.body),
     "a chunk size below nothing": lambda reply: chunked(reply, b"-5\r\n", reply.body),
     "a chunk size beyond bounds": lambda reply: chunked(reply, b"f" * 17 + b"\r\n", reply.body),
