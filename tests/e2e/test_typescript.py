@@ -1,48 +1,20 @@
 """The official TypeScript client pays the example. Left out where there is no npm, or no registry."""
 
-import hashlib
-import json
-import shutil
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
+from examples.chain.typescript_payer import NoTypeScript, install_client, pay
 
 from tests.e2e.example_seller import Market
 
-SOURCES = Path(__file__).parent / "typescript"
-NODE, NPM = shutil.which("node"), shutil.which("npm")
-
-pytestmark = pytest.mark.skipif(NODE is None or NPM is None, reason="there is no node or no npm here")
-
 
 @pytest.fixture(scope="module")
-def installed(pytestconfig: pytest.Config) -> Path:
+def installed() -> Path:
     """The client with what it needs, in a folder that is kept until the client changes."""
-    sources = b"".join(path.read_bytes() for path in sorted(SOURCES.iterdir()) if path.is_file())
-    folder = pytestconfig.cache.mkdir("typescript") / hashlib.sha256(sources).hexdigest()
-    complete = folder / "complete"
-    if complete.exists():
-        return folder
-    shutil.copytree(SOURCES, folder, dirs_exist_ok=True)
-    install = [str(NPM), "install", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"]
     try:
-        done = subprocess.run(install, cwd=folder, capture_output=True, text=True, timeout=120)
-    except subprocess.TimeoutExpired:
-        pytest.skip("npm install took more than two minutes")
-    if done.returncode != 0:
-        pytest.skip(f"npm could not install the client: {done.stderr.strip()[:200]}")
-    complete.touch()
-    return folder
-
-
-def pay(folder: Path, *arguments: str) -> dict[str, Any]:
-    command = [str(NODE), "pay.mjs", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+        return install_client()
+    except NoTypeScript as error:
+        pytest.skip(str(error))
 
 
 @pytest.mark.parametrize("seller", ["asyncio"], indirect=True)

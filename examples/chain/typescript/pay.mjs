@@ -1,10 +1,11 @@
 // The official x402 client for fetch pays: node pay.mjs METHOD URL [BODY]. Prints one line of JSON.
+// PAYER_KEY is the payer's private key; without it the payer is a new one.
 import { decodePaymentResponseHeader, wrapFetchWithPaymentFromConfig } from "@x402/fetch";
 import { ExactEvmScheme } from "@x402/evm";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 
 const [method, url, body] = process.argv.slice(2);
-const account = privateKeyToAccount(generatePrivateKey());
+const account = privateKeyToAccount(process.env.PAYER_KEY ?? generatePrivateKey());
 const pay = wrapFetchWithPaymentFromConfig(fetch, {
   schemes: [{ network: "eip155:*", client: new ExactEvmScheme(account) }],
 });
