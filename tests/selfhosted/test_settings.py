@@ -12,7 +12,7 @@ from faregate.selfhosted.settings_sources import add_options, read_settings
 SECRET = "5ec2e7"
 DIRECT = {
     "FAREGATE_SERVICE_PAYMENTS": "direct",
-    "FAREGATE_SERVICE_GAS_KEY": f"0x{SECRET}",
+    "FAREGATE_SERVICE_GAS_KEY": "env:GAS_KEY",
     "FAREGATE_SERVICE_RPC_TEST": f"https://rpc.example/v3/{SECRET}",
     "FAREGATE_SERVICE_DATABASE": f"postgresql://app:{SECRET}@db.example/service",
 }
@@ -58,7 +58,7 @@ def test_lists_are_separated_by_commas_or_spaces() -> None:
         (("--rpc-test", "rpc.example"), {}, "--rpc-test: must be a URL"),
         (("--auth-hook", "sign"), {}, "--auth-hook: String should match"),
         (("--payments", "facilitator"), {}, "needs rpc_test or rpc_live"),
-        (("--payments", "direct", "--rpc-test", "http://a"), {}, "needs a gas account"),
+        (("--payments", "direct", "--rpc-test", "http://a"), {}, "needs gas_key"),
         (
             ("--payments", "facilitator", "--rpc-test", "http://a", "--facilitator-live", "http://b"),
             {},
@@ -69,7 +69,7 @@ def test_lists_are_separated_by_commas_or_spaces() -> None:
             {"FAREGATE_SERVICE_FACILITATOR_TEST": "http://c"},
             "facilitator_live needs rpc_live",
         ),
-        (("--gas-key-file", "/no/such/file"), {}, "--gas-key-file: cannot read /no/such/file"),
+        (("--database-file", "/no/such/file"), {}, "--database-file: cannot read /no/such/file"),
         ((), {"FAREGATE_PORT": "tcp://10.0.0.1:80"}, "enableServiceLinks: false"),
     ],
 )
@@ -97,7 +97,7 @@ def test_a_mistake_in_the_file_names_the_file(tmp_path: Path) -> None:
 def test_live_keys_need_a_chain() -> None:
     rpc = {"FAREGATE_SERVICE_RPC_LIVE": "https://rpc.example"}
     assert read(**rpc).environments == ("test",)
-    direct = {"FAREGATE_SERVICE_PAYMENTS": "direct", "FAREGATE_SERVICE_GAS_KEY": "0x1"}
+    direct = {"FAREGATE_SERVICE_PAYMENTS": "direct", "FAREGATE_SERVICE_GAS_KEY": "env:X"}
     assert read(**direct, **rpc).environments == ("test", "live")
 
 
@@ -106,7 +106,7 @@ def test_secrets_are_in_no_repr_and_no_message(tmp_path: Path) -> None:
     for broken in (
         {"FAREGATE_SERVICE_RPC_TEST": f"https://u:{SECRET}@rpc.example"},
         {"FAREGATE_SERVICE_RPC_TEST": f"https://rpc.example/ {SECRET}"},
-        {"FAREGATE_SERVICE_GAS_KEY_HOOK": "kms:sign"},
+        {"FAREGATE_SERVICE_GAS_KEY": f"0x{SECRET}"},
         {"FAREGATE_SERVICE_PORT": "x"},
     ):
         with pytest.raises(ConfigurationError) as raised:
@@ -115,16 +115,7 @@ def test_secrets_are_in_no_repr_and_no_message(tmp_path: Path) -> None:
 
 
 def test_a_secret_is_read_from_a_file(tmp_path: Path) -> None:
-    file = tmp_path / "key"
-    file.write_text(f"0x{SECRET}\n")
-    environ = {name: value for name, value in DIRECT.items() if name != "FAREGATE_SERVICE_GAS_KEY"}
-    settings = read(**environ, FAREGATE_SERVICE_GAS_KEY_FILE=str(file))
-    assert settings.gas_key is not None
-    assert settings.gas_key.get_secret_value() == f"0x{SECRET}"
-
-
-def test_the_gas_key_is_no_option() -> None:
-    parser = ArgumentParser()
-    add_options(parser)
-    with pytest.raises(SystemExit):
-        parser.parse_args(["--gas-key", "0x1"])
+    file = tmp_path / "database"
+    file.write_text(f"postgresql://app:{SECRET}@db.example/service\n")
+    settings = read(FAREGATE_SERVICE_DATABASE_FILE=str(file))
+    assert settings.database.get_secret_value() == f"postgresql://app:{SECRET}@db.example/service"

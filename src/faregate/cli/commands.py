@@ -145,6 +145,12 @@ COMMANDS: Final = (
         add_arguments="faregate.emulator.cli:add_emulator",
     ),
     Command(
+        "service",
+        "run the merchant service yourself, and settle real payments",
+        "faregate.selfhosted.cli:run_service",
+        add_arguments="faregate.selfhosted.cli:add_service",
+    ),
+    Command(
         "pay",
         "buy what is at a URL, and show each step",
         "faregate.pay.cli:run_pay",

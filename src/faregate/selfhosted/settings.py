@@ -1,7 +1,8 @@
 """The settings of the service: one model, whose fields are environment variables, options and TOML keys.
 
-`settings_sources` reads them. Secrets (`database` may hold a password, `gas_key`, and RPC URLs, which often
-hold an access key) are in no repr and in no message.
+`settings_sources` reads them. `database` may hold a password, and an RPC URL often holds an access key: they
+are in no repr and in no message.
+The key of the gas account is never a setting, only where it is.
 """
 
 from decimal import Decimal
@@ -34,13 +35,14 @@ def _check_url(url: Any) -> Any:
 
 
 Urls = Annotated[tuple[Annotated[str, BeforeValidator(_check_url)], ...], BeforeValidator(_split)]
-Hook = Annotated[str, Text(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
-"""A function, as `module:function`."""
+Hook = Annotated[str, Text(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")]
+"""A function, as `module.function`."""
+GasKey = Annotated[str, Text(pattern=r"^(file|env|call):.+$")]
 
 
-def _describe(text: str, default: Any = None, *, secret: bool = False) -> Any:
-    """Declare a setting. A secret is in no repr and no option, but may be read from a file."""
-    return Field(default=default, description=text, repr=not secret, json_schema_extra={"secret": secret})
+def _describe(text: str, default: Any = None, *, in_repr: bool = True) -> Any:
+    """Declare a setting."""
+    return Field(default=default, description=text, repr=in_repr)
 
 
 class Settings(FrozenModel):
@@ -49,7 +51,7 @@ class Settings(FrozenModel):
     database: SecretStr = _describe(
         "where everything is kept: sqlite:///file.db or postgresql://user:password@host/name",
         SecretStr(DEFAULT_DATABASE),
-        secret=True,
+        in_repr=False,
     )
     catalog: str | None = _describe("apply this catalogue before serving (TOML)")
     payments: PaymentsMode = _describe(
@@ -59,26 +61,24 @@ class Settings(FrozenModel):
     )
     facilitator_test: Urls = _describe("facilitators for test keys (Base Sepolia), preferred ones first", ())
     facilitator_live: Urls = _describe("facilitators for live keys (Base), preferred ones first", ())
-    auth_hook: Hook | None = _describe("function that signs requests to facilitators, as module:function")
-    rpc_test: Urls = Field(
-        default=(),
-        repr=False,
-        description="RPC URLs of Base Sepolia, preferred ones first; needed for real test payments",
+    auth_hook: Hook | None = _describe(
+        "function that makes the headers of a request to a facilitator from method and URL: module.function"
     )
-    rpc_live: Urls = Field(
-        default=(),
-        repr=False,
-        description="RPC URLs of Base, preferred ones first; live keys are refused without one",
+    rpc_test: Urls = _describe(
+        "RPC URLs of Base Sepolia, preferred ones first; needed for real test payments", (), in_repr=False
+    )
+    rpc_live: Urls = _describe(
+        "RPC URLs of Base, preferred ones first; live keys are refused without one", (), in_repr=False
     )
     confirmations: Annotated[int, Field(ge=1, le=1000)] = _describe(
         "blocks that must hold a transfer, its own included, before the payment counts as settled", 1
     )
-    gas_key: SecretStr | None = _describe("private key of the gas account, for direct", secret=True)
-    gas_key_hook: Hook | None = _describe(
-        "function that gives the gas account's signer, as module:function, for a key in a KMS"
+    gas_key: GasKey | None = _describe(
+        "where the private key of the gas account is: file:PATH, env:NAME, or call:module.function for "
+        "a key management system"
     )
     max_fee_gwei: Annotated[Decimal, Field(gt=0, le=100_000)] = _describe(
-        "highest gas price to pay, for direct", Decimal(10)
+        "highest gas price to pay, for direct", Decimal(5)
     )
     gas_alarm_eth: Annotated[Decimal, Field(ge=0, le=1000)] = _describe(
         "warn when the gas account holds less ETH than this", Decimal("0.001")
@@ -88,7 +88,7 @@ class Settings(FrozenModel):
     complete_seconds: Annotated[float, Field(ge=0, le=60)] = _describe(
         "how long a completion waits for its payment to settle; then it is answered 202", 5.0
     )
-    threads: Count = _describe("requests that are worked on at the same time", 16)
+    threads: Count = _describe("requests that are worked on at the same time", 64)
     workers: Annotated[int, Field(ge=0, le=100)] = _describe(
         "settlement workers inside this process; 0 if `faregate service work` runs beside it", 2
     )
@@ -119,10 +119,8 @@ class Settings(FrozenModel):
             raise ValueError(f"payments = {self.payments} needs rpc_test or rpc_live: the chain is asked")
         if self.payments == "facilitator":
             self._check_facilitators()
-        elif (self.gas_key is None) == (self.gas_key_hook is None):
-            raise ValueError(
-                "payments = direct needs a gas account: give gas_key (or gas_key_file), or gas_key_hook"
-            )
+        elif self.gas_key is None:
+            raise ValueError("payments = direct needs gas_key: file:PATH, env:NAME or call:module.function")
         return self
 
     def _check_facilitators(self) -> None:

@@ -5,10 +5,10 @@ A message names a setting as the person typed it: `--port`, `FAREGATE_SERVICE_PO
 
 import tomllib
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -17,16 +17,9 @@ from faregate.selfhosted.settings import Settings
 from faregate.spelling import nearest_name
 
 PREFIX: Final = "FAREGATE_SERVICE_"
-_SECRETS: Final = tuple(
-    name
-    for name, one in Settings.model_fields.items()
-    if cast("dict[str, Any]", one.json_schema_extra or {}).get("secret")
-)
-_FILES: Final = {f"{name}_file": name for name in _SECRETS}
+_FILES: Final = {"database_file": "database"}
 """Settings that name a file, and the secret that the file holds."""
 _KNOWN: Final = (*Settings.model_fields, *_FILES)
-_NOT_OPTIONS: Final = ("gas_key",)
-"""A command line can be read by every user of the machine."""
 
 
 @dataclass(slots=True)
@@ -44,12 +37,12 @@ class _Given:
             self.spelling[setting] = spelling
 
 
-def add_options(add: ArgumentParser) -> None:
-    """Add `--config` and an option for each setting."""
-    add.add_argument("--config", metavar="FILE", help="read settings from this TOML file")
-    for name in _KNOWN:
-        if name not in _NOT_OPTIONS:
-            add.add_argument(_spell_option(name), dest=name, metavar=_get_metavar(name), help=_get_help(name))
+def add_options(parser: ArgumentParser, names: Sequence[str] = _KNOWN) -> None:
+    """Add `--config` and an option for each of these settings."""
+    add = parser.add_argument
+    add("--config", metavar="FILE", help="read settings from this TOML file")
+    for name in names:
+        add(_spell_option(name), dest=name, metavar=_get_metavar(name), help=_get_help(name))
 
 
 def read_settings(options: Namespace, environ: Mapping[str, str]) -> Settings:

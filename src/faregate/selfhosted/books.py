@@ -1,0 +1,92 @@
+"""The service's database as commands use it: opened, checked, closed."""
+
+import os
+from argparse import Namespace
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from faregate.errors import ConfigurationError
+from faregate.selfhosted.database.accounts import AccountRow, list_accounts
+from faregate.selfhosted.database.clock import Stamps
+from faregate.selfhosted.database.engine import Database
+from faregate.selfhosted.database.upgrade import find_missing_migrations
+from faregate.selfhosted.settings import Settings
+from faregate.selfhosted.settings_sources import read_settings
+from faregate.service.config import Account, Seller
+from faregate.system import system_clock
+from faregate.x402.tokens import Environment
+
+EXAMPLE_PAY_TO: Final = Seller().pay_to
+"""Whom a catalogue pays that names nobody. Nobody has its key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """An open database, whose tables are those of this version."""
+
+    database: Database
+    stamps: Stamps
+
+    def list_accounts(self) -> tuple[AccountRow, ...]:
+        with self.database.read() as connection:
+            return list_accounts(connection)
+
+    def find_account(self, environment: Environment, seller: str | None) -> AccountRow:
+        """Find the account that an operator means; `ConfigurationError` if that is not one."""
+        accounts = [one for one in self.list_accounts() if one.environment == environment]
+        if not accounts:
+            raise ConfigurationError(
+                f"There is no seller in {environment} yet: run `faregate service apply catalog.toml` first."
+            )
+        found = [one for one in accounts if seller in (None, one.name, one.org)]
+        if len(found) != 1:
+            names = ", ".join(sorted(one.name for one in accounts))
+            raise ConfigurationError(f"Say which seller with --seller: {names}.")
+        return found[0]
+
+
+def read_command_settings(arguments: Namespace) -> Settings:
+    """Read the settings of a command, from its options, the environment and the file."""
+    return read_settings(arguments, os.environ)
+
+
+@contextmanager
+def open_books(settings: Settings, *, pool_size: int = 2) -> Generator[Books]:
+    """Open the database while the block runs; `ConfigurationError` if its tables are not current."""
+    database = Database(settings.database.get_secret_value(), pool_size=pool_size)
+    try:
+        missing = find_missing(database)
+        if missing:
+            raise ConfigurationError(
+                f"{database.name} lacks migrations ({', '.join(missing)}): run `faregate service init`."
+            )
+        yield Books(database, Stamps(database, system_clock))
+    finally:
+        database.close()
+
+
+def find_missing(database: Database) -> tuple[str, ...]:
+    """Return the migrations that the database lacks; `DatabaseError` if it cannot be reached."""
+    with database.read() as connection:
+        return find_missing_migrations(connection)
+
+
+def read_catalog(path: str) -> tuple[Account, bool]:
+    """Read a catalogue file, and whether it has keys, which the service does not take from a file."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"cannot read the catalogue: {error}") from None
+    return Account.from_catalog(text, path)
+
+
+def check_recipient(settings: Settings, name: str, pay_to: str) -> None:
+    """Refuse to let real money go to the address of the example; raises `ConfigurationError`."""
+    if settings.payments != "simulated" and pay_to.lower() == EXAMPLE_PAY_TO.lower():
+        raise ConfigurationError(
+            f"The seller {name!r} has no address of its own, so payments would be lost: write `pay_to` under "
+            "[seller] in the catalogue, and apply it."
+        )

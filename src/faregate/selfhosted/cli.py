@@ -1,0 +1,210 @@
+"""`faregate service`: the parser. The modules of an action are imported when it is called."""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Final
+
+from faregate.selfhosted.settings_sources import add_options
+from faregate.service.config import CAPABILITIES
+
+DESCRIPTION: Final = (
+    "Run the Merchant API yourself, on SQLite or PostgreSQL. Payments are settled by an x402 facilitator, or "
+    "by a gas account of your own, or they are simulated."
+)
+_EPILOG: Final = (
+    "Settings are options, environment variables (FAREGATE_SERVICE_DATABASE and others) or keys of the file "
+    "that --config names, in this order of preference."
+)
+_DATABASE: Final = ("database", "database_file")
+_PAYMENTS: Final = (
+    "payments",
+    "facilitator_test",
+    "facilitator_live",
+    "auth_hook",
+    "rpc_test",
+    "rpc_live",
+    "confirmations",
+    "gas_key",
+    "max_fee_gwei",
+    "gas_alarm_eth",
+)
+_LOGS: Final = ("log_format", "log_level")
+_SERVER: Final = ("catalog", "host", "port", "complete_seconds", "threads", "workers")
+_LIMITS: Final = ("rate_limit", "anonymous_rate_limit")
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One action. `run` names a function as `module:function`; it receives the `Namespace`."""
+
+    name: str
+    summary: str
+    run: str
+    settings: Sequence[str] = ()
+    fill: Callable[[ArgumentParser], None] | None = None
+    actions: tuple["Action", ...] = ()
+
+
+def _add_json(parser: ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def _fill_serve(parser: ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print the address as one line of JSON")
+
+
+def _fill_apply(parser: ArgumentParser) -> None:
+    parser.add_argument("file", metavar="CATALOG", help="the catalogue: seller, resources, prices (TOML)")
+    parser.add_argument(
+        "--archive-missing",
+        action="store_true",
+        help="archive resources that the file does not have; otherwise they stay for sale",
+    )
+    _add_json(parser)
+
+
+def _fill_key_create(parser: ArgumentParser) -> None:
+    _add_account(parser)
+    parser.add_argument("--name", default="", help="what the key is for, to tell it from others")
+    parser.add_argument(
+        "--capability",
+        action="append",
+        choices=CAPABILITIES,
+        metavar="NAME",
+        help=f"what the key may do, once for each; default all: {', '.join(CAPABILITIES)}",
+    )
+    _add_json(parser)
+
+
+def _fill_key_list(parser: ArgumentParser) -> None:
+    _add_account(parser)
+    _add_json(parser)
+
+
+def _fill_key_revoke(parser: ArgumentParser) -> None:
+    parser.add_argument("id", metavar="ID", help="the key's id, as `key list` shows it")
+
+
+def _add_account(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--environment", choices=("test", "live"), default="test", help="test or live; default test"
+    )
+    parser.add_argument("--seller", metavar="NAME", help="the seller, if there are several")
+
+
+def _fill_export(parser: ArgumentParser) -> None:
+    _add_account(parser)
+    parser.add_argument(
+        "--format", choices=("csv", "jsonl"), default="csv", help="CSV or one JSON object a line; default csv"
+    )
+    parser.add_argument("--output", metavar="FILE", help="write to this file instead of standard output")
+
+
+def _fill_reconcile(parser: ArgumentParser) -> None:
+    parser.add_argument("id", metavar="ID", nargs="?", help="a transaction, also one that has ended")
+    _add_json(parser)
+
+
+_COMMANDS: Final = "faregate.selfhosted.commands"
+ACTIONS: Final = (
+    Action(
+        "serve",
+        "answer requests, and settle payments",
+        f"{_COMMANDS}.serve:run_serve",
+        (*_DATABASE, *_SERVER, *_PAYMENTS, *_LIMITS, *_LOGS),
+        _fill_serve,
+    ),
+    Action(
+        "work",
+        "settle payments only, beside processes that serve",
+        f"{_COMMANDS}.work:run_work",
+        (*_DATABASE, "workers", *_PAYMENTS, *_LOGS),
+    ),
+    Action(
+        "init",
+        "create the tables, or bring them to this version",
+        f"{_COMMANDS}.setup:run_init",
+        _DATABASE,
+    ),
+    Action(
+        "apply",
+        "make the catalogue what a file says",
+        f"{_COMMANDS}.setup:run_apply",
+        (*_DATABASE, "payments"),
+        _fill_apply,
+    ),
+    Action(
+        "key",
+        "create, list and revoke API keys",
+        "",
+        actions=(
+            Action(
+                "create",
+                "create a key, and show it once",
+                f"{_COMMANDS}.keys:run_create",
+                _DATABASE,
+                _fill_key_create,
+            ),
+            Action("list", "list keys", f"{_COMMANDS}.keys:run_list", _DATABASE, _fill_key_list),
+            Action(
+                "revoke",
+                "revoke a key at once",
+                f"{_COMMANDS}.keys:run_revoke",
+                _DATABASE,
+                _fill_key_revoke,
+            ),
+        ),
+    ),
+    Action(
+        "reconcile",
+        "compare payments with the chain",
+        f"{_COMMANDS}.reconcile:run_reconcile",
+        (*_DATABASE, *_PAYMENTS),
+        _fill_reconcile,
+    ),
+    Action(
+        "export",
+        "write transactions as CSV or JSON lines",
+        f"{_COMMANDS}.export:run_export",
+        _DATABASE,
+        _fill_export,
+    ),
+    Action(
+        "doctor",
+        "check everything that the settings name",
+        f"{_COMMANDS}.doctor:run_doctor",
+        (*_DATABASE, *_PAYMENTS),
+        _add_json,
+    ),
+)
+
+
+def add_service(parser: ArgumentParser) -> None:
+    parser.description = DESCRIPTION
+    parser.epilog = _EPILOG
+    _add_actions(parser, ACTIONS)
+
+
+def _add_actions(parser: ArgumentParser, actions: Sequence[Action]) -> None:
+    subparsers = parser.add_subparsers(required=True, metavar="ACTION")
+    for action in actions:
+        subparser = subparsers.add_parser(
+            action.name, help=action.summary, description=f"{action.summary.capitalize()}.", epilog=_EPILOG
+        )
+        if action.actions:
+            _add_actions(subparser, action.actions)
+            continue
+        if action.fill is not None:
+            action.fill(subparser)
+        add_options(subparser, action.settings)
+        subparser.set_defaults(run_action=action.run)
+
+
+def run_service(arguments: Namespace) -> int:
+    """Run the action, and return its exit status."""
+    module, _, name = arguments.run_action.partition(":")
+    run: Callable[[Namespace], Any] = getattr(import_module(module), name)
+    status: int = run(arguments)
+    return status

@@ -1,0 +1,59 @@
+"""`faregate service init` and `apply`."""
+
+import json
+import sys
+from argparse import Namespace
+from dataclasses import asdict
+
+from faregate.selfhosted.books import (
+    Books,
+    check_recipient,
+    open_books,
+    read_catalog,
+    read_command_settings,
+)
+from faregate.selfhosted.database.apply import Change, ChangeKind, apply_account
+from faregate.selfhosted.database.upgrade import upgrade
+from faregate.selfhosted.settings import Settings
+
+
+def run_init(arguments: Namespace) -> int:
+    """Bring the tables to this version."""
+    settings = read_command_settings(arguments)
+    print("bringing the tables to this version ...", file=sys.stderr, flush=True)
+    upgrade(settings.database.get_secret_value())
+    with open_books(settings) as books:
+        print(f"{books.database.name} is ready.")
+    return 0
+
+
+def run_apply(arguments: Namespace) -> int:
+    """Apply a catalogue, and print what changed."""
+    settings = read_command_settings(arguments)
+    with open_books(settings) as books:
+        changes = apply_catalog(books, settings, arguments.file, archive_missing=arguments.archive_missing)
+    if arguments.json:
+        print(json.dumps({"changes": [asdict(change) for change in changes]}))
+    elif changes:
+        print("\n".join(map(_describe, changes)))
+    else:
+        print("nothing to change")
+    return 0
+
+
+def apply_catalog(
+    books: Books, settings: Settings, path: str, *, archive_missing: bool = False
+) -> tuple[Change, ...]:
+    """Apply this file; `ConfigurationError` if it is not valid, or would pay nobody."""
+    account, has_keys = read_catalog(path)
+    check_recipient(settings, account.seller.name, account.seller.pay_to)
+    if has_keys:
+        print(f"{path}: keys are not applied; use `faregate service key create`", file=sys.stderr)
+    return apply_account(books.database, books.stamps, account, archive_missing=archive_missing)
+
+
+def _describe(change: Change) -> str:
+    name = "the seller" if change.resource is None else change.resource
+    detail = f" ({change.detail})" if change.detail else ""
+    warning = " Use --archive-missing to take it off sale." if change.kind is ChangeKind.MISSING else ""
+    return f"{change.environment:<5} {name}: {change.kind.value}{detail}{warning}"

@@ -1,0 +1,111 @@
+"""Settle what sellers complete, and let no completion wait for longer than it may.
+
+An attempt may take as long as a facilitator and a chain do. So it runs in a thread of its own, and is not
+given up when its completion is answered 202: it goes on, or workers repeat it.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import Final, Protocol
+
+from faregate.selfhosted.log_format import FIELDS
+from faregate.service.records import FINAL, PENDING, Transaction
+from faregate.service.steps import Backend, Steps, run
+
+_POLL_SECONDS: Final = 0.5
+"""How soon a payment is seen that a worker of another process has settled."""
+_log = logging.getLogger("faregate.service")
+
+
+class AttemptObserver(Protocol):
+    """Hears of each attempt to settle: `result` is succeeded, failed or postponed."""
+
+    def __call__(self, result: str) -> None: ...
+
+
+def report_attempt(transaction: Transaction, seconds: float, observe: AttemptObserver) -> None:
+    """Count and log how an attempt ended."""
+    result = transaction.status if transaction.status in FINAL else "postponed"
+    observe(result)
+    settled = transaction.settled
+    fields = {
+        "transaction": transaction.id,
+        "result": result,
+        "status": transaction.status,
+        "transaction_hash": settled.transaction_hash if settled else None,
+        "seconds": round(seconds, 3),
+    }
+    _log.info("settlement attempt", extra={FIELDS: fields})
+
+
+class SettledEvents:
+    """Tells threads that wait for a payment that a worker of this process has ended it."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, threading.Event] = {}
+        self._lock = threading.Lock()
+
+    def announce(self, transaction_id: str) -> None:
+        with self._lock:
+            event = self._waiting.get(transaction_id)
+        if event is not None:
+            event.set()
+
+    def wait(self, transaction_id: str, seconds: float) -> None:
+        """Wait until the payment is announced, for at most so long. Another process's are not."""
+        with self._lock:
+            event = self._waiting.setdefault(transaction_id, threading.Event())
+        event.wait(seconds)
+        with self._lock:
+            self._waiting.pop(transaction_id, None)
+
+
+class Settlements:
+    """Runs the settlements of completions; `settle` is that of a `Backend`."""
+
+    def __init__(
+        self,
+        *,
+        threads: int,
+        complete_seconds: float,
+        events: SettledEvents,
+        observe: AttemptObserver,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._pool = ThreadPoolExecutor(threads, "faregate-settlement")
+        self._seconds = complete_seconds
+        self._events = events
+        self._observe = observe
+        self._clock = clock
+
+    def settle(
+        self, operation: Steps[Transaction], transaction: Transaction, backend: Backend
+    ) -> Transaction:
+        """Run a settlement; return the transaction as it stands when it has ended, or the time is over."""
+        end = self._clock() + self._seconds
+        running = self._pool.submit(self._run, operation, backend)
+        found = self._await_attempt(running, end)
+        while found is not None and found.status in PENDING and (left := end - self._clock()) > 0:
+            self._events.wait(transaction.id, min(left, _POLL_SECONDS))
+            found = backend.store.find_transaction(transaction.id)
+        return found or backend.store.find_transaction(transaction.id) or transaction
+
+    def close(self) -> None:
+        """Wait for the attempts that run. Those that have not begun are due for a worker."""
+        self._pool.shutdown(cancel_futures=True)
+
+    def _run(self, operation: Steps[Transaction], backend: Backend) -> Transaction:
+        began = self._clock()
+        found = run(operation, backend)
+        report_attempt(found, self._clock() - began, self._observe)
+        return found
+
+    def _await_attempt(self, running: "Future[Transaction]", end: float) -> Transaction | None:
+        try:
+            return running.result(max(0.0, end - self._clock()))
+        except FutureTimeout:
+            return None

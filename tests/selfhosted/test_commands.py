@@ -1,0 +1,108 @@
+"""`faregate service init | apply | key`, on a SQLite file."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.selfhosted.command import CATALOG, build_environment, call
+
+REAL = {
+    "FAREGATE_SERVICE_PAYMENTS": "direct",
+    "FAREGATE_SERVICE_RPC_TEST": "http://127.0.0.1:1",
+    "FAREGATE_SERVICE_GAS_KEY": "env:GAS_KEY",
+}
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """A folder with a database, and a catalogue that was applied."""
+    assert call(tmp_path, "init").returncode == 0
+    (tmp_path / "catalog.toml").write_text(CATALOG)
+    assert call(tmp_path, "apply", "catalog.toml").returncode == 0
+    return tmp_path
+
+
+def test_without_tables_the_remedy_is_told(tmp_path: Path) -> None:
+    told = call(tmp_path, "key", "list")
+    assert told.returncode == 1
+    assert "run `faregate service init`" in told.stderr
+
+
+def test_without_a_seller_the_remedy_is_told(tmp_path: Path) -> None:
+    assert "is ready" in call(tmp_path, "init").stdout
+    told = call(tmp_path, "key", "create")
+    assert told.returncode == 1
+    assert "run `faregate service apply catalog.toml` first" in told.stderr
+
+
+def test_applying_twice_changes_nothing(shop: Path) -> None:
+    told = call(shop, "apply", "catalog.toml")
+    assert (told.returncode, told.stdout) == (0, "nothing to change\n")
+
+
+def test_a_new_price_is_a_new_revision(shop: Path) -> None:
+    (shop / "catalog.toml").write_text(CATALOG.replace("amount = 5", "amount = 6"))
+    changes = json.loads(call(shop, "apply", "catalog.toml", "--json").stdout)["changes"]
+    assert {(one["environment"], one["resource"], one["kind"]) for one in changes} == {
+        ("test", "mine", "revised"),
+        ("live", "mine", "revised"),
+    }
+
+
+def test_a_fault_in_the_catalogue_is_named(shop: Path) -> None:
+    (shop / "catalog.toml").write_text(CATALOG.replace("amount", "amont"))
+    told = call(shop, "apply", "catalog.toml")
+    assert told.returncode == 1
+    assert "resources[0].revisions[0].amont" in told.stderr
+
+
+def test_real_payments_never_go_to_the_address_of_the_example(shop: Path) -> None:
+    lines = [line for line in CATALOG.splitlines() if "pay_to" not in line]
+    (shop / "catalog.toml").write_text("\n".join(lines))
+    told = call(shop, "apply", "catalog.toml", **REAL)
+    assert told.returncode == 1
+    assert "has no address of its own" in told.stderr
+
+
+def test_a_key_is_shown_once(shop: Path) -> None:
+    made = json.loads(call(shop, "key", "create", "--name", "first", "--json").stdout)
+    assert made["key"].startswith("svc_test_")
+    listed = call(shop, "key", "list", "--json").stdout
+    assert made["key"] not in listed
+    (known,) = json.loads(listed)["keys"]
+    assert (known["id"], known["name"], known["revoked_at"]) == (made["id"], "first", None)
+    assert known["key"].endswith(made["key"][-4:])
+    assert made["key"].encode() not in (shop / "faregate-service.db").read_bytes()
+
+
+def test_a_revoked_key_is_listed_as_such(shop: Path) -> None:
+    made = json.loads(call(shop, "key", "create", "--json", "--capability", "payers:read").stdout)
+    assert call(shop, "key", "revoke", made["id"]).returncode == 0
+    text = call(shop, "key", "list").stdout
+    assert "revoked" in text
+    assert "payers:read" in text
+    assert call(shop, "key", "revoke", made["id"]).returncode == 1
+
+
+def test_live_keys_need_real_payments(shop: Path) -> None:
+    told = call(shop, "key", "create", "--environment", "live")
+    assert "Live keys need real payments" in told.stderr
+    told = call(shop, "key", "create", "--environment", "live", **REAL)
+    assert "set rpc_live" in told.stderr
+
+
+def test_a_missing_extra_is_named(tmp_path: Path) -> None:
+    script = (
+        "import sys; sys.modules['sqlalchemy'] = None\n"
+        "import importlib.util as u; find = u.find_spec\n"
+        "u.find_spec = lambda name, *a: None if name == 'sqlalchemy' else find(name, *a)\n"
+        "from faregate.cli import main; sys.exit(main(['service', 'init']))"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, env=build_environment(), capture_output=True, text=True
+    )
+    assert told.returncode == 1
+    assert "pip install 'faregate[service]'" in told.stderr
