@@ -16,7 +16,7 @@ from faregate.x402.models import SignedPayment
 from faregate.x402.tokens import CHAINS, TOKENS, Token
 
 _SECONDS: Final = 30.0
-_GAS: Final = 300_000
+_GAS: Final = 1_000_000
 """Given with each transaction: an estimate would refuse the ones that are meant to fail."""
 
 

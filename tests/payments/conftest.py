@@ -1,15 +1,48 @@
 from collections.abc import Generator
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
-from examples.chain.facilitator import FacilitatorProcess, run_facilitator
 
-from tests.support.chain import LocalChain, chain, payer
+from faregate.payments.chain import ChainReader
+from tests.payments.books import Books, MakeReader
+from tests.support.chain import ChainPayer, LocalChain, chain, payer
+from tests.support.rpc_proxy import RpcProxy, serve_rpc_proxy
 
 __all__ = ["chain", "payer"]
 
 
 @pytest.fixture
-def facilitator(chain: LocalChain) -> Generator[FacilitatorProcess]:
-    """The official facilitator, in a process of its own, on this chain."""
-    with run_facilitator(chain.url) as facilitator:
-        yield facilitator
+def proxy(chain: LocalChain) -> Generator[RpcProxy]:
+    with serve_rpc_proxy(chain.url) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def other_proxy(chain: LocalChain) -> Generator[RpcProxy]:
+    with serve_rpc_proxy(chain.url) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def make_reader(chain: LocalChain) -> Generator[MakeReader]:
+    made: list[ChainReader] = []
+
+    def make(*urls: str, **settings: Any) -> ChainReader:
+        clock = lambda: datetime.fromtimestamp(chain.time, UTC)  # noqa: E731
+        made.append(ChainReader(84532, urls, clock=clock, **settings))
+        return made[-1]
+
+    yield make
+    for reader in made:
+        reader.close()
+
+
+@pytest.fixture
+def reader(make_reader: MakeReader, proxy: RpcProxy) -> ChainReader:
+    return make_reader(proxy.url)
+
+
+@pytest.fixture
+def books(chain: LocalChain, payer: ChainPayer) -> Books:
+    return Books(chain, payer)

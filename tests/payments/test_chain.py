@@ -1,7 +1,5 @@
 """What the chain reader proves, on a real EVM, and that it claims nothing else."""
 
-from collections.abc import Generator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -10,45 +8,19 @@ import pytest
 from faregate.payments.chain import ChainReader
 from faregate.service.payments import (
     Attempt,
-    PaymentPending,
     PaymentRefused,
     PaymentSettled,
     PaymentsUnavailable,
     SignedTransfer,
 )
-from faregate.x402.models import Terms
 from faregate.x402.tokens import TOKENS
+from tests.payments.books import PRICE, RECONCILING, SETTLING, SUBMITTED, TERMS, TO, Books, MakeReader
 from tests.support.chain import EURC, USDC, ChainPayer, LocalChain
 
-TO = "0x" + "ab" * 20
-PRICE = 10_000
-TERMS = Terms(token=USDC, amount=PRICE, pay_to=TO, max_timeout_seconds=300)
-SUBMITTED = datetime(2026, 1, 1, tzinfo=UTC)
-"""When the seller completed. A reader does not look at it."""
-SETTLING, RECONCILING = PaymentPending("settling"), PaymentPending("reconciling")
-
-
-class Books:
-    """What a service knows of one payment: it was authorized at this block, and this is its attempt."""
-
-    def __init__(self, chain: LocalChain, payer: ChainPayer) -> None:
-        self.payment = payer.authorize(USDC, TO, PRICE)
-        self.attempt = Attempt(SUBMITTED, from_block=chain.head)
-
-    def look(self, reader: ChainReader, *hashes: str) -> PaymentSettled | PaymentRefused | PaymentPending:
-        return reader.look(self.payment, TERMS, replace(self.attempt, hashes=hashes))
-
 
 @pytest.fixture
-def reader(chain: LocalChain) -> Generator[ChainReader]:
-    reader = ChainReader(84532, [chain.url], clock=lambda: datetime.fromtimestamp(chain.time, UTC))
-    yield reader
-    reader.close()
-
-
-@pytest.fixture
-def books(chain: LocalChain, payer: ChainPayer) -> Books:
-    return Books(chain, payer)
+def reader(chain: LocalChain, make_reader: MakeReader) -> ChainReader:
+    return make_reader(chain.url)
 
 
 # Single facts
@@ -109,8 +81,8 @@ def test_a_payment_that_a_stranger_sent(chain: LocalChain, reader: ChainReader, 
     assert books.look(reader) == PaymentSettled(theirs)
 
 
-def test_confirmations_are_waited_for(chain: LocalChain, books: Books) -> None:
-    reader = ChainReader(84532, [chain.url], clock=_now, confirmations=3)
+def test_confirmations_are_waited_for(chain: LocalChain, make_reader: MakeReader, books: Books) -> None:
+    reader = make_reader(chain.url, confirmations=3)
     sent = chain.settle(USDC, books.payment)
     chain.mine(1)
     assert [books.look(reader, sent), books.look(reader)] == [SETTLING, SETTLING]

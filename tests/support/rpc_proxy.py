@@ -22,6 +22,15 @@ class RpcFault(Exception):
         self.code = code
 
 
+def fail_with(code: int, message: str) -> Change:
+    """Answer with this error."""
+
+    def change(params: list[Any], result: Any) -> Any:
+        raise RpcFault(code, message)
+
+    return change
+
+
 class RpcProxy:
     """`change[method]` makes the answers of a method. `status` and `raw` replace every answer."""
 

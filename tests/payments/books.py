@@ -1,0 +1,30 @@
+"""One payment as a service knows it, for tests of what a chain proves about it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from faregate.payments.chain import ChainReader
+from faregate.service.payments import Attempt, PaymentPending, PaymentRefused, PaymentSettled
+from faregate.x402.models import Terms
+from tests.support.chain import USDC, ChainPayer, LocalChain
+
+MakeReader = Callable[..., ChainReader]
+"""Makes a reader of these URLs, whose clock is the chain's."""
+TO = "0x" + "ab" * 20
+PRICE = 10_000
+TERMS = Terms(token=USDC, amount=PRICE, pay_to=TO, max_timeout_seconds=300)
+SUBMITTED = datetime(2026, 1, 1, tzinfo=UTC)
+"""When the seller completed. A reader does not look at it."""
+SETTLING, RECONCILING = PaymentPending("settling"), PaymentPending("reconciling")
+
+
+class Books:
+    """What a service knows of one payment: it was authorized at this block, and this is its attempt."""
+
+    def __init__(self, chain: LocalChain, payer: ChainPayer) -> None:
+        self.payment = payer.authorize(USDC, TO, PRICE)
+        self.attempt = Attempt(SUBMITTED, from_block=chain.head)
+
+    def look(self, reader: ChainReader, *hashes: str) -> PaymentSettled | PaymentRefused | PaymentPending:
+        return reader.look(self.payment, TERMS, replace(self.attempt, hashes=hashes))

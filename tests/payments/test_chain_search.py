@@ -1,0 +1,69 @@
+"""Payments are found on nodes that limit what one query of logs covers, or that know no old states."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import faregate.payments.search
+from faregate.payments.chain import ChainReader
+from faregate.service.payments import Attempt, PaymentSettled
+from tests.payments.books import PRICE, RECONCILING, SUBMITTED, TERMS, TO, Books, MakeReader
+from tests.support.chain import USDC, ChainPayer, LocalChain
+from tests.support.rpc_proxy import RpcFault, RpcProxy
+
+
+def limit_logs(proxy: RpcProxy, blocks: int) -> None:
+    def change(params: list[Any], result: Any) -> Any:
+        if int(params[0]["toBlock"], 16) - int(params[0]["fromBlock"], 16) >= blocks:
+            raise RpcFault(-32600, f"at most {blocks} blocks")
+        return result
+
+    proxy.change["eth_getLogs"] = change
+
+
+def forget_states(proxy: RpcProxy, head: Callable[[], int]) -> None:
+    """Let the node know the state of its latest two blocks only, as a node that is no archive."""
+
+    def change(params: list[Any], result: Any) -> Any:
+        if int(params[1], 16) < head() - 1:
+            raise RpcFault(-32000, "missing trie node")
+        return result
+
+    proxy.change["eth_call"] = change
+
+
+@pytest.mark.parametrize("limit", [1, 3, 1000])
+@pytest.mark.parametrize("archive", [True, False], ids=["archive", "no archive"])
+@pytest.mark.parametrize("blocks", [(0, 40), (40, 0), (25, 25)])
+def test_a_payment_is_found_in_many_blocks(
+    chain: LocalChain,
+    reader: ChainReader,
+    proxy: RpcProxy,
+    payer: ChainPayer,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: int,
+    archive: bool,
+    blocks: tuple[int, int],
+) -> None:
+    monkeypatch.setattr(faregate.payments.search, "LOG_BLOCKS", 16)
+    limit_logs(proxy, limit)
+    if not archive:
+        forget_states(proxy, lambda: chain.head)
+    before, after = blocks
+    chain.mine(before)
+    payment = payer.authorize(USDC, TO, PRICE)
+    sent = chain.settle(USDC, payment)
+    chain.mine(after)
+    attempt = Attempt(SUBMITTED)
+    assert reader.look(payment, TERMS, attempt) == PaymentSettled(sent)
+
+
+def test_a_search_that_takes_too_long_is_given_up(
+    chain: LocalChain, make_reader: MakeReader, proxy: RpcProxy, books: Books
+) -> None:
+    chain.settle(USDC, books.payment)
+    chain.mine(60)
+    limit_logs(proxy, 1)
+    forget_states(proxy, lambda: chain.head)
+    assert books.look(make_reader(proxy.url, look_seconds=0.02)) == RECONCILING
