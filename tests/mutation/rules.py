@@ -43,6 +43,9 @@ FLASK_TESTS = tuple(f"tests/adapters/test_flask{part}.py" for part in ("", "_pla
 DJANGO_STATE = ("tests/adapters/test_django_state.py",)
 DJANGO_PLACEMENT = ("tests/adapters/test_django_placement.py",)
 DJANGO_TESTS = ("tests/adapters/test_django.py", "tests/adapters/test_django_edges.py", *DJANGO_PLACEMENT)
+CLIENT_TESTS = ("tests/payments/test_facilitator.py",)
+VERIFY_TESTS = ("tests/payments/test_facilitated_verify.py",)
+SETTLE_TESTS = ("tests/payments/test_facilitated.py",)
 
 
 def on_stack(stack: str, test: str) -> tuple[str, ...]:
@@ -106,6 +109,8 @@ FLASK_PLACEMENT = "src/faregate/flask/placement.py"
 FLASK_EXTENSION = "src/faregate/flask/extension.py"
 PROOF = "src/faregate/core/proof.py"
 EMULATOR = "src/faregate/emulator/"
+FACILITATOR = "src/faregate/payments/facilitator.py"
+FACILITATED = "src/faregate/payments/facilitated.py"
 INSTRUCTIONS = "src/faregate/x402/instructions.py"
 INSTRUCTIONS_TESTS = ("tests/x402/test_instructions.py",)
 REBUILT = ("tests/emulator/test_rebuilt_proofs.py",)
@@ -703,4 +708,24 @@ MUTANTS = (
     Mutant("open-payment-forgotten", PAY + "purchase.py", "        self.payment_file.save(payment.proof)\n", "", ("tests/pay",)),
     Mutant("refused-completion-is-the-end", PAY + "purchase.py", ', "completion_refused")', ")", ("tests/pay",)),
     Mutant("proof-readable-by-all", PAY + "payment_file.py", "os.O_EXCL, 0o600", "os.O_EXCL, 0o644", ("tests/pay",)),
+    # Facilitators: what they say decides nothing about a payment that may have been sent
+    Mutant("a-facilitator-is-believed", FACILITATED, "return self._chain.look(payment, terms, attempt)",
+           "return PaymentSettled(attempt.hashes[-1]) if attempt.hashes else PaymentPending()", SETTLE_TESTS),
+    Mutant("a-failed-settlement-is-believed", FACILITATED, "return self._chain.look(payment, terms, attempt)",
+           "found = self._chain.look(payment, terms, attempt)\n        return found if attempt.hashes else PaymentRefused(str(found))", SETTLE_TESTS),
+    Mutant("two-facilitators-settle-at-once", FACILITATED, "return chosen.settle(payment, terms)", "return [one.settle(payment, terms) for one in (*self._facilitators, chosen)][-1]", VERIFY_TESTS),
+    Mutant("always-the-same-facilitator-settles", FACILITATED, "[(attempt.number - 1) % len(self._facilitators)]", "[0]", VERIFY_TESTS),
+    Mutant("reserved-money-is-promised-twice", FACILITATED, " - committed < payment.value:", " < payment.value:", VERIFY_TESTS),
+    Mutant("used-authorization-is-verified", FACILITATED, "if self._chain.is_authorization_used(terms.token, payment.payer, payment.nonce):", "if False:", VERIFY_TESTS),
+    Mutant("only-the-facilitator-verifies", FACILITATED, "        if isinstance(checked, PaymentRefused):\n            return checked\n", "", VERIFY_TESTS),
+    Mutant("verified-though-nobody-could-be-asked", FACILITATED, "        raise PaymentsUnavailable(f\"no facilitator could", "        return None\n        raise PaymentsUnavailable(f\"no facilitator could", VERIFY_TESTS),
+    Mutant("verified-without-the-chain", FACILITATED, "            raise PaymentsUnavailable(str(error)) from error", "            from_block, refusal = 0, None", VERIFY_TESTS),
+    Mutant("a-refusal-of-a-facilitator-is-lost", FACILITATED, "return None if verdict.is_valid else", "return None if verdict else", VERIFY_TESTS),
+    Mutant("valid-at-any-status", FACILITATOR, "if found is True and response.status == 200:", "if found is True:", CLIENT_TESTS),
+    Mutant("refused-by-a-server-in-trouble", FACILITATOR, "if found is False and response.status < 500:", "if found is False:", CLIENT_TESTS),
+    Mutant("truthy-is-valid", FACILITATOR, "if found is True and", "if found and", CLIENT_TESTS),
+    Mutant("settle-raises", FACILITATOR, "        except Exception as error:  # of a transport that was given", "        except KeyError as error:  # of a transport that was given", CLIENT_TESTS),
+    Mutant("a-key-over-plain-http", FACILITATOR, '"live" if sends_key else "test"', '"test"', CLIENT_TESTS),
+    Mutant("a-strangers-text-tells-a-secret", "src/faregate/payments/texts.py", "return len(word) > _LONGEST_WORD or _KEY.search(word) is not None", "return False", (*CLIENT_TESTS, "tests/payments/test_texts.py")),
+    Mutant("anybody-signs-for-a-payer", "src/faregate/service/verification.py", "if signer is None or signer.lower() != payment.payer:", "if signer is None:", VERIFY_TESTS),
 )  # fmt: skip

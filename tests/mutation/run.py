@@ -32,8 +32,10 @@ def main(arguments: list[str]) -> int:
     survivors = []
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
-        for name in ("src", "tests", "docs", "pyproject.toml", "README.md"):
+        for name in ("src", "tests", "docs", "examples", "pyproject.toml", "README.md"):
             _copy(ROOT / name, copy / name)
+        (ROOT / ".cache").mkdir(exist_ok=True)
+        (copy / ".cache").symlink_to(ROOT / ".cache")  # the local chain, installed once
         for number, mutant in enumerate(chosen, 1):
             began = time.monotonic()
             caught = _caught(mutant, copy)

@@ -3,11 +3,13 @@
 import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from faregate.errors import ConfigurationError
 from faregate.logs import log
-from faregate.payments.facilitator import FacilitatorClient, FacilitatorUnavailable, Verdict
+from faregate.payments.chain import ChainReader
+from faregate.payments.facilitator import FacilitatorClient, FacilitatorUnavailable
+from faregate.payments.rpc import RpcError
 from faregate.service.payments import (
     Attempt,
     PaymentPending,
@@ -19,22 +21,9 @@ from faregate.service.payments import (
 )
 from faregate.service.verification import check_payment, refuse_short_balance
 from faregate.x402.models import SignedPayment, Terms
-from faregate.x402.tokens import Token
 
 REST: Final = timedelta(seconds=30)
 """For so long a facilitator that gave no verdict is asked last: payers need not wait for it each time."""
-
-
-class Chain(Protocol):
-    """What this backend asks the chain. `get_balance` and `get_head` raise `PaymentsUnavailable`."""
-
-    def look(
-        self, payment: SignedPayment, terms: Terms, attempt: Attempt
-    ) -> PaymentSettled | PaymentRefused | PaymentPending: ...
-
-    def get_balance(self, token: Token, address: str) -> int: ...
-
-    def get_head(self) -> int: ...
 
 
 class FacilitatorPayments:
@@ -44,29 +33,29 @@ class FacilitatorPayments:
     is asked in each attempt, because the service looks at the chain between two attempts.
     """
 
-    def __init__(self, facilitators: Sequence[FacilitatorClient], chain: Chain) -> None:
+    def __init__(self, facilitators: Sequence[FacilitatorClient], chain: ChainReader) -> None:
         if not facilitators:
             raise ConfigurationError("Name at least one facilitator.")
         self._facilitators = tuple(facilitators)
         self._chain = chain
-        self._resting: dict[str, datetime] = {}
-        """When a facilitator that gave no verdict is asked in its turn again, by its name."""
+        self._resting: dict[FacilitatorClient, datetime] = {}
+        """When a facilitator that gave no verdict is asked in its turn again."""
 
     def verify(
         self, payment: SignedPayment, terms: Terms, *, now: datetime, committed: int
     ) -> PaymentVerified | PaymentRefused:
-        """Check the payment: by itself, against the payer's balance, and by a facilitator."""
+        """Check the payment: by itself, on the chain, and by a facilitator."""
         checked = check_payment(payment, terms, now)
         if isinstance(checked, PaymentRefused):
             return checked
-        # Before anybody else is shown the payment: what is on the chain of it, is in this block or later.
-        from_block = self._chain.get_head()
-        if self._chain.get_balance(terms.token, payment.payer) - committed < payment.value:
-            return refuse_short_balance(terms)
-        verdict = self._ask_for_verdict(payment, terms, now)
-        if not verdict.is_valid:
-            return PaymentRefused(verdict.reason)
-        return PaymentVerified(checked.payer, from_block)
+        try:
+            # Read before a facilitator is shown the payment: it can be in no earlier block.
+            from_block = self._chain.get_head()
+            refusal = self._find_refusal(payment, terms, committed)
+        except RpcError as error:
+            raise PaymentsUnavailable(str(error)) from error
+        refusal = refusal or self._ask_facilitators(payment, terms, now)
+        return refusal or PaymentVerified(checked.payer, from_block)
 
     def look(
         self, payment: SignedPayment, terms: Terms, attempt: Attempt
@@ -90,17 +79,29 @@ class FacilitatorPayments:
         for facilitator in self._facilitators:
             facilitator.close()
 
-    def _ask_for_verdict(self, payment: SignedPayment, terms: Terms, now: datetime) -> Verdict:
+    def _find_refusal(self, payment: SignedPayment, terms: Terms, committed: int) -> PaymentRefused | None:
+        """Return why the chain rules the payment out; None if it does not. Raises `RpcError`."""
+        # A used one looks as if it had settled before it was sent: no look would ever end it.
+        if self._chain.is_authorization_used(terms.token, payment.payer, payment.nonce):
+            return PaymentRefused("the authorization was already used")
+        if self._chain.get_balance(terms.token, payment.payer) - committed < payment.value:
+            return refuse_short_balance(terms)
+        return None
+
+    def _ask_facilitators(self, payment: SignedPayment, terms: Terms, now: datetime) -> PaymentRefused | None:
+        """Return why a facilitator refuses the payment, None if it is good. Raises `PaymentsUnavailable`."""
         failures: list[str] = []
         for facilitator in self._list_by_turn(now):
             try:
-                return facilitator.verify(payment, terms)
+                verdict = facilitator.verify(payment, terms)
             except FacilitatorUnavailable as error:
-                self._resting[facilitator.name] = now + REST
+                self._resting[facilitator] = now + REST
                 failures.append(str(error))
                 log(logging.WARNING, "A facilitator gave no verdict: %s", error)
+            else:
+                return None if verdict.is_valid else PaymentRefused(verdict.reason)
         raise PaymentsUnavailable(f"no facilitator could verify the payment: {'; '.join(failures)}")
 
     def _list_by_turn(self, now: datetime) -> list[FacilitatorClient]:
         """List the facilitators in their order, those that rest last."""
-        return sorted(self._facilitators, key=lambda one: self._resting.get(one.name, now) > now)
+        return sorted(self._facilitators, key=lambda one: self._resting.get(one, now) > now)
