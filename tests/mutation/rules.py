@@ -688,6 +688,8 @@ MUTANTS = (
     Mutant("a-short-value-is-enough", INSTRUCTIONS, "UNGUESSABLE_BITS: Final = 72", "UNGUESSABLE_BITS: Final = 60", INSTRUCTIONS_TESTS),
     Mutant("a-date-is-taken-for-chance", INSTRUCTIONS, "if size >= _SHORTEST_CONSTANT:", "if False:", INSTRUCTIONS_TESTS),
     Mutant("a-public-field-is-taken-for-fresh", INSTRUCTIONS, "all(_has_fresh_value(*pair)", 'all(_has_fresh_value({"extra": pair[0]}, {"extra": pair[1]})', INSTRUCTIONS_TESTS),
+    Mutant("a-simulated-transfer-is-made-twice", "src/faregate/selfhosted/simulated.py", "            if found is not None:", "            if False:", ("tests/selfhosted/test_simulated.py",)),
+    Mutant("simulated-funds-are-not-locked", "src/faregate/selfhosted/database/simulated.py", "payment.payer, payment.to, lock=True)", "payment.payer, payment.to)", ("tests/selfhosted/test_simulated.py",)),
     Mutant("tenants-are-one", "src/faregate/emulator/tenants.py", "return self.main if name is None else self.get_or_create(name)", "return self.main", ("tests/emulator/test_tenants.py",)),
     Mutant("any-page-controls", "src/faregate/emulator/control/access.py", "if any(origin != f", "if False and any(origin != f", CONTROL_TESTS),
     Mutant("any-name-controls", "src/faregate/emulator/control/access.py", "if len(hosts) != 1 or not _is_local_host(hosts[0]):", "if False:", CONTROL_TESTS),

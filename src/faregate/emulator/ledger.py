@@ -2,15 +2,14 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from hashlib import sha256
 from typing import Final
 
 from faregate.service.config import Account
+from faregate.service.ledger import EXPIRED, USED, build_transaction_hash, list_balances
 from faregate.service.payments import PaymentRefused, PaymentSettled, PaymentVerified
-from faregate.service.published_payers import list_special_payers
 from faregate.service.verification import check_payment, refuse_short_balance
 from faregate.x402.models import SignedPayment, Terms
-from faregate.x402.tokens import TOKENS, Environment, Token
+from faregate.x402.tokens import Environment, Token
 
 DEFAULT_BALANCE: Final = 1_000_000_000
 Balance = tuple[Token, str]
@@ -55,7 +54,7 @@ class SimulatedLedger:
         if isinstance(checked, PaymentRefused):
             return checked
         if payment.get_key(terms.token) in self._settled:
-            return PaymentRefused("the authorization was already used")
+            return USED
         if self.balance(terms.token, payment.payer) - committed < payment.value:
             return refuse_short_balance(terms)
         return checked
@@ -69,19 +68,14 @@ class SimulatedLedger:
         if use in self._settled:
             return PaymentSettled(self._settled[use])
         if now.timestamp() >= payment.valid_before:
-            return PaymentRefused("the authorization has expired")
+            return EXPIRED
         left = self.balance(terms.token, payment.payer) - payment.value
         if left < 0:
             return refuse_short_balance(terms)
         self.fund(terms.token, payment.payer, left)
         self.fund(terms.token, payment.to, self.balance(terms.token, payment.to) + payment.value)
-        self._settled[use] = _build_hash(terms.token, payment)
+        self._settled[use] = build_transaction_hash(terms.token, payment)
         return PaymentSettled(self._settled[use])
-
-
-def _build_hash(token: Token, payment: SignedPayment) -> str:
-    parts = (token.network, token.address, payment.payer, payment.nonce)
-    return "0x" + sha256("/".join(parts).encode()).hexdigest()
 
 
 BOTH: Final[tuple[Environment, ...]] = ("test", "live")
@@ -90,10 +84,7 @@ BOTH: Final[tuple[Environment, ...]] = ("test", "live")
 def build_ledger(account: Account) -> SimulatedLedger:
     """Build a ledger with the account's balances; the seller starts with nothing."""
     ledger = SimulatedLedger(account.default_balance)
-    for token in TOKENS.values():
-        ledger.fund(token, account.seller.pay_to, 0)
     for environment in BOTH:
-        for payer in list_special_payers(account, environment):
-            for asset, balance in payer.balances.items():
-                ledger.fund(TOKENS[environment, asset], payer.address, balance)
+        for token, address, balance in list_balances(account, environment):
+            ledger.fund(token, address, balance)
     return ledger

@@ -293,6 +293,18 @@ simulated_balances: Final = Table(
 )
 """Balances on the simulated ledger that are not the default. The default has the address `default`."""
 
+simulated_transfers: Final = Table(
+    "simulated_transfers",
+    metadata,
+    _account(),
+    _required("asset", ADDRESS),
+    _required("payer", ADDRESS),  # lower case
+    _required("nonce", HASH),
+    _required("transaction_hash", HASH),
+    PrimaryKeyConstraint("account", "asset", "payer", "nonce"),
+)
+"""The authorizations that were used on the simulated ledger."""
+
 simulated_rules: Final = Table(
     "simulated_rules",
     metadata,

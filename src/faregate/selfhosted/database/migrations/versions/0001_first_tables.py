@@ -69,6 +69,15 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("account", "target", name=op.f("pk_simulated_rules")),
     )
     op.create_table(
+        "simulated_transfers",
+        sa.Column("account", sa.Integer(), nullable=False),
+        sa.Column("asset", types.code(42), nullable=False),
+        sa.Column("payer", types.code(42), nullable=False),
+        sa.Column("nonce", types.code(66), nullable=False),
+        sa.Column("transaction_hash", types.code(66), nullable=False),
+        sa.PrimaryKeyConstraint("account", "asset", "payer", "nonce", name=op.f("pk_simulated_transfers")),
+    )
+    op.create_table(
         "transactions",
         sa.Column("account", sa.Integer(), nullable=False),
         sa.Column("id", types.code(36), nullable=False),
