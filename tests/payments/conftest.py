@@ -6,10 +6,11 @@ import pytest
 
 from faregate.payments.chain import ChainReader
 from tests.payments.books import Books, MakeReader
+from tests.payments.direct_fixtures import clock, gas, gas_books, row, start, worker
 from tests.support.chain import ChainPayer, LocalChain, chain, payer
 from tests.support.rpc_proxy import RpcProxy, serve_rpc_proxy
 
-__all__ = ["chain", "payer"]
+__all__ = ["chain", "clock", "gas", "gas_books", "payer", "row", "start", "worker"]
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ the chain says.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import product
 from typing import Any, Literal, cast
@@ -290,3 +290,24 @@ def test_a_rule_that_believes_the_answer_is_caught(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(SendPayment, "perform", believe)
     with pytest.raises(AssertionError):
         test_the_books_say_what_the_chain_says(Facilitated)
+
+
+@dataclass
+class Impatient(Direct):
+    """Payments that raise the fee of whatever was signed."""
+
+    def sign(
+        self, payment: object, terms: object, attempt: Attempt, gas_nonce: int | None
+    ) -> SignedTransfer | PaymentPostponed | None:
+        if attempt.signed is None:
+            return super().sign(payment, terms, attempt, gas_nonce)
+        return replace(attempt.signed, transaction_hash="0xraised", replaces=attempt.signed.transaction_hash)
+
+
+def test_a_replacement_that_another_worker_wrote_first_is_not_tried_again() -> None:
+    """The books refuse it, and always will; the transfer that this attempt knows of is sent."""
+    chain = Chain()
+    signed = SignedTransfer("0xgas", 84532, 0, "0xraw", "0xsigned0")
+    books = Books(attempts=1, signed=signed, next_nonce=1, hashes=("0xsigned0", "0xraised by another"))
+    drive(books, Impatient(chain, iter(())), None)
+    assert (books.status, books.signed, chain.nonces_sent) == ("succeeded", signed, {0})

@@ -205,11 +205,20 @@ class ChainReader:
 
     # Nodes
 
-    def _ask(self, question: Callable[[ChainNode], T]) -> T:
+    def ask(self, question: Callable[[RpcNode], T]) -> T:
+        """Put a question to the first node of this chain that answers it. Raises `PaymentsUnavailable`."""
+
+        def put(node: RpcNode) -> T:
+            self._open(node)
+            return question(node)
+
         try:
-            return self.client.ask(lambda node: question(self._open(node)))
+            return self.client.ask(put)
         except RpcError as error:
             raise PaymentsUnavailable(str(error)) from error
+
+    def _ask(self, question: Callable[[ChainNode], T]) -> T:
+        return self.ask(lambda node: question(ChainNode(node)))
 
     def _open(self, node: RpcNode, until: float | None = None) -> ChainNode:
         """Return the node for questions. Raises `RpcError` if it is one of another chain."""

@@ -143,9 +143,12 @@ def _sign(transaction: Transaction, attempt: Attempt) -> Steps[Attempt | Payment
             return signed
         if signed is None or signed == attempt.signed:
             return attempt
-        # False if another worker was faster with this gas nonce: sign again with the next one.
         if (yield from RecordSigned(transaction, attempt, signed)):
             return replace(attempt, signed=signed, hashes=(*attempt.hashes, signed.transaction_hash))
+        if signed.replaces is not None:
+            # Another worker replaced it first. What this one knows of may be sent as well.
+            return attempt
+        # Another worker was faster with this gas nonce: sign again with the next one.
 
 
 def _get_due_time(transaction: Transaction, rule: SettlementRule, at: datetime) -> datetime | None:

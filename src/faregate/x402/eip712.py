@@ -99,7 +99,7 @@ def sign(key: bytes, message: TypedData) -> str:
 
 def derive_address(key: bytes) -> str:
     """Return the checksum address of this private key."""
-    return _hash_address(CURVE.public_key(key))
+    return hash_address(CURVE.public_key(key))
 
 
 def recover_signer(payment: SignedPayment, token: Token) -> str | None:
@@ -119,11 +119,11 @@ def _digest(message: TypedData) -> bytes:
 def _recover(digest: bytes, signature: bytes) -> str | None:
     """Return the address of the signer. eth-account would take more than twice the time."""
     key = CURVE.recover(digest, signature[:64] + bytes([signature[64] - 27]))
-    return None if key is None else _hash_address(key)
+    return None if key is None else hash_address(key)
 
 
 @lru_cache(maxsize=4096)
-def _hash_address(public_key: bytes) -> str:
+def hash_address(public_key: bytes) -> str:
     return to_checksum_address(keccak(public_key)[-20:])
 
 
