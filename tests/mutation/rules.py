@@ -721,7 +721,6 @@ MUTANTS = (
     Mutant("used-authorization-is-verified", FACILITATED, "if self._chain.is_authorization_used(terms.token, payment.payer, payment.nonce):", "if False:", VERIFY_TESTS),
     Mutant("only-the-facilitator-verifies", FACILITATED, "        if isinstance(checked, PaymentRefused):\n            return checked\n", "", VERIFY_TESTS),
     Mutant("verified-though-nobody-could-be-asked", FACILITATED, "        raise PaymentsUnavailable(f\"no facilitator could", "        return None\n        raise PaymentsUnavailable(f\"no facilitator could", VERIFY_TESTS),
-    Mutant("verified-without-the-chain", FACILITATED, "            raise PaymentsUnavailable(str(error)) from error", "            from_block, refusal = 0, None", VERIFY_TESTS),
     Mutant("a-refusal-of-a-facilitator-is-lost", FACILITATED, "return None if verdict.is_valid else", "return None if verdict else", VERIFY_TESTS),
     Mutant("valid-at-any-status", FACILITATOR, "if found is True and response.status == 200:", "if found is True:", CLIENT_TESTS),
     Mutant("refused-by-a-server-in-trouble", FACILITATOR, "if found is False and response.status < 500:", "if found is False:", CLIENT_TESTS),

@@ -256,7 +256,7 @@ def test_no_error_or_repr_tells_a_secret(caplog: pytest.LogCaptureFixture) -> No
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (FacilitatorSettings("ftp://x"), "the facilitator's url is"),
+        (FacilitatorSettings("ftp://x"), "facilitator URL is the http"),
         (FacilitatorSettings("http://user:secret@x"), "without user"),
         (FacilitatorSettings("http://x.example", headers={"X-Api-Key": API_KEY}), "over https only"),
         (FacilitatorSettings("http://x.example", authenticate=_fail_to_sign), "over https only"),

@@ -9,7 +9,6 @@ from faregate.errors import ConfigurationError
 from faregate.logs import log
 from faregate.payments.chain import ChainReader
 from faregate.payments.facilitator import FacilitatorClient, FacilitatorUnavailable
-from faregate.payments.rpc import RpcError
 from faregate.service.payments import (
     Attempt,
     PaymentPending,
@@ -44,16 +43,13 @@ class FacilitatorPayments:
     def verify(
         self, payment: SignedPayment, terms: Terms, *, now: datetime, committed: int
     ) -> PaymentVerified | PaymentRefused:
-        """Check the payment: by itself, on the chain, and by a facilitator."""
+        """Check the payment: by itself, on the chain, and by a facilitator. Raises `PaymentsUnavailable`."""
         checked = check_payment(payment, terms, now)
         if isinstance(checked, PaymentRefused):
             return checked
-        try:
-            # Read before a facilitator is shown the payment: it can be in no earlier block.
-            from_block = self._chain.get_head()
-            refusal = self._find_refusal(payment, terms, committed)
-        except RpcError as error:
-            raise PaymentsUnavailable(str(error)) from error
+        # Read before a facilitator is shown the payment: it can be in no earlier block.
+        from_block = self._chain.get_head()
+        refusal = self._find_refusal(payment, terms, committed)
         refusal = refusal or self._ask_facilitators(payment, terms, now)
         return refusal or PaymentVerified(checked.payer, from_block)
 
@@ -80,7 +76,7 @@ class FacilitatorPayments:
             facilitator.close()
 
     def _find_refusal(self, payment: SignedPayment, terms: Terms, committed: int) -> PaymentRefused | None:
-        """Return why the chain rules the payment out; None if it does not. Raises `RpcError`."""
+        """Return why the chain rules the payment out; None if it does not."""
         # A used one looks as if it had settled before it was sent: no look would ever end it.
         if self._chain.is_authorization_used(terms.token, payment.payer, payment.nonce):
             return PaymentRefused("the authorization was already used")

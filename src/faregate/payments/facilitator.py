@@ -74,7 +74,7 @@ class FacilitatorClient:
             raise ConfigurationError("The time limits of a facilitator must be numbers of seconds above 0.")
         # Plain http is good enough inside a private network, but not for a key.
         sends_key = bool(settings.headers) or settings.authenticate is not None
-        self._address = BaseURL(settings.url, "live" if sends_key else "test", "the facilitator's url")
+        self._address = BaseURL(settings.url, "live" if sends_key else "test", "facilitator URL")
         self._headers = _check_headers(settings.headers)
         self._settings = settings
         self._transport = make_sync(transport)
