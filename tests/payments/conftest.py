@@ -3,6 +3,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from examples.chain.facilitator import FacilitatorProcess, run_facilitator
 
 from faregate.payments.chain import ChainReader
 from tests.payments.books import Books, MakeReader
@@ -11,6 +12,13 @@ from tests.support.chain import ChainPayer, LocalChain, chain, payer
 from tests.support.rpc_proxy import RpcProxy, serve_rpc_proxy
 
 __all__ = ["chain", "clock", "gas", "gas_books", "payer", "row", "start", "worker"]
+
+
+@pytest.fixture
+def facilitator(chain: LocalChain) -> Generator[FacilitatorProcess]:
+    """The official facilitator, in a process of its own, on this chain."""
+    with run_facilitator(chain.url) as facilitator:
+        yield facilitator
 
 
 @pytest.fixture
