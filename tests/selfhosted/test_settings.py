@@ -98,7 +98,9 @@ def test_live_keys_need_a_chain() -> None:
     rpc = {"FAREGATE_SERVICE_RPC_LIVE": "https://rpc.example"}
     assert read(**rpc).environments == ("test",)
     direct = {"FAREGATE_SERVICE_PAYMENTS": "direct", "FAREGATE_SERVICE_GAS_KEY": "env:X"}
-    assert read(**direct, **rpc).environments == ("test", "live")
+    assert read(**direct, **rpc).environments == ("live",)
+    both = {**rpc, "FAREGATE_SERVICE_RPC_TEST": "https://sepolia.example"}
+    assert read(**direct, **both).environments == ("test", "live")
 
 
 def test_secrets_are_in_no_repr_and_no_message(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from faregate.errors import ConfigurationError
 from faregate.selfhosted.database.accounts import AccountRow, list_accounts
 from faregate.selfhosted.database.clock import Stamps
 from faregate.selfhosted.database.engine import Database
-from faregate.selfhosted.database.upgrade import find_missing_migrations
+from faregate.selfhosted.database.upgrade import find_missing_migrations, is_new, upgrade
 from faregate.selfhosted.settings import Settings
 from faregate.selfhosted.settings_sources import read_settings
 from faregate.service.config import Account, Seller
@@ -66,6 +66,19 @@ def open_books(settings: Settings, *, pool_size: int = 2) -> Generator[Books]:
         yield Books(database, Stamps(database, system_clock))
     finally:
         database.close()
+
+
+def create_tables(settings: Settings) -> None:
+    """Create the tables in a new database; another one is only brought to this version by `init`."""
+    url = settings.database.get_secret_value()
+    database = Database(url, pool_size=1)
+    try:
+        with database.read() as connection:
+            is_empty = is_new(connection)
+    finally:
+        database.close()
+    if is_empty:
+        upgrade(url)
 
 
 def find_missing(database: Database) -> tuple[str, ...]:

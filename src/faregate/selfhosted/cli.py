@@ -31,7 +31,7 @@ _PAYMENTS: Final = (
     "gas_alarm_eth",
 )
 _LOGS: Final = ("log_format", "log_level")
-_SERVER: Final = ("catalog", "host", "port", "complete_seconds", "threads", "workers")
+_SERVER: Final = ("catalog", "host", "port", "complete_seconds", "threads", "pool_size", "workers")
 _LIMITS: Final = ("rate_limit", "anonymous_rate_limit")
 
 

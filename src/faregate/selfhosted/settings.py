@@ -16,6 +16,7 @@ from faregate.service.config import FrozenModel
 from faregate.x402.tokens import Environment
 
 DEFAULT_DATABASE: Final = "sqlite:///faregate-service.db"
+_ENVIRONMENTS: Final[tuple[Environment, ...]] = ("test", "live")
 PaymentsMode = Literal["simulated", "facilitator", "direct"]
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 Rate = Annotated[float, Field(ge=0, le=1_000_000)]
@@ -89,6 +90,7 @@ class Settings(FrozenModel):
         "how long a completion waits for its payment to settle; then it is answered 202", 5.0
     )
     threads: Count = _describe("requests that are worked on at the same time", 64)
+    pool_size: Count = _describe("database connections of one process, at most", 20)
     workers: Annotated[int, Field(ge=0, le=100)] = _describe(
         "settlement workers inside this process; 0 if `faregate service work` runs beside it", 2
     )
@@ -102,8 +104,9 @@ class Settings(FrozenModel):
     @property
     def environments(self) -> tuple[Environment, ...]:
         """Return the environments whose keys are accepted. Simulated payments are never live."""
-        live = self.payments != "simulated" and bool(self.rpc_live)
-        return ("test", "live") if live else ("test",)
+        if self.payments == "simulated":
+            return ("test",)
+        return tuple(name for name in _ENVIRONMENTS if self.get_rpc_urls(name))
 
     def get_facilitators(self, environment: Environment) -> tuple[str, ...]:
         return self.facilitator_test if environment == "test" else self.facilitator_live
@@ -124,13 +127,9 @@ class Settings(FrozenModel):
         return self
 
     def _check_facilitators(self) -> None:
-        for name in self._list_chains():
+        for name in _ENVIRONMENTS:
             has_rpc, has_facilitator = bool(self.get_rpc_urls(name)), bool(self.get_facilitators(name))
             if has_facilitator and not has_rpc:
                 raise ValueError(f"facilitator_{name} needs rpc_{name}: only the chain proves a payment")
             if has_rpc and not has_facilitator:
                 raise ValueError(f"rpc_{name} needs facilitator_{name}, or leave it out")
-
-    @staticmethod
-    def _list_chains() -> tuple[Environment, ...]:
-        return ("test", "live")

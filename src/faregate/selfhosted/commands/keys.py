@@ -16,7 +16,7 @@ def run_create(arguments: Namespace) -> int:
     """Create a key, and show it once."""
     settings = read_command_settings(arguments)
     if arguments.environment not in settings.environments:
-        raise ConfigurationError(_explain_no_live_keys(settings))
+        raise ConfigurationError(_explain_no_keys(settings, arguments.environment))
     with open_books(settings) as books:
         account = books.find_account(arguments.environment, arguments.seller)
         with books.database.write() as connection:
@@ -62,10 +62,12 @@ def _revoke(books: Books, key_id: str) -> bool:
         return any(revoke_key(connection, account.id, key_id, now) for account in books.list_accounts())
 
 
-def _explain_no_live_keys(settings: Settings) -> str:
+def _explain_no_keys(settings: Settings, environment: str) -> str:
     if settings.payments == "simulated":
         return "Live keys need real payments: set payments to facilitator or direct."
-    return "Live keys need a node of Base to prove payments: set rpc_live."
+    return (
+        f"{environment.capitalize()} keys need a node of the chain to prove payments: set rpc_{environment}."
+    )
 
 
 def _to_json(key: StoredKey) -> dict[str, Any]:

@@ -12,9 +12,12 @@ from faregate.selfhosted.books import (
     read_catalog,
     read_command_settings,
 )
+from faregate.selfhosted.database.accounts import derive_org_id
 from faregate.selfhosted.database.apply import Change, ChangeKind, apply_account
+from faregate.selfhosted.database.simulated import set_up_ledger
 from faregate.selfhosted.database.upgrade import upgrade
 from faregate.selfhosted.settings import Settings
+from faregate.service.config import Account
 
 
 def run_init(arguments: Namespace) -> int:
@@ -49,7 +52,17 @@ def apply_catalog(
     check_recipient(settings, account.seller.name, account.seller.pay_to)
     if has_keys:
         print(f"{path}: keys are not applied; use `faregate service key create`", file=sys.stderr)
-    return apply_account(books.database, books.stamps, account, archive_missing=archive_missing)
+    return apply_seller(books, account, archive_missing=archive_missing)
+
+
+def apply_seller(books: Books, seller: Account, *, archive_missing: bool = False) -> tuple[Change, ...]:
+    """Apply catalogue and simulated balances of this seller."""
+    changes = apply_account(books.database, books.stamps, seller, archive_missing=archive_missing)
+    for account in books.list_accounts():
+        if account.org == derive_org_id(seller.seller):
+            with books.database.write() as connection:
+                set_up_ledger(connection, account, seller)
+    return changes
 
 
 def _describe(change: Change) -> str:

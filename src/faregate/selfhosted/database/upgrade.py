@@ -42,6 +42,11 @@ def find_missing_migrations(connection: Connection) -> tuple[str, ...]:
     return tuple(known if current is None else known[known.index(current) + 1 :] if current in known else ())
 
 
+def is_new(connection: Connection) -> bool:
+    """Return whether no migration was run yet."""
+    return MigrationContext.configure(connection).get_current_revision() is None
+
+
 def _check_known(connection: Connection, config: Config, name: str) -> None:
     current = MigrationContext.configure(connection).get_current_revision()
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}

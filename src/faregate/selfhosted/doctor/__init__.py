@@ -1,0 +1,1 @@
+"""What `faregate service doctor` checks: everything that the settings name."""

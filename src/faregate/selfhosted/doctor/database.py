@@ -1,0 +1,60 @@
+"""Check the database, the catalogue and the keys."""
+
+from faregate.errors import FaregateError
+from faregate.selfhosted.books import EXAMPLE_PAY_TO, Books, find_missing
+from faregate.selfhosted.database.accounts import AccountRow
+from faregate.selfhosted.database.clock import Stamps
+from faregate.selfhosted.database.engine import Database
+from faregate.selfhosted.database.keys import list_keys
+from faregate.selfhosted.doctor.findings import Findings, report_error, report_ok, warn
+from faregate.selfhosted.settings import Settings
+from faregate.system import system_clock
+
+_SUBJECT = "database"
+
+
+def check_database(settings: Settings) -> Findings:
+    """Check that the database answers, has the tables of this version, and something to sell."""
+    database = Database(settings.database.get_secret_value(), pool_size=1)
+    try:
+        missing = find_missing(database)
+    except FaregateError as error:
+        yield report_error(_SUBJECT, str(error), "Start it, or mend the setting `database`.")
+        return
+    else:
+        if missing:
+            text = f"{database.name} lacks migrations {', '.join(missing)}"
+            yield report_error(_SUBJECT, text, "Run `faregate service init`.")
+            return
+        yield report_ok(_SUBJECT, f"{database.name} is reachable and current")
+        yield from _check_accounts(settings, Books(database, Stamps(database, system_clock)))
+    finally:
+        database.close()
+
+
+def _check_accounts(settings: Settings, books: Books) -> Findings:
+    accounts = [one for one in books.list_accounts() if one.environment in settings.environments]
+    if not accounts:
+        yield warn("catalogue", "there is nothing to sell", "Run `faregate service apply catalog.toml`.")
+    for account in accounts:
+        yield from _check_account(settings, books, account)
+
+
+def _check_account(settings: Settings, books: Books, account: AccountRow) -> Findings:
+    subject = f"{account.environment} seller {account.name}"
+    if settings.payments != "simulated" and account.pay_to == EXAMPLE_PAY_TO:
+        yield report_error(
+            subject,
+            "payments would go to the address of the example, which nobody owns",
+            "Write `pay_to` under [seller] in the catalogue, and apply it.",
+        )
+    else:
+        yield report_ok(subject, f"is paid at {account.pay_to}")
+    with books.database.read() as connection:
+        valid = [key for key in list_keys(connection, account.id) if key.revoked_at is None]
+    if not valid:
+        yield warn(
+            subject,
+            "has no valid API key",
+            f"Run `faregate service key create --environment {account.environment}`.",
+        )
