@@ -9,11 +9,12 @@ import traceback
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from faregate.merchant.transports.connections import make_ssl_context
-from tests.crash.points import service
+from tests.crash.points import seller, service
 from tests.crash.points.plan import Trial
 from tests.crash.points.trial import run_trial
 from tests.crash.points.trial_setup import TrialPlace
@@ -37,7 +38,7 @@ class Lanes:
         self._lanes: list[Lane] = []
 
     def __enter__(self) -> "Lanes":
-        make_ssl_context()  # dear, and needed by every seller
+        _load_for_children(self._stores)
         gc.freeze()  # what is never looked at again is never copied for a child
         processes.lifeline()
         self._service = processes.serving(service.run)
@@ -76,6 +77,15 @@ class Lanes:
                 trial = Trial(**json.loads(line))
                 place = TrialPlace(self._service.port, self._folder, self._stores.get(trial.kind, ""))
                 print(json.dumps(_tried(trial, place)), file=lines, flush=True)
+
+
+def _load_for_children(kinds: Iterable[str]) -> None:
+    """Import and make, before the forks, what each seller would import and make when it starts."""
+    make_ssl_context()
+    modules = ("encodings.idna", "faregate.merchant.transports.async_connections", "uvicorn.loops.asyncio")
+    for module in (*modules, *(f"faregate.journals.{kind}" for kind in kinds)):
+        import_module(module)
+    seller.make_server_config(lambda *_: None).load()
 
 
 def _give(lane: Lane, left: Iterator[Trial]) -> bool:

@@ -77,9 +77,15 @@ def serve(life: Life, listener: socket.socket) -> None:
 
     routes = [Route(PATH, paid(SELLS)(work)), Route("/sweep", sweep)]
     app = Starlette(routes=routes, middleware=[Middleware(PaywallMiddleware, paywall)])
-    # asyncio writes at once what uvloop would keep until the loop comes round again.
-    config = uvicorn.Config(dying_server(app, kills), loop="asyncio", lifespan="off", log_level="warning")
-    uvicorn.Server(config).run(sockets=[listener])
+    uvicorn.Server(make_server_config(dying_server(app, kills))).run(sockets=[listener])
+
+
+def make_server_config(app: Any) -> uvicorn.Config:
+    # asyncio writes at once what uvloop would keep until the loop comes round again. Without "none", each
+    # process would import a library for websockets.
+    return uvicorn.Config(
+        app, loop="asyncio", lifespan="off", ws="none", interface="asgi3", log_level="warning"
+    )
 
 
 def sweep(life: Life) -> None:
