@@ -3,8 +3,10 @@
 import gc
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import certifi
 import pytest
@@ -19,6 +21,11 @@ settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
 
 gc.disable()  # until all tests are collected: nothing of that is garbage
+
+for _name in ("py_ecc", "py_ecc.bls", "py_ecc.bls12_381", "py_ecc.secp256k1"):
+    # eth_account, of the official x402 client, imports these for key files, which no test has. To import them
+    # takes a second of CPU in each process that collects tests.
+    sys.modules[_name] = MagicMock(name=_name)
 
 AUTHORITY = str(Path(__file__).parent / "support" / "authority.pem")
 """The only authority that clients trust. To read the usual ones takes each client 20 to 30 ms of CPU."""
@@ -112,9 +119,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Keep modules and tests out of garbage collections, which would take 0.3 s each."""
+    """Keep modules and tests out of garbage collections, which would take 0.3 s each.
+
+    And what garbage there is: to collect it first would take as long.
+    """
     gc.enable()
-    gc.collect()
     gc.freeze()
 
 
