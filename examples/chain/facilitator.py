@@ -1,4 +1,4 @@
-"""The official x402 facilitator (package `x402`), served over HTTP on this machine.
+"""The official x402 facilitator, served over HTTP on this machine: that of Python, or that of TypeScript.
 
 `python -m examples.chain.facilitator RPC_URL` serves it, and prints `{"url": ...}` once it does.
 """
@@ -14,8 +14,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
+from examples.chain.typescript_payer import install_client
 from faregate.x402.tokens import CHAINS
 
 GAS_KEYS: Final = (
@@ -26,15 +27,22 @@ GAS_KEYS: Final = (
 """The published keys of anvil's first accounts, which have ether. Never send money to their addresses."""
 PATIENCE: Final = 3.0
 """Seconds that it waits for a block; then it answers `settlement_pending`."""
+Language = Literal["python", "typescript"]
 _ROOT: Final = Path(__file__).parents[2]
 
 
 class FacilitatorProcess:
     """The facilitator in a process of its own, which can be killed. What it knew is forgotten then."""
 
-    def __init__(self, rpc_url: str, *, gas_key: str = GAS_KEYS[0], patience: float = PATIENCE) -> None:
-        self._command = [sys.executable, "-m", "examples.chain.facilitator", rpc_url]
-        self._command += ["--patience", str(patience)]
+    def __init__(
+        self,
+        rpc_url: str,
+        *,
+        gas_key: str = GAS_KEYS[0],
+        patience: float = PATIENCE,
+        language: Language = "python",
+    ) -> None:
+        self._command = [*_find_program(language), rpc_url, "--patience", str(patience)]
         self._environment = {**os.environ, "FACILITATOR_GAS_KEY": gas_key}
         self._process: subprocess.Popen[bytes] | None = None
         self.url = ""
@@ -73,12 +81,23 @@ class FacilitatorProcess:
         self.start()
 
 
+def _find_program(language: Language) -> list[str]:
+    """Find the program. Raises `NoTypeScript` where that of TypeScript cannot be had."""
+    if language == "python":
+        return [sys.executable, "-m", "examples.chain.facilitator"]
+    return ["node", str(install_client() / "facilitator.mjs")]
+
+
 @contextmanager
 def run_facilitator(
-    rpc_url: str, *, gas_key: str = GAS_KEYS[0], patience: float = PATIENCE
+    rpc_url: str,
+    *,
+    gas_key: str = GAS_KEYS[0],
+    patience: float = PATIENCE,
+    language: Language = "python",
 ) -> Generator[FacilitatorProcess]:
-    """Run the facilitator until the block ends."""
-    process = FacilitatorProcess(rpc_url, gas_key=gas_key, patience=patience)
+    """Run the facilitator until the block ends; raises `NoTypeScript` where there is no node or npm."""
+    process = FacilitatorProcess(rpc_url, gas_key=gas_key, patience=patience, language=language)
     process.start()
     try:
         yield process

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from examples.chain.facilitator import FacilitatorProcess, run_facilitator
+from examples.chain.typescript_payer import NoTypeScript
 
 from faregate.payments.chain import ChainReader
 from tests.payments.books import Books, MakeReader
@@ -19,6 +20,16 @@ def facilitator(chain: LocalChain) -> Generator[FacilitatorProcess]:
     """The official facilitator, in a process of its own, on this chain."""
     with run_facilitator(chain.url) as facilitator:
         yield facilitator
+
+
+@pytest.fixture(params=["python", "typescript"])
+def any_facilitator(request: pytest.FixtureRequest, chain: LocalChain) -> Generator[FacilitatorProcess]:
+    """Each official facilitator, on this chain. It waits for a block for half a second."""
+    try:
+        with run_facilitator(chain.url, language=request.param, patience=0.5) as facilitator:
+            yield facilitator
+    except NoTypeScript as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture
