@@ -112,6 +112,13 @@ EMULATOR = "src/faregate/emulator/"
 FACILITATOR = "src/faregate/payments/facilitator.py"
 FACILITATED = "src/faregate/payments/facilitated.py"
 INSTRUCTIONS = "src/faregate/x402/instructions.py"
+CHAIN = "src/faregate/payments/"
+CHAIN_TESTS = (
+    "tests/payments/test_chain.py",
+    "tests/payments/test_chain_together.py",
+    "tests/payments/test_chain_faults.py",
+)
+RPC_TESTS = ("tests/payments/test_rpc.py",)
 INSTRUCTIONS_TESTS = ("tests/x402/test_instructions.py",)
 REBUILT = ("tests/emulator/test_rebuilt_proofs.py",)
 CONTROL_TESTS = ("tests/emulator/test_control_plane.py",)
@@ -729,4 +736,34 @@ MUTANTS = (
     Mutant("a-key-over-plain-http", FACILITATOR, '"live" if sends_key else "test"', '"test"', CLIENT_TESTS),
     Mutant("a-strangers-text-tells-a-secret", "src/faregate/payments/texts.py", "return len(word) > _LONGEST_WORD or _KEY.search(word) is not None", "return False", (*CLIENT_TESTS, "tests/payments/test_texts.py")),
     Mutant("anybody-signs-for-a-payer", "src/faregate/service/verification.py", "if signer is None or signer.lower() != payment.payer:", "if signer is None:", VERIFY_TESTS),
+    # What a chain proves (payments/)
+    Mutant("a-reverted-transfer-pays", CHAIN + "evidence.py", "if receipt.status != 1:", "if False:", CHAIN_TESTS),
+    Mutant("any-transfer-in-the-transaction-pays", CHAIN + "evidence.py", "is_paid = following is not None and _is_transfer(following, token, payment)", "is_paid = any(_is_transfer(each, token, payment) for each in receipt.logs)", CHAIN_TESTS),
+    Mutant("a-used-authorization-is-paid", CHAIN + "evidence.py", "return Fate.PAID if is_paid else Fate.USED_OTHERWISE", "return Fate.PAID", CHAIN_TESTS),
+    Mutant("a-transfer-of-any-value-pays", CHAIN + "evidence.py", "log.topics == topics and log.data == data", "log.topics == topics", CHAIN_TESTS),
+    Mutant("a-transfer-to-anybody-pays", CHAIN + "evidence.py", "topics = (TRANSFER, encode_topic(payment.payer), encode_topic(payment.to))\n", "topics = (TRANSFER, encode_topic(payment.payer), log.topics[2])\n", CHAIN_TESTS),
+    Mutant("another-nonce-pays", CHAIN + "evidence.py", "topics = (event, encode_topic(payment.payer), encode_topic(payment.nonce))", "topics = (event, encode_topic(payment.payer), log.topics[-1])", CHAIN_TESTS),
+    Mutant("a-token-of-anybody-pays", CHAIN + "evidence.py", "return log.address == token.address.lower() and log.topics == topics\n", "return log.topics == topics\n", CHAIN_TESTS),
+    Mutant("cancelled-is-paid", CHAIN + "evidence.py", "return Fate.CANCELED", "return Fate.PAID", CHAIN_TESTS),
+    Mutant("confirmations-are-not-waited-for", CHAIN + "chain.py", "is_final = head.number - block.number + 1 >= self._confirmations", "is_final = True", CHAIN_TESTS),
+    Mutant("a-replaced-block-pays", CHAIN + "chain.py", "block.hash != receipt.blockHash or ", "", CHAIN_TESTS),
+    Mutant("a-block-beyond-the-head-pays", CHAIN + "chain.py", " or block.number > head.number", "", CHAIN_TESTS),
+    Mutant("an-old-transfer-pays-again", CHAIN + "chain.py", "if receipt.blockNumber < question.first_block:", "if False:", CHAIN_TESTS),
+    Mutant("a-cancellation-fails-before-it-is-safe", CHAIN + "chain.py", "if block.number > _get_safe(node, question).number:", "if False:", CHAIN_TESTS),
+    Mutant("unused-is-failed", CHAIN + "chain.py", "if safe.timestamp < payment.valid_before:", "if False:", CHAIN_TESTS),
+    Mutant("expired-by-the-node-alone", CHAIN + "chain.py", "if self._clock().timestamp() < payment.valid_before:", "if False:", CHAIN_TESTS),
+    Mutant("expired-though-used-in-a-safe-block", CHAIN + "chain.py", "payment.nonce, safe.number):", "payment.nonce, safe.number) and False:", CHAIN_TESTS),
+    Mutant("a-safe-block-ahead-of-the-head", CHAIN + "chain.py", "if safe.number > _get_head(node, question).number:", "if False:", CHAIN_TESTS),
+    Mutant("a-head-of-long-ago", CHAIN + "chain.py", "if head.number < (question.attempt.from_block or 0) - REORG_BLOCKS:", "if False:", CHAIN_TESTS),
+    Mutant("a-node-of-another-chain", CHAIN + "chain.py", "if chain != self.chain:", "if False:", CHAIN_TESTS),
+    Mutant("one-node-fails-a-payment", CHAIN + "chain.py", "if answers and len(refused) == len(answers):", "if refused:", CHAIN_TESTS),
+    Mutant("the-last-node-outvotes-a-refusal", CHAIN + "chain.py", "    if refused:\n        log", "    if False:\n        log", CHAIN_TESTS),
+    Mutant("the-receipt-of-another-transaction", CHAIN + "node.py", "if receipt is not None and receipt.transactionHash != transaction_hash.lower():", "if False:", CHAIN_TESTS),
+    Mutant("no-contract-says-unused", CHAIN + "node.py", "if len(word) != 32:", "if False:", CHAIN_TESTS),
+    Mutant("a-shallow-block-is-safe", CHAIN + "node.py", "self.get_head().number - SAFE_DEPTH", "self.get_head().number", CHAIN_TESTS),
+    Mutant("two-ends-are-one", CHAIN + "search.py", "return logs[0] if len(logs) == 1 else None", "return logs[0] if logs else None", CHAIN_TESTS),
+    Mutant("the-answer-to-another-call", CHAIN + "rpc.py", 'if type(found.get("id")) is not int or found["id"] != number:', "if False:", RPC_TESTS),
+    Mutant("a-result-with-an-error-status", CHAIN + "rpc.py", "if response.status != 200 or ", "if ", RPC_TESTS),
+    Mutant("a-node-repeats-its-key", CHAIN + "rpc_url.py", 'text = text.replace(secret, "***")', "pass", RPC_TESTS),
+    Mutant("a-key-in-an-error-of-the-transport", CHAIN + "rpc.py", "failure = self._build_error(method, self._url.redact(str(error)))", "failure = self._build_error(method, str(error))", RPC_TESTS),
 )  # fmt: skip

@@ -204,6 +204,7 @@ def test_a_safe_block_ahead_of_the_latest(
     proxy.change["eth_getBlockByNumber"] = lambda params, result: (
         {**latest, "number": hex(chain.head + 10)} if params[0] == "safe" else result
     )
+    proxy.change["eth_call"] = lambda params, result: ZERO
     assert books.look(reader) == RECONCILING
 
 

@@ -2,10 +2,12 @@
 
 from datetime import UTC, datetime
 
-from examples.chain.token import encode_transfer
+from examples.chain.token import encode_call, encode_transfer
 
+from faregate.payments.abi import encode_topic
 from faregate.payments.chain import ChainReader
-from faregate.service.payments import Attempt, PaymentRefused, PaymentSettled
+from faregate.payments.evidence import USED
+from faregate.service.payments import Attempt, PaymentPending, PaymentRefused, PaymentSettled
 from faregate.x402.models import SignedPayment
 from tests.payments.books import PRICE, SUBMITTED, TERMS, TO
 from tests.support.chain import USDC, ChainPayer, LocalChain
@@ -43,6 +45,15 @@ def test_a_transaction_that_goes_on_after_a_failed_payment(chain: LocalChain, pa
     assert not isinstance(look(chain, unpaid, sent), PaymentSettled)
 
 
+def test_a_contract_that_logs_as_the_token_does(chain: LocalChain, payer: ChainPayer) -> None:
+    """A payer's account may have code (EIP-7702): it logs a use of the nonce, and then transfers."""
+    payment = payer.authorize(USDC, TO, PRICE)
+    chain.call("anvil_setCode", payer.address, "0x" + build_liar_code(payment).hex())
+    sent = chain.send(payer.address, encode_call("transfer(address,uint256)", TO, PRICE))
+    assert chain.get_balance(USDC, TO) == PRICE
+    assert look(chain, payment, sent) == PaymentPending("settling")
+
+
 def look(chain: LocalChain, payment: SignedPayment, sent: str) -> object:
     """Look with the hash; a look without it must find the same."""
     reader = ChainReader(84532, [chain.url], clock=lambda: datetime.fromtimestamp(chain.time, UTC))
@@ -67,3 +78,11 @@ def build_batch_code(target: str) -> bytes:
     again = length + b"\x01\x60\x01\x56"  # add the length to the offset, and jump to the loop
     end = len(before) + 2 + len(copy) + len(call) + len(again)
     return before + bytes([end]) + b"\x57" + copy + call + again + b"\x5b\x00"
+
+
+def build_liar_code(payment: SignedPayment) -> bytes:
+    """Write a contract that logs `AuthorizationUsed` of this payment itself, and calls the token."""
+    topics = (payment.nonce, encode_topic(payment.payer), USED)
+    log = b"".join(b"\x7f" + bytes.fromhex(topic[2:]) for topic in topics) + b"\x5f\x5f\xa3"  # LOG3
+    call = b"\x36\x5f\x5f\x37\x5f\x5f\x36\x5f\x5f\x73" + bytes.fromhex(USDC.address[2:]) + b"\x5a\xf1"
+    return log + call + b"\x00"
