@@ -1,10 +1,12 @@
-"""The books of a gas account and its workers, for tests: what the store and the settlement rule do."""
+"""The books of a gas account and its workers, for tests. The rule of settlement is the service's own."""
 
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any, cast
 
 from faregate.payments.chain import ChainReader
 from faregate.payments.direct.backend import DirectPayments
@@ -20,6 +22,9 @@ from faregate.service.payments import (
     PaymentSettled,
     SignedTransfer,
 )
+from faregate.service.records import Transaction
+from faregate.service.settlement import settle
+from faregate.service.steps import Backend, run
 from faregate.x402.models import SignedPayment, Terms
 from tests.support.chain import USDC, LocalChain
 
@@ -28,6 +33,7 @@ PRICE = 10_000
 TERMS = Terms(USDC, PRICE, SELLER, 300)
 POLICY = GasPolicy(max_fee=100 * GWEI)
 Seen = PaymentSettled | PaymentRefused | PaymentPending
+SETTLING = PaymentPending()
 
 
 class Clock:
@@ -45,13 +51,20 @@ class Clock:
 
 @dataclass
 class Row:
-    """A payment in the books."""
+    """A payment in the books, as the rule of settlement sees it."""
 
     payment: SignedPayment = field(repr=False)
     from_block: int = 0
     attempts: int = 0
     hashes: tuple[str, ...] = ()
     signed: SignedTransfer | None = None
+    notes: tuple[str, ...] = ()
+    seen: Seen = SETTLING
+    id: str = "txn_1"
+
+    @property
+    def context(self) -> Any:
+        return SimpleNamespace(terms=TERMS)
 
     def begin(self) -> Attempt:
         """Begin an attempt, by what is written down only."""
@@ -79,15 +92,15 @@ class GasBooks:
         self.rows.append(row)
         return row
 
-    def get_gas_nonce(self, sender: str) -> int | None:
+    def get_gas_nonce(self, _chain: int, sender: str) -> int | None:
         signed = [row.signed for row in self.rows if row.signed is not None]
         nonces = [each.gas_nonce for each in signed if each.sender == sender]
         return max(nonces) + 1 if nonces else None
 
-    def record_signed(self, row: Row, signed: SignedTransfer) -> bool:
+    def record_signed(self, row: Row, _attempt: Attempt | None, signed: SignedTransfer) -> bool:
         """Write it down, by the conditions of `Payments.sign`."""
         with self._lock:
-            free = self.get_gas_nonce(signed.sender) or 0
+            free = self.get_gas_nonce(signed.chain, signed.sender) or 0
             if signed.replaces is None:
                 may_write = signed.gas_nonce >= free
             else:
@@ -98,6 +111,33 @@ class GasBooks:
             else:
                 self.conflicts += 1
             return may_write
+
+    # The steps of a settlement
+
+    def find_transaction(self, _id: str) -> None:
+        return None
+
+    def begin_attempt(self, row: Row) -> Attempt | None:
+        return row.begin() if isinstance(row.seen, PaymentPending) else None
+
+    def record_sent(self, row: Row, _attempt: Attempt, found: str | None, note: str) -> None:
+        row.notes = (*row.notes, note)
+        if found is not None and found not in row.hashes:
+            row.hashes = (*row.hashes, found)
+
+    def record_settled(self, row: Row, found: str, _at: datetime | None) -> Row:
+        row.seen = PaymentSettled(found)
+        return row
+
+    def record_failed(self, row: Row, _at: datetime | None) -> Row:
+        row.seen = PaymentRefused("failed")
+        return row
+
+    def postpone(self, row: Row, _attempt: Attempt, pending: PaymentPending, _at: datetime | None) -> Row:
+        row.seen = pending
+        return row
+
+    # The upkeep of the gas account
 
     def list_transfers(
         self, sender: str, chain: int, from_nonce: int, limit: int
@@ -116,58 +156,66 @@ class GasBooks:
             ),
             None,
         )
-        return row is not None and self.record_signed(row, transfer)
+        return row is not None and self.record_signed(row, None, transfer)
+
+
+class PatientPayments(DirectPayments):
+    """Waits for what it sent, where blocks are mined by themselves."""
+
+    def __init__(self, account: GasAccount, reader: ChainReader, chain: LocalChain) -> None:
+        super().__init__(account, reader)
+        self._local = chain
+
+    def send(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> PaymentSent:
+        sent = super().send(payment, terms, attempt)
+        wait_for_blocks(self._local)
+        return sent
 
 
 class Worker:
     """One process of the service: it knows nothing that is not in the books or on the chain."""
 
     def __init__(
-        self, chain: LocalChain, key: str, books: GasBooks, clock: Clock, policy: GasPolicy = POLICY
+        self,
+        chain: LocalChain,
+        key: str,
+        books: GasBooks,
+        clock: Clock,
+        policy: GasPolicy = POLICY,
+        confirmations: int = 1,
     ) -> None:
-        self.chain = chain
         self.books = books
-        reader = ChainReader(USDC.chain, [chain.url], clock=clock)
+        reader = ChainReader(USDC.chain, [chain.url], clock=clock, confirmations=confirmations)
         self.account = GasAccount(reader, KeySigner(key), clock, policy)
-        self.payments = DirectPayments(self.account, reader)
+        self.payments = PatientPayments(self.account, reader, chain)
 
     def sign(
         self, row: Row, attempt: Attempt, before_record: Callable[[], None] = lambda: None
     ) -> Attempt | PaymentPostponed:
-        """Sign and write down, as `service.settlement` does."""
+        """Sign and write down, and no more: the process dies then."""
         while True:
-            gas_nonce = self.books.get_gas_nonce(self.payments.get_gas_account(TERMS))
+            gas_nonce = self.books.get_gas_nonce(USDC.chain, self.account.address)
             signed = self.payments.sign(row.payment, TERMS, attempt, gas_nonce)
             if isinstance(signed, PaymentPostponed):
                 return signed
-            if signed == attempt.signed:
-                return attempt
             before_record()
-            if self.books.record_signed(row, signed):
+            if signed == attempt.signed or self.books.record_signed(row, attempt, signed):
                 return replace(attempt, signed=signed, hashes=row.hashes)
 
     def send(self, row: Row, attempt: Attempt) -> PaymentSent:
-        """Send what was signed, and wait until it is mined where blocks are mined by themselves."""
-        sent = self.payments.send(row.payment, TERMS, attempt)
-        self.wait()
-        return sent
-
-    def wait(self) -> None:
-        """Wait until all transactions are mined, where blocks are mined by themselves."""
-        give_up = time.monotonic() + 20
-        while self.chain.call("anvil_getAutomine") and int(self.chain.call("txpool_status")["pending"], 16):
-            assert time.monotonic() < give_up
-            time.sleep(0.002)
+        """Send what was signed."""
+        return self.payments.send(row.payment, TERMS, attempt)
 
     def attempt(self, row: Row) -> Seen:
-        """Make one whole attempt; return what the chain proves then."""
-        attempt = row.begin()
-        if attempt.sent_before:
-            seen = self.payments.look(row.payment, TERMS, attempt)
-            if not isinstance(seen, PaymentPending):
-                return seen
-        ready = self.sign(row, attempt)
-        if not isinstance(ready, PaymentPostponed):
-            self.send(row, ready)
-            attempt = ready
-        return self.payments.look(row.payment, TERMS, attempt)
+        """Make one whole attempt, by the rule of the service; return what the books say then."""
+        backend = Backend(cast(Any, self.books), self.payments)
+        run(settle(cast(Transaction, row)), backend)
+        return row.seen
+
+
+def wait_for_blocks(chain: LocalChain) -> None:
+    """Wait until all transactions are mined, where blocks are mined by themselves."""
+    give_up = time.monotonic() + 20
+    while chain.call("anvil_getAutomine") and int(chain.call("txpool_status")["pending"], 16):
+        assert time.monotonic() < give_up
+        time.sleep(0.002)

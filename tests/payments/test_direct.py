@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from faregate.payments.direct.backend import DirectPayments
 from faregate.payments.direct.fees import GWEI
 from faregate.payments.direct.transfers import read_transfer
 from faregate.service.payments import (
@@ -312,15 +313,31 @@ def test_a_transfer_that_takes_too_much_gas_is_not_signed(
     assert "more than max_gas" in postponed.reason
 
 
-def test_a_reorganisation_is_settled_again(
-    chain: LocalChain, payer: ChainPayer, start: Callable[[], Worker], gas_books: GasBooks, row: Row
+def test_a_transfer_is_not_signed_again_while_its_block_is_not_deep_enough(
+    chain: LocalChain, gas: ChainPayer, gas_books: GasBooks, clock: Clock, row: Row
 ) -> None:
-    assert isinstance(start().attempt(row), PaymentSettled)
+    worker = Worker(chain, gas.private_key, gas_books, clock, confirmations=3)
+    for _ in range(2):
+        assert isinstance(worker.attempt(row), PaymentPending)
+    assert row.notes[-1] == "the transfer is in a block that is not deep enough yet"
+    chain.mine(2)
+    assert isinstance(worker.attempt(row), PaymentSettled)
+    assert len(row.hashes) == 1
+
+
+def test_a_reorganisation_is_settled_again(
+    chain: LocalChain, gas: ChainPayer, payer: ChainPayer, gas_books: GasBooks, clock: Clock, row: Row
+) -> None:
+    worker = Worker(chain, gas.private_key, gas_books, clock, confirmations=2)
+    assert isinstance(worker.attempt(row), PaymentPending)
+    assert chain.get_balance(USDC, SELLER) == PRICE
     chain.reorganise(1)
     assert chain.get_balance(USDC, SELLER) == 0
-    assert isinstance(start().attempt(row), PaymentSettled)
+    assert isinstance(worker.attempt(row), PaymentPending)
+    chain.mine()
+    assert isinstance(worker.attempt(row), PaymentSettled)
     assert chain.get_balance(USDC, SELLER) == PRICE
-    assert_moving(chain, payer, gas_books, start())
+    assert len(row.hashes) == 1
 
 
 def test_without_a_node_nothing_is_signed_and_sending_does_not_raise(
@@ -333,7 +350,7 @@ def test_without_a_node_nothing_is_signed_and_sending_does_not_raise(
     with pytest.raises(PaymentsUnavailable):
         worker.payments.sign(row.payment, TERMS, row.begin(), None)
     assert row.signed is not None
-    sent = worker.payments.send(row.payment, TERMS, attempt)
+    sent = DirectPayments.send(worker.payments, row.payment, TERMS, attempt)
     assert sent.transaction_hash == row.signed.transaction_hash
     assert row.signed.raw not in sent.note
 

@@ -10,7 +10,17 @@ from faregate.payments.direct.fees import GWEI
 from faregate.payments.direct.transfers import read_transfer
 from faregate.payments.direct.upkeep import Upkeep, keep_nonces_moving
 from faregate.service.payments import PaymentPending, PaymentPostponed, PaymentSettled, SignedTransfer
-from tests.payments.gas_books import POLICY, PRICE, SELLER, TERMS, Clock, GasBooks, Row, Worker
+from tests.payments.gas_books import (
+    POLICY,
+    PRICE,
+    SELLER,
+    TERMS,
+    Clock,
+    GasBooks,
+    Row,
+    Worker,
+    wait_for_blocks,
+)
 from tests.support.chain import USDC, ChainPayer, LocalChain
 
 ELSEWHERE = "0x" + "cd" * 20
@@ -44,7 +54,7 @@ def test_a_transfer_whose_payment_ended_is_sent(
     worker = start()
     assert isinstance(worker.attempt(later), PaymentPending), "it waits for the gap"
     assert keep_nonces_moving(worker.account, gas_books).sent[0] == ended.transaction_hash
-    worker.wait()
+    wait_for_blocks(chain)
     assert isinstance(worker.attempt(later), PaymentSettled)
     assert chain.get_balance(USDC, SELLER) == 2 * PRICE
 

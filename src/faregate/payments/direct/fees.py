@@ -58,29 +58,13 @@ def limit_gas(estimate: int, policy: GasPolicy) -> int | None:
     return None if estimate > policy.max_gas else min(_add_quarter(estimate), policy.max_gas)
 
 
-def parse_gwei(text: str) -> int:
-    """Return the wei of an amount of gwei such as `0.05`. Raises `ValueError`."""
-    return _parse(text, GWEI, "gwei")
-
-
-def parse_ether(text: str) -> int:
-    """Return the wei of an amount of ether such as `0.001`. Raises `ValueError`."""
-    return _parse(text, ETHER, "ether")
+def build_policy(max_fee_gwei: Decimal, gas_alarm_eth: Decimal) -> GasPolicy:
+    """Build the policy that the settings `max_fee_gwei` and `gas_alarm_eth` describe."""
+    return GasPolicy(max_fee=int(max_fee_gwei * GWEI), alarm_balance=int(gas_alarm_eth * ETHER))
 
 
 def format_ether(wei: int) -> str:
     return f"{Decimal(wei) / ETHER:.9f}".rstrip("0").rstrip(".")
-
-
-def _parse(text: str, unit: int, name: str) -> int:
-    # Not Decimal(text): it reads NaN, 1e99 and other scripts' digits.
-    whole, _, fraction = text.partition(".")
-    digits = len(str(unit)) - 1
-    if not (whole + fraction).isascii() or not whole.isdigit() or len(whole) > 9 or len(fraction) > digits:
-        raise ValueError(f"an amount of {name} is written like 0.05")
-    if fraction and not fraction.isdigit():
-        raise ValueError(f"an amount of {name} is written like 0.05")
-    return int(whole) * unit + int(fraction.ljust(digits, "0") or "0")
 
 
 def _add_quarter(amount: int) -> int:

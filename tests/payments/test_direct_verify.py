@@ -1,0 +1,134 @@
+"""Direct settlement verifies by the chain alone, and takes no payment that it could not settle."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from faregate.payments.chain import ChainReader
+from faregate.payments.direct.backend import DirectPayments
+from faregate.payments.direct.gas_account import GasAccount
+from faregate.payments.direct.signers import KeySigner
+from faregate.service.payments import PaymentRefused, PaymentsUnavailable, PaymentVerified
+from faregate.x402.models import SignedPayment
+from tests.payments.facilitated import sign_payment
+from tests.payments.gas_books import PRICE, TERMS, Worker
+from tests.support.chain import USDC, ChainPayer, LocalChain
+from tests.support.rpc_proxy import RpcFault, RpcProxy, fail_with
+
+ELSEWHERE = "0x" + "cd" * 20
+Verify = Callable[..., PaymentVerified | PaymentRefused]
+
+
+@pytest.fixture
+def payment(payer: ChainPayer) -> SignedPayment:
+    return sign_payment(payer, TERMS)
+
+
+@pytest.fixture
+def verify(worker: Worker, payment: SignedPayment) -> Verify:
+    def run(committed: int = 0, later: int = 0) -> PaymentVerified | PaymentRefused:
+        now = datetime.now(UTC) + timedelta(seconds=later)
+        return worker.payments.verify(payment, TERMS, now=now, committed=committed)
+
+    return run
+
+
+def test_a_good_payment_is_verified(chain: LocalChain, payer: ChainPayer, verify: Verify) -> None:
+    assert verify() == PaymentVerified(payer.address, chain.head)
+    assert chain.get_balance(USDC, TERMS.pay_to) == 0
+
+
+def test_what_open_transactions_reserve_is_not_there(
+    chain: LocalChain, payer: ChainPayer, verify: Verify
+) -> None:
+    balance = chain.get_balance(USDC, payer.address)
+    assert isinstance(verify(committed=balance - PRICE), PaymentVerified)
+    assert verify(committed=balance - PRICE + 1) == PaymentRefused("the payer has not enough USDC")
+
+
+def test_a_used_authorization_is_refused(chain: LocalChain, payment: SignedPayment, verify: Verify) -> None:
+    chain.settle(USDC, payment)
+    assert verify() == PaymentRefused(
+        "the token would refuse the transfer: FiatTokenV2: authorization is used or canceled"
+    )
+
+
+def test_a_cancelled_authorization_is_refused(
+    chain: LocalChain, payer: ChainPayer, payment: SignedPayment, verify: Verify
+) -> None:
+    payer.cancel(chain, USDC, payment.nonce)
+    assert isinstance(verify(), PaymentRefused)
+
+
+def test_a_foreign_signature_is_refused_before_the_chain_is_asked(
+    payer: ChainPayer, payment: SignedPayment, worker: Worker
+) -> None:
+    foreign = replace(payment, signature=sign_payment(payer, TERMS).signature)
+    assert worker.payments.verify(foreign, TERMS, now=datetime.now(UTC), committed=0) == PaymentRefused(
+        "the signature is not the payer's for this authorization"
+    )
+
+
+def test_a_gas_account_that_cannot_pay_takes_no_payments(
+    chain: LocalChain, gas: ChainPayer, verify: Verify
+) -> None:
+    """The seller's work would be done, and nothing could be settled."""
+    chain.fund(gas.address, 0)
+    with pytest.raises(PaymentsUnavailable, match="send it some"):
+        verify()
+    chain.fund(gas.address)
+    assert isinstance(verify(), PaymentVerified)
+
+
+def test_that_the_gas_account_can_pay_is_asked_now_and_then(
+    chain: LocalChain, gas: ChainPayer, verify: Verify
+) -> None:
+    verify()
+    chain.fund(gas.address, 0)
+    assert isinstance(verify(later=5), PaymentVerified)
+    with pytest.raises(PaymentsUnavailable):
+        verify(later=11)
+
+
+@pytest.fixture
+def distant(proxy: RpcProxy, gas: ChainPayer) -> DirectPayments:
+    """Payments over a node that a test can break."""
+    reader = ChainReader(USDC.chain, [proxy.url], clock=lambda: datetime.now(UTC))
+    return DirectPayments(GasAccount(reader, KeySigner(gas.private_key), lambda: datetime.now(UTC)), reader)
+
+
+@pytest.mark.parametrize(
+    ("method", "fault"),
+    [
+        ("eth_call", (-32005, "rate limit exceeded")),
+        ("eth_call", (-32603, "internal error")),
+        ("eth_getBlockByNumber", (-32000, "busy")),
+        ("eth_maxPriorityFeePerGas", (-32601, "no such method")),
+    ],
+    ids=str,
+)
+def test_a_node_that_cannot_tell_decides_nothing(
+    proxy: RpcProxy, distant: DirectPayments, payment: SignedPayment, method: str, fault: tuple[int, str]
+) -> None:
+    proxy.change[method] = fail_with(*fault)
+    with pytest.raises(PaymentsUnavailable):
+        distant.verify(payment, TERMS, now=datetime.now(UTC), committed=0)
+
+
+def test_a_reason_of_the_token_shows_no_signature(
+    proxy: RpcProxy, distant: DirectPayments, payment: SignedPayment
+) -> None:
+    """A node may repeat what it was asked."""
+
+    def refuse(params: list[object], result: object) -> object:
+        if "e3ee160e" in str(params):
+            raise RpcFault(3, f"execution reverted: no <b>{payment.signature}</b>")
+        return result
+
+    proxy.change["eth_call"] = refuse
+    refused = distant.verify(payment, TERMS, now=datetime.now(UTC), committed=0)
+    assert isinstance(refused, PaymentRefused)
+    assert payment.signature[2:40] not in refused.reason
+    assert "<" not in refused.reason
