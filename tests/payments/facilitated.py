@@ -113,7 +113,7 @@ class BelievingPayments(FacilitatorPayments):
     ) -> PaymentSent | PaymentSettled | PaymentRefused:
         sent = super().send(payment, terms, attempt)
         _, _, said = sent.note.partition("HTTP 200 ")
-        if not said or said == "settlement_pending":
+        if not said or said.startswith("settlement_pending"):
             return sent
         if said == "success":
             return PaymentSettled(sent.transaction_hash or "")

@@ -118,9 +118,20 @@ def test_what_is_no_verdict_decides_nothing(status: int, body: object) -> None:
         (402, b"{", None, "HTTP 402 without a reason"),
         (
             400,
+            {
+                "errorType": "invalid_request",
+                "errorMessage": "'paymentPayload' is invalid",
+                "correlationId": "7",
+            },
+            None,
+            "HTTP 400 invalid_request; 'paymentPayload' is invalid",
+        ),
+        (401, {"code": 401, "message": "Unauthorized"}, None, "HTTP 401 Unauthorized"),
+        (
+            400,
             {"success": False, "errorReason": f"x {PAYMENT.signature}\n", "errorMessage": PAYMENT.signature},
             None,
-            "HTTP 400 x ...",
+            "HTTP 400 x ...; ...",
         ),
     ],
 )

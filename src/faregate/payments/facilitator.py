@@ -26,6 +26,11 @@ Authenticate = Callable[[str, str], Mapping[str, str]]
 """Makes the headers that sign one call, such as a JWT, from its method and URL."""
 
 _HASH: Final = re.compile(r"0x[0-9a-fA-F]{64}", re.ASCII)
+_REASONS: Final = (
+    *("invalidReason", "invalidMessage", "errorReason"),
+    *("errorType", "error", "code", "message", "errorMessage"),
+)
+"""Where a reason may stand: in x402's fields, or in those that hosted facilitators have for refused calls."""
 _CONSTANT: Final = (
     ("Accept", "application/json"),
     ("Accept-Encoding", "identity"),
@@ -95,7 +100,7 @@ class FacilitatorClient:
         # A server in trouble says no to everything. With 4xx the verdict in the body is meant.
         if found is False and response.status < 500:
             return Verdict(False, clean_text(body.get("invalidReason")) or "the facilitator refused it")
-        raise FacilitatorUnavailable(f"{self.name}: {_describe(response.status, body, 'invalidReason')}")
+        raise FacilitatorUnavailable(f"{self.name}: {_describe(response.status, body)}")
 
     def settle(self, payment: SignedPayment, terms: Terms) -> PaymentSent:
         """Ask to settle the payment. Whatever it answers, and if it does not, the money may move.
@@ -108,7 +113,7 @@ class FacilitatorClient:
         except _CallFailed as error:
             return PaymentSent(None, f"{self.name}: {error}")
         body = _read_object(response.body)
-        note = f"{self.name}: {_describe(response.status, body, 'errorReason')}"
+        note = f"{self.name}: {_describe(response.status, body)}"
         return PaymentSent(_find_hash(body.get("transaction")), note)
 
     def list_networks(self) -> frozenset[str]:
@@ -117,9 +122,10 @@ class FacilitatorClient:
             response = self._call("GET", "/supported", None, self._settings.supported_seconds)
         except _CallFailed as error:
             raise FacilitatorUnavailable(f"{self.name}: {error}") from None
-        kinds = _read_object(response.body).get("kinds")
+        body = _read_object(response.body)
+        kinds = body.get("kinds")
         if response.status != 200 or not isinstance(kinds, list):
-            raise FacilitatorUnavailable(f"{self.name}: HTTP {response.status} without a list of kinds")
+            raise FacilitatorUnavailable(f"{self.name}: {_describe(response.status, body)}; no list of kinds")
         ours = (kind for kind in map(_as_object, cast("list[object]", kinds)) if _is_ours(kind))
         return frozenset(network for kind in ours if isinstance(network := kind.get("network"), str))
 
@@ -185,9 +191,9 @@ def _find_hash(transaction: object) -> str | None:
     return str(transaction).lower() if is_hash else None
 
 
-def _describe(status: int, body: Mapping[str, object], name: str) -> str:
+def _describe(status: int, body: Mapping[str, object]) -> str:
     """Describe an answer in a line for the operator, such as `HTTP 500 settlement_pending`."""
-    reason = clean_text(body.get(name))
-    if not reason:
-        reason = "success" if body.get("success") is True else "without a reason"
-    return f"HTTP {status} {reason}"
+    if body.get("success") is True:
+        return f"HTTP {status} success"
+    said = dict.fromkeys(filter(None, (clean_text(body.get(name)) for name in _REASONS)))
+    return f"HTTP {status} {clean_text('; '.join(said)) or 'without a reason'}"
