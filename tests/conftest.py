@@ -50,7 +50,17 @@ LONG = tuple(
 SLOW = (
     *(
         f"tests/{name}"
-        for name in ("attacks", "console", "contract", "crash", "e2e", "hostile", "model", "probe")
+        for name in (
+            "attacks",
+            "console",
+            "contract",
+            "crash",
+            "e2e",
+            "hostile",
+            "model",
+            "payments",
+            "probe",
+        )
     ),
     *(f"tests/{name}" for name in ("servers", "test_readme", "testing")),
     *(f"tests/adapters/test_{name}" for name in ("drain", "http2", "lifespan", "openapi")),
