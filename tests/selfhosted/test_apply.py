@@ -159,8 +159,8 @@ def test_a_process_learns_that_the_catalogue_changed(database: Database, stamps:
         assert catalogues.get(connection, first_account(database)) is first
         apply(database, stamps, ONE.replace("10000", "20000"))
         second = catalogues.get(connection, first_account(database))
-    assert second.listings["report"].active.rules.amount == 20000
-    assert first.listings["report"].active.rules.amount == 10000
+    assert second.catalog.listings["report"].active.rules.amount == 20000
+    assert first.catalog.listings["report"].active.rules.amount == 10000
 
 
 def first_account(database: Database) -> AccountRow:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, bindparam, select, update
 
-from faregate.selfhosted.database.engine import build_insert
+from faregate.selfhosted.database.engine import Inserts
 from faregate.selfhosted.database.schema import accounts
 from faregate.service.config import DEFAULT_CREATED_AT, Seller
 from faregate.service.identifiers import derive_id
@@ -36,10 +36,11 @@ _ALL: Final = select(*COLUMNS).order_by(accounts.c.id)
 _FIND: Final = select(*COLUMNS).where(
     accounts.c.org == bindparam("org"), accounts.c.environment == bindparam("environment")
 )
+_CREATE: Final = Inserts(accounts, lambda insert: insert.on_conflict_do_nothing())
 _UPDATE: Final = (
     update(accounts)
-    .where(accounts.c.id == bindparam("account"))
-    .values(name=bindparam("name"), pay_to=bindparam("pay_to"))
+    .where(accounts.c.id == bindparam("of_account"))
+    .values(name=bindparam("new_name"), pay_to=bindparam("new_pay_to"))
 )
 
 
@@ -67,9 +68,7 @@ def ensure_account(
         return known, False
     values = {"org": org, "environment": environment, "name": seller.name, "pay_to": seller.pay_to}
     # Another process may create it at the same time.
-    connection.execute(
-        build_insert(connection, accounts).values(**values, created_at=now).on_conflict_do_nothing()
-    )
+    connection.execute(_CREATE.get(connection), {**values, "created_at": now})
     created = find_account(connection, org, environment)
     assert created is not None  # noqa: S101 - accounts are never deleted
     return created, True
@@ -79,7 +78,9 @@ def update_account(connection: Connection, account: AccountRow, seller: Seller) 
     """Give the account this name and address; False if it has them. The caller holds its lock alone."""
     if (account.name, account.pay_to) == (seller.name, seller.pay_to):
         return False
-    connection.execute(_UPDATE, {"account": account.id, "name": seller.name, "pay_to": seller.pay_to})
+    connection.execute(
+        _UPDATE, {"of_account": account.id, "new_name": seller.name, "new_pay_to": seller.pay_to}
+    )
     return True
 
 

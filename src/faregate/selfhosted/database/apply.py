@@ -25,9 +25,11 @@ from faregate.x402.tokens import Environment
 
 ENVIRONMENTS: Final[tuple[Environment, ...]] = ("test", "live")
 _NEXT_CATALOGUE: Final = (
-    update(accounts).where(accounts.c.id == bindparam("account")).values(catalogue=accounts.c.catalogue + 1)
+    update(accounts)
+    .where(accounts.c.id == bindparam("of_account"))
+    .values(catalogue=accounts.c.catalogue + 1)
 )
-_FENCE: Final = select(accounts.c.fence).where(accounts.c.id == bindparam("account"))
+_FENCE: Final = select(accounts.c.fence).where(accounts.c.id == bindparam("of_account"))
 _SHOWN: Final = ("name", "description", "image_url", "show_key", "max_timeout_seconds")
 
 
@@ -94,7 +96,7 @@ def _apply(
         elif not after.listings[key].archived_at:
             changes.append(_leave_or_archive(after, key, moment, archive_missing))
     if save_versions(connection, account.id, before, after):
-        connection.execute(_NEXT_CATALOGUE, {"account": account.id})
+        connection.execute(_NEXT_CATALOGUE, {"of_account": account.id})
     return changes
 
 
@@ -105,7 +107,7 @@ def _create_missing(
     wanted: Mapping[str, Listing],
     moment: datetime,
 ) -> Iterator[Change]:
-    fence = to_datetime(connection.execute(_FENCE, {"account": account.id}).scalar_one())
+    fence = to_datetime(connection.execute(_FENCE, {"of_account": account.id}).scalar_one())
     created = [listing for key, listing in wanted.items() if key not in catalog.listings]
     for place, listing in enumerate(created):
         made = listing.created_at

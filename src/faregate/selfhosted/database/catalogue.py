@@ -5,6 +5,7 @@ process keeps each account's catalogue with its number, and asks the database fo
 """
 
 import json
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -20,7 +21,7 @@ from faregate.x402.tokens import Environment, Token
 
 
 def _all_of(table: Table, *order: str) -> Any:
-    of_account = table.c.account == bindparam("account")
+    of_account = table.c.account == bindparam("of_account")
     return select(table).where(of_account).order_by(*(table.c[name] for name in order))
 
 
@@ -29,29 +30,59 @@ _REVISIONS: Final = _all_of(revisions, "resource", "number")
 _VERSIONS: Final = _all_of(resource_versions, "resource", "number")
 
 
+class KnownCatalogue:
+    """An account's catalogue, found by ids. Nobody may change it."""
+
+    def __init__(self, number: int, catalog: Catalog) -> None:
+        self.number = number
+        self.catalog = catalog
+        self._keys = {listing.id: key for key, listing in catalog.listings.items()}
+        listings = catalog.listings.values()
+        self._revisions = {revision.id: revision for listing in listings for revision in listing.revisions}
+
+    def get_version(self, resource_id: str, number: int) -> Listing:
+        """Return the resource as of this version; `LookupError` if it is newer than this catalogue."""
+        return self.catalog.versions(self._keys[resource_id])[number - 1]
+
+    def get_revision(self, revision_id: str) -> PublishedRevision:
+        """Return the revision; `LookupError` if it is newer than this catalogue."""
+        return self._revisions[revision_id]
+
+    def count_versions(self, listing: Listing) -> int:
+        """Return the number of this version: versions are numbered from 1."""
+        versions = self.catalog.versions(listing.resource.key)
+        return bisect_right(versions, listing.updated_at, key=lambda one: one.updated_at)
+
+
 class Catalogues:
     """The catalogues of all accounts, as this process knows them."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[int, Catalog]] = {}
+        self._known: dict[int, KnownCatalogue] = {}
 
-    def get(self, connection: Connection, account: AccountRow) -> Catalog:
-        """Return the catalogue with the number that the account names. Nobody may change it."""
+    def find(self, account: AccountRow) -> KnownCatalogue | None:
+        """Return the catalogue if this process knows the one that the account names."""
         known = self._known.get(account.id)
-        if known is None or known[0] != account.catalogue:
+        return known if known is not None and known.number >= account.catalogue else None
+
+    def get(self, connection: Connection, account: AccountRow) -> KnownCatalogue:
+        """Return the catalogue with the number that the account names, or a later one."""
+        known = self.find(account)
+        if known is None:
             # The number was read before the rows: at worst they are newer, and are read once more later.
-            known = self._known[account.id] = account.catalogue, load_catalogue(connection, account)
-        return known[1]
+            known = KnownCatalogue(account.catalogue, load_catalogue(connection, account))
+            self._known[account.id] = known
+        return known
 
 
 def load_catalogue(connection: Connection, account: AccountRow) -> Catalog:
     """Read the whole catalogue of the account."""
     # Versions name revisions, and both name resources. In this order everything that a row names is there,
     # even if somebody publishes meanwhile.
-    versions = _group(connection.execute(_VERSIONS, {"account": account.id}).all())
-    published = _group(connection.execute(_REVISIONS, {"account": account.id}).all())
+    versions = _group(connection.execute(_VERSIONS, {"of_account": account.id}).all())
+    published = _group(connection.execute(_REVISIONS, {"of_account": account.id}).all())
     catalog = Catalog(account.environment)
-    for resource in connection.execute(_RESOURCES, {"account": account.id}):
+    for resource in connection.execute(_RESOURCES, {"of_account": account.id}):
         known = [_to_revision(row) for row in published[resource.id]]
         listings = [_to_listing(account.environment, resource, row, known) for row in versions[resource.id]]
         if listings:

@@ -10,9 +10,9 @@ writer at a time and needs no lock at all.
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Connection, bindparam, func, select, update
+from sqlalchemy import BigInteger, ColumnElement, Connection, Integer, bindparam, func, select, update
 from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.functions import GenericFunction
+from sqlalchemy.sql.functions import FunctionElement
 
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.schema import accounts
@@ -23,29 +23,44 @@ LOCK_CLASS: Final = 402_001
 """The first half of our advisory locks. The second is the account's id; zero is the lock of migrations."""
 
 
-class greatest(GenericFunction[int]):  # noqa: N801 - the name of the SQL function
-    """The greatest of its arguments; SQLite's `max` with several arguments."""
+class stamp(FunctionElement[int]):  # noqa: N801 - it stands for an SQL function
+    """The stamp of a change of this account: the given moment, but later than the account's fence.
+
+    In PostgreSQL it is the function that the first migration creates. It takes the lock that writers share,
+    until the transaction ends, and only then reads the fence. So one statement can lock, stamp and write.
+    """
 
     type = BigInteger()
     inherit_cache = True
 
-
-@compiles(greatest, "sqlite")
-def _compile_greatest(element: greatest, compiler: Any, **options: Any) -> str:
-    return f"max({compiler.process(element.clauses, **options)})"
+    def __init__(self, account: ColumnElement[Any], moment: ColumnElement[Any]) -> None:
+        super().__init__(account, moment)
 
 
-_FENCE: Final = select(accounts.c.fence).where(accounts.c.id == bindparam("account"))
-STAMP: Final = greatest(bindparam("now", type_=BigInteger()), _FENCE.scalar_subquery() + 1)
-"""The stamp of a change, in a statement with the parameters `account` and `now`, after `lock_for_writing`."""
+@compiles(stamp)
+def _call_function(element: stamp, compiler: Any, **options: Any) -> str:
+    account, moment = (compiler.process(one, **options) for one in element.clauses)
+    return f"faregate_stamp(CAST({account} AS INTEGER), CAST({moment} AS BIGINT))"
+
+
+@compiles(stamp, "sqlite")
+def _compute_here(element: stamp, compiler: Any, **options: Any) -> str:
+    account, moment = (compiler.process(one, **options) for one in element.clauses)
+    return f"max({moment}, (SELECT fence + 1 FROM accounts WHERE accounts.id = {account}))"  # noqa: S608 - of statements of ours
+
+
+ACCOUNT: Final = bindparam("of_account", type_=Integer())
+NOW: Final = bindparam("now", type_=BigInteger())
+STAMP: Final = stamp(ACCOUNT, NOW)
+"""The stamp of a change, in a statement with the parameters `account` and `now`."""
 _STAMP: Final = select(STAMP)
+_FENCE: Final = select(accounts.c.fence).where(accounts.c.id == ACCOUNT)
 _MOVE_FENCE: Final = (
     update(accounts)
-    .where(accounts.c.id == bindparam("account"), accounts.c.fence < bindparam("moment"))
+    .where(accounts.c.id == ACCOUNT, accounts.c.fence < bindparam("moment"))
     .values(fence=bindparam("moment"))
 )
-_LOCK_SHARED: Final = select(func.pg_advisory_xact_lock_shared(LOCK_CLASS, bindparam("account")))
-_LOCK_ALONE: Final = select(func.pg_advisory_xact_lock(LOCK_CLASS, bindparam("account")))
+_LOCK_ALONE: Final = select(func.pg_advisory_xact_lock(LOCK_CLASS, ACCOUNT))
 
 
 class Stamps:
@@ -54,25 +69,27 @@ class Stamps:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
+        self._latest = 0
 
     def now(self) -> int:
-        return to_microseconds(self._clock())
+        """Return the present, never earlier than a stamp that this process has given."""
+        return max(to_microseconds(self._clock()), self._latest)
 
-    def lock_for_writing(self, connection: Connection, account: int) -> None:
-        """Take the lock that writers share, until the transaction ends. Must come before any stamp."""
-        if not self._database.is_sqlite:
-            connection.execute(_LOCK_SHARED, {"account": account})
+    def remember(self, given: int) -> None:
+        """Note a stamp that was given to a change."""
+        self._latest = max(self._latest, given)
 
     def take(self, connection: Connection, account: int) -> int:
-        """Take the lock, and return a stamp for the changes of this transaction."""
-        self.lock_for_writing(connection, account)
-        return connection.execute(_STAMP, {"account": account, "now": self.now()}).scalar_one()
+        """Return a stamp for the changes of this transaction."""
+        given = connection.execute(_STAMP, {"of_account": account, "now": self.now()}).scalar_one()
+        self.remember(given)
+        return given
 
     def take_alone(self, connection: Connection, account: int) -> int:
         """As `take`, but while nobody else writes or stamps: for edits of the catalogue."""
         if not self._database.is_sqlite:
-            connection.execute(_LOCK_ALONE, {"account": account})
-        return connection.execute(_STAMP, {"account": account, "now": self.now()}).scalar_one()
+            connection.execute(_LOCK_ALONE, {"of_account": account})
+        return self.take(connection, account)
 
     def fix_snapshot(self, account: int, as_of: datetime | None) -> datetime | None:
         """Return the moment that a list shows, and fix it: no later change is stamped so early.
@@ -82,7 +99,7 @@ class Stamps:
         now = self.now()
         moment = now if as_of is None else to_microseconds(as_of)
         with self._database.read() as connection:
-            fence: int = connection.execute(_FENCE, {"account": account}).scalar_one()
+            fence: int = connection.execute(_FENCE, {"of_account": account}).scalar_one()
         if as_of is not None and moment <= fence:
             return as_of
         # The clock of another process may be ahead of this one's, and no list may step back.
@@ -96,5 +113,5 @@ class Stamps:
     def _move_fence(self, account: int, moment: int) -> None:
         with self._database.write() as connection:
             if not self._database.is_sqlite:
-                connection.execute(_LOCK_ALONE, {"account": account})
-            connection.execute(_MOVE_FENCE, {"account": account, "moment": moment})
+                connection.execute(_LOCK_ALONE, {"of_account": account})
+            connection.execute(_MOVE_FENCE, {"of_account": account, "moment": moment})

@@ -1,7 +1,7 @@
 """Connections to the database: a bounded pool, autocommit reads, short write transactions."""
 
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final
 
@@ -70,6 +70,12 @@ class Database:
         except SQLAlchemyError as error:
             raise describe_failure(error, self.name) from None
 
+    @contextmanager
+    def write_statement(self) -> Generator[Connection]:
+        """Open a connection for one statement that writes. PostgreSQL commits it by itself, in one trip."""
+        with self.write() if self.is_sqlite else self.read() as connection:
+            yield connection
+
     def close(self) -> None:
         """Close all connections. Those in use are closed when they are returned."""
         self._engine.dispose()
@@ -78,6 +84,19 @@ class Database:
 def build_insert(connection: Connection, table: Table) -> postgresql.Insert | sqlite.Insert:
     """Build an INSERT that can have ON CONFLICT: both dialects have it, each in a class of its own."""
     return sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
+
+
+class Inserts:
+    """An INSERT with ON CONFLICT, built once for each dialect."""
+
+    def __init__(self, table: Table, build: Callable[[Any], Any]) -> None:
+        self._statements: Final = {
+            "postgresql": build(postgresql.insert(table)),
+            "sqlite": build(sqlite.insert(table)),
+        }
+
+    def get(self, connection: Connection) -> Any:
+        return self._statements[connection.dialect.name]
 
 
 def _parse_url(url: str) -> URL:

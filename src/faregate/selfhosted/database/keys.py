@@ -33,7 +33,7 @@ _KEY_COLUMNS: Final = (
 )
 _LIST: Final = (
     select(*_KEY_COLUMNS)
-    .where(api_keys.c.account == bindparam("account"))
+    .where(api_keys.c.account == bindparam("of_account"))
     .order_by(api_keys.c.created_at, api_keys.c.id)
 )
 _FIND: Final = (
@@ -125,7 +125,7 @@ def create_key(
 
 def list_keys(connection: Connection, account: int) -> tuple[StoredKey, ...]:
     """List the account's keys, oldest first, with those that were revoked."""
-    return tuple(_to_key(row) for row in connection.execute(_LIST, {"account": account}))
+    return tuple(_to_key(row) for row in connection.execute(_LIST, {"of_account": account}))
 
 
 def revoke_key(connection: Connection, account: int, key_id: str, now: datetime) -> bool:

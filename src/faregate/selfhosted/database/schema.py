@@ -196,9 +196,8 @@ transactions: Final = Table(
     Column("transaction_hash", HASH),
     Column("payment_response", Text),
     Column("receipt", Text),
-    # The job: an unfinished submitted payment. Whoever holds the lease works on it.
+    # The job: a submitted payment that has not ended. The latest attempt holds the lease.
     Column("next_attempt_at", BigInteger),
-    Column("lease", String(32)),
     Column("lease_until", BigInteger),
     _required("attempts", Integer, server_default="0"),
     Column("from_block", BigInteger),
@@ -230,6 +229,15 @@ Index(
     sqlite_where=_FINISHED,
 )
 Index(None, transactions.c.account, transactions.c.finished_at)
+_OPEN: Final = text("finished_at IS NULL")
+Index(
+    "ix_transactions_open",
+    transactions.c.account,
+    transactions.c.payer,
+    transactions.c.asset,
+    postgresql_where=_OPEN,
+    sqlite_where=_OPEN,
+)
 _DUE: Final = text("next_attempt_at IS NOT NULL")
 Index(
     "ix_transactions_due",
@@ -246,8 +254,7 @@ attempts: Final = Table(
     _required("transaction", ID),
     _required("number", Integer),
     _required("started_at", BigInteger),
-    Column("ended_at", BigInteger),
-    Column("note", String(500)),
+    Column("note", String(500)),  # what the answer was, for the operator
     Column("transaction_hash", HASH),
     # Signed by the service's own gas account, in direct mode.
     Column("sender", ADDRESS),
@@ -255,6 +262,7 @@ attempts: Final = Table(
     Column("gas_nonce", BigInteger),
     Column("raw", Text),
     Column("replaces", HASH),
+    Column("signed_at", BigInteger),  # Unix seconds
     PrimaryKeyConstraint("account", "transaction", "number"),
     ForeignKeyConstraint(["account", "transaction"], ["transactions.account", "transactions.id"]),
 )

@@ -8,8 +8,19 @@ from faregate.selfhosted.database import types
 revision = "0001"
 down_revision = None
 
+_STAMP = """
+CREATE FUNCTION faregate_stamp(account integer, moment bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    -- Two statements: the second sees what was committed while the first waited for the lock.
+    PERFORM pg_advisory_xact_lock_shared(402001, account);
+    RETURN (SELECT greatest(moment, fence + 1) FROM accounts WHERE id = account);
+END $$
+"""
+
 
 def upgrade() -> None:
+    if op.get_bind().dialect.name == "postgresql":
+        op.execute(_STAMP)
     op.create_table(
         "accounts",
         sa.Column("id", sa.Integer(), nullable=False),
@@ -112,7 +123,6 @@ def upgrade() -> None:
         sa.Column("payment_response", sa.Text(), nullable=True),
         sa.Column("receipt", sa.Text(), nullable=True),
         sa.Column("next_attempt_at", sa.BigInteger(), nullable=True),
-        sa.Column("lease", sa.String(length=32), nullable=True),
         sa.Column("lease_until", sa.BigInteger(), nullable=True),
         sa.Column("attempts", sa.Integer(), server_default="0", nullable=False),
         sa.Column("from_block", sa.BigInteger(), nullable=True),
@@ -162,6 +172,14 @@ def upgrade() -> None:
         postgresql_where=sa.text("finished_at IS NOT NULL"),
         sqlite_where=sa.text("finished_at IS NOT NULL"),
     )
+    op.create_index(
+        "ix_transactions_open",
+        "transactions",
+        ["account", "payer", "asset"],
+        unique=False,
+        postgresql_where=sa.text("finished_at IS NULL"),
+        sqlite_where=sa.text("finished_at IS NULL"),
+    )
     op.create_table(
         "api_keys",
         sa.Column("account", sa.Integer(), nullable=False),
@@ -183,7 +201,6 @@ def upgrade() -> None:
         sa.Column("transaction", types.code(36), nullable=False),
         sa.Column("number", sa.Integer(), nullable=False),
         sa.Column("started_at", sa.BigInteger(), nullable=False),
-        sa.Column("ended_at", sa.BigInteger(), nullable=True),
         sa.Column("note", sa.String(length=500), nullable=True),
         sa.Column("transaction_hash", types.code(66), nullable=True),
         sa.Column("sender", types.code(42), nullable=True),
@@ -191,6 +208,7 @@ def upgrade() -> None:
         sa.Column("gas_nonce", sa.BigInteger(), nullable=True),
         sa.Column("raw", sa.Text(), nullable=True),
         sa.Column("replaces", types.code(66), nullable=True),
+        sa.Column("signed_at", sa.BigInteger(), nullable=True),
         sa.ForeignKeyConstraint(
             ["account", "transaction"],
             ["transactions.account", "transactions.id"],

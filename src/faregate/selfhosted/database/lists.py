@@ -1,0 +1,183 @@
+"""Lists of transactions and payers as of a moment.
+
+Up to the account's fence nothing changes any more, so how long such a list is can be remembered. A page is
+cut by position from the nearer end, so that the first and the last page of a long list cost the same.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Integer,
+    and_,
+    bindparam,
+    func,
+    or_,
+    select,
+)
+
+from faregate.selfhosted.database.clock import ACCOUNT
+from faregate.selfhosted.database.schema import payers, transactions
+from faregate.selfhosted.database.transactions import PAYER_COLUMNS, SELECT, T
+from faregate.selfhosted.database.types import to_datetime, to_microseconds
+from faregate.service.http import ListQuery
+from faregate.service.records import PayerView
+from faregate.service.store import RecordPage, cut_page
+
+_REMEMBERED_COUNTS: Final = 1000
+_MOMENT: Final = bindparam("moment", type_=BigInteger())
+_START: Final = bindparam("start", type_=Integer())
+_SIZE: Final = bindparam("size", type_=Integer())
+
+
+def _had_not(column: ColumnElement[Any]) -> ColumnElement[bool]:
+    return or_(column.is_(None), column > _MOMENT)
+
+
+_STATUSES: Final[dict[str, ColumnElement[bool]]] = {
+    "authorized": and_(_had_not(T.finished_at), _had_not(T.settling_at), _had_not(T.reconciling_at)),
+    "settling": and_(_had_not(T.finished_at), T.settling_at <= _MOMENT, _had_not(T.reconciling_at)),
+    "reconciling": and_(_had_not(T.finished_at), T.reconciling_at <= _MOMENT),
+    "failed": and_(T.final_status == "failed", T.finished_at <= _MOMENT),
+    "succeeded": and_(T.final_status == "succeeded", T.finished_at <= _MOMENT),
+}
+"""What is true of a transaction that has this status as of the moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class _List:
+    """The statements of one kind of list. Both pages take positions from their own end."""
+
+    count: Any
+    from_oldest: Any
+    from_newest: Any
+
+
+def _list_transactions(status: str | None, of_payer: bool) -> _List:
+    chosen = [T.account == ACCOUNT, T.created_at <= _MOMENT]
+    if of_payer:
+        chosen.append(T.payer == bindparam("payer"))
+    if status is not None:
+        chosen.append(_STATUSES[status])
+
+    def page(*order: ColumnElement[Any]) -> Any:
+        # Only the index is read for what is skipped: the whole rows are looked up for one page.
+        found = select(T.id).where(*chosen).order_by(*order).offset(_START).limit(_SIZE).subquery()
+        return SELECT.join(found, found.c.id == T.id).where(T.account == ACCOUNT).order_by(*order)
+
+    return _List(
+        select(func.count()).select_from(transactions).where(*chosen),
+        page(T.created_at, T.id),
+        page(T.created_at.desc(), T.id.desc()),
+    )
+
+
+_TRANSACTIONS: Final = {
+    (status, of_payer): _list_transactions(status, of_payer)
+    for status in (None, *_STATUSES)
+    for of_payer in (False, True)
+}
+
+
+def _list_payers() -> _List:
+    chosen = (payers.c.account == ACCOUNT, payers.c.created_at <= _MOMENT)
+    last = (
+        select(func.max(T.created_at))
+        .where(T.account == payers.c.account, T.payer == payers.c.address, T.created_at <= _MOMENT)
+        .scalar_subquery()
+        .label("last_at")
+    )
+
+    def page(*order: ColumnElement[Any]) -> Any:
+        return select(*PAYER_COLUMNS, last).where(*chosen).order_by(*order).offset(_START).limit(_SIZE)
+
+    return _List(
+        select(func.count()).select_from(payers).where(*chosen),
+        page(payers.c.created_at, payers.c.id),
+        page(payers.c.created_at.desc(), payers.c.id.desc()),
+    )
+
+
+_PAYERS: Final = _list_payers()
+_FIND_PAYER: Final = select(payers.c.address).where(
+    payers.c.account == ACCOUNT, payers.c.id == bindparam("payer_id")
+)
+
+
+class Counts:
+    """How long lists are that cannot change any more; the latest are remembered."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[Any, ...], int] = OrderedDict()
+
+    def get(self, key: tuple[Any, ...], count: Callable[[], int]) -> int:
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = count()
+            while len(self._known) > _REMEMBERED_COUNTS:
+                self._known.popitem(last=False)
+        return found
+
+
+def list_transactions(
+    connection: Connection,
+    counts: Counts,
+    account: int,
+    query: ListQuery,
+    status: str | None,
+    payer_id: str | None,
+) -> RecordPage[Any]:
+    """Return the rows of one page, of this status and payer if they are given."""
+    values: dict[str, Any] = {"of_account": account, "moment": to_microseconds(query.as_of)}
+    if payer_id is not None:
+        keys = {"of_account": account, "payer_id": payer_id}
+        address = connection.execute(_FIND_PAYER, keys).scalar_one_or_none()
+        if address is None:
+            return RecordPage(0, ())
+        values["payer"] = address
+    kind = _TRANSACTIONS[status, payer_id is not None]
+    return _cut(connection, counts, kind, ("transactions", status, *values.values()), values, query)
+
+
+def list_payers(
+    connection: Connection, counts: Counts, account: int, query: ListQuery
+) -> RecordPage[PayerView]:
+    """Return one page of payers, each as of the moment of the list."""
+    values: dict[str, Any] = {"of_account": account, "moment": to_microseconds(query.as_of)}
+    page = _cut(connection, counts, _PAYERS, ("payers", *values.values()), values, query)
+    return RecordPage(page.count, [_to_view(row) for row in page.records])
+
+
+def _cut(
+    connection: Connection,
+    counts: Counts,
+    kind: _List,
+    key: tuple[Any, ...],
+    values: dict[str, Any],
+    query: ListQuery,
+) -> RecordPage[Any]:
+    count = counts.get(key, lambda: connection.execute(kind.count, values).scalar_one())
+
+    def between(start: int, stop: int) -> Sequence[Any]:
+        if start >= stop:
+            return ()
+        if start <= count - stop:
+            return read(kind.from_oldest, start, stop)
+        return read(kind.from_newest, count - stop, count - start)[::-1]
+
+    def read(page: Any, start: int, stop: int) -> Sequence[Any]:
+        found = connection.execute(page, {**values, "start": start, "size": stop - start})
+        return found.mappings().all()
+
+    return cut_page(query, count, between)
+
+
+def _to_view(row: Any) -> PayerView:
+    last: datetime | None = None if row["last_at"] is None else to_datetime(row["last_at"])
+    return PayerView(row["payer_id"], row["identifier"], to_datetime(row["payer_created_at"]), last)

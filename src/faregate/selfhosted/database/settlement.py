@@ -1,0 +1,222 @@
+"""Attempts to settle: leases, what was signed and sent, and the gas nonces of the service's own accounts.
+
+An attempt is written down before anything is sent. Its number is the fencing token of its lease: once another
+attempt has begun, what the earlier one still writes about itself is refused.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from sqlalchemy import BigInteger, Connection, Integer, bindparam, func, insert, or_, select, update
+
+from faregate.selfhosted.database.clock import ACCOUNT, NOW, STAMP
+from faregate.selfhosted.database.engine import Inserts
+from faregate.selfhosted.database.errors import DatabaseError
+from faregate.selfhosted.database.schema import attempts, gas_accounts, transactions
+from faregate.selfhosted.database.transactions import CHANGING, OF_ID, Row, StoredTransaction, T, read_row
+from faregate.selfhosted.database.types import to_datetime
+from faregate.service.payments import Attempt, SignedTransfer
+
+MAX_NOTE: Final = 500
+_NUMBER: Final = bindparam("attempt", type_=Integer())
+_IS_FREE: Final = or_(T.lease_until.is_(None), T.lease_until <= NOW)
+_BEGIN: Final = (
+    update(transactions)
+    # Never before the seller has completed, and never after the end.
+    .where(OF_ID, T.submitted_at.is_not(None), T.finished_at.is_(None), _IS_FREE)
+    .values(attempts=T.attempts + 1, lease_until=bindparam("until", type_=BigInteger()), plan=None)
+    .returning(*CHANGING)
+)
+_BEGUN: Final = _BEGIN.returning(T.account, T.id).cte("begun")
+_WRITE: Final = insert(attempts).from_select(
+    ["account", "transaction", "number", "started_at"],
+    select(_BEGUN.c.account, _BEGUN.c.id, _BEGUN.c.attempts, NOW),
+)
+_BEGIN_AND_WRITE: Final = select(*(_BEGUN.c[column.name] for column in CHANGING)).add_cte(
+    _WRITE.cte("written")
+)
+"""Both in one statement, and so in one trip, which SQLite does not have and does not need."""
+_DUE: Final = (
+    select(T.id)
+    .where(
+        T.account == ACCOUNT,
+        T.next_attempt_at <= NOW,
+        T.submitted_at.is_not(None),
+        T.finished_at.is_(None),
+        T.plan.is_(None),
+        _IS_FREE,
+    )
+    .order_by(T.next_attempt_at)
+    .limit(bindparam("most"))
+    .with_for_update(skip_locked=True)
+)
+_HISTORY: Final = (
+    select(attempts)
+    .where(
+        attempts.c.account == ACCOUNT,
+        attempts.c.transaction == bindparam("of_transaction"),
+        attempts.c.number < _NUMBER,
+    )
+    .order_by(attempts.c.number)
+)
+_OF_ATTEMPT: Final = (
+    (attempts.c.account == ACCOUNT)
+    & (attempts.c.transaction == bindparam("of_transaction"))
+    & (attempts.c.number == _NUMBER)
+)
+_RECORD_SENT: Final = (
+    update(attempts)
+    .where(_OF_ATTEMPT)
+    .values(
+        note=bindparam("answer"),
+        transaction_hash=func.coalesce(attempts.c.transaction_hash, bindparam("found")),
+    )
+)
+_RECORD_SIGNED: Final = update(attempts).where(_OF_ATTEMPT)
+_GET_LEASE: Final = select(T.attempts).where(OF_ID, T.finished_at.is_(None)).with_for_update()
+_POSTPONE: Final = (
+    update(transactions)
+    .where(OF_ID, T.finished_at.is_(None), T.attempts == _NUMBER)
+    .values(lease_until=None, next_attempt_at=bindparam("next", type_=BigInteger()))
+    .returning(*CHANGING)
+)
+_POSTPONE_AS: Final = {
+    "settling": _POSTPONE.values(settling_at=func.coalesce(T.settling_at, STAMP)),
+    "reconciling": _POSTPONE.values(reconciling_at=func.coalesce(T.reconciling_at, STAMP)),
+}
+_GET_NONCE: Final = select(gas_accounts.c.next_nonce).where(
+    gas_accounts.c.chain == bindparam("chain"), gas_accounts.c.address == bindparam("address")
+)
+_TAKE_NONCE: Final = Inserts(
+    gas_accounts,
+    lambda insert: insert.on_conflict_do_update(
+        index_elements=["chain", "address"],
+        set_={"next_nonce": insert.excluded.next_nonce},
+        where=gas_accounts.c.next_nonce < insert.excluded.next_nonce,
+    ).returning(gas_accounts.c.next_nonce),
+)
+
+
+def begin_attempt(
+    connection: Connection, account: int, known: StoredTransaction, now: int, until: int
+) -> tuple[StoredTransaction, Attempt] | None:
+    """Begin an attempt whose lease ends at `until`; None while another one runs, or at the end."""
+    keys = {"of_account": account, "of_transaction": known.id}
+    row = _write_begin(connection, keys, now, until)
+    if row is None:
+        return None
+    begun = known.changed(row)
+    earlier = _read_history(connection, keys, row["attempts"]) if row["attempts"] > 1 else ()
+    return begun, _build_attempt(begun, earlier)
+
+
+def _write_begin(connection: Connection, keys: dict[str, Any], now: int, until: int) -> Row | None:
+    values = {**keys, "now": now, "until": until}
+    if connection.dialect.name != "sqlite":
+        return read_row(connection.execute(_BEGIN_AND_WRITE, values))
+    row = read_row(connection.execute(_BEGIN, values))
+    if row is not None:
+        written = {
+            "account": keys["of_account"],
+            "transaction": keys["of_transaction"],
+            "number": row["attempts"],
+        }
+        connection.execute(insert(attempts), {**written, "started_at": now})
+    return row
+
+
+def _read_history(connection: Connection, keys: dict[str, Any], before: int) -> Sequence[Any]:
+    return connection.execute(_HISTORY, {**keys, "attempt": before}).all()
+
+
+def find_due(connection: Connection, account: int, now: int, most: int) -> Sequence[str]:
+    """Find payments whose next attempt is due, and lock them until the transaction ends.
+
+    Rows that another worker has locked are skipped, so that workers do not wait for each other.
+    """
+    return connection.execute(_DUE, {"of_account": account, "now": now, "most": most}).scalars().all()
+
+
+def record_signed(
+    connection: Connection, account: int, known: StoredTransaction, attempt: Attempt, signed: SignedTransfer
+) -> bool:
+    """Write down the transfer, and take its gas nonce; False if the nonce is taken.
+
+    Raises `DatabaseError` if another attempt has begun meanwhile: then this one must send nothing new.
+    """
+    keys = {"of_account": account, "of_transaction": known.id}
+    if connection.execute(_GET_LEASE, keys).scalar_one_or_none() != attempt.number:
+        raise DatabaseError(f"attempt {attempt.number} of {known.id} lost its lease: it must not send")
+    if not _take_nonce(connection, keys, attempt, signed):
+        return False
+    values = {
+        "sender": signed.sender.lower(),
+        "chain": signed.chain,
+        "gas_nonce": signed.gas_nonce,
+        "raw": signed.raw,
+        "transaction_hash": signed.transaction_hash,
+        "replaces": signed.replaces,
+        "signed_at": signed.signed_at,
+    }
+    connection.execute(_RECORD_SIGNED.values(**values), {**keys, "attempt": attempt.number})
+    return True
+
+
+def record_sent(
+    connection: Connection, account: int, known: StoredTransaction, number: int, found: str | None, note: str
+) -> None:
+    """Write down the answer to what this attempt sent."""
+    values = {"of_account": account, "of_transaction": known.id, "attempt": number}
+    connection.execute(_RECORD_SENT, {**values, "found": found, "answer": note[:MAX_NOTE]})
+
+
+def postpone(
+    connection: Connection, account: int, known: StoredTransaction, values: dict[str, Any], status: str
+) -> StoredTransaction | None:
+    """End the attempt `values["attempt"]` without a result; None if it is not the latest any more."""
+    keys = {"of_account": account, "of_transaction": known.id}
+    row = read_row(connection.execute(_POSTPONE_AS[status], {**keys, **values}))
+    return None if row is None else known.changed(row)
+
+
+def get_gas_nonce(connection: Connection, chain: int, sender: str) -> int | None:
+    """Return the next free gas nonce of this account; None if the books do not know the account."""
+    keys = {"chain": chain, "address": sender.lower()}
+    return connection.execute(_GET_NONCE, keys).scalar_one_or_none()
+
+
+def _take_nonce(
+    connection: Connection, keys: dict[str, Any], attempt: Attempt, signed: SignedTransfer
+) -> bool:
+    if signed.replaces is not None:
+        # The same nonce with a higher fee, for the same payment: it is taken already.
+        earlier = _read_history(connection, keys, attempt.number)
+        latest = next((row for row in reversed(earlier) if row.raw is not None), None)
+        return latest is not None and latest.transaction_hash == signed.replaces
+    values = {"chain": signed.chain, "address": signed.sender.lower(), "next_nonce": signed.gas_nonce + 1}
+    return connection.execute(_TAKE_NONCE.get(connection), values).one_or_none() is not None
+
+
+def _build_attempt(begun: StoredTransaction, earlier: Sequence[Any]) -> Attempt:
+    latest = next((row for row in reversed(earlier) if row.raw is not None), None)
+    return Attempt(
+        submitted_at=to_datetime(begun.row["submitted_at"]),
+        number=begun.row["attempts"],
+        from_block=begun.row["from_block"],
+        hashes=tuple(dict.fromkeys(row.transaction_hash for row in earlier if row.transaction_hash)),
+        signed=None if latest is None else _build_transfer(latest),
+        # An attempt that left no answer may have sent something just before its process died.
+        sent_before=bool(earlier),
+    )
+
+
+def _build_transfer(row: Any) -> SignedTransfer:
+    return SignedTransfer(
+        sender=row.sender,
+        chain=row.chain,
+        gas_nonce=row.gas_nonce,
+        raw=row.raw,
+        transaction_hash=row.transaction_hash,
+        replaces=row.replaces,
+        signed_at=row.signed_at,
+    )

@@ -1,0 +1,380 @@
+"""The store of the service's rules in SQL: one environment of one seller's account.
+
+Each method is one short transaction, in most cases one statement. `service/store.py` says what each must do.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from faregate.merchant.models import AccessRequest, FailedCompleteRequest, ResourceExecutionMetadata
+from faregate.selfhosted.database import executions, lists, plans, settlement
+from faregate.selfhosted.database.accounts import AccountRow, find_account
+from faregate.selfhosted.database.authorization import authorize, build_row, observe_payer, sum_reserved
+from faregate.selfhosted.database.catalogue import KnownCatalogue
+from faregate.selfhosted.database.completion import (
+    ACCEPT_AND_SETTLE,
+    ACCEPT_FAILED,
+    ACCEPT_SUCCEEDED,
+    FAIL,
+    SUCCEED,
+)
+from faregate.selfhosted.database.errors import DatabaseError
+from faregate.selfhosted.database.shared import Shared
+from faregate.selfhosted.database.simulated import DEFAULT
+from faregate.selfhosted.database.transactions import (
+    FIND,
+    FIND_BY_AUTHORIZATION,
+    FIND_BY_PROOF,
+    StoredTransaction,
+    hash_proof,
+    read_row,
+)
+from faregate.selfhosted.database.types import to_datetime, to_microseconds
+from faregate.service.catalog import Listing, PublishedRevision
+from faregate.service.config import SettlementRule
+from faregate.service.http import ListQuery
+from faregate.service.identifiers import Ids
+from faregate.service.payments import Attempt, PaymentPending, PaymentVerified, SignedTransfer
+from faregate.service.receipts import build_settlement_record
+from faregate.service.records import AccessContext, DueSettlement, ExecutionRecord, PayerView, Transaction
+from faregate.service.store import Outcome, RecordPage
+from faregate.x402.models import SignedPayment, Terms
+from faregate.x402.tokens import Environment, Token
+
+_AGAIN: Final = SettlementRule(after_reads=0)
+
+
+class SqlStore:
+    """One environment of one seller's account, as `service.store.Store`. Cheap to make; thread-safe."""
+
+    def __init__(self, shared: Shared, account: AccountRow) -> None:
+        self._shared = shared
+        self._database = shared.database
+        self._stamps = shared.stamps
+        self._options = shared.options
+        self.account = account
+
+    @property
+    def environment(self) -> Environment:
+        return self.account.environment
+
+    @property
+    def seller_id(self) -> str:
+        return self.account.org
+
+    @property
+    def seller_name(self) -> str:
+        return self.account.name
+
+    @property
+    def ids(self) -> Ids:
+        return self._shared.ids
+
+    @property
+    def challenge(self) -> Callable[[], str]:
+        return self._shared.challenge
+
+    def now(self) -> datetime:
+        return to_datetime(self._stamps.now())
+
+    # The catalog
+
+    def find_revision(self, revision_id: str) -> tuple[Listing, PublishedRevision] | None:
+        return self._catalogue().catalog.find_revision(revision_id)
+
+    def resolve(self, request: AccessRequest, listing: Listing, revision: PublishedRevision) -> AccessContext:
+        timeout = listing.resource.max_timeout_seconds
+        terms = Terms(revision.token, revision.rules.amount, self.account.pay_to, timeout)
+        return AccessContext(request, listing, revision, terms)
+
+    def list_active(self) -> Sequence[Listing]:
+        return list(self._catalogue().catalog.active(self.now()))
+
+    def list_resources(self, as_of: datetime) -> Sequence[Listing]:
+        # What was published until the moment was fixed belongs to the list.
+        return list(self._reload().catalog.at(as_of))
+
+    def _catalogue(self) -> KnownCatalogue:
+        known = self._shared.catalogues.find(self.account)
+        if known is not None:
+            return known
+        with self._database.read() as connection:
+            return self._shared.catalogues.get(connection, self.account)
+
+    def _reload(self) -> KnownCatalogue:
+        with self._database.read() as connection:
+            account = find_account(connection, self.account.org, self.account.environment)
+            self.account = account or self.account
+            return self._shared.catalogues.get(connection, self.account)
+
+    def _resolve(self, resource_id: str, version: int, revision_id: str) -> tuple[Listing, PublishedRevision]:
+        known = self._catalogue()
+        try:
+            return known.get_version(resource_id, version), known.get_revision(revision_id)
+        except LookupError:  # another process published it
+            known = self._reload()
+            return known.get_version(resource_id, version), known.get_revision(revision_id)
+
+    # Access
+
+    def find_by_proof(self, proof: str) -> StoredTransaction | None:
+        return self._find(FIND_BY_PROOF, {"proof_hash": hash_proof(proof)})
+
+    def find_by_authorization(self, token: Token, payment: SignedPayment) -> StoredTransaction | None:
+        keys = {"asset": token.address, "payer": payment.payer, "nonce": payment.nonce}
+        return self._find(FIND_BY_AUTHORIZATION, keys)
+
+    def get_reserved(self, token: Token, payer: str) -> int:
+        with self._database.read() as connection:
+            return sum_reserved(connection, self.account.id, token.address, payer, self._stamps.now())
+
+    def authorize(
+        self, context: AccessContext, payment: SignedPayment, verified: PaymentVerified
+    ) -> StoredTransaction | None:
+        now = self._stamps.now()
+        version = self._catalogue().count_versions(context.listing)
+        row = build_row(
+            context, version, payment, verified, lambda prefix: self.ids(prefix, to_datetime(now))
+        )
+        cache, account = self._shared.payers, self.account.id
+        with self._database.write_statement() as connection:
+            payer = cache.get(account, payment.payer) or observe_payer(
+                connection, account, verified.payer, now, self.ids
+            )
+            made = authorize(connection, account, row, now)
+        cache.put(account, payer)
+        if made is None:
+            return None
+        self._stamps.remember(made["created_at"])
+        return StoredTransaction({**made, **payer}, self._resolve)
+
+    def begin_execution(self, context: AccessContext) -> str | None:
+        now = self._stamps.now()
+        execution_id = self.ids("rex", to_datetime(now))
+        with self._database.write_statement() as connection:
+            executions.begin_execution(connection, self.account.id, execution_id, context.revision.id, now)
+        return execution_id if self._options.expose_execution_id else None
+
+    def find_execution(self, execution_id: str) -> ExecutionRecord | None:
+        with self._database.read() as connection:
+            return executions.find_execution(connection, self.account.id, execution_id)
+
+    def record_execution(
+        self, execution: ExecutionRecord, metadata: ResourceExecutionMetadata
+    ) -> ExecutionRecord:
+        with self._database.write_statement() as connection:
+            executions.record_execution(connection, self.account.id, execution.id, metadata)
+        return self.find_execution(execution.id) or execution
+
+    # Completion and settlement
+
+    def find_transaction(self, transaction_id: str) -> StoredTransaction | None:
+        return self._find(FIND, {"of_transaction": transaction_id})
+
+    def record_outcome(self, transaction: Transaction, outcome: Outcome) -> StoredTransaction | None:
+        now = self._stamps.now()
+        values = {"accepted": outcome.model_dump_json(), "now": now}
+        if isinstance(outcome, FailedCompleteRequest):
+            return self._change(transaction, ACCEPT_FAILED, values)
+        statement = ACCEPT_SUCCEEDED if self._options.is_simulated else ACCEPT_AND_SETTLE
+        return self._change(
+            transaction, statement, {**values, "next": self._after(now, self._options.first_retry)}
+        )
+
+    def find_settlement_rule(self, transaction: Transaction) -> SettlementRule | None:
+        if not self._options.is_simulated:
+            return None
+        known = self._own(transaction)
+        if known.plan is not None:
+            return known.plan
+        payer = known.row["payer"]
+        with self._database.read() as connection:
+            rules = plans.find_rules(connection, self.account.id, payer)
+        # The rule of the resource as it is now, not as it was when it was bought.
+        listing = self._catalogue().catalog.listings[known.context.listing.resource.key]
+        return rules.get(payer) or listing.settlement or rules.get(DEFAULT)
+
+    def schedule(
+        self, transaction: Transaction, rule: SettlementRule, due: datetime | None, at: datetime
+    ) -> StoredTransaction:
+        known = self._own(transaction)
+        values = {
+            **self._keys,
+            "now": to_microseconds(at),
+            "due": None if due is None else to_microseconds(due),
+        }
+        with self._database.write_statement() as connection:
+            changed = plans.schedule(connection, known, rule, values)
+        return changed or self._read(known)
+
+    def count_read(self, transaction: Transaction) -> SettlementRule | None:
+        known = self._own(transaction)
+        if not self._options.is_simulated:
+            return _AGAIN if self._is_due(known) else None
+        rule = known.plan
+        if rule is None:
+            return _AGAIN
+        if rule.after_reads is None:
+            return None
+        with self._database.write_statement() as connection:
+            reads = plans.count_read(connection, self.account.id, known)
+        return rule if reads is not None and reads >= rule.after_reads else None
+
+    def _is_due(self, known: StoredTransaction) -> bool:
+        next_attempt_at = known.row["next_attempt_at"]
+        return next_attempt_at is not None and next_attempt_at <= self._stamps.now()
+
+    def take_due(self, until: datetime) -> Sequence[DueSettlement]:
+        if not self._options.is_simulated:
+            return ()
+        moment = to_microseconds(until)
+        with self._database.read() as connection:
+            if not plans.has_due(connection, self.account.id, moment):
+                return ()
+        again = self._after(self._stamps.now(), self._options.lease)
+        with self._database.write() as connection:
+            due = plans.take_due(connection, self.account.id, moment, again)
+        found = [(self.find_transaction(one), at) for one, at in due.items()]
+        return [
+            DueSettlement(known, known.plan, to_datetime(at))
+            for known, at in found
+            if known is not None and known.plan is not None
+        ]
+
+    def begin_attempt(self, transaction: Transaction) -> Attempt | None:
+        now = self._stamps.now()
+        until = self._after(now, self._options.lease)
+        with self._database.write_statement() as connection:
+            begun = settlement.begin_attempt(connection, self.account.id, self._own(transaction), now, until)
+        return None if begun is None else begun[1]
+
+    def take_jobs(self, most: int) -> Sequence[tuple[StoredTransaction, Attempt]]:
+        """Begin an attempt for each of up to `most` payments that are due and that nobody works on."""
+        now = self._stamps.now()
+        until = self._after(now, self._options.lease)
+        taken: list[tuple[StoredTransaction, Attempt]] = []
+        with self._database.write() as connection:
+            for transaction_id in settlement.find_due(connection, self.account.id, now, most):
+                row = read_row(connection.execute(FIND, {**self._keys, "of_transaction": transaction_id}))
+                known = StoredTransaction(row or {}, self._resolve)
+                begun = settlement.begin_attempt(connection, self.account.id, known, now, until)
+                if begun is not None:
+                    taken.append(begun)
+        return taken
+
+    def get_gas_nonce(self, chain: int, sender: str) -> int | None:
+        with self._database.read() as connection:
+            return settlement.get_gas_nonce(connection, chain, sender)
+
+    def record_signed(self, transaction: Transaction, attempt: Attempt, signed: SignedTransfer) -> bool:
+        with self._database.write() as connection:
+            return settlement.record_signed(
+                connection, self.account.id, self._own(transaction), attempt, signed
+            )
+
+    def record_sent(
+        self, transaction: Transaction, attempt: Attempt, transaction_hash: str | None, note: str
+    ) -> None:
+        with self._database.write_statement() as connection:
+            settlement.record_sent(
+                connection, self.account.id, self._own(transaction), attempt.number, transaction_hash, note
+            )
+
+    def record_settled(
+        self, transaction: Transaction, transaction_hash: str, at: datetime | None
+    ) -> StoredTransaction:
+        known = self._own(transaction)
+        moment = self._choose_end(known, at)
+        while True:
+            done = build_settlement_record(self, known, transaction_hash, to_datetime(moment))
+            values = {
+                "now": moment,
+                "settled_hash": done.transaction_hash,
+                "settled_response": done.payment_response,
+                "settled_receipt": done.receipt_json,
+            }
+            changed = self._change(known, SUCCEED, values)
+            if changed is not None:
+                return changed
+            current = self._read(known)
+            if current.row["finished_at"] is not None:
+                return current
+            with self._database.write() as connection:  # a list of that moment was answered meanwhile
+                moment = self._stamps.take(connection, self.account.id)
+
+    def record_failed(self, transaction: Transaction, at: datetime | None) -> StoredTransaction:
+        known = self._own(transaction)
+        changed = self._change(known, FAIL, {"now": self._choose_end(known, at)})
+        return changed or self._read(known)
+
+    def postpone(
+        self, transaction: Transaction, attempt: Attempt, pending: PaymentPending, at: datetime | None
+    ) -> StoredTransaction:
+        known, now = self._own(transaction), self._stamps.now()
+        again = self._after(now, self._options.get_retry(attempt.number))
+        values = {"attempt": attempt.number, "now": now, "next": again}
+        with self._database.write_statement() as connection:
+            changed = settlement.postpone(connection, self.account.id, known, values, pending.status)
+        return changed or self._read(known)
+
+    def _choose_end(self, known: StoredTransaction, at: datetime | None) -> int:
+        """Choose when the transaction ends: for a simulated payment `at`, for a real one the present."""
+        if at is None or not self._options.is_simulated:
+            return self._stamps.now()
+        return max(to_microseconds(at), to_microseconds(known.changed_at))
+
+    # Lists
+
+    def fix_snapshot(self, as_of: datetime | None) -> datetime | None:
+        return self._stamps.fix_snapshot(self.account.id, as_of)
+
+    def list_transactions(
+        self, query: ListQuery, status: str | None, payer_id: str | None
+    ) -> RecordPage[StoredTransaction]:
+        with self._database.read() as connection:
+            page = lists.list_transactions(
+                connection, self._shared.counts, self.account.id, query, status, payer_id
+            )
+        return RecordPage(page.count, [StoredTransaction(row, self._resolve) for row in page.records])
+
+    def list_payers(self, query: ListQuery) -> RecordPage[PayerView]:
+        with self._database.read() as connection:
+            return lists.list_payers(connection, self._shared.counts, self.account.id, query)
+
+    # What the methods share
+
+    @property
+    def _keys(self) -> dict[str, Any]:
+        return {"of_account": self.account.id}
+
+    def _find(self, statement: Any, keys: dict[str, Any]) -> StoredTransaction | None:
+        with self._database.read() as connection:
+            row = read_row(connection.execute(statement, {**self._keys, **keys}))
+        return None if row is None else StoredTransaction(row, self._resolve)
+
+    def _change(
+        self, transaction: Transaction, statement: Any, values: dict[str, Any]
+    ) -> StoredTransaction | None:
+        known = self._own(transaction)
+        with self._database.write_statement() as connection:
+            row = read_row(
+                connection.execute(statement, {**self._keys, "of_transaction": known.id, **values})
+            )
+        if row is None:
+            return None
+        self._stamps.remember(max(row["submitted_at"] or 0, row["finished_at"] or 0))
+        return known.changed(row)
+
+    def _read(self, transaction: Transaction) -> StoredTransaction:
+        found = self.find_transaction(transaction.id)
+        if found is None:
+            raise DatabaseError(f"{transaction.id} is gone: was the database replaced?")
+        return found
+
+    def _own(self, transaction: Transaction) -> StoredTransaction:
+        return transaction if isinstance(transaction, StoredTransaction) else self._read(transaction)
+
+    @staticmethod
+    def _after(now: int, seconds: float) -> int:
+        return now + round(seconds * 1_000_000)
