@@ -119,6 +119,11 @@ CHAIN_TESTS = (
     "tests/payments/test_chain_faults.py",
 )
 RPC_TESTS = ("tests/payments/test_rpc.py",)
+DIRECT = "src/faregate/payments/direct/"
+DIRECT_TESTS = ("tests/payments/test_direct.py", "tests/payments/test_direct_upkeep.py")
+DIRECT_VERIFY_TESTS = ("tests/payments/test_direct_verify.py",)
+FEE_TESTS = ("tests/payments/test_direct_fees.py",)
+SIGNER_TESTS = ("tests/payments/test_direct_signers.py",)
 INSTRUCTIONS_TESTS = ("tests/x402/test_instructions.py",)
 REBUILT = ("tests/emulator/test_rebuilt_proofs.py",)
 CONTROL_TESTS = ("tests/emulator/test_control_plane.py",)
@@ -766,4 +771,40 @@ MUTANTS = (
     Mutant("a-result-with-an-error-status", CHAIN + "rpc.py", "if response.status != 200 or ", "if ", RPC_TESTS),
     Mutant("a-node-repeats-its-key", CHAIN + "rpc_url.py", 'text = text.replace(secret, "***")', "pass", RPC_TESTS),
     Mutant("a-key-in-an-error-of-the-transport", CHAIN + "rpc.py", "failure = self._build_error(method, self._url.redact(str(error)))", "failure = self._build_error(method, str(error))", RPC_TESTS),
+    # The service's own gas account (payments/direct/)
+    Mutant("a-transfer-that-must-revert-is-signed", DIRECT + "node_calls.py", "if not _is_revert(error):\n            raise\n        return TransferReverts(_find_reason(error))", "if not _is_revert(error):\n            raise\n        return hex(80_000)", DIRECT_TESTS),
+    Mutant("a-node-that-cannot-tell-says-reverted", DIRECT + "node_calls.py", "        if not _is_revert(error):\n            raise\n", "", DIRECT_VERIFY_TESTS),
+    Mutant("the-token-is-not-asked", DIRECT + "backend.py", "        if reverts is None:\n            return None\n", "        if reverts is None or True:\n            return None\n", DIRECT_VERIFY_TESTS),
+    Mutant("reserved-money-pays-again", DIRECT + "backend.py", "terms.token, payment.payer) - committed <", "terms.token, payment.payer) <", DIRECT_VERIFY_TESTS),
+    Mutant("work-that-nobody-can-settle", DIRECT + "backend.py", "        if obstacle is not None:\n            raise", "        if False:\n            raise", DIRECT_VERIFY_TESTS),
+    Mutant("each-attempt-takes-a-gas-nonce", DIRECT + "backend.py", "        if signed.gas_nonce >= mined:\n            return self.account.renew(signed, mined)\n", "", DIRECT_TESTS),
+    Mutant("a-taken-gas-nonce-is-waited-for", DIRECT + "backend.py", "if signed.gas_nonce >= mined:", "if True:", DIRECT_TESTS),
+    Mutant("a-mined-transfer-is-signed-again", DIRECT + "backend.py", "if self.account.is_any_successful({*attempt.hashes, signed.transaction_hash}):", "if False:", DIRECT_TESTS),
+    Mutant("a-reverted-transfer-is-waited-for", DIRECT + "node_calls.py", 'return receipt.get("status") == "0x1"', "return True", DIRECT_TESTS),
+    Mutant("another-key-waits-for-the-old-one", DIRECT + "backend.py", "if signed is None or (signed.sender, signed.chain) != (self.account.address, self.account.chain):", "if signed is None:", DIRECT_TESTS),
+    Mutant("the-books-are-believed-about-gas-nonces", DIRECT + "gas_account.py", "nonce = max(gas_nonce or 0, found.next_nonce)", "nonce = gas_nonce or 0", DIRECT_TESTS),
+    Mutant("the-chain-is-believed-about-gas-nonces", DIRECT + "gas_account.py", "nonce = max(gas_nonce or 0, found.next_nonce)", "nonce = found.next_nonce", DIRECT_TESTS),
+    Mutant("an-empty-gas-account-signs", DIRECT + "gas_account.py", "        if balance >= cost:\n            return None\n", "        if True:\n            return None\n", DIRECT_TESTS),
+    Mutant("any-amount-of-gas-is-paid", DIRECT + "fees.py", "return None if estimate > policy.max_gas else ", "return ", FEE_TESTS),
+    Mutant("any-fee-is-paid", DIRECT + "fees.py", "maximum = min(2 * market.base_fee + market.priority, policy.max_fee)", "maximum = 2 * market.base_fee + market.priority", FEE_TESTS),
+    Mutant("a-replacement-pays-any-fee", DIRECT + "fees.py", "2 * market.base_fee + market.priority), policy.max_fee)", "2 * market.base_fee + market.priority), 2**200)", FEE_TESTS),
+    Mutant("a-replacement-that-nodes-refuse", DIRECT + "fees.py", "    if 10 * maximum < 11 * waiting.maximum or 10 * priority < 11 * waiting.priority:\n        return None\n", "", FEE_TESTS),
+    Mutant("a-stuck-transfer-is-not-replaced", DIRECT + "gas_account.py", "or not is_due:", "or True:", DIRECT_TESTS),
+    Mutant("each-attempt-raises-the-fee", DIRECT + "gas_account.py", " or not is_due:", ":", DIRECT_TESTS),
+    Mutant("all-that-wait-are-replaced", DIRECT + "gas_account.py", "if transfer.gas_nonce != mined or ", "if ", DIRECT_TESTS),
+    Mutant("a-replacement-pays-another-payment", DIRECT + "transfers.py", "return GasTransaction(old.chain, old.gas_nonce, fees, old.gas_limit, old.to, old.data)", 'return GasTransaction(old.chain, old.gas_nonce, fees, old.gas_limit, old.to, b"")', DIRECT_TESTS),
+    Mutant("a-replacement-with-a-gas-nonce-of-its-own", DIRECT + "transfers.py", "return GasTransaction(old.chain, old.gas_nonce, fees,", "return GasTransaction(old.chain, old.gas_nonce + 1, fees,", DIRECT_TESTS),
+    Mutant("what-an-ended-payment-signed-is-not-sent", DIRECT + "upkeep.py", "for transfer in (replacement or first, *others):\n        account.send", "for transfer in others:\n        account.send", DIRECT_TESTS),
+    Mutant("a-replacement-is-sent-unwritten", DIRECT + "upkeep.py", "return renewed if renewed != first and books.replace_transfer(renewed) else None", "return renewed if books.replace_transfer(renewed) or renewed != first else None", DIRECT_TESTS),
+    Mutant("a-gas-nonce-that-nobody-uses", DIRECT + "upkeep.py", "if first.gas_nonce <= mined:", "if True:", DIRECT_TESTS),
+    Mutant("a-gas-nonce-of-the-books-is-used-up", DIRECT + "upkeep.py", "if first.gas_nonce <= mined:", "if False:", DIRECT_TESTS),
+    Mutant("a-note-repeats-the-signature", DIRECT + "gas_account.py", "return clean_text(str(error))", "return str(error)", DIRECT_TESTS),
+    Mutant("a-refusal-repeats-the-signature", DIRECT + "node_calls.py", 'return clean_text(str(error).partition("reverted")[2].strip(" :")) or', 'return str(error).partition("reverted")[2].strip(" :") or', DIRECT_VERIFY_TESTS),
+    Mutant("a-signature-of-anybody-takes-the-gas-nonce", DIRECT + "transfers.py", "if recover_sender(transaction.digest, signature) != signer.address:", "if False:", SIGNER_TESTS),
+    Mutant("a-key-file-for-everybody", DIRECT + "signers.py", "or status.st_mode & others:", ":", SIGNER_TESTS),
+    Mutant("a-gas-key-in-an-error", DIRECT + "signers.py", "raise ConfigurationError(_FORMS)", 'raise ConfigurationError(f"{_FORMS}: {gas_key}")', SIGNER_TESTS),
+    Mutant("a-gas-key-in-a-repr", DIRECT + "signers.py", 'return f"KeySigner({self.address})"', 'return f"KeySigner({self._key!r})"', SIGNER_TESTS),
+    Mutant("a-gas-key-in-a-pickle", DIRECT + "signers.py", 'raise TypeError("a signer cannot be copied or pickled: its key would be written down")', "return super().__reduce__()", SIGNER_TESTS),
+    Mutant("the-upper-s-of-a-key-system", DIRECT + "signers.py", "min(s, ORDER - s)", "s", SIGNER_TESTS),
+    Mutant("another-worker-replaced-it-forever", "src/faregate/service/settlement.py", "        if signed.replaces is not None:\n", "        if False:\n", ("tests/service/test_settlement_model.py", "-k", "another_worker")),
 )  # fmt: skip

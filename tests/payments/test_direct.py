@@ -7,8 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from faregate.payments.chain import ChainReader
 from faregate.payments.direct.backend import DirectPayments
 from faregate.payments.direct.fees import GWEI
+from faregate.payments.direct.gas_account import GasAccount
+from faregate.payments.direct.signers import KeySigner
 from faregate.payments.direct.transfers import read_transfer
 from faregate.service.payments import (
     PaymentPending,
@@ -19,6 +22,7 @@ from faregate.service.payments import (
 )
 from tests.payments.gas_books import POLICY, PRICE, SELLER, TERMS, Clock, GasBooks, Row, Worker
 from tests.support.chain import USDC, ChainPayer, LocalChain
+from tests.support.rpc_proxy import RpcProxy, fail_with
 
 ELSEWHERE = "0x" + "cd" * 20
 
@@ -353,6 +357,19 @@ def test_without_a_node_nothing_is_signed_and_sending_does_not_raise(
     sent = DirectPayments.send(worker.payments, row.payment, TERMS, attempt)
     assert sent.transaction_hash == row.signed.transaction_hash
     assert row.signed.raw not in sent.note
+
+
+def test_a_note_does_not_repeat_what_was_sent(
+    proxy: RpcProxy, gas: ChainPayer, clock: Clock, worker: Worker, row: Row
+) -> None:
+    """The payer's signature is in it, and nodes quote what they refuse."""
+    worker.sign(row, row.begin())
+    assert row.signed is not None
+    proxy.change["eth_sendRawTransaction"] = fail_with(-32000, f"no {row.signed.raw[:150]}")
+    reader = ChainReader(USDC.chain, [proxy.url], clock=clock)
+    note = GasAccount(reader, KeySigner(gas.private_key), clock).send(row.signed.raw)
+    assert "error -32000: no ..." in note
+    assert row.signed.raw[:40] not in note
 
 
 def test_the_first_nonce_comes_from_the_chain(

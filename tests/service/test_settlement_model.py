@@ -296,11 +296,14 @@ def test_a_rule_that_believes_the_answer_is_caught(monkeypatch: pytest.MonkeyPat
 class Impatient(Direct):
     """Payments that raise the fee of whatever was signed."""
 
+    signs: int = 0
+
     def sign(
         self, payment: object, terms: object, attempt: Attempt, gas_nonce: int | None
     ) -> SignedTransfer | PaymentPostponed | None:
-        if attempt.signed is None:
-            return super().sign(payment, terms, attempt, gas_nonce)
+        self.signs += 1
+        assert self.signs == 1, "the same replacement again"
+        assert attempt.signed is not None
         return replace(attempt.signed, transaction_hash="0xraised", replaces=attempt.signed.transaction_hash)
 
 

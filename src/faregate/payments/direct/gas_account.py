@@ -142,7 +142,10 @@ class GasAccount:
         if fees is None:
             return "not sent: the base fee is above max_fee_gwei"
         nothing = GasTransaction(self.chain, gas_nonce, fees, _EMPTY_GAS, self.address.lower(), b"")
-        return self.send(sign_transaction(nothing, self._signer, at=self._now()).raw)
+        try:
+            return self.send(sign_transaction(nothing, self._signer, at=self._now()).raw)
+        except SigningFailed as error:
+            return f"not sent: {error}"
 
     def _replace(self, transfer: SignedTransfer, fees: Fees) -> SignedTransfer:
         try:
