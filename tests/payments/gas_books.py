@@ -94,7 +94,7 @@ class GasBooks:
 
     def get_gas_nonce(self, _chain: int, sender: str) -> int | None:
         signed = [row.signed for row in self.rows if row.signed is not None]
-        nonces = [each.gas_nonce for each in signed if each.sender == sender]
+        nonces = [each.gas_nonce for each in signed if each.sender == sender.lower()]
         return max(nonces) + 1 if nonces else None
 
     def record_signed(self, row: Row, _attempt: Attempt | None, signed: SignedTransfer) -> bool:

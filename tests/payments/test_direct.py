@@ -394,7 +394,7 @@ def test_another_key_signs_anew(
     worker = Worker(chain, successor.private_key, gas_books, clock)
     assert isinstance(worker.attempt(row), PaymentSettled)
     assert row.signed is not None
-    assert row.signed.sender == successor.address
+    assert row.signed.sender == successor.address.lower()
 
 
 def test_the_gas_balance_tells_when_it_is_low(chain: LocalChain, gas: ChainPayer, worker: Worker) -> None:

@@ -1,7 +1,5 @@
 """What a transfer of the gas account may cost."""
 
-from decimal import Decimal
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +9,6 @@ from faregate.payments.direct.fees import (
     GWEI,
     FeeMarket,
     GasPolicy,
-    build_policy,
     choose_fees,
     format_ether,
     limit_gas,
@@ -73,11 +70,6 @@ def test_a_replacement_follows_the_market() -> None:
 )
 def test_gas_is_limited(estimate: int, limit: int | None) -> None:
     assert limit_gas(estimate, POLICY) == limit
-
-
-def test_the_settings_are_in_gwei_and_ether() -> None:
-    policy = build_policy(Decimal("0.05"), Decimal("0.001"))
-    assert (policy.max_fee, policy.alarm_balance) == (50_000_000, 10**15)
 
 
 @pytest.mark.parametrize(

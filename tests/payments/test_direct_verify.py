@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,8 @@ from tests.payments.gas_books import PRICE, TERMS, Worker
 from tests.support.chain import USDC, ChainPayer, LocalChain
 from tests.support.rpc_proxy import RpcFault, RpcProxy, fail_with
 
-ELSEWHERE = "0x" + "cd" * 20
+TRANSFER = "0xe3ee160e"
+"""What a call of transferWithAuthorization begins with."""
 Verify = Callable[..., PaymentVerified | PaymentRefused]
 
 
@@ -99,35 +101,53 @@ def distant(proxy: RpcProxy, gas: ChainPayer) -> DirectPayments:
     return DirectPayments(GasAccount(reader, KeySigner(gas.private_key), lambda: datetime.now(UTC)), reader)
 
 
+def change_simulation(proxy: RpcProxy, fault: RpcFault) -> None:
+    """Let the node answer with this error whenever the transfer is simulated."""
+
+    def change(params: list[Any], result: Any) -> Any:
+        if str(params[0]["data"]).startswith(TRANSFER):
+            raise fault
+        return result
+
+    proxy.change["eth_call"] = change
+
+
 @pytest.mark.parametrize(
     ("method", "fault"),
     [
-        ("eth_call", (-32005, "rate limit exceeded")),
-        ("eth_call", (-32603, "internal error")),
-        ("eth_getBlockByNumber", (-32000, "busy")),
-        ("eth_maxPriorityFeePerGas", (-32601, "no such method")),
+        ("simulation", RpcFault(-32005, "rate limit exceeded")),
+        ("simulation", RpcFault(-32603, "internal error")),
+        ("eth_call", RpcFault(-32005, "rate limit exceeded")),
+        ("eth_getBlockByNumber", RpcFault(-32000, "busy")),
+        ("eth_maxPriorityFeePerGas", RpcFault(-32601, "no such method")),
     ],
     ids=str,
 )
 def test_a_node_that_cannot_tell_decides_nothing(
-    proxy: RpcProxy, distant: DirectPayments, payment: SignedPayment, method: str, fault: tuple[int, str]
+    proxy: RpcProxy, distant: DirectPayments, payment: SignedPayment, method: str, fault: RpcFault
 ) -> None:
-    proxy.change[method] = fail_with(*fault)
+    if method == "simulation":
+        change_simulation(proxy, fault)
+    else:
+        proxy.change[method] = fail_with(fault.code, str(fault))
     with pytest.raises(PaymentsUnavailable):
         distant.verify(payment, TERMS, now=datetime.now(UTC), committed=0)
+
+
+@pytest.mark.parametrize("fault", [RpcFault(3, "no"), RpcFault(-32000, "VM Exception: Reverted")], ids=str)
+def test_a_refusal_without_a_reason_is_one(
+    proxy: RpcProxy, distant: DirectPayments, payment: SignedPayment, fault: RpcFault
+) -> None:
+    change_simulation(proxy, fault)
+    refused = distant.verify(payment, TERMS, now=datetime.now(UTC), committed=0)
+    assert refused == PaymentRefused("the token would refuse the transfer: it gives no reason")
 
 
 def test_a_reason_of_the_token_shows_no_signature(
     proxy: RpcProxy, distant: DirectPayments, payment: SignedPayment
 ) -> None:
     """A node may repeat what it was asked."""
-
-    def refuse(params: list[object], result: object) -> object:
-        if "e3ee160e" in str(params):
-            raise RpcFault(3, f"execution reverted: no <b>{payment.signature}</b>")
-        return result
-
-    proxy.change["eth_call"] = refuse
+    change_simulation(proxy, RpcFault(3, f"execution reverted: no <b>{payment.signature}</b>"))
     refused = distant.verify(payment, TERMS, now=datetime.now(UTC), committed=0)
     assert isinstance(refused, PaymentRefused)
     assert payment.signature[2:40] not in refused.reason

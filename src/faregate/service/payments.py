@@ -77,7 +77,8 @@ class PaymentPostponed:
 class SignedTransfer:
     """A chain transaction of the service's own gas account, signed and not sent yet.
 
-    `raw` is hex. `replaces` is the hash of an earlier one with the same gas nonce, whose fee was too low.
+    `sender` and `raw` are hex in lower case. `replaces` is the hash of an earlier one with the same gas
+    nonce, whose fee was too low.
     `signed_at` is in Unix seconds: it tells when a transfer has waited for too long.
 
     What is in the books is always sent, also after its payment has ended: a transfer that reverts costs a

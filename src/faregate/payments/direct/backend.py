@@ -98,7 +98,7 @@ class DirectPayments:
     def _find_waiting(self, terms: Terms, attempt: Attempt) -> SignedTransfer | PaymentPostponed | None:
         """Return what to do about the transfer that was signed before; None if a new one is needed."""
         signed = attempt.signed
-        if signed is None or (signed.sender, signed.chain) != (self.account.address, self.account.chain):
+        if signed is None or not self.account.is_sender_of(signed):
             return None
         mined = self.account.count_mined()
         if signed.gas_nonce >= mined:

@@ -58,11 +58,6 @@ def limit_gas(estimate: int, policy: GasPolicy) -> int | None:
     return None if estimate > policy.max_gas else min(_add_quarter(estimate), policy.max_gas)
 
 
-def build_policy(max_fee_gwei: Decimal, gas_alarm_eth: Decimal) -> GasPolicy:
-    """Build the policy that the settings `max_fee_gwei` and `gas_alarm_eth` describe."""
-    return GasPolicy(max_fee=int(max_fee_gwei * GWEI), alarm_balance=int(gas_alarm_eth * ETHER))
-
-
 def format_ether(wei: int) -> str:
     return f"{Decimal(wei) / ETHER:.9f}".rstrip("0").rstrip(".")
 

@@ -58,7 +58,12 @@ class GasAccount:
 
     @property
     def address(self) -> str:
+        """Its checksum address."""
         return self._signer.address
+
+    def is_sender_of(self, transfer: SignedTransfer) -> bool:
+        """Return whether this account, on this chain, signed the transfer."""
+        return transfer.sender.lower() == self.address.lower() and transfer.chain == self.chain
 
     @property
     def chain(self) -> int:
@@ -120,7 +125,7 @@ class GasAccount:
         Only the first in line is replaced, whose gas nonce is `mined`: the others wait for that one.
         """
         is_due = self._now() - transfer.signed_at >= self._policy.replace_after_seconds
-        if transfer.gas_nonce != mined or transfer.sender != self.address or not is_due:
+        if transfer.gas_nonce != mined or not self.is_sender_of(transfer) or not is_due:
             return transfer
         fees = raise_fees(read_transfer(transfer).fees, self._chain.ask(ask_fee_market), self._policy)
         if fees is None:

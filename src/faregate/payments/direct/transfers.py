@@ -43,7 +43,7 @@ def sign_transaction(
         raise SigningFailed(f"the signature is not of {signer.address}")
     raw = transaction.encode(signature)
     return SignedTransfer(
-        sender=signer.address,
+        sender=signer.address.lower(),
         chain=transaction.chain,
         gas_nonce=transaction.gas_nonce,
         raw="0x" + raw.hex(),

@@ -46,7 +46,7 @@ def keep_nonces_moving(account: GasAccount, books: TransferBooks) -> Upkeep:
     Call it every few seconds while something waits.
     """
     mined = account.count_mined()
-    waiting = books.list_transfers(account.address, account.chain, mined, BATCH)
+    waiting = books.list_transfers(account.address.lower(), account.chain, mined, BATCH)
     if not waiting:
         return Upkeep()
     first, *others = waiting
