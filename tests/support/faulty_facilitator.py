@@ -13,6 +13,7 @@ import urllib.request
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from itertools import chain, cycle
 from typing import Any
 
@@ -103,7 +104,7 @@ class Call:
         except urllib.error.HTTPError as error:
             with error:
                 return Response(error.code, JSON, error.read())
-        except OSError:
+        except (OSError, HTTPException):  # it was killed, perhaps in the middle of its answer
             return json_reply(502, {"error": "the real facilitator gave no answer"})
         if sent := json.loads(response.body).get("transaction"):
             self.proxy.hashes.append(sent)
