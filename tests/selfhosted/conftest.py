@@ -7,7 +7,9 @@ import pytest
 
 from faregate.selfhosted.database.clock import Stamps
 from faregate.selfhosted.database.engine import Database
+from faregate.selfhosted.database.store import SqlStore
 from tests.selfhosted.databases import DATABASES, MovedClock, empty_database, new_database
+from tests.selfhosted.sales import open_store
 
 
 @pytest.fixture(params=DATABASES)
@@ -42,3 +44,9 @@ def clock() -> MovedClock:
 @pytest.fixture
 def stamps(database: Database, clock: MovedClock) -> Stamps:
     return Stamps(database, clock)
+
+
+@pytest.fixture
+def store(database: Database, clock: MovedClock) -> SqlStore:
+    """The store of an account whose payments are real, as far as the store can tell."""
+    return open_store(database, clock)

@@ -57,3 +57,12 @@ def test_sqlite_commits_to_the_disk(database: Database) -> None:
             connection.execute(text(f"PRAGMA {name}")).scalar() for name in ("journal_mode", "synchronous")
         ]
     assert found == ["wal", 2]
+
+
+def test_a_writer_waits_for_another_only_so_long(url: str, database: Database) -> None:
+    other = Database(url, timeout=0.2)
+    with database.write() as connection:
+        connection.execute(text("DELETE FROM alembic_version"))
+        with pytest.raises(DatabaseError, match=r"for too long|lock timeout"), other.write() as waiting:
+            waiting.execute(text("DELETE FROM alembic_version"))
+    other.close()

@@ -1,6 +1,8 @@
 """Connections to the database: a bounded pool, autocommit reads, short write transactions."""
 
+import random
 import threading
+import time
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final
@@ -11,7 +13,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from faregate.errors import ConfigurationError
-from faregate.selfhosted.database.errors import describe_failure
+from faregate.selfhosted.database.errors import describe_failure, describe_wait
 
 _FORMS: Final = "postgresql://user:password@host:5432/database or sqlite:///service.db"
 _SQLITE_PRAGMAS: Final = (
@@ -20,6 +22,9 @@ _SQLITE_PRAGMAS: Final = (
     "PRAGMA fullfsync = ON",  # macOS: fsync alone leaves data in the drive's cache
     "PRAGMA foreign_keys = ON",
 )
+_BUSY: Final = (5, 261, 517)  # SQLITE_BUSY, and while the log is recovered, or a snapshot is old
+_RETRY_SECONDS: Final = 0.0005, 0.0015
+"""About as long as a write takes; random, so that processes that poll in step do not keep colliding."""
 
 
 class Database:
@@ -149,11 +154,36 @@ def _create_sqlite(address: URL, pool_size: int, timeout: float) -> Engine:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        # A deferred transaction that reads first fails when another process writes before it does.
         if connection.get_execution_options().get("faregate_write"):
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            _begin_immediate(engine, connection.connection.driver_connection, timeout)
 
     return engine
+
+
+def _begin_immediate(engine: Engine, connection: Any, timeout: float) -> None:
+    """Begin a transaction that writes, and wait for its turn.
+
+    A deferred transaction that reads first fails when another process writes before it does. SQLite's own way
+    of waiting sleeps for up to 0.1 s between tries, longest for whoever has waited longest, so that one of
+    several processes may starve.
+    """
+    end = time.monotonic() + timeout
+    failure: type[Exception] = engine.dialect.loaded_dbapi.OperationalError
+    connection.execute("PRAGMA busy_timeout = 0")
+    try:
+        while True:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except failure as error:
+                if getattr(error, "sqlite_errorcode", None) not in _BUSY:
+                    raise
+                if time.monotonic() > end:
+                    raise describe_wait(engine.url.render_as_string(hide_password=True)) from None
+            else:
+                return
+            time.sleep(random.uniform(*_RETRY_SECONDS))  # noqa: S311 - no secret
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {int(timeout * 1000)}")
 
 
 def _pool_options(pool_size: int, timeout: float) -> dict[str, Any]:

@@ -18,6 +18,11 @@ def describe_failure(error: SQLAlchemyError, database: str) -> DatabaseError:
     return DatabaseError(f"{database} could not be read or written ({_first_line(error)})")
 
 
+def describe_wait(database: str) -> DatabaseError:
+    """Build the error for a SQLite file that another process did not let go of."""
+    return DatabaseError(f"another process has been writing to {database} for too long")
+
+
 def _first_line(error: SQLAlchemyError) -> str:
     # Later lines may show the row.
     cause = error.orig if isinstance(error, DBAPIError) else error

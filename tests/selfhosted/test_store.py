@@ -1,0 +1,235 @@
+"""What the SQL store does for one sale after the other."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from faregate.merchant.models import ResourceExecutionMetadata
+from faregate.selfhosted.database.apply import apply_account
+from faregate.selfhosted.database.engine import Database
+from faregate.selfhosted.database.schema import metadata
+from faregate.selfhosted.database.simulated import set_up_ledger
+from faregate.selfhosted.database.store import SqlStore
+from faregate.service.builtin import builtin_account
+from faregate.service.config import Account, SettlementRule
+from faregate.service.payments import PaymentPending, PaymentVerified
+from faregate.service.published_payers import TEST_PAYERS
+from tests.selfhosted.databases import MovedClock
+from tests.selfhosted.sales import (
+    HASH,
+    PAYER,
+    authorize,
+    failed,
+    open_store,
+    resolve,
+    settle,
+    sign,
+    submit,
+    succeeded,
+)
+
+OTHER = TEST_PAYERS["slow"].address
+
+
+def test_a_transaction_is_read_as_it_was_made(store: SqlStore, clock: MovedClock) -> None:
+    context = resolve(store)
+    payment = sign(context, value=10**30 - 1, valid_before=2**256 - 1)
+    made = store.authorize(context, payment, PaymentVerified(PAYER, 123))
+    assert made is not None
+    found = store.find_transaction(made.id)
+    assert found is not None
+    assert (found.payment, found.context) == (replace(payment, header=""), context)
+    assert (found.payer.identifier, found.status) == (PAYER, "authorized")
+    assert found.created_at == found.changed_at == found.payer.created_at == clock.moment
+    assert found.is_proof(payment.header)
+    assert not found.is_proof(payment.header + "=")
+    for other in (
+        store.find_by_proof(payment.header),
+        store.find_by_authorization(context.terms.token, payment),
+    ):
+        assert other is not None
+        assert other.id == made.id
+
+
+def test_neither_proof_nor_key_is_in_the_database(store: SqlStore, database: Database) -> None:
+    context = resolve(store)
+    store.authorize(context, sign(context, header="a-proof-that-is-secret"), PaymentVerified(PAYER))
+    with database.read() as connection:
+        for table in metadata.sorted_tables:
+            assert "a-proof-that-is-secret" not in repr(connection.execute(table.select()).all())
+
+
+def test_an_authorization_is_used_once(store: SqlStore) -> None:
+    context = resolve(store)
+    payment = sign(context)
+    assert store.authorize(context, payment, PaymentVerified(PAYER)) is not None
+    rewritten = replace(payment, header="the same authorization in other bytes")
+    assert store.authorize(context, rewritten, PaymentVerified(PAYER)) is None
+    other_nonce = sign(context, header=payment.header)
+    assert store.authorize(context, other_nonce, PaymentVerified(PAYER)) is None
+
+
+def test_open_transactions_reserve_their_value(store: SqlStore, clock: MovedClock) -> None:
+    token, payer = resolve(store).terms.token, PAYER.lower()
+    expiring = int(clock.moment.timestamp()) + 60
+    authorize(store, valid_before=expiring)
+    open_one, submitted = authorize(store), authorize(store, valid_before=expiring)
+    store.record_outcome(submitted, succeeded(submitted))
+    authorize(store, OTHER)
+    assert store.get_reserved(token, payer) == 150_000
+    clock.move(60)  # what was not submitted in time can never settle
+    assert store.get_reserved(token, payer) == 100_000
+    store.record_settled(submitted, HASH, None)
+    store.record_outcome(open_one, failed(open_one))
+    assert store.get_reserved(token, payer) == 0
+
+
+def test_the_first_outcome_counts(store: SqlStore, clock: MovedClock) -> None:
+    made = authorize(store)
+    moment = clock.move(5)
+    recorded = store.record_outcome(made, succeeded(made))
+    assert recorded is not None
+    assert (recorded.status, recorded.submitted_at, recorded.accepted) == (
+        "settling",
+        moment,
+        succeeded(made),
+    )
+    assert store.record_outcome(made, failed(made)) is None
+    assert store.record_outcome(recorded, succeeded(made)) is None
+
+
+def test_failed_work_ends_the_transaction(store: SqlStore, clock: MovedClock) -> None:
+    made = authorize(store)
+    recorded = store.record_outcome(made, failed(made))
+    assert recorded is not None
+    assert (recorded.status, recorded.submitted_at) == ("failed", None)
+    assert store.begin_attempt(recorded) is None
+    clock.move(3600)
+    assert store.take_jobs(10) == []
+
+
+def test_a_payment_settles_once(store: SqlStore, clock: MovedClock) -> None:
+    made = submit(store)
+    moment = clock.move(2)
+    done = store.record_settled(made, HASH, None)
+    assert done.settled is not None
+    assert (done.status, done.settled.at, done.settled.transaction_hash) == ("succeeded", moment, HASH)
+    clock.move(2)
+    again = store.record_settled(made, "0x" + "cd" * 32, None)
+    assert again.settled == done.settled
+    assert store.record_failed(made, None).settled == done.settled
+    assert store.find_transaction(made.id) is not None
+
+
+def test_a_failed_payment_stays_failed(store: SqlStore) -> None:
+    made = submit(store)
+    assert store.record_failed(made, None).status == "failed"
+    again = store.record_settled(made, HASH, None)
+    assert (again.status, again.settled) == ("failed", None)
+
+
+def test_an_execution_keeps_its_first_metadata(database: Database, clock: MovedClock) -> None:
+    store = open_store(database, clock, expose_execution_id=True)
+    execution_id = store.begin_execution(resolve(store, "free_notes"))
+    assert execution_id is not None
+    found = store.find_execution(execution_id)
+    assert found is not None
+    assert found.metadata is None
+    first, second = (
+        ResourceExecutionMetadata(
+            duration_ms=duration,
+            response_content_type="text/plain",
+            response_size_bytes=1,
+            response_status=200,
+        )
+        for duration in (1, 2)
+    )
+    assert store.record_execution(found, first).metadata == first
+    assert store.record_execution(found, second).metadata == first
+    assert store.find_execution("rex_unknown") is None
+
+
+def test_a_transaction_shows_the_resource_that_was_bought(
+    store: SqlStore, database: Database, clock: MovedClock
+) -> None:
+    made = authorize(store)
+    clock.move(60)
+    account = builtin_account()
+    renamed = [
+        one.model_copy(update={"name": "Another name"}) if one.key == "daily_report" else one
+        for one in account.resources
+    ]
+    apply_account(database, store._stamps, account.model_copy(update={"resources": tuple(renamed)}))
+    # A store that was opened before knows neither the new version nor what was bought of it.
+    fresh = open_store_again(store)
+    newer = authorize(fresh)
+    for known in (store, fresh):
+        found = [known.find_transaction(one.id) for one in (made, newer)]
+        assert [one and one.context.listing.resource.name for one in found] == [
+            "Daily report",
+            "Another name",
+        ]
+
+
+def open_store_again(store: SqlStore) -> SqlStore:
+    again = SqlStore(replace(store._shared, catalogues=type(store._shared.catalogues)()), store.account)
+    again.list_resources(again.now())
+    return again
+
+
+class TestSimulated:
+    """Rules of simulated payments: by time, by reads."""
+
+    @pytest.fixture
+    def store(self, database: Database, clock: MovedClock) -> SqlStore:
+        store = open_store(database, clock, is_simulated=True)
+        account: Account = builtin_account()
+        with database.write() as connection:
+            set_up_ledger(connection, store.account, account)
+        return store
+
+    def test_the_most_specific_rule_counts(self, store: SqlStore) -> None:
+        assert store.find_settlement_rule(authorize(store, OTHER)) == SettlementRule(after_seconds=2)
+        ordinary = "0x00000000000000000000000000000000000000a1"
+        assert store.find_settlement_rule(authorize(store, ordinary)) is None
+        slow = authorize(store, ordinary, "slow_settlement")
+        assert store.find_settlement_rule(slow) == SettlementRule(after_reads=2)
+
+    def test_time_settles_each_payment_once(self, store: SqlStore, clock: MovedClock) -> None:
+        rule = SettlementRule(after_seconds=2)
+        first, second = (submit(store) for _ in range(2))
+        assert first.status == "authorized"
+        due = clock.moment + timedelta(seconds=2)
+        for made in (first, second):
+            assert store.schedule(made, rule, due, clock.moment).status == "settling"
+        assert store.take_due(clock.moment) == ()
+        clock.move(3)
+        taken = store.take_due(clock.moment)
+        assert {one.transaction.id for one in taken} == {first.id, second.id}
+        assert {(one.rule, one.at) for one in taken} == {(rule, due)}
+        assert store.take_due(clock.moment) == ()
+        settled = store.record_settled(taken[0].transaction, HASH, due)
+        assert settled.settled is not None
+        assert settled.settled.at == due
+        clock.move(3600)  # whoever took the other one has died
+        assert [one.transaction.id for one in store.take_due(clock.moment)] == [taken[1].transaction.id]
+
+    def test_reads_settle(self, store: SqlStore, clock: MovedClock) -> None:
+        rule = SettlementRule(after_reads=2, via="reconciling")
+        made = store.schedule(submit(store), rule, None, clock.moment)
+        assert made.status == "reconciling"
+        assert store.count_read(made) is None
+        assert store.count_read(made) == rule
+
+
+def test_a_read_of_a_real_payment_settles_only_what_is_due(store: SqlStore, clock: MovedClock) -> None:
+    made = submit(store)
+    attempt = store.begin_attempt(made)
+    assert attempt is not None
+    waiting = store.postpone(made, attempt, PaymentPending("reconciling"), None)
+    assert waiting.status == "reconciling"
+    assert store.count_read(waiting) is None
+    clock.move(1)
+    assert store.count_read(waiting) == SettlementRule(after_reads=0)
+    assert settle(store).status == "succeeded"
