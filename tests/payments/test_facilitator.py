@@ -61,7 +61,7 @@ def answering(
             Verdict(False, "insufficient_funds"),
         ),
         (400, {"isValid": False, "invalidReason": "invalid_payload"}, Verdict(False, "invalid_payload")),
-        (200, {"isValid": False}, Verdict(False, "the facilitator refused it")),
+        (200, {"isValid": False}, Verdict(False, "the payment was refused")),
         (
             200,
             {"isValid": False, "invalidReason": f"bad {PAYMENT.signature}"},
@@ -77,7 +77,9 @@ def test_a_verdict_is_read(status: int, body: object, verdict: Verdict) -> None:
 @pytest.mark.parametrize(
     ("status", "body"),
     [
-        (500, {"isValid": False, "invalidReason": "unexpected_verify_error"}),
+        (500, {"isValid": False, "invalidReason": "insufficient_funds"}),
+        (200, {"isValid": False, "invalidReason": "unexpected_verify_error"}),
+        (400, {"isValid": False, "invalidReason": "invalid_network"}),
         (500, {"isValid": True}),
         (400, {"isValid": True}),
         (302, {"isValid": True}),

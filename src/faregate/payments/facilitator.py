@@ -31,6 +31,14 @@ _REASONS: Final = (
     *("errorType", "error", "code", "message", "errorMessage"),
 )
 """Where a reason may stand: in x402's fields, or in those that hosted facilitators have for refused calls."""
+_NOT_THE_PAYMENT: Final = (
+    *("unexpected_verify_error", "unsupported_scheme"),
+    *("invalid_scheme", "invalid_network", "invalid_x402_version"),
+)
+"""Reasons of x402 that are the facilitator's own: it failed, or does not do our kind of payment at all.
+
+A payer who was told so would sign a new payment, in vain.
+"""
 _CONSTANT: Final = (
     ("Accept", "application/json"),
     ("Accept-Encoding", "identity"),
@@ -98,8 +106,8 @@ class FacilitatorClient:
         if found is True and response.status == 200:
             return Verdict(True)
         # A server in trouble says no to everything. With 4xx the verdict in the body is meant.
-        if found is False and response.status < 500:
-            return Verdict(False, clean_text(body.get("invalidReason")) or "the facilitator refused it")
+        if found is False and response.status < 500 and body.get("invalidReason") not in _NOT_THE_PAYMENT:
+            return Verdict(False, clean_text(body.get("invalidReason")) or "the payment was refused")
         raise FacilitatorUnavailable(f"{self.name}: {_describe(response.status, body)}")
 
     def settle(self, payment: SignedPayment, terms: Terms) -> PaymentSent:
