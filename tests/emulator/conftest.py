@@ -1,6 +1,11 @@
-"""One real server for all tests; behind it a fresh emulator with a still clock for each of them."""
+"""Real servers for all tests; behind them a fresh service with a still clock for each of them.
+
+A test that asks for `api` or `store` runs on every store (`stores.py`).
+"""
 
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import httpx
 import pytest
@@ -11,6 +16,19 @@ from faregate.emulator.server import serve
 from tests.merchant.openapi.conformance import assert_conforms
 
 from .seller import ApiClient
+from .services import Build, MerchantService
+from .sql_accounts import AccountSource, open_source
+from .sql_server import SqlSwitch, serve_app
+from .sql_service import SqlService
+from .stores import find_stores
+
+Told = list[tuple[WireRequest, Response]]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "store" in metafunc.fixturenames:
+        module = metafunc.module.__name__.rpartition(".")[2]
+        metafunc.parametrize("store", find_stores(module, metafunc.function.__name__))
 
 
 class Switch(Emulator):
@@ -20,10 +38,11 @@ class Switch(Emulator):
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: list[tuple[WireRequest, Response]] = []
+        self.told: Told = []
 
-    def plug(self, emulator: Emulator) -> None:
-        self.plugged = emulator
+    def plug(self, service: MerchantService) -> None:
+        assert isinstance(service, Emulator)
+        self.plugged = service
 
     def deliver(self, request: WireRequest) -> Delivery:
         assert self.plugged is not None
@@ -43,14 +62,43 @@ def http(switch: Switch) -> Iterator[httpx.Client]:
         yield client
 
 
+@pytest.fixture(scope="session")
+def sqlite_accounts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AccountSource]:
+    with open_source("sqlite", tmp_path_factory.mktemp("sqlite")) as source:
+        yield source
+
+
+@pytest.fixture(scope="session")
+def postgres_accounts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AccountSource]:
+    with open_source("postgres", tmp_path_factory.mktemp("postgres")) as source:
+        yield source
+
+
+@pytest.fixture(scope="session")
+def sql_switch() -> SqlSwitch:
+    return SqlSwitch()
+
+
+@pytest.fixture(scope="session")
+def sql_http(sql_switch: SqlSwitch) -> Iterator[httpx.Client]:
+    with serve_app(sql_switch.respond) as url, httpx.Client(base_url=url, trust_env=False) as client:
+        yield client
+
+
 @pytest.fixture
 def clock() -> ManualClock:
     return ManualClock()
 
 
 @pytest.fixture
-def emulator(clock: ManualClock) -> Emulator:
-    return Emulator(clock=clock, allow_live=True)
+def options() -> dict[str, Any]:
+    """How the service is built, beside its clock."""
+    return {"allow_live": True}
+
+
+@pytest.fixture
+def emulator(clock: ManualClock, options: dict[str, Any]) -> Emulator:
+    return Emulator(**{"clock": clock, **options})
 
 
 @pytest.fixture
@@ -61,11 +109,20 @@ def conforming(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture
 def api(
-    http: httpx.Client, switch: Switch, emulator: Emulator, clock: ManualClock, conforming: bool
+    store: str, clock: ManualClock, options: dict[str, Any], conforming: bool, request: pytest.FixtureRequest
 ) -> Iterator[ApiClient]:
-    """Whatever the emulator answers in a test is an answer that the service's description names."""
-    switch.plug(emulator)
-    switch.told.clear()
-    yield ApiClient(http, emulator, clock, switch.plug)
-    for request, response in switch.told if conforming else ():
-        assert_conforms(request, response)
+    """Whatever the service answers in a test is an answer that its description names."""
+    served: Switch | SqlSwitch
+    if store == "memory":
+        served, http = request.getfixturevalue("switch"), request.getfixturevalue("http")
+        build: Build = Emulator
+        service: MerchantService = request.getfixturevalue("emulator")
+    else:
+        served, http = request.getfixturevalue("sql_switch"), request.getfixturevalue("sql_http")
+        build = partial(SqlService, request.getfixturevalue(f"{store}_accounts"))
+        service = build(**{"clock": clock, **options})
+    served.plug(service)
+    served.told.clear()
+    yield ApiClient(http, service, clock, served.plug, build)
+    for sent, response in served.told if conforming else ():
+        assert_conforms(sent, response)

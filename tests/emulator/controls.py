@@ -11,6 +11,7 @@ from faregate.emulator import Emulator, ManualClock, Tenants
 from faregate.emulator.server import serve
 
 from .seller import ApiClient, Json
+from .services import MerchantService
 
 
 @dataclass
@@ -38,10 +39,10 @@ class Controls:
         """A seller in this tenant, over HTTP."""
         clock = self.emulator.clock
         assert isinstance(clock, ManualClock) or clock.mode == "frozen"
-        return ApiClient(self.http, self.emulator, clock, _nobody, f"svc_test_tenant_{self.name}")  # type: ignore[arg-type]
+        return ApiClient(self.http, self.emulator, clock, _nobody, key=f"svc_test_tenant_{self.name}")  # type: ignore[arg-type]
 
 
-def _nobody(emulator: Emulator) -> None:
+def _nobody(service: MerchantService) -> None:
     raise AssertionError("tenants are not plugged in")
 
 

@@ -46,7 +46,7 @@ class FlaskSeller:
         return self.before - self._balance()
 
     def _balance(self) -> int:
-        return self._api.emulator.balance(self.wallet.address)
+        return self._api.service.balance(self.wallet.address)
 
     def close(self) -> None:
         self._http.close()

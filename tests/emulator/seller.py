@@ -1,4 +1,4 @@
-"""A seller's hands for the tests: calls the emulator over HTTP, and a wallet that pays."""
+"""A seller's hands for the tests: calls the service over HTTP, and a wallet that pays."""
 
 import base64
 import json
@@ -9,9 +9,12 @@ from typing import Any
 
 import httpx
 
-from faregate.emulator import TEST_KEY, Emulator, ManualClock, Wallet
+from faregate.emulator import TEST_KEY, Account, Emulator, ManualClock, Wallet
 from faregate.merchant.formats import ID_TAIL
+from faregate.service.payments import Facilitator
 from faregate.x402.tokens import Environment
+
+from .services import Build, MerchantService
 
 Json = dict[str, Any]
 ROOT = "/merchant/v1"
@@ -59,20 +62,35 @@ class Purchase:
 
 @dataclass
 class ApiClient:
+    """A seller's hands. `build` makes services on the store of the test; `plug` serves them."""
+
     http: httpx.Client
-    emulator: Emulator
+    service: MerchantService
     clock: ManualClock
-    plug: Callable[[Emulator], None]
+    plug: Callable[[MerchantService], None]
+    build: Build = Emulator
     key: str = TEST_KEY
     wallet: Wallet = field(init=False)
 
     def __post_init__(self) -> None:
         self.wallet = Wallet(clock=self.clock)
 
-    def use(self, emulator: Emulator) -> None:
-        """Another emulator behind the same server, from now on."""
-        self.emulator = emulator
-        self.plug(emulator)
+    @property
+    def emulator(self) -> Emulator:
+        """The service, for tests of what the emulator alone has."""
+        assert isinstance(self.service, Emulator), "a test on another store than memory: see stores.py"
+        return self.service
+
+    def use(self, service: MerchantService) -> None:
+        """Another service behind the same server, from now on."""
+        self.service = service
+        self.plug(service)
+
+    def use_account(
+        self, account: Account | None = None, *, payments: Facilitator | None = None, allow_live: bool = False
+    ) -> None:
+        """A new service with this account on the store of the test, from now on."""
+        self.use(self.build(account, clock=self.clock, payments=payments, allow_live=allow_live))
 
     def get(self, path: str, key: str | None = None) -> httpx.Response:
         return self.http.get(self._address(path), headers=bearer(key or self.key))
@@ -87,9 +105,9 @@ class ApiClient:
 
     def access_body(self, resource: str = "text_summary", /, **changes: object) -> Json:
         environment: Environment = "live" if self.key.startswith("svc_live_") else "test"
-        sold = {one.key: one for one in self.emulator.account.resources}
+        sold = {one.key: one for one in self.service.account.resources}
         body = {
-            "revision_id": self.emulator.revision_id(resource, environment),
+            "revision_id": self.service.revision_id(resource, environment),
             "resource": {"url": f"https://seller.example/{resource}", "mime_type": "application/json"},
             "settlement_asset": sold[resource].revisions[-1].asset,
         }

@@ -7,11 +7,12 @@ from contextlib import closing
 
 import pytest
 
-from faregate.emulator import LIVE_KEY, Emulator, Revision, SettlementRule, Value
+from faregate.emulator import LIVE_KEY, Revision, SettlementRule, Value
 
 from .facilitator import UnreachableLedger
 from .flask_seller import FlaskSeller
 from .seller import ApiClient, assert_error, decoded, is_id
+from .services import MerchantService
 
 
 def test_without_proof_access_is_402_with_instructions(api: ApiClient) -> None:
@@ -43,9 +44,9 @@ def test_free_access_does_not_look_at_a_proof(api: ApiClient) -> None:
 
 
 def test_require_payment_decides_whether_access_is_free(api: ApiClient) -> None:
-    api.emulator.require_payment("text_summary", required=False)
+    api.service.require_payment("text_summary", required=False)
     assert api.access().json() == {"transaction_id": None}
-    api.emulator.require_payment("text_summary")
+    api.service.require_payment("text_summary")
     assert api.access().status_code == 402
 
 
@@ -77,18 +78,18 @@ def test_a_used_authorization_in_other_bytes_gets_nothing(api: ApiClient) -> Non
     assert api.transaction(bought)["status"] == "succeeded"
 
 
-def archive_superseded(emulator: Emulator) -> None:
-    emulator.publish("text_summary", Revision(amount=7))
-    emulator.archive("text_summary")
+def archive_superseded(service: MerchantService) -> None:
+    service.publish("text_summary", Revision(amount=7))
+    service.archive("text_summary")
 
 
-SELLER_CHANGES: dict[str, Callable[[Emulator], object]] = {
-    "nothing": lambda emulator: None,
-    "superseded": lambda emulator: emulator.publish("text_summary", Revision(amount=7)),
-    "another asset": lambda emulator: emulator.publish("text_summary", Revision(amount=7, asset="EURC")),
-    "archived": lambda emulator: emulator.archive("text_summary"),
+SELLER_CHANGES: dict[str, Callable[[MerchantService], object]] = {
+    "nothing": lambda service: None,
+    "superseded": lambda service: service.publish("text_summary", Revision(amount=7)),
+    "another asset": lambda service: service.publish("text_summary", Revision(amount=7, asset="EURC")),
+    "archived": lambda service: service.archive("text_summary"),
     "superseded and archived": archive_superseded,
-    "free": lambda emulator: emulator.require_payment("text_summary", required=False),
+    "free": lambda service: service.require_payment("text_summary", required=False),
 }
 """What a seller may do while a transaction is open."""
 
@@ -100,9 +101,9 @@ def test_an_open_transaction_is_found_whatever_the_seller_changed(
 ) -> None:
     bought, before = api.buy(), api.access_body()
     if status == "settling":
-        api.emulator.settle_after(bought.id, SettlementRule(manual=True))
+        api.service.settle_after(bought.id, SettlementRule(manual=True))
         api.complete(bought)
-    SELLER_CHANGES[change](api.emulator)
+    SELLER_CHANGES[change](api.service)
     now = api.access_body(settlement_asset="EURC" if change == "another asset" else "USDC")
     for body in (before, now):
         edited = {**body["resource"], "description": "edited", "mime_type": "text/html"}
@@ -115,7 +116,7 @@ def test_an_open_transaction_is_found_whatever_the_seller_changed(
 
 def test_an_open_transaction_can_be_completed_after_its_resource_was_archived(api: ApiClient) -> None:
     bought = api.buy()
-    api.emulator.archive("text_summary")
+    api.service.archive("text_summary")
     assert api.complete(bought).json()["status"] == "succeeded"
 
 
@@ -130,7 +131,7 @@ def test_an_open_transaction_whose_authorization_expired_is_402(api: ApiClient) 
 
 
 def test_a_payment_that_is_settling_when_its_authorization_expires_is_still_202(api: ApiClient) -> None:
-    api.emulator.settle_after("*", SettlementRule(manual=True))
+    api.service.settle_after("*", SettlementRule(manual=True))
     bought = api.buy()
     api.complete(bought)
     api.clock.advance(3600)
@@ -162,7 +163,7 @@ def test_the_reason_is_that_of_this_payment(api: ApiClient) -> None:
     succeeded, failed, rejected = api.buy(), api.buy(), api.buy()
     api.complete(succeeded)
     api.fail(failed)
-    api.emulator.settle_after(rejected.id, SettlementRule(after_seconds=0, to="failed"))
+    api.service.settle_after(rejected.id, SettlementRule(after_seconds=0, to="failed"))
     assert api.complete(rejected).json()["status"] == "failed"
     used = "the authorization was already used"
     uncharged = f"{used}: its payment failed, and nothing was charged"
@@ -193,7 +194,7 @@ def test_the_nonce_of_an_authorization_cannot_be_signed_twice(api: ApiClient) ->
 
 def test_an_unknown_or_foreign_revision_is_422(api: ApiClient) -> None:
     unknown = api.access_body(revision_id="acr_0193e1f0a1b27c3d8e4f5a6b7c8d9e0f")
-    foreign = api.access_body(revision_id=api.emulator.revision_id("text_summary", "live"))
+    foreign = api.access_body(revision_id=api.service.revision_id("text_summary", "live"))
     for body in (unknown, foreign):
         assert_error(api.post("/access", body), 422, "invalid_request")
     assert api.post("/access", foreign, key=LIVE_KEY).status_code == 402
@@ -201,13 +202,13 @@ def test_an_unknown_or_foreign_revision_is_422(api: ApiClient) -> None:
 
 def test_an_archived_resource_is_422(api: ApiClient) -> None:
     assert "archived" in assert_error(api.access("old_report"), 422, "invalid_request")
-    api.emulator.archive("daily_report")
+    api.service.archive("daily_report")
     assert "archived" in assert_error(api.access("daily_report"), 422, "invalid_request")
 
 
 def test_only_the_active_revision_is_sold(api: ApiClient) -> None:
     before = api.access_body()
-    api.emulator.publish("text_summary", Revision(amount=7, values=(Value(name="pages"),)))
+    api.service.publish("text_summary", Revision(amount=7, values=(Value(name="pages"),)))
     assert "active" in assert_error(api.post("/access", before), 422, "invalid_request")
     assert decoded(api.instructions())["accepts"][0]["amount"] == "7"
 
@@ -215,7 +216,7 @@ def test_only_the_active_revision_is_sold(api: ApiClient) -> None:
 def test_a_transaction_keeps_the_revision_it_was_authorized_for(api: ApiClient) -> None:
     before = api.complete(api.buy()).json()["receipt"]["price"]
     bought = api.buy()
-    api.emulator.publish("text_summary", Revision(amount=7, price_label="Seven"))
+    api.service.publish("text_summary", Revision(amount=7, price_label="Seven"))
     done = api.complete(bought, values={"input-tokens": "3"}).json()
     assert done["status"] == "succeeded"
     assert done["receipt"]["payment"]["settled_atomic"] == "10000"
@@ -248,7 +249,7 @@ def test_a_refused_proof_loses_nothing(api: ApiClient) -> None:
 
 def test_access_is_503_while_payments_cannot_be_verified(api: ApiClient) -> None:
     ledger = UnreachableLedger()
-    api.use(Emulator(clock=api.clock, payments=ledger))
+    api.use_account(payments=ledger)
     proof = api.proof()
     response = api.access(proof=proof)
     assert_error(response, 503, "internal_error")
@@ -262,7 +263,7 @@ def test_access_is_503_while_payments_cannot_be_verified(api: ApiClient) -> None
 
 def test_a_seller_asks_nobody_to_pay_again_while_payments_cannot_be_verified(api: ApiClient) -> None:
     ledger = UnreachableLedger()
-    api.use(Emulator(clock=api.clock, payments=ledger))
+    api.use_account(payments=ledger)
     with closing(FlaskSeller(api, "good")) as seller:
         refused = seller.visit()
         assert_error(refused, 503, "payment_service_unavailable")

@@ -39,7 +39,7 @@ def test_the_example_of_the_page_is_an_account(api: ApiClient) -> None:
     page = (DOCS / "emulator-reference.md").read_text()
     (example,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     account = Account.from_toml(example)
-    api.use(Emulator(account, clock=api.clock))
+    api.use_account(account)
     api.key = account.first_key("test") or ""
     sold = {one.key: one for one in account.resources}
     assert sold["story"].revisions[-1].values[0].required
@@ -145,7 +145,7 @@ def test_other_integration_keys_are_refused(key: str) -> None:
 def test_positions_of_values_go_from_0_to_99(api: ApiClient) -> None:
     values = tuple(Value(name=f"v{place}") for place in range(100))
     sold = Resource(key="a", name="A", revisions=(Revision(amount=1, values=values),))
-    api.use(Emulator(Account(keys=(Key(key=TEST_KEY),), resources=(sold,))))
+    api.use_account(Account(keys=(Key(key=TEST_KEY),), resources=(sold,)))
     (contract,) = api.listed("/contracts")["components"]["schemas"].values()
     assert [one["x-svc-position"] for one in contract["properties"].values()] == list(range(100))
     with pytest.raises(ValidationError):
@@ -161,7 +161,7 @@ def test_other_amounts_are_refused(amount: object) -> None:
 def test_balances_of_an_account_are_on_the_ledger(api: ApiClient) -> None:
     poor = PayerSetup(address=api.wallet.address, balances={"USDC": 9_999})
     account = Account(keys=(Key(key=TEST_KEY),), resources=builtin_account().resources, payers=(poor,))
-    api.use(Emulator(account, clock=api.clock))
+    api.use_account(account)
     assert "not enough" in api.access(proof=api.proof()).json()["message"]
     assert api.access("euro_report", api.proof("euro_report")).status_code == 200
 
@@ -190,7 +190,7 @@ def test_the_label_of_a_price_is_exact(api: ApiClient, amount: int, asset: str, 
     revision = Revision.model_validate({"amount": amount, "asset": asset})
     sold = Resource(key="euro_report" if asset == "EURC" else "text_summary", name="A", revisions=(revision,))
     account = Account(keys=(Key(key=TEST_KEY),), resources=(sold,), default_balance=10**30 - 1)
-    api.use(Emulator(account, clock=api.clock))
+    api.use_account(account)
     receipt = api.complete(api.buy(sold.key)).json()["receipt"]
     assert receipt["price"]["label"] == label
     assert receipt["payment"]["settled_atomic"] == str(amount)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from faregate.emulator import LIVE_KEY, READ_ONLY_TEST_KEY, TEST_KEY, Account, Emulator, Key
+from faregate.emulator import LIVE_KEY, READ_ONLY_TEST_KEY, TEST_KEY, Account, Key
 from faregate.service.builtin import builtin_account
 from faregate.service.config import CAPABILITIES, Capability
 
@@ -77,8 +77,8 @@ def test_a_read_only_key_may_read(api: ApiClient, path: str) -> None:
 def test_each_operation_has_its_own_capability(api: ApiClient, method: str, path: str) -> None:
     needed = CAPABILITY[method, path]
     others = tuple(one for one in CAPABILITIES if one != needed)
-    keys = (Key(key="svc_test_one", capabilities=(needed,)), Key(key="svc_test_rest", capabilities=others))
-    api.use(Emulator(Account(keys=keys, resources=builtin_account().resources)))
+    keys = (Key(key="svc_test_needed", capabilities=(needed,)), Key(key="svc_test_rest", capabilities=others))
+    api.use_account(Account(keys=keys, resources=builtin_account().resources))
     statuses = [
         api.http.request(method, ROOT + path, headers={"Authorization": f"Bearer {key.key}"}).status_code
         for key in keys
@@ -102,6 +102,6 @@ def test_the_key_selects_the_environment(api: ApiClient) -> None:
 
 
 def test_live_keys_are_401_unless_allowed(api: ApiClient) -> None:
-    api.use(Emulator(allow_live=False))
+    api.use_account(allow_live=False)
     assert "live" in assert_error(api.get("/payers", LIVE_KEY), 401, "unauthenticated")
     assert api.get("/payers").status_code == 200

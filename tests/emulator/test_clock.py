@@ -289,7 +289,7 @@ def test_a_payment_settles_by_the_clock_of_its_tenant(api: ApiClient, source: So
     clock = EmulatorClock(source)
     api.use(Emulator(clock=clock))
     api.wallet = Wallet(clock=clock)
-    api.emulator.settle_after("text_summary", SettlementRule(after_seconds=120))
+    api.service.settle_after("text_summary", SettlementRule(after_seconds=120))
     bought = api.buy()
     api.complete(bought)
     clock.run(60)

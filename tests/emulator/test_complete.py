@@ -47,7 +47,7 @@ def test_the_payment_response_is_an_x402_settlement_response(api: ApiClient) -> 
 def test_the_receipt_has_every_field(api: ApiClient) -> None:
     bought = api.buy()
     receipt = api.complete(bought).json()["receipt"]
-    tenant = api.emulator.account
+    tenant = api.service.account
     assert is_id("rct", receipt.pop("id"))
     assert is_id("prc", receipt["price"].pop("id"))
     assert is_id("org", receipt["seller"].pop("id"))
@@ -72,7 +72,7 @@ def test_the_receipt_has_every_field(api: ApiClient) -> None:
         },
         "price": {"calculation_mode": "fixed", "currency": "USD", "label": "0.01 USDC"},
         "resource": {
-            "id": api.emulator.resource_id("text_summary"),
+            "id": api.service.resource_id("text_summary"),
             "name": "Text summary",
             "url": "https://seller.example/text_summary",
         },
@@ -98,20 +98,20 @@ def test_a_euro_price_and_a_live_receipt_say_so(api: ApiClient) -> None:
 
 
 def test_settlement_moves_the_balance(api: ApiClient) -> None:
-    address, seller = api.wallet.address, api.emulator.account.seller.pay_to
-    before = api.emulator.balance(address)
+    address, seller = api.wallet.address, api.service.account.seller.pay_to
+    before = api.service.balance(address)
     bought = api.buy()
-    assert api.emulator.balance(address) == before
+    assert api.service.balance(address) == before
     api.complete(bought)
     api.complete(bought)
-    assert api.emulator.balance(address) == before - 10_000
-    assert api.emulator.balance(seller) == 10_000
-    assert api.emulator.balance(address, "EURC") == before
-    assert api.emulator.balance(address, "USDC", "live") == before
+    assert api.service.balance(address) == before - 10_000
+    assert api.service.balance(seller) == 10_000
+    assert api.service.balance(address, "EURC") == before
+    assert api.service.balance(address, "USDC", "live") == before
 
 
 def test_failed_work_takes_nothing(api: ApiClient) -> None:
-    before = api.emulator.balance(api.wallet.address)
+    before = api.service.balance(api.wallet.address)
     bought = api.buy()
     response = api.fail(bought)
     assert response.status_code == 200
@@ -124,7 +124,7 @@ def test_failed_work_takes_nothing(api: ApiClient) -> None:
     }
     assert "payment-response" not in response.headers
     assert api.transaction(bought)["status"] == "failed"
-    assert api.emulator.balance(api.wallet.address) == before
+    assert api.service.balance(api.wallet.address) == before
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_a_transaction_of_the_other_environment_is_404(api: ApiClient) -> None:
 
 def test_another_revision_is_409(api: ApiClient) -> None:
     bought = api.buy()
-    other = api.emulator.revision_id("daily_report")
+    other = api.service.revision_id("daily_report")
     assert_error(api.complete(bought, revision_id=other), 409, "revision_mismatch")
     assert api.complete(bought).status_code == 200
 
@@ -230,7 +230,7 @@ def test_the_proof_is_required_once(api: ApiClient) -> None:
 
 
 def test_completing_after_valid_before_fails_the_payment(api: ApiClient) -> None:
-    before = api.emulator.balance(api.wallet.address)
+    before = api.service.balance(api.wallet.address)
     bought = api.buy()
     api.clock.advance(60)
     response = api.complete(bought)
@@ -238,7 +238,7 @@ def test_completing_after_valid_before_fails_the_payment(api: ApiClient) -> None
     assert response.json()["status"] == "failed"
     assert response.json()["receipt"] is None
     assert "payment-response" not in response.headers
-    assert api.emulator.balance(api.wallet.address) == before
+    assert api.service.balance(api.wallet.address) == before
 
 
 def test_completing_just_before_valid_before_succeeds(api: ApiClient) -> None:

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from faregate.emulator import LIVE_KEY, TEST_KEY, Account, Emulator, Fault, Key, Resource, Revision, Value
+from faregate.emulator import LIVE_KEY, TEST_KEY, Account, Fault, Key, Resource, Revision, Value
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.models import ContractsDocument
 
@@ -42,8 +42,8 @@ def test_it_maps_active_revision_ids_to_revisions(api: ApiClient) -> None:
     schemas = api.listed("/contracts")["components"]["schemas"]
     assert len(schemas) == 7
     assert all(is_id("acr", name) and one["x-svc-revision-id"] == name for name, one in schemas.items())
-    assert api.emulator.revision_id("text_summary") in schemas
-    assert api.emulator.revision_id("old_report") not in schemas
+    assert api.service.revision_id("text_summary") in schemas
+    assert api.service.revision_id("old_report") not in schemas
 
 
 def test_a_revision_has_every_key(api: ApiClient) -> None:
@@ -57,10 +57,10 @@ def test_a_revision_has_every_key(api: ApiClient) -> None:
         },
         "required": ["input_tokens"],
         "x-svc-settlement-asset": "USDC",
-        "x-svc-revision-id": api.emulator.revision_id("token_meter"),
+        "x-svc-revision-id": api.service.revision_id("token_meter"),
         "x-svc-revision-number": 2,
         "x-svc-revision-name": "Revision 2",
-        "x-svc-resource-id": api.emulator.resource_id("token_meter"),
+        "x-svc-resource-id": api.service.resource_id("token_meter"),
         "x-svc-resource-name": "Token meter",
         "x-svc-resource-description": "Must report its input tokens.",
     }
@@ -100,7 +100,7 @@ def test_the_revision_key_is_the_same_in_both_environments(api: ApiClient) -> No
 
 def test_a_resource_without_integration_key_has_null(api: ApiClient) -> None:
     sold = Resource(key="a", name="A", revisions=(Revision(amount=1),), show_key=False)
-    api.use(Emulator(Account(keys=(Key(key=TEST_KEY),), resources=(sold,))))
+    api.use_account(Account(keys=(Key(key=TEST_KEY),), resources=(sold,)))
     asked = revision(api, "A", "?include_integration_key=true")
     assert {name: asked[name] for name in KEYED} == dict.fromkeys(KEYED)
 
@@ -112,7 +112,7 @@ def test_another_query_is_422(api: ApiClient, query: str) -> None:
 
 def test_a_new_revision_replaces_the_active_one(api: ApiClient) -> None:
     before = revision(api, "Text summary", "?include_integration_key=true")
-    api.emulator.publish("text_summary", Revision(amount=1, values=(Value(name="pages", required=True),)))
+    api.service.publish("text_summary", Revision(amount=1, values=(Value(name="pages", required=True),)))
     after = revision(api, "Text summary", "?include_integration_key=true")
     assert after["x-svc-revision-number"] == before["x-svc-revision-number"] + 1
     assert after["x-svc-revision-id"] != before["x-svc-revision-id"]
@@ -125,7 +125,7 @@ def test_a_document_with_two_active_revisions_under_one_key_can_be_served(api: A
     """Two resources of the account, both sold, shown under one key: by a fault, as no account can say so."""
     document = api.listed("/contracts?include_integration_key=true")
     keys = ("text_summary", "daily_report")
-    for revision_id in map(api.emulator.revision_id, keys):
+    for revision_id in map(api.service.revision_id, keys):
         document["components"]["schemas"][revision_id]["x-svc-resource-integration-key"] = "text_summary"
     fields = {"components": document["components"]}
     api.emulator.faults.add(Fault(kind="changed-body", operation="contracts", fields=fields, times=None))
@@ -134,7 +134,7 @@ def test_a_document_with_two_active_revisions_under_one_key_can_be_served(api: A
         schemas = client.list_contracts(include_integration_key=True).components.schemas
 
     found = [one.revision_id for one in schemas.values() if one.integration_key == "text_summary"]
-    assert sorted(found) == sorted(map(api.emulator.revision_id, keys))
+    assert sorted(found) == sorted(map(api.service.revision_id, keys))
     assert all(api.access(key, api.proof(key)).status_code == 200 for key in keys)
 
 

@@ -190,7 +190,7 @@ def behind(api: ApiClient, seconds: float | None = None) -> None:
 
 
 def test_a_transaction_as_it_was_before_the_last_change(api: ApiClient) -> None:
-    api.emulator.settle_after("text_summary", SettlementRule(after_reads=2, via="reconciling"))
+    api.service.settle_after("text_summary", SettlementRule(after_reads=2, via="reconciling"))
     bought = api.buy()
     open_ = api.transaction(bought)
     api.complete(bought)
@@ -265,7 +265,7 @@ def test_a_repeated_complete_is_refused(api: ApiClient, status: int, code: str) 
 
 
 def test_a_refused_repeat_moves_nothing(api: ApiClient) -> None:
-    api.emulator.settle_after("text_summary", SettlementRule(after_reads=1))
+    api.service.settle_after("text_summary", SettlementRule(after_reads=1))
     bought = api.buy()
     api.emulator.faults.add(Fault(kind="refused-repeat"))
     api.complete(bought)

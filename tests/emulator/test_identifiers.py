@@ -93,14 +93,14 @@ def story(api: ApiClient, ids: Ids, *keys: str) -> list[list[str]]:
     """Every id that one sale gives in the tenant of each of these keys, on a still clock."""
     main = Emulator(clock=ManualClock(), ids=ids)
     with httpx.Client(transport=transport(Tenants(main)), base_url="http://emulator") as http:
-        return [sale(replace(api, http=http, emulator=main, key=key)) for key in keys or (TEST_KEY,)]
+        return [sale(replace(api, http=http, service=main, key=key)) for key in keys or (TEST_KEY,)]
 
 
 def sale(api: ApiClient) -> list[str]:
     """The ids that a sale with always the same payment gives."""
     proof = Wallet("0x" + "11" * 32, clock=api.clock).pay(api.instructions(), nonce="0x" + "22" * 32)
     bought = Purchase(
-        api.access(proof=proof).json()["transaction_id"], proof, api.emulator.revision_id("text_summary")
+        api.access(proof=proof).json()["transaction_id"], proof, api.service.revision_id("text_summary")
     )
     receipt = api.complete(bought).json()["receipt"]["id"]
     (payer,) = api.listed("/payers")["items"]

@@ -6,7 +6,7 @@ import re
 import pytest
 from x402.schemas import PaymentRequired
 
-from faregate.emulator import LIVE_KEY, TEST_KEY, Account, Emulator, Key, Resource, Revision, Seller
+from faregate.emulator import LIVE_KEY, TEST_KEY, Account, Key, Resource, Revision, Seller
 
 from .seller import ApiClient, decoded
 
@@ -32,7 +32,7 @@ def test_the_terms_name_network_token_and_domain(
             "network": network,
             "amount": "10000",
             "asset": asset,
-            "payTo": api.emulator.account.seller.pay_to,
+            "payTo": api.service.account.seller.pay_to,
             "maxTimeoutSeconds": 60,
             "extra": {"name": name, "version": "2"},
         }
@@ -83,7 +83,7 @@ def test_the_reason_is_in_the_body_and_in_the_instructions(api: ApiClient) -> No
 def test_recipient_amount_and_time_come_from_the_tenant(api: ApiClient) -> None:
     seller = Seller(pay_to="0x" + "ab" * 20)
     sold = Resource(key="text_summary", name="A", revisions=(Revision(amount=123),), max_timeout_seconds=300)
-    api.use(Emulator(Account(seller=seller, keys=(Key(key=TEST_KEY),), resources=(sold,))))
+    api.use_account(Account(seller=seller, keys=(Key(key=TEST_KEY),), resources=(sold,)))
     terms = decoded(api.instructions())["accepts"][0]
     assert terms["payTo"].lower() == "0x" + "ab" * 20
     assert terms["amount"] == "123"
@@ -91,6 +91,6 @@ def test_recipient_amount_and_time_come_from_the_tenant(api: ApiClient) -> None:
 
 
 def test_every_built_in_price_is_below_what_stock_clients_refuse(api: ApiClient) -> None:
-    for resource in api.emulator.account.resources:
+    for resource in api.service.account.resources:
         for revision in resource.revisions:
             assert revision.amount < 1_000_000

@@ -3,33 +3,32 @@
 from datetime import timedelta
 from urllib.parse import parse_qs, quote, urlsplit
 
-import httpx
 import pytest
 
-from faregate.emulator import TEST_KEY, Account, Emulator, Key, ManualClock, Resource, Revision, Wallet
+from faregate.emulator import TEST_KEY, Account, Key, Resource, Revision, Wallet
 from faregate.service.builtin import builtin_account
 
-from .conftest import Switch
 from .seller import ApiClient, Json, assert_error
+from .services import MerchantService
 
 LISTS = ["/transactions", "/payers", "/resources"]
 every_list = pytest.mark.parametrize("path", LISTS)
 
 
 @pytest.fixture(scope="module")
-def sold(http: httpx.Client, switch: Switch) -> Emulator:
-    """Seven of each, all made in one moment of the clock. Tests share it: they only read."""
-    clock = ManualClock()
-    emulator = Emulator(clock=clock)
-    switch.plug(emulator)
-    buy(ApiClient(http, emulator, clock, switch.plug), 7)
-    return emulator
+def sold() -> dict[str, MerchantService]:
+    """Of each store, a service that has sold. Tests share it: they only read."""
+    return {}
 
 
 @pytest.fixture
-def full(api: ApiClient, sold: Emulator) -> ApiClient:
-    """For tests that read."""
-    api.use(sold)
+def full(api: ApiClient, store: str, sold: dict[str, MerchantService]) -> ApiClient:
+    """Seven of each, all made in one moment of the clock."""
+    if store in sold:
+        api.use(sold[store])
+    else:
+        buy(api, 7)
+        sold[store] = api.service
     return api
 
 
@@ -135,7 +134,7 @@ def test_page_size_is_50_by_default(api: ApiClient, path: str) -> None:
     sold = [Resource(key=f"story_{n}", name=f"Story {n}", revisions=(Revision(amount=1),)) for n in range(51)]
     builtin = builtin_account().resources[0]
     account = Account(keys=(Key(key=TEST_KEY),), resources=(builtin, *sold[1:]))
-    api.use(Emulator(account, clock=api.clock))
+    api.use_account(account)
     buy(api, 0 if path == "/resources" else 51)
     page = api.listed(path)
     assert (len(page["items"]), page["count"]) == (50, 51)

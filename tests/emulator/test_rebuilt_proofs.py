@@ -49,12 +49,12 @@ def stay_open(api: ApiClient, purchase: Purchase) -> None:
 
 
 def begin_to_settle(api: ApiClient, purchase: Purchase) -> None:
-    api.emulator.settle_after(purchase.id, SettlementRule(manual=True))
+    api.service.settle_after(purchase.id, SettlementRule(manual=True))
     assert api.complete(purchase).status_code == 202
 
 
 def reconcile(api: ApiClient, purchase: Purchase) -> None:
-    api.emulator.settle_after(purchase.id, SettlementRule(manual=True, via="reconciling"))
+    api.service.settle_after(purchase.id, SettlementRule(manual=True, via="reconciling"))
     assert api.complete(purchase).status_code == 202
 
 
@@ -71,7 +71,7 @@ def let_expire(api: ApiClient, purchase: Purchase) -> None:
 
 
 def supersede(api: ApiClient, purchase: Purchase) -> None:
-    api.emulator.publish("text_summary", Revision(amount=10_000))
+    api.service.publish("text_summary", Revision(amount=10_000))
 
 
 State = Callable[[ApiClient, Purchase], None]
@@ -180,10 +180,10 @@ def test_the_value_is_fresh_with_every_402(api: ApiClient) -> None:
     assert 0.47 < ones / (100 * 256) < 0.53
 
 
-def test_two_emulators_give_other_values(api: ApiClient) -> None:
+def test_two_services_give_other_values(api: ApiClient) -> None:
     found = set[str]()
     for _ in range(2):
-        api.use(Emulator(clock=api.clock))
+        api.use_account()
         found.update(challenge(api) for _ in range(3))
     assert len(found) == 6
 

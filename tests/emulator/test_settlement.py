@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 from pydantic import ValidationError
 
-from faregate.emulator import Emulator, SettlementRule
+from faregate.emulator import SettlementRule
 from faregate.service.payments import PaymentPending, PaymentRefused, PaymentSettled
 from tests.emulator.facilitator import Facilitator
 
@@ -39,7 +39,7 @@ def test_lists_and_access_are_no_reads(api: ApiClient) -> None:
 
 
 def test_a_failing_settlement_fails_at_the_first_read(api: ApiClient) -> None:
-    before = api.emulator.balance(api.wallet.address)
+    before = api.service.balance(api.wallet.address)
     bought = api.buy("failing_settlement")
     assert api.complete(bought).json()["status"] == "reconciling"
     found = api.transaction(bought)
@@ -48,13 +48,13 @@ def test_a_failing_settlement_fails_at_the_first_read(api: ApiClient) -> None:
     again = api.complete(bought)
     assert (again.status_code, again.json()["status"]) == (200, "failed")
     assert "payment-response" not in again.headers
-    assert api.emulator.balance(api.wallet.address) == before
+    assert api.service.balance(api.wallet.address) == before
 
 
 @pytest.mark.parametrize("via", ["settling", "reconciling"])
 def test_settlement_by_the_clock(api: ApiClient, via: str) -> None:
     rule = SettlementRule.model_validate({"after_seconds": 5, "via": via})
-    api.emulator.settle_after("text_summary", rule)
+    api.service.settle_after("text_summary", rule)
     bought = api.buy()
     assert api.complete(bought).json()["status"] == via
     api.clock.advance(4.9)
@@ -68,7 +68,7 @@ def test_settlement_by_the_clock(api: ApiClient, via: str) -> None:
 
 
 def test_by_the_clock_it_settles_although_nobody_looks(api: ApiClient) -> None:
-    api.emulator.settle_after("text_summary", SettlementRule(after_seconds=5, to="failed"))
+    api.service.settle_after("text_summary", SettlementRule(after_seconds=5, to="failed"))
     bought = api.buy()
     api.complete(bought)
     api.clock.advance(500)
@@ -76,7 +76,7 @@ def test_by_the_clock_it_settles_although_nobody_looks(api: ApiClient) -> None:
 
 
 def test_it_settles_when_it_is_due_not_when_somebody_looks(api: ApiClient) -> None:
-    api.emulator.settle_after("text_summary", SettlementRule(after_seconds=5))
+    api.service.settle_after("text_summary", SettlementRule(after_seconds=5))
     bought = api.buy()
     api.complete(bought)
     api.clock.advance(500)
@@ -92,7 +92,7 @@ def test_a_payment_submitted_too_late_fails_at_once(api: ApiClient) -> None:
 
 
 def test_many_fall_due_in_one_moment(api: ApiClient) -> None:
-    api.emulator.settle_after("text_summary", SettlementRule(after_seconds=5))
+    api.service.settle_after("text_summary", SettlementRule(after_seconds=5))
     for bought in [api.buy() for _ in range(3)]:
         api.complete(bought)
     api.clock.advance(5)
@@ -100,7 +100,7 @@ def test_many_fall_due_in_one_moment(api: ApiClient) -> None:
 
 
 def test_a_payment_submitted_in_time_settles_after_valid_before(api: ApiClient) -> None:
-    api.emulator.settle_after("text_summary", SettlementRule(after_seconds=300))
+    api.service.settle_after("text_summary", SettlementRule(after_seconds=300))
     bought = api.buy()
     api.complete(bought)
     api.clock.advance(300)
@@ -108,17 +108,17 @@ def test_a_payment_submitted_in_time_settles_after_valid_before(api: ApiClient) 
 
 
 def test_at_once_to_failure(api: ApiClient) -> None:
-    api.emulator.settle_after("text_summary", SettlementRule(after_reads=0, to="failed"))
+    api.service.settle_after("text_summary", SettlementRule(after_reads=0, to="failed"))
     response = api.complete(api.buy())
     assert (response.status_code, response.json()["status"]) == (200, "failed")
 
 
 def test_the_setting_of_a_payer_wins(api: ApiClient) -> None:
-    api.emulator.settle_after(api.wallet.address, SettlementRule(after_reads=1, via="reconciling"))
+    api.service.settle_after(api.wallet.address, SettlementRule(after_reads=1, via="reconciling"))
     assert api.complete(api.buy("slow_settlement")).json()["status"] == "reconciling"
-    api.emulator.settle_after(api.wallet.address, None)
+    api.service.settle_after(api.wallet.address, None)
     assert api.complete(api.buy("slow_settlement")).json()["status"] == "settling"
-    api.emulator.settle_after("slow_settlement", None)
+    api.service.settle_after("slow_settlement", None)
     assert api.complete(api.buy("slow_settlement")).json()["status"] == "succeeded"
 
 
@@ -129,7 +129,7 @@ def test_a_settlement_has_one_measure(given: dict[str, int]) -> None:
 
 
 def test_open_transactions_hold_the_balance(api: ApiClient) -> None:
-    api.emulator.fund(api.wallet.address, 25_000)
+    api.service.fund(api.wallet.address, 25_000)
     first, second = api.buy(), api.buy()
     third = api.proof()
     assert "not enough USDC" in assert_error(api.access(proof=third), 402, "payment_required")
@@ -137,17 +137,17 @@ def test_open_transactions_hold_the_balance(api: ApiClient) -> None:
     assert "not enough" in assert_error(api.access(proof=third), 402, "payment_required")
     api.fail(second)
     assert api.access(proof=third).status_code == 200
-    assert api.emulator.balance(api.wallet.address) == 15_000
+    assert api.service.balance(api.wallet.address) == 15_000
 
 
 def test_a_hold_is_for_one_token_and_one_payer(api: ApiClient) -> None:
-    api.emulator.fund(api.wallet.address, 10_000)
+    api.service.fund(api.wallet.address, 10_000)
     api.buy()
     assert api.access("euro_report", api.proof("euro_report")).status_code == 200
 
 
 def test_a_failed_settlement_frees_the_balance(api: ApiClient) -> None:
-    api.emulator.fund(api.wallet.address, 10_000)
+    api.service.fund(api.wallet.address, 10_000)
     bought = api.buy("failing_settlement")
     api.complete(bought)
     assert api.access(proof=api.proof()).status_code == 402
@@ -156,16 +156,16 @@ def test_a_failed_settlement_frees_the_balance(api: ApiClient) -> None:
 
 
 def test_an_authorization_nobody_can_take_any_more_frees_the_balance(api: ApiClient) -> None:
-    api.emulator.fund(api.wallet.address, 10_000)
+    api.service.fund(api.wallet.address, 10_000)
     forgotten = api.buy()
     api.clock.advance(60)
     assert api.complete(api.buy()).json()["status"] == "succeeded"
     assert api.complete(forgotten).json()["status"] == "failed"
-    assert api.emulator.balance(api.wallet.address) == 0
+    assert api.service.balance(api.wallet.address) == 0
 
 
 def test_a_settling_payment_keeps_its_hold_after_valid_before(api: ApiClient) -> None:
-    api.emulator.fund(api.wallet.address, 10_000)
+    api.service.fund(api.wallet.address, 10_000)
     bought = api.buy("slow_settlement")
     api.complete(bought)
     api.clock.advance(120)
@@ -175,17 +175,17 @@ def test_a_settling_payment_keeps_its_hold_after_valid_before(api: ApiClient) ->
 
 
 def test_the_default_balance_pays_for_a_wallet_never_seen(api: ApiClient) -> None:
-    assert api.emulator.balance(api.wallet.address) == api.emulator.account.default_balance
+    assert api.service.balance(api.wallet.address) == api.service.account.default_balance
     assert api.complete(api.buy()).json()["status"] == "succeeded"
 
 
 def test_another_facilitator_can_sit_behind_the_seam(api: ApiClient) -> None:
     facilitator = Facilitator()
     facilitator.answers = [TimeoutError(), PaymentPending("settling"), PaymentSettled("0xabc")]
-    api.use(Emulator(clock=api.clock, payments=facilitator))
+    api.use_account(payments=facilitator)
     bought = api.buy()
-    assert api.complete(bought).json()["status"] == "reconciling"
-    assert api.complete(bought).json()["status"] == "settling"
+    # What is reconciling never looks like a first attempt again.
+    assert [api.complete(bought).json()["status"] for _ in range(2)] == ["reconciling"] * 2
     assert api.transaction(bought)["transaction_hash"] == "0xabc"
     facilitator.answers = [PaymentRefused("expired")]
     assert api.complete(api.buy()).json()["status"] == "failed"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from faregate.emulator import LIVE_KEY, Account, Emulator, Resource, SettlementRule
+from faregate.emulator import LIVE_KEY, Account, Resource, SettlementRule
 from faregate.errors import ConfigurationError
 from faregate.service.builtin import builtin_account
 from faregate.service.payments import PaymentPending, PaymentSettled
@@ -31,7 +31,7 @@ def completed(api: ApiClient, resource: str = "text_summary") -> tuple[Purchase,
 
 def pending(api: ApiClient, resource: str = "text_summary", **how: Any) -> Purchase:
     """One that waits to be told."""
-    api.emulator.settle_after(resource, SettlementRule(manual=True, **how))
+    api.service.settle_after(resource, SettlementRule(manual=True, **how))
     bought, status = completed(api, resource)
     assert status == how.get("via", "settling")
     return bought
@@ -77,8 +77,8 @@ def test_other_settlements_are_refused(told: dict[str, object]) -> None:
 
 
 def test_until_expiry_it_settles_and_then_it_fails(api: ApiClient) -> None:
-    api.emulator.fund(api.wallet.address, 10_000)
-    api.emulator.settle_after("text_summary", SettlementRule(until_expiry=True, via="reconciling"))
+    api.service.fund(api.wallet.address, 10_000)
+    api.service.settle_after("text_summary", SettlementRule(until_expiry=True, via="reconciling"))
     api.clock.advance(0.5)
     bought, at_first = completed(api)
     assert at_first == "reconciling"
@@ -86,13 +86,13 @@ def test_until_expiry_it_settles_and_then_it_fails(api: ApiClient) -> None:
     assert status(api, bought) == "reconciling"
     api.clock.advance(0.1)
     assert api.listed("/transactions?status=failed")["items"][0]["id"] == bought.id
-    assert api.emulator.balance(api.wallet.address) == 10_000
+    assert api.service.balance(api.wallet.address) == 10_000
     assert api.access(proof=api.proof()).status_code == 200
 
 
 def test_an_authorization_without_end_never_expires(api: ApiClient) -> None:
     """The largest moment that a token contract knows is further off than any date."""
-    api.emulator.settle_after("text_summary", SettlementRule(until_expiry=True))
+    api.service.settle_after("text_summary", SettlementRule(until_expiry=True))
     required = decoded(api.instructions())
     terms = required["accepts"][0]
     authorization = {
@@ -107,7 +107,7 @@ def test_an_authorization_without_end_never_expires(api: ApiClient) -> None:
     payload = {"authorization": authorization, "signature": signature}
     proof = encoded({"x402Version": 2, "payload": payload, "accepted": terms})
     made = api.access(proof=proof).json()["transaction_id"]
-    bought = Purchase(made, proof, api.emulator.revision_id("text_summary"))
+    bought = Purchase(made, proof, api.service.revision_id("text_summary"))
     assert api.complete(bought).json()["status"] == "settling"
     api.clock.advance(10**9)
     assert status(api, bought) == "settling"
@@ -118,22 +118,22 @@ def test_an_authorization_without_end_never_expires(api: ApiClient) -> None:
 
 def test_the_most_special_rule_wins(api: ApiClient) -> None:
     """Each level is set apart by `via` and by what is said of the one above it."""
-    emulator, payer = api.emulator, api.wallet.address
-    emulator.settle_after("*", SettlementRule(after_reads=9))
+    service, payer = api.service, api.wallet.address
+    service.settle_after("*", SettlementRule(after_reads=9))
     assert completed(api)[1] == "settling"
-    emulator.settle_after("text_summary", SettlementRule(after_reads=9, via="reconciling"))
+    service.settle_after("text_summary", SettlementRule(after_reads=9, via="reconciling"))
     assert completed(api)[1] == "reconciling"
     assert completed(api, "daily_report")[1] == "settling"
-    emulator.settle_after(payer, SettlementRule(after_reads=0, to="failed"))
+    service.settle_after(payer, SettlementRule(after_reads=0, to="failed"))
     assert completed(api)[1] == "failed"
     bought = api.buy()
-    emulator.settle_after(bought.id, SettlementRule(after_reads=0))
+    service.settle_after(bought.id, SettlementRule(after_reads=0))
     assert api.complete(bought).json()["status"] == "succeeded"
-    emulator.settle_after(payer.upper().replace("0X", "0x"), None)
+    service.settle_after(payer.upper().replace("0X", "0x"), None)
     assert completed(api)[1] == "reconciling"
-    emulator.settle_after("text_summary", None)
+    service.settle_after("text_summary", None)
     assert completed(api)[1] == "settling"
-    emulator.settle_after("*", None)
+    service.settle_after("*", None)
     assert completed(api)[1] == "succeeded"
 
 
@@ -143,33 +143,33 @@ def test_a_tenant_can_say_it_for_all(api: ApiClient) -> None:
         '[[resources]]\nkey = "a"\nname = "A"\nrevisions = [{amount = 1}]\n'
         '[[resources]]\nkey = "b"\nname = "B"\nrevisions = [{amount = 1}]\nsettlement = {after_reads = 0}\n'
     )
-    api.use(Emulator(Account.from_toml(text), clock=api.clock))
+    api.use_account(Account.from_toml(text))
     assert [completed(api, key)[1] for key in ("a", "b")] == ["reconciling", "succeeded"]
 
 
 def test_a_resource_does_not_look_changed_when_its_payments_end_otherwise(api: ApiClient) -> None:
     before = api.listed("/resources")["items"]
     api.clock.advance(1)
-    api.emulator.settle_after("text_summary", MANUAL)
+    api.service.settle_after("text_summary", MANUAL)
     assert api.listed("/resources")["items"] == before
 
 
 def test_a_rule_is_for_both_environments(api: ApiClient) -> None:
-    api.use(Emulator(clock=api.clock, allow_live=True))
-    api.emulator.settle_after("*", MANUAL)
+    api.use_account(allow_live=True)
+    api.service.settle_after("*", MANUAL)
     assert completed(api)[1] == "settling"
     api.key = LIVE_KEY
     bought, at_first = completed(api)
     assert at_first == "settling"
-    api.emulator.settle(bought.id)
+    api.service.settle(bought.id)
     assert status(api, bought) == "succeeded"
 
 
 def test_a_resource_of_one_environment_has_rules_too(api: ApiClient) -> None:
     sold = [one for one in builtin_account().resources if one.key == "text_summary"]
     only: tuple[Resource, ...] = (sold[0].model_copy(update={"environments": ("test",)}),)
-    api.use(Emulator(builtin_account().model_copy(update={"resources": only}), clock=api.clock))
-    api.emulator.settle_after("text_summary", MANUAL)
+    api.use_account(builtin_account().model_copy(update={"resources": only}))
+    api.service.settle_after("text_summary", MANUAL)
     assert completed(api)[1] == "settling"
 
 
@@ -179,19 +179,19 @@ def test_a_resource_of_one_environment_has_rules_too(api: ApiClient) -> None:
 @pytest.mark.parametrize("rule", [SettlementRule(after_seconds=0), SettlementRule(after_reads=1), MANUAL])
 def test_a_rule_takes_nothing_before_the_work_is_done(api: ApiClient, rule: SettlementRule) -> None:
     bought = api.buy()
-    before = api.emulator.balance(api.wallet.address)
-    api.emulator.settle_after(bought.id, rule)
+    before = api.service.balance(api.wallet.address)
+    api.service.settle_after(bought.id, rule)
     api.clock.advance(10)
     assert [status(api, bought) for _ in range(2)] == ["authorized"] * 2
-    assert api.emulator.balance(api.wallet.address) == before
+    assert api.service.balance(api.wallet.address) == before
     assert api.fail(bought).json()["status"] == "failed"
 
 
 def test_the_measure_of_a_transaction_that_is_settling_begins_anew(api: ApiClient) -> None:
-    api.emulator.settle_after("text_summary", SettlementRule(after_seconds=5))
+    api.service.settle_after("text_summary", SettlementRule(after_seconds=5))
     bought, _ = completed(api)
     api.clock.advance(4)
-    api.emulator.settle_after(bought.id, SettlementRule(after_seconds=5, via="reconciling"))
+    api.service.settle_after(bought.id, SettlementRule(after_seconds=5, via="reconciling"))
     assert status(api, bought) == "reconciling"
     api.clock.advance(4.9)
     assert status(api, bought) == "reconciling"
@@ -205,16 +205,16 @@ def test_the_measure_of_a_transaction_that_is_settling_begins_anew(api: ApiClien
 def test_reads_are_counted_from_the_new_rule_on(api: ApiClient) -> None:
     bought, _ = completed(api, "slow_settlement")
     assert status(api, bought) == "settling"
-    api.emulator.settle_after(bought.id, SettlementRule(after_reads=2))
+    api.service.settle_after(bought.id, SettlementRule(after_reads=2))
     assert [status(api, bought) for _ in range(2)] == ["settling", "succeeded"]
 
 
 def test_a_rule_taken_back_leaves_that_of_the_resource(api: ApiClient) -> None:
     bought = pending(api, "slow_settlement")
-    api.emulator.settle_after("slow_settlement", SettlementRule(after_seconds=5))
+    api.service.settle_after("slow_settlement", SettlementRule(after_seconds=5))
     api.clock.advance(50)
     assert status(api, bought) == "settling"
-    api.emulator.settle_after(bought.id, None)
+    api.service.settle_after(bought.id, None)
     api.clock.advance(5)
     assert status(api, bought) == "succeeded"
 
@@ -222,7 +222,7 @@ def test_a_rule_taken_back_leaves_that_of_the_resource(api: ApiClient) -> None:
 def test_a_rule_that_is_over_already_ends_it_now(api: ApiClient) -> None:
     bought = pending(api)
     api.clock.advance(100)
-    api.emulator.settle_after(bought.id, SettlementRule(until_expiry=True))
+    api.service.settle_after(bought.id, SettlementRule(until_expiry=True))
     assert status(api, bought) == "failed"
 
 
@@ -232,17 +232,17 @@ def test_a_rule_that_is_over_already_ends_it_now(api: ApiClient) -> None:
 @pytest.mark.parametrize("via", ["settling", "reconciling"])
 @pytest.mark.parametrize("end", ["succeeded", "failed"])
 def test_a_manual_payment_ends_when_it_is_told_to(api: ApiClient, via: str, end: str) -> None:
-    before = api.emulator.balance(api.wallet.address)
+    before = api.service.balance(api.wallet.address)
     bought = pending(api, via=via)
     api.clock.advance(10**6)
     assert [api.complete(bought).json()["status"] for _ in range(3)] == [via] * 3
-    tell = api.emulator.settle if end == "succeeded" else api.emulator.fail
+    tell = api.service.settle if end == "succeeded" else api.service.fail
     tell(bought.id)
     found = api.complete(bought)
     paid = end == "succeeded"
     assert (found.status_code, found.json()["status"]) == (200, end)
     assert ("payment-response" in found.headers, found.json()["receipt"] is not None) == (paid, paid)
-    assert before - api.emulator.balance(api.wallet.address) == (10_000 if paid else 0)
+    assert before - api.service.balance(api.wallet.address) == (10_000 if paid else 0)
 
 
 @pytest.mark.parametrize(
@@ -258,57 +258,57 @@ def test_a_manual_payment_ends_when_it_is_told_to(api: ApiClient, via: str, end:
 def test_any_pending_payment_can_be_ended_once_and_for_all(
     api: ApiClient, rule: SettlementRule, end: str
 ) -> None:
-    api.emulator.settle_after("text_summary", rule)
+    api.service.settle_after("text_summary", rule)
     bought, _ = completed(api)
-    tell = api.emulator.settle if end == "succeeded" else api.emulator.fail
+    tell = api.service.settle if end == "succeeded" else api.service.fail
     tell(bought.id)
     api.clock.advance(500)
     assert [status(api, bought) for _ in range(3)] == [end] * 3
-    for again in (api.emulator.settle, api.emulator.fail):
+    for again in (api.service.settle, api.service.fail):
         with pytest.raises(ConfigurationError, match=f"{bought.id} has already {end}"):
             again(bought.id)
     with pytest.raises(ConfigurationError, match=f"has already {end}"):
-        api.emulator.settle_after(bought.id, MANUAL)
+        api.service.settle_after(bought.id, MANUAL)
 
 
 def test_what_fell_due_has_happened_before_a_hand_is_laid_on_it(api: ApiClient) -> None:
-    api.emulator.settle_after("text_summary", SettlementRule(after_seconds=5))
+    api.service.settle_after("text_summary", SettlementRule(after_seconds=5))
     bought, _ = completed(api)
     api.clock.advance(5)
     with pytest.raises(ConfigurationError, match="has already succeeded"):
-        api.emulator.fail(bought.id)
-    api.emulator.settle_after("text_summary", SettlementRule(after_seconds=5, to="failed"))
+        api.service.fail(bought.id)
+    api.service.settle_after("text_summary", SettlementRule(after_seconds=5, to="failed"))
     bought, _ = completed(api)
     api.clock.advance(5)
     with pytest.raises(ConfigurationError, match="has already failed"):
-        api.emulator.settle(bought.id)
+        api.service.settle(bought.id)
 
 
 def test_settling_by_hand_fails_if_the_money_is_gone(api: ApiClient) -> None:
     bought = pending(api)
-    api.emulator.fund(api.wallet.address, 9_999)
-    api.emulator.settle(bought.id)
+    api.service.fund(api.wallet.address, 9_999)
+    api.service.settle(bought.id)
     assert status(api, bought) == "failed"
-    assert api.emulator.balance(api.wallet.address) == 9_999
+    assert api.service.balance(api.wallet.address) == 9_999
 
 
 def test_another_facilitator_is_asked(api: ApiClient) -> None:
     facilitator = Facilitator()
     facilitator.answers = [PaymentPending("reconciling"), PaymentPending("settling"), PaymentSettled("0xabc")]
-    api.use(Emulator(clock=api.clock, payments=facilitator))
+    api.use_account(payments=facilitator)
     bought, at_first = completed(api)
     assert at_first == "reconciling"
-    api.emulator.settle(bought.id)
-    assert api.listed("/transactions")["items"][0]["status"] == "settling"
-    api.emulator.settle(bought.id)
+    api.service.settle(bought.id)
+    assert api.listed("/transactions")["items"][0]["status"] == "reconciling"
+    api.service.settle(bought.id)
     assert api.transaction(bought)["transaction_hash"] == "0xabc"
 
 
 @pytest.mark.parametrize("outcome", ["succeeded", "failed"])
 def test_what_is_made_to_fail_before_the_work_is_done_is_not_charged(api: ApiClient, outcome: str) -> None:
-    api.emulator.fund(api.wallet.address, 10_000)
+    api.service.fund(api.wallet.address, 10_000)
     bought = api.buy()
-    api.emulator.fail(bought.id)
+    api.service.fail(bought.id)
     assert status(api, bought) == "failed"
     assert_error(api.access(proof=bought.proof), 402, "payment_required")
     told = api.complete if outcome == "succeeded" else api.fail
@@ -316,23 +316,23 @@ def test_what_is_made_to_fail_before_the_work_is_done_is_not_charged(api: ApiCli
         answer = told(bought)
         assert (answer.status_code, answer.json()["status"]) == (200, "failed")
         assert "payment-response" not in answer.headers
-    assert api.emulator.balance(api.wallet.address) == 10_000
+    assert api.service.balance(api.wallet.address) == 10_000
     assert api.access(proof=api.proof()).status_code == 200
 
 
 def test_one_that_waits_for_the_work_cannot_be_settled(api: ApiClient) -> None:
     bought = api.buy()
     with pytest.raises(ConfigurationError, match=f"has not completed {bought.id} yet: settle_after says"):
-        api.emulator.settle(bought.id)
+        api.service.settle(bought.id)
     assert api.complete(bought).json()["status"] == "succeeded"
 
 
 def test_who_is_not_known_is_told(api: ApiClient) -> None:
-    for act in (api.emulator.settle, api.emulator.fail, lambda it: api.emulator.settle_after(it, MANUAL)):
+    for act in (api.service.settle, api.service.fail, lambda it: api.service.settle_after(it, MANUAL)):
         with pytest.raises(ConfigurationError, match=f"there is no transaction '{UNKNOWN}'"):
             act(UNKNOWN)
     for target in ("nothing", "", "txn_1", "0x12"):
         with pytest.raises(
             ConfigurationError, match=f"'{target}' is no resource here; give its key, a trans"
         ):
-            api.emulator.settle_after(target, MANUAL)
+            api.service.settle_after(target, MANUAL)

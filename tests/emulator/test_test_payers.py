@@ -12,7 +12,6 @@ from faregate.emulator import (
     LIVE_KEY,
     TEST_PAYERS,
     Account,
-    Emulator,
     PayerSetup,
     SettlementRule,
     Wallet,
@@ -64,16 +63,16 @@ def test_an_unknown_name_is_told_which_there_are() -> None:
 @pytest.mark.parametrize("account", ["built in", "other"])
 def test_the_whole_story_of(api: ApiClient, name: str, account: str) -> None:
     if account == "other":
-        api.use(Emulator(unlike_the_built_in(), clock=api.clock))
+        api.use_account(unlike_the_built_in())
     api.wallet = Wallet.test(name, clock=api.clock)
-    before = api.emulator.balance(api.wallet.address)
+    before = api.service.balance(api.wallet.address)
     bought = api.buy()
     for step, status in STORIES[name]:
         assert happens(api, bought, step) == status, step
     final = api.complete(bought)
     paid = status == "succeeded"
     assert (final.status_code, "payment-response" in final.headers) == (200, paid)
-    assert before - api.emulator.balance(api.wallet.address) == (10_000 if paid else 0)
+    assert before - api.service.balance(api.wallet.address) == (10_000 if paid else 0)
     assert_error(api.access(proof=bought.proof), 402, "payment_required")
 
 
@@ -113,7 +112,7 @@ def test_an_account_that_names_a_test_payer_decides_for_itself(api: ApiClient) -
         PayerSetup(address=TEST_PAYERS[name].address.lower(), balances={"USDC": 10_000})
         for name in ("poor", "slow")
     )
-    api.use(Emulator(builtin_account().model_copy(update={"payers": named}), clock=api.clock))
+    api.use_account(builtin_account().model_copy(update={"payers": named}))
     for name in ("poor", "slow"):
         api.wallet = Wallet.test(name, clock=api.clock)
         assert api.complete(api.buy()).json()["status"] == "succeeded"
@@ -122,11 +121,11 @@ def test_an_account_that_names_a_test_payer_decides_for_itself(api: ApiClient) -
 
 @pytest.mark.parametrize("name", ["poor", "slow", "rejected"])
 def test_in_live_they_are_like_anybody(api: ApiClient, name: str) -> None:
-    api.use(Emulator(clock=api.clock, allow_live=True))
+    api.use_account(allow_live=True)
     api.key = LIVE_KEY
     api.wallet = Wallet.test(name, clock=api.clock)
-    before = api.emulator.balance(api.wallet.address, environment="live")
-    assert before == api.emulator.account.default_balance
+    before = api.service.balance(api.wallet.address, environment="live")
+    assert before == api.service.account.default_balance
     assert api.complete(api.buy()).json()["status"] == "succeeded"
 
 
@@ -164,11 +163,11 @@ def test_a_slow_payer_comes_back_for_the_result(api: ApiClient, seller: FlaskSel
 @pytest.mark.parametrize("seller", ["reconciles-fails"], indirect=True)
 def test_a_payer_whose_payment_fails_in_the_end_is_not_charged(api: ApiClient, seller: FlaskSeller) -> None:
     address = TEST_PAYERS["reconciles-fails"].address
-    before = api.emulator.balance(address)
+    before = api.service.balance(address)
     seen = [seller.visit() for _ in range(4)]
     assert [one.status_code for one in seen] == [202, 202, 402, 402]
     assert not [one for one in seen if "Sunny" in one.text or "payment-response" in one.headers]
-    assert api.emulator.balance(address) == before
+    assert api.service.balance(address) == before
     assert seller.runs == 1
 
 

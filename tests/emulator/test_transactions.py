@@ -43,7 +43,7 @@ def test_a_succeeded_transaction_has_all_and_the_receipt(api: ApiClient) -> None
 
 @pytest.mark.parametrize("resource", ["slow_settlement", "failing_settlement"])
 def test_pending_and_failed_transactions_have_no_receipt(api: ApiClient, resource: str) -> None:
-    api.emulator.settle_after(resource, SettlementRule(after_seconds=9))
+    api.service.settle_after(resource, SettlementRule(after_seconds=9))
     pending, failed = api.buy(resource), api.buy(resource)
     api.complete(pending)
     api.fail(failed)
@@ -77,7 +77,7 @@ def one_of_each(api: ApiClient) -> dict[str, str]:
     api.complete(bought["succeeded"])
     api.fail(bought["failed"])
     for via in ("settling", "reconciling"):
-        api.emulator.settle_after(
+        api.service.settle_after(
             "daily_report", SettlementRule.model_validate({"after_seconds": 9, "via": via})
         )
         api.complete(bought[via])
@@ -122,7 +122,7 @@ def test_filters_combine_and_travel_in_next(api: ApiClient) -> None:
         api.wallet = Wallet(clock=api.clock)
         failed[api.wallet.address] = [api.buy().id for _ in range(3)]
         for identifier in failed[api.wallet.address]:
-            api.emulator.fail(identifier)
+            api.service.fail(identifier)
         api.buy()
     for payer in api.listed("/payers")["items"]:
         for order in ("oldest", "newest"):

@@ -1,5 +1,7 @@
 """The official x402 client, unmodified, pays what the emulator asks."""
 
+from typing import Any
+
 import httpx
 import pytest
 from eth_account import Account
@@ -13,15 +15,16 @@ from x402.http.utils import (
 )
 from x402.mechanisms.evm.exact import ExactEvmScheme
 
-from faregate.emulator import LIVE_KEY, TEST_KEY, Emulator
+from faregate.emulator import LIVE_KEY, TEST_KEY
+from faregate.system import system_clock
 
 from .seller import ApiClient, Purchase
 
 
 @pytest.fixture
-def emulator() -> Emulator:
+def options() -> dict[str, Any]:
     """By the real clock, as the client is."""
-    return Emulator(allow_live=True)
+    return {"allow_live": True, "clock": system_clock}
 
 
 @pytest.mark.parametrize("key", [TEST_KEY, LIVE_KEY])

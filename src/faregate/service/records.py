@@ -211,8 +211,11 @@ class TransactionRecord:
         return next(status for began, status in reversed(self.history) if began <= moment)
 
     def move(self, status: Status, at: datetime) -> None:
-        """Change the status and update the indexes. The only place that changes a status."""
-        if status != self.status:
+        """Change the status and update the indexes. The only place that changes a status.
+
+        What is reconciling stays so until it ends: it never looks like a first attempt again.
+        """
+        if status != self.status and (self.status, status) != ("reconciling", "settling"):
             if self.index is not None:
                 self.index.update(self, self.status, status, at)
                 self.payer.transactions.update(self, self.status, status, at)
