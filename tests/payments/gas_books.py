@@ -193,7 +193,7 @@ class Worker:
         self, row: Row, attempt: Attempt, before_record: Callable[[], None] = lambda: None
     ) -> Attempt | PaymentPostponed:
         """Sign and write down, and no more: the process dies then."""
-        while True:
+        for _ in range(20):
             gas_nonce = self.books.get_gas_nonce(USDC.chain, self.account.address)
             signed = self.payments.sign(row.payment, TERMS, attempt, gas_nonce)
             if isinstance(signed, PaymentPostponed):
@@ -201,6 +201,7 @@ class Worker:
             before_record()
             if signed == attempt.signed or self.books.record_signed(row, attempt, signed):
                 return replace(attempt, signed=signed, hashes=row.hashes)
+        raise AssertionError("no gas nonce is free")
 
     def send(self, row: Row, attempt: Attempt) -> PaymentSent:
         """Send what was signed."""

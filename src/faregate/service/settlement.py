@@ -44,6 +44,8 @@ from faregate.service.steps import (
 
 IMMEDIATE: Final = SettlementRule(after_reads=0)
 _LAST_SECOND: Final = 253_402_300_799
+_MAX_SIGNATURES: Final = 20
+"""How often an attempt signs while other workers are faster with the gas nonce."""
 Result = PaymentSettled | PaymentRefused | PaymentPending
 
 
@@ -133,7 +135,7 @@ def _sign(transaction: Transaction, attempt: Attempt) -> Steps[Attempt | Payment
     sender = yield from GetGasAccount(terms)
     if sender is None:
         return attempt
-    while True:
+    for _ in range(_MAX_SIGNATURES):
         gas_nonce = yield from GetGasNonce(terms.token.chain, sender)
         try:
             signed = yield from SignTransfer(transaction, attempt, gas_nonce)
@@ -149,6 +151,7 @@ def _sign(transaction: Transaction, attempt: Attempt) -> Steps[Attempt | Payment
             # Another worker replaced it first. What this one knows of may be sent as well.
             return attempt
         # Another worker was faster with this gas nonce: sign again with the next one.
+    return PaymentPostponed("other workers took each gas nonce that was tried")
 
 
 def _get_due_time(transaction: Transaction, rule: SettlementRule, at: datetime) -> datetime | None:
