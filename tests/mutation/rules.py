@@ -123,6 +123,7 @@ DIRECT = "src/faregate/payments/direct/"
 DIRECT_TESTS = ("tests/payments/test_direct.py", "tests/payments/test_direct_upkeep.py")
 DIRECT_VERIFY_TESTS = ("tests/payments/test_direct_verify.py",)
 FEE_TESTS = ("tests/payments/test_direct_fees.py",)
+TRANSFER_TESTS = ("tests/selfhosted/test_transfers.py",)
 SIGNER_TESTS = ("tests/payments/test_direct_signers.py",)
 INSTRUCTIONS_TESTS = ("tests/x402/test_instructions.py",)
 REBUILT = ("tests/emulator/test_rebuilt_proofs.py",)
@@ -808,4 +809,8 @@ MUTANTS = (
     Mutant("a-gas-key-in-a-pickle", DIRECT + "signers.py", 'raise TypeError("a signer cannot be copied or pickled: its key would be written down")', "return super().__reduce__()", SIGNER_TESTS),
     Mutant("the-upper-s-of-a-key-system", DIRECT + "signers.py", "min(s, ORDER - s)", "s", SIGNER_TESTS),
     Mutant("another-worker-replaced-it-forever", "src/faregate/service/settlement.py", "        if signed.replaces is not None:\n", "        if False:\n", ("tests/service/test_settlement_model.py", "-k", "another_worker")),
+    Mutant("an-ended-payments-transfer-is-forgotten", "src/faregate/selfhosted/database/transfers.py", ".order_by(_A.gas_nonce, _A.number.desc())", ".where(~_HAS_ENDED).order_by(_A.gas_nonce, _A.number.desc())", TRANSFER_TESTS),
+    Mutant("upkeep-forgets-a-hash-of-an-open-payment", "src/faregate/selfhosted/database/transfers.py", "        _HAS_ENDED,\n", "", TRANSFER_TESTS),
+    Mutant("two-workers-replace-one-transfer", "src/faregate/selfhosted/database/transfers.py", '        _A.transaction_hash == bindparam("old_hash", type_=String()),\n', "", TRANSFER_TESTS),
+    Mutant("an-old-fee-is-sent-again", "src/faregate/selfhosted/database/transfers.py", "_A.number.desc()", "_A.number", TRANSFER_TESTS),
 )  # fmt: skip

@@ -103,6 +103,18 @@ def test_two_workers_never_share_a_nonce(
     assert all(isinstance(worker.attempt(row), PaymentSettled) for row in rows)
 
 
+def test_a_nonce_that_is_written_down_is_taken_though_nothing_was_sent(
+    payer: ChainPayer, gas_books: GasBooks, start: Callable[[], Worker], row: Row
+) -> None:
+    """Its worker may be dead, or about to send."""
+    start().sign(row, row.begin())
+    other = gas_books.add(payer.authorize(USDC, SELLER, PRICE))
+    start().sign(other, other.begin())
+    assert [each.signed.gas_nonce for each in (row, other) if each.signed] == [0, 1]
+    assert isinstance(start().attempt(row), PaymentSettled)
+    assert isinstance(start().attempt(other), PaymentSettled)
+
+
 def test_a_crash_before_sending_sends_the_same_transfer(
     chain: LocalChain, start: Callable[[], Worker], row: Row
 ) -> None:

@@ -268,6 +268,16 @@ attempts: Final = Table(
 )
 """What was, or may have been, sent for a payment; written before it is sent."""
 
+_SIGNED: Final = text("raw IS NOT NULL")
+Index(
+    "ix_attempts_gas_nonce",
+    attempts.c.chain,
+    attempts.c.sender,
+    attempts.c.gas_nonce,
+    postgresql_where=_SIGNED,
+    sqlite_where=_SIGNED,
+)
+
 gas_accounts: Final = Table(
     "gas_accounts",
     metadata,

@@ -216,6 +216,14 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("account", "transaction", "number", name=op.f("pk_attempts")),
     )
+    op.create_index(
+        "ix_attempts_gas_nonce",
+        "attempts",
+        ["chain", "sender", "gas_nonce"],
+        unique=False,
+        postgresql_where=sa.text("raw IS NOT NULL"),
+        sqlite_where=sa.text("raw IS NOT NULL"),
+    )
     op.create_table(
         "resources",
         sa.Column("account", sa.Integer(), nullable=False),

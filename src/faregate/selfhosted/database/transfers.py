@@ -1,0 +1,87 @@
+"""The signed transfers of a gas account, of all sellers' accounts, by gas nonce: for their upkeep."""
+
+from typing import Any, Final
+
+from sqlalchemy import BigInteger, String, bindparam, select, update
+
+from faregate.selfhosted.database.engine import Database
+from faregate.selfhosted.database.schema import attempts, transactions
+from faregate.service.payments import SignedTransfer
+
+_A: Final = attempts.c
+_OF_GAS_ACCOUNT: Final = (_A.chain == bindparam("on_chain", type_=BigInteger())) & (
+    _A.sender == bindparam("of_sender", type_=String())
+)
+_LIST: Final = (
+    select(_A.sender, _A.chain, _A.gas_nonce, _A.raw, _A.transaction_hash, _A.replaces, _A.signed_at)
+    .where(_OF_GAS_ACCOUNT, _A.gas_nonce >= bindparam("from_nonce", type_=BigInteger()))
+    # The replacements of a transfer have its gas nonce, and are in later attempts of its payment.
+    .order_by(_A.gas_nonce, _A.number.desc())
+    .limit(bindparam("most"))
+)
+_HAS_ENDED: Final = (
+    select(transactions.c.id)
+    .where(
+        transactions.c.account == _A.account,
+        transactions.c.id == _A.transaction,
+        transactions.c.finished_at.is_not(None),
+    )
+    .exists()
+)
+_REPLACE: Final = (
+    update(attempts)
+    .where(
+        _OF_GAS_ACCOUNT,
+        _A.gas_nonce == bindparam("of_nonce", type_=BigInteger()),
+        _A.transaction_hash == bindparam("old_hash", type_=String()),
+        _HAS_ENDED,
+    )
+    .returning(_A.number)
+)
+_REPLACEMENTS: Final = 8
+"""How many transfers of one gas nonce are expected; more are only looked at later."""
+
+
+class SqlTransfers:
+    """The signed transfers in a database, as `faregate.payments.direct.TransferBooks`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def list_transfers(
+        self, sender: str, chain: int, from_nonce: int, limit: int
+    ) -> tuple[SignedTransfer, ...]:
+        """List the latest transfer of each gas nonce from `from_nonce`, the lowest first."""
+        values = {**_name(sender, chain), "from_nonce": from_nonce, "most": limit * _REPLACEMENTS}
+        with self._database.read() as connection:
+            rows = connection.execute(_LIST, values).mappings().all()
+        latest: dict[int, SignedTransfer] = {}
+        for row in rows:
+            latest.setdefault(row["gas_nonce"], SignedTransfer(**row))
+        return tuple(latest.values())[:limit]
+
+    def replace_transfer(self, transfer: SignedTransfer) -> bool:
+        """Write a transfer over the one that it replaces, if the payment of that has ended.
+
+        The attempts of an open payment replace its transfer themselves, and keep the hash of every one.
+        """
+        keys = {
+            **_name(transfer.sender, transfer.chain),
+            "of_nonce": transfer.gas_nonce,
+            "old_hash": transfer.replaces,
+        }
+        with self._database.write_statement() as connection:
+            return connection.execute(_REPLACE.values(_describe(transfer)), keys).first() is not None
+
+
+def _name(sender: str, chain: int) -> dict[str, Any]:
+    return {"on_chain": chain, "of_sender": sender.lower()}
+
+
+def _describe(transfer: SignedTransfer) -> dict[str, Any]:
+    return {
+        "raw": transfer.raw,
+        "transaction_hash": transfer.transaction_hash,
+        "replaces": transfer.replaces,
+        "signed_at": transfer.signed_at,
+    }
