@@ -30,9 +30,7 @@ def transfers(database: Database) -> TransferBooks:
 
 def make_transfer(gas_nonce: int, replaces: str | None = None) -> SignedTransfer:
     found = f"0x{secrets.token_hex(32)}"
-    return SignedTransfer(
-        sender.lower(), CHAIN, gas_nonce, f"0x02{gas_nonce:02x}", found, replaces, 1_800_000_000
-    )
+    return SignedTransfer(GAS.lower(), CHAIN, gas_nonce, "0x02", found, replaces, 1_800_000_000)
 
 
 def sign(store: SqlStore, made: Transaction, transfer: SignedTransfer) -> Transaction:

@@ -12,13 +12,6 @@ _A: Final = attempts.c
 _OF_GAS_ACCOUNT: Final = (_A.chain == bindparam("on_chain", type_=BigInteger())) & (
     _A.sender == bindparam("of_sender", type_=String())
 )
-_LIST: Final = (
-    select(_A.sender, _A.chain, _A.gas_nonce, _A.raw, _A.transaction_hash, _A.replaces, _A.signed_at)
-    .where(_OF_GAS_ACCOUNT, _A.gas_nonce >= bindparam("from_nonce", type_=BigInteger()))
-    # The replacements of a transfer have its gas nonce, and are in later attempts of its payment.
-    .order_by(_A.gas_nonce, _A.number.desc())
-    .limit(bindparam("most"))
-)
 _HAS_ENDED: Final = (
     select(transactions.c.id)
     .where(
@@ -27,6 +20,13 @@ _HAS_ENDED: Final = (
         transactions.c.finished_at.is_not(None),
     )
     .exists()
+)
+_LIST: Final = (
+    select(_A.sender, _A.chain, _A.gas_nonce, _A.raw, _A.transaction_hash, _A.replaces, _A.signed_at)
+    .where(_OF_GAS_ACCOUNT, _A.gas_nonce >= bindparam("from_nonce", type_=BigInteger()))
+    # The replacements of a transfer have its gas nonce, and are in later attempts of its payment.
+    .order_by(_A.gas_nonce, _A.number.desc())
+    .limit(bindparam("most"))
 )
 _REPLACE: Final = (
     update(attempts)
