@@ -1,28 +1,24 @@
 """Install anvil, Foundry's local EVM node, from npm, and run it."""
 
 import platform
-import re
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
+
+from examples.chain.node_process import NoNode, run_node
 
 VERSION: Final = "1.7.1"
 CACHE: Final = Path(__file__).parents[2] / ".cache" / f"anvil-{VERSION}"
 """Where it is installed, once per checkout. Git ignores it."""
 _INSTALL_SECONDS: Final = 180.0
-_START_SECONDS: Final = 30.0
 _MACHINES: Final = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
-_LISTENS = re.compile(rb"Listening on (127\.0\.0\.1:\d+)")
-# The shell ends anvil when its own input ends, so that anvil never outlives us, even if we are killed.
-_LIFELINE: Final = '"$@" & anvil=$!; read -r _; kill "$anvil"; wait "$anvil"'
 
 
-class NoAnvil(Exception):
+class NoAnvil(NoNode):
     """Anvil cannot be had on this machine; the message says why."""
 
 
@@ -83,30 +79,5 @@ def run_anvil(chain: int, *arguments: str, port: int = 0) -> Generator[str]:
         "--slots-in-an-epoch",
         "1",
     ]
-    with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(
-            ["sh", "-c", _LIFELINE, "sh", *command, *arguments],
-            stdin=subprocess.PIPE,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,  # Ctrl-C is ours: we end it, in order
-        )
-        try:
-            yield f"http://{_wait_for_address(process, log)}"
-        finally:
-            assert process.stdin is not None
-            process.stdin.close()
-            process.wait(10)
-
-
-def _wait_for_address(process: subprocess.Popen[bytes], log: IO[bytes]) -> str:
-    give_up = time.monotonic() + _START_SECONDS
-    while True:
-        has_ended = process.poll() is not None
-        log.seek(0)
-        said = log.read()
-        if found := _LISTENS.search(said):
-            return found[1].decode()
-        if has_ended or time.monotonic() > give_up:
-            raise NoAnvil(f"anvil did not start: {said.decode(errors='replace')[-400:] or 'it said nothing'}")
-        time.sleep(0.02)
+    with run_node("anvil", [*command, *arguments]) as url:
+        yield url

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import sys
 import time
 import urllib.request
 from collections.abc import Generator
@@ -10,7 +11,8 @@ from typing import Any, Final
 
 from eth_utils.address import to_checksum_address
 
-from examples.chain.anvil import run_anvil
+from examples.chain.anvil import NoAnvil, install_anvil, run_anvil
+from examples.chain.node_process import run_node
 from examples.chain.token import encode_call, encode_creation, encode_transfer
 from faregate.x402.models import SignedPayment
 from faregate.x402.tokens import CHAINS, TOKENS, Token
@@ -30,8 +32,10 @@ class LocalChain:
     It has its own JSON-RPC client of a few lines: what checks our client must not be our client.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, engine: str = "anvil") -> None:
         self.url = url
+        self.engine: Final = engine
+        """What runs it, and why it is not anvil, in words for people."""
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         self._numbers = itertools.count(1)
 
@@ -160,3 +164,21 @@ def start_chain(chain: int = CHAINS["test"], *arguments: str, port: int = 0) -> 
             if token.chain == chain:
                 local.place_token(token)
         yield local
+
+
+@contextmanager
+def start_any_chain(chain: int = CHAINS["test"]) -> Generator[LocalChain]:
+    """Run a chain on anvil, or on py-evm where anvil cannot be had. Raises `node_process.NoNode`.
+
+    `LocalChain.engine` says which. On py-evm a chain mines a block per transaction, and `mint`, `settle`,
+    `fund` and `mine` work; it cannot be reorganised, stopped or told the time.
+    """
+    try:
+        install_anvil()
+    except NoAnvil as error:
+        command = [sys.executable, "-W", "ignore", "-m", "examples.chain.pyevm", str(chain)]
+        with run_node("py-evm", command) as url:
+            yield LocalChain(url, f"py-evm ({error})")
+    else:
+        with start_chain(chain) as local:
+            yield local

@@ -1,0 +1,1 @@
+"""An EVM in Python, which stands in for anvil where npm is missing."""
