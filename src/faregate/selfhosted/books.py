@@ -12,7 +12,9 @@ from faregate.errors import ConfigurationError
 from faregate.selfhosted.database.accounts import AccountRow, list_accounts
 from faregate.selfhosted.database.clock import Stamps
 from faregate.selfhosted.database.engine import Database
+from faregate.selfhosted.database.reports import count_open_payments
 from faregate.selfhosted.database.upgrade import find_missing_migrations, is_new, upgrade
+from faregate.selfhosted.metrics import OpenPayments
 from faregate.selfhosted.settings import Settings
 from faregate.selfhosted.settings_sources import read_settings
 from faregate.service.config import Account, Seller
@@ -33,6 +35,11 @@ class Books:
     def list_accounts(self) -> tuple[AccountRow, ...]:
         with self.database.read() as connection:
             return list_accounts(connection)
+
+    def count_open_payments(self) -> OpenPayments:
+        with self.database.read() as connection:
+            found = count_open_payments(connection)
+        return OpenPayments({"settling": found.settling, "reconciling": found.reconciling}, found.oldest_at)
 
     def find_account(self, environment: Environment, seller: str | None) -> AccountRow:
         """Find the account that an operator means; `ConfigurationError` if that is not one."""

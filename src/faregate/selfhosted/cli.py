@@ -31,7 +31,16 @@ _PAYMENTS: Final = (
     "gas_alarm_eth",
 )
 _LOGS: Final = ("log_format", "log_level")
-_SERVER: Final = ("catalog", "host", "port", "complete_seconds", "threads", "pool_size", "workers")
+_SERVER: Final = (
+    "catalog",
+    "host",
+    "port",
+    "complete_seconds",
+    "threads",
+    "pool_size",
+    "workers",
+    "expose_execution_id",
+)
 _LIMITS: Final = ("rate_limit", "anonymous_rate_limit")
 
 

@@ -98,6 +98,7 @@ class Settings(FrozenModel):
     anonymous_rate_limit: Rate = _describe(
         "requests a second without a valid key, in each process; 0 is no limit", 50.0
     )
+    expose_execution_id: bool = _describe("return the execution id of free access: true or false", False)
     log_format: Literal["text", "json"] = _describe("format of log lines", "text")
     log_level: Literal["debug", "info", "warning", "error"] = _describe("least severe lines to log", "info")
 

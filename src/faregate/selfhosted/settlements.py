@@ -94,6 +94,16 @@ class Settlements:
             found = backend.store.find_transaction(transaction.id)
         return found or backend.store.find_transaction(transaction.id) or transaction
 
+    def settle_here(
+        self, operation: Steps[Transaction], transaction: Transaction, backend: Backend
+    ) -> Transaction:
+        """Run a settlement that asks nobody over the network; it settles at once, or waits by its rule."""
+        began = self._clock()
+        found = run(operation, backend)
+        if found.status in FINAL:
+            report_attempt(found, self._clock() - began, self._observe)
+        return found
+
     def close(self) -> None:
         """Wait for the attempts that run. Those that have not begun are due for a worker."""
         self._pool.shutdown(cancel_futures=True)

@@ -37,6 +37,7 @@ from faregate.service.steps import (
     RecordSigned,
     Schedule,
     SendPayment,
+    Settle,
     SignTransfer,
     Steps,
     TakeDue,
@@ -75,7 +76,7 @@ def read(transaction: Transaction) -> Steps[Transaction]:
     if transaction.status not in PENDING:
         return transaction
     rule = yield from CountRead(transaction)
-    return transaction if rule is None else (yield from settle(transaction, rule))
+    return transaction if rule is None else (yield from Settle(settle(transaction, rule), transaction))
 
 
 def settle_due(until: datetime) -> Steps[None]:

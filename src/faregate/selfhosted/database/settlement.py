@@ -14,7 +14,6 @@ from faregate.selfhosted.database.engine import Inserts
 from faregate.selfhosted.database.errors import DatabaseError
 from faregate.selfhosted.database.schema import attempts, gas_accounts, transactions
 from faregate.selfhosted.database.transactions import CHANGING, OF_ID, Row, StoredTransaction, T, read_row
-from faregate.selfhosted.database.types import to_datetime
 from faregate.service.payments import Attempt, SignedTransfer
 
 MAX_NOTE: Final = 500
@@ -110,6 +109,12 @@ def begin_attempt(
     return begun, _build_attempt(begun, earlier)
 
 
+def read_attempt(connection: Connection, account: int, known: StoredTransaction) -> Attempt:
+    """Read what all attempts so far know, without beginning one: to look at the chain with."""
+    keys = {"of_account": account, "of_transaction": known.id}
+    return _build_attempt(known, _read_history(connection, keys, known.row["attempts"] + 1))
+
+
 def _write_begin(connection: Connection, keys: dict[str, Any], now: int, until: int) -> Row | None:
     values = {**keys, "now": now, "until": until}
     if connection.dialect.name != "sqlite":
@@ -200,7 +205,7 @@ def _take_nonce(
 def _build_attempt(begun: StoredTransaction, earlier: Sequence[Any]) -> Attempt:
     latest = next((row for row in reversed(earlier) if row.raw is not None), None)
     return Attempt(
-        submitted_at=to_datetime(begun.row["submitted_at"]),
+        submitted_at=begun.submitted_at or begun.created_at,
         number=begun.row["attempts"],
         from_block=begun.row["from_block"],
         hashes=tuple(dict.fromkeys(row.transaction_hash for row in earlier if row.transaction_hash)),

@@ -263,6 +263,11 @@ class SqlStore:
                     taken.append(begun)
         return taken
 
+    def read_attempt(self, transaction: Transaction) -> Attempt:
+        """Read what all attempts so far know of a payment, without beginning one."""
+        with self._database.read() as connection:
+            return settlement.read_attempt(connection, self.account.id, self._own(transaction))
+
     def get_gas_nonce(self, chain: int, sender: str) -> int | None:
         with self._database.read() as connection:
             return settlement.get_gas_nonce(connection, chain, sender)

@@ -1,0 +1,76 @@
+"""What performs the rules' steps for each account, and the payments that are due in any of them."""
+
+import itertools
+from collections.abc import Callable, Mapping
+
+from faregate.selfhosted.books import Books
+from faregate.selfhosted.database.shared import Shared, StoreOptions
+from faregate.selfhosted.database.store import SqlStore
+from faregate.selfhosted.database.stores import Stores
+from faregate.selfhosted.payment_lines import PaymentLine
+from faregate.selfhosted.settings import Settings
+from faregate.selfhosted.settlements import Settlements
+from faregate.selfhosted.simulated import SimulatedPayments
+from faregate.selfhosted.worker import Job
+from faregate.service.app import Access
+from faregate.service.http import INVALID_KEY, build_401
+from faregate.service.settlement import run_attempt
+from faregate.service.steps import Backend
+from faregate.system import random_challenge, random_id
+from faregate.x402.tokens import Environment
+
+MakeBackend = Callable[..., Backend]
+"""Makes a `Backend` from its fields."""
+
+
+class Backends:
+    """The accounts of the service: `Accounts` for the rules, `Jobs` for the workers."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        books: Books,
+        lines: Mapping[Environment, PaymentLine],
+        settlements: Settlements,
+        make_backend: MakeBackend,
+    ) -> None:
+        self._settings, self._books, self._lines = settings, books, lines
+        self._settlements = settlements
+        self._make_backend = make_backend
+        options = StoreOptions(
+            is_simulated=settings.payments == "simulated",
+            expose_execution_id=settings.expose_execution_id,
+        )
+        shared = Shared(books.database, books.stamps, random_id, random_challenge, options)
+        self._stores = Stores(shared)
+        self._turn = itertools.count()
+
+    def authenticate(self, secret: str) -> Access:
+        """Return what this API key gives access to; `HttpError` 401 if it is not valid here."""
+        found = self._stores.open_by_key(secret)
+        if found is None:
+            raise build_401(INVALID_KEY)
+        if found.store.environment not in self._settings.environments:
+            raise build_401(f"{found.store.environment} keys are not allowed here")
+        return Access(found.capabilities, self.build_backend(found.store))
+
+    def open_stores(self) -> list[SqlStore]:
+        """Open the accounts of the environments that are served."""
+        allowed = self._settings.environments
+        return [store for store in self._stores.open_all() if store.environment in allowed]
+
+    def build_backend(self, store: SqlStore) -> Backend:
+        """Build what performs the steps for this account."""
+        if self._settings.payments == "simulated":
+            payments = SimulatedPayments(self._books.database, store.account.id)
+            return self._make_backend(store, payments, self._settlements.settle_here)
+        return self._make_backend(store, self._lines[store.environment].payments, self._settlements.settle)
+
+    def take(self) -> Job | None:
+        """Lease a due payment of any account; each account is asked first in its turn."""
+        stores = self.open_stores()
+        first = next(self._turn) % max(1, len(stores))
+        for store in (*stores[first:], *stores[:first]):
+            for transaction, attempt in store.take_jobs(1):
+                return Job(transaction.id, run_attempt(transaction, attempt), self.build_backend(store))
+        return None

@@ -1,0 +1,133 @@
+"""One process of the service: answers requests, settles payments, and tells how it goes.
+
+Nothing here is kept that another process needs: everything that lasts is in the database.
+"""
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from faregate.core.models import Response, WireRequest
+from faregate.errors import FaregateError
+from faregate.payments.direct import keep_nonces_moving
+from faregate.selfhosted.asgi import Parts, Readiness
+from faregate.selfhosted.backends import Backends, MakeBackend
+from faregate.selfhosted.books import Books, check_recipient, find_missing
+from faregate.selfhosted.database.transfers import SqlTransfers
+from faregate.selfhosted.gas_watch import GasWatch
+from faregate.selfhosted.metrics import Metrics
+from faregate.selfhosted.payment_lines import PaymentLine
+from faregate.selfhosted.rate_limits import RateLimits
+from faregate.selfhosted.settings import Settings
+from faregate.selfhosted.settlements import SettledEvents, Settlements
+from faregate.selfhosted.worker import Repeater, Worker
+from faregate.service.app import respond
+from faregate.service.steps import Backend
+from faregate.system import system_clock
+from faregate.x402.tokens import Environment
+
+_GAS_SECONDS: Final = 60.0
+_UPKEEP_SECONDS: Final = 5.0
+
+
+class Runtime:
+    """The parts of one process, made from its settings.
+
+    `make_backend` makes what performs the steps of the rules: crash tests watch them there.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        books: Books,
+        lines: Mapping[Environment, PaymentLine],
+        *,
+        make_backend: MakeBackend = Backend,
+    ) -> None:
+        self._settings, self._books, self._lines = settings, books, lines
+        self._gas = GasWatch(lines)
+        self.metrics = Metrics(
+            clock=system_clock,
+            read_open_payments=books.count_open_payments,
+            read_gas_balances=self._gas.get_balances,
+        )
+        self._events = SettledEvents()
+        self._settlements = Settlements(
+            threads=settings.threads,
+            complete_seconds=settings.complete_seconds,
+            events=self._events,
+            observe=self.metrics.count_attempt,
+        )
+        self.backends = Backends(settings, books, lines, self._settlements, make_backend)
+        self.stop = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._is_current = False
+
+    def build_parts(self) -> Parts:
+        """Build what the ASGI app is made of."""
+        settings = self._settings
+        return Parts(
+            respond=self._respond,
+            rate_limits=RateLimits(settings.rate_limit, settings.anonymous_rate_limit, time.monotonic),
+            metrics=self.metrics,
+            check_readiness=self.check_readiness,
+            begin=self.begin,
+            end=self.end,
+            threads=settings.threads,
+        )
+
+    def begin(self) -> None:
+        """Start the workers."""
+        for number, loop in enumerate(self._build_loops()):
+            thread = threading.Thread(target=loop.run, name=f"faregate-worker-{number}")
+            thread.start()
+            self._threads.append(thread)
+
+    def end(self) -> None:
+        """Stop the workers; each finishes its attempt first."""
+        self.stop.set()
+        for thread in self._threads:
+            thread.join()
+        self._settlements.close()
+
+    def check_readiness(self) -> Readiness:
+        """Ask the database, and whether its tables are of this version."""
+        try:
+            if not self._is_current:
+                missing = find_missing(self._books.database)
+                if missing:
+                    return Readiness(False, f"the database lacks migrations {', '.join(missing)}")
+                self._is_current = True
+            self._books.list_accounts()
+        except FaregateError as error:
+            return Readiness(False, str(error))
+        return Readiness(True)
+
+    def check_recipients(self) -> None:
+        """Refuse to take real money for a seller without an address; raises `ConfigurationError`."""
+        for account in self._books.list_accounts():
+            if account.environment in self._settings.environments:
+                check_recipient(self._settings, account.name, account.pay_to)
+
+    def _respond(self, request: WireRequest) -> Response:
+        return respond(request, self.backends)
+
+    def _build_loops(self) -> list[Worker | Repeater]:
+        if self._settings.workers == 0:
+            return []
+        loops: list[Worker | Repeater] = [
+            Worker(self.backends, self.stop, events=self._events, observe=self.metrics.count_attempt)
+            for _ in range(self._settings.workers)
+        ]
+        if any(line.gas_account is not None for line in self._lines.values()):
+            loops.append(Repeater("reading the gas balance", self._gas.read, self.stop, _GAS_SECONDS))
+            loops.append(Repeater("sending what waits", self._keep_up, self.stop, _UPKEEP_SECONDS))
+        return loops
+
+    def _keep_up(self) -> None:
+        """Get into a block what gas accounts have signed, also for payments that have ended."""
+        books = SqlTransfers(self._books.database)
+        for line in self._lines.values():
+            if line.gas_account is not None:
+                keep_nonces_moving(line.gas_account, books)

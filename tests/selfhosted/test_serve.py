@@ -1,0 +1,151 @@
+"""`faregate service serve` and `work` as processes: sales, restarts, signals, and no secrets in logs."""
+
+import base64
+import csv
+import io
+import json
+import signal
+from pathlib import Path
+
+import httpx
+import pytest
+from examples.chain.facilitator import GAS_KEYS, run_facilitator
+
+from faregate.emulator import Wallet
+from faregate.system import system_clock
+from tests.selfhosted.command import CATALOG, call, running
+from tests.selfhosted.shops import Shop
+from tests.support.chain import USDC, ChainPayer, LocalChain, chain, payer
+from tests.support.waiting import eventually
+
+__all__ = ["chain", "payer"]
+
+SERVE = ("serve", "--port", "0", "--json", "--log-level", "debug", "--log-format", "json")
+PAY_TO = "0x1111111111111111111111111111111111111111"
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> str:
+    (tmp_path / "catalog.toml").write_text(CATALOG)
+    return "catalog.toml"
+
+
+def open_shop(line: str, key: str | None = None) -> Shop:
+    told = json.loads(line)
+    return Shop(told["url"], key or told["test_key"])
+
+
+def list_statuses(shop: Shop) -> list[str]:
+    """The status of each transaction, by a list: that counts as no read, and settles nothing."""
+    return [one["status"] for one in shop.call("GET", "/transactions").json()["items"]]
+
+
+def test_a_sale_with_nothing_configured(tmp_path: Path) -> None:
+    with running(tmp_path, *SERVE) as (line, process, log):
+        shop = open_shop(line)
+        shop.name = "Daily report"
+        sold, proof = shop.authorize(Wallet.test("good", clock=system_clock))
+        done = shop.complete(sold, proof)
+        assert (done.status_code, done.json()["status"]) == (200, "succeeded")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    told = log.read_text()
+    entries = [json.loads(entry) for entry in told.splitlines()]
+    assert {"operation": "complete", "status": 200}.items() <= entries[-1].items()
+    for secret in (shop.key, shop.key[-20:], proof, proof[:40], sold[4:20] + "?"):
+        assert secret not in told
+    listed = call(tmp_path, "export").stdout
+    (row,) = csv.DictReader(io.StringIO(listed))
+    assert (row["id"], row["status"], row["resource"]) == (sold, "succeeded", "daily_report")
+    exported = call(tmp_path, "export", "--format", "jsonl", "--output", "out.jsonl")
+    assert exported.returncode == 0
+    (one,) = (tmp_path / "out.jsonl").read_text().splitlines()
+    assert json.loads(one)["amount_atomic"] == row["amount_atomic"] == "50000"
+
+
+def test_the_second_start_keeps_everything(tmp_path: Path, catalog: str) -> None:
+    with running(tmp_path, *SERVE, "--catalog", catalog) as (line, _, _log):
+        shop = open_shop(line)
+        sold, proof = shop.authorize(Wallet.test("good", clock=system_clock))
+    with running(tmp_path, *SERVE, "--catalog", catalog) as (line, _, _log):
+        assert json.loads(line)["test_key"] is None
+        again = open_shop(line, shop.key)
+        assert again.read(sold)["status"] == "authorized"
+        assert again.complete(sold, proof).json()["status"] == "succeeded"
+
+
+def test_a_real_payment_through_a_facilitator(
+    tmp_path: Path, chain: LocalChain, payer: ChainPayer, catalog: str
+) -> None:
+    with run_facilitator(chain.url) as facilitator:
+        real = ("--payments", "facilitator", "--rpc-test", chain.url, "--facilitator-test", facilitator.url)
+        with running(tmp_path, *SERVE, "--catalog", catalog, *real) as (line, process, log):
+            shop = open_shop(line)
+            sold, proof = shop.authorize(Wallet(payer.private_key, clock=system_clock))
+            done = shop.complete(sold, proof)
+            assert (done.status_code, done.json()["status"]) == (200, "succeeded")
+            receipt = chain.get_receipt(done.json()["transaction_hash"])
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0
+    assert receipt is not None
+    assert chain.get_balance(USDC, PAY_TO) == 5
+    told = log.read_text()
+    signature = json.loads(base64.b64decode(proof))["payload"]["signature"]
+    for secret in (shop.key, proof[:40], signature, signature[2:40]):
+        assert secret not in told
+
+
+def test_a_real_payment_with_the_own_gas_account(
+    tmp_path: Path, chain: LocalChain, payer: ChainPayer, catalog: str
+) -> None:
+    real = ("--payments", "direct", "--rpc-test", chain.url, "--gas-key", "env:GAS")
+    chain.set_automine(False)
+    words = (*SERVE, "--catalog", catalog, *real, "--complete-seconds", "1")
+    with running(tmp_path, *words, GAS=GAS_KEYS[1]) as (line, _, log):
+        shop = open_shop(line)
+        sold, proof = shop.authorize(Wallet(payer.private_key, clock=system_clock))
+        waiting = shop.complete(sold, proof)
+        assert (waiting.status_code, waiting.json()["status"]) == (202, "settling")
+        chain.mine()
+        assert shop.wait_for_end(sold)["status"] == "succeeded"
+        assert eventually(lambda: "gas_balance_eth" in httpx.get(f"{shop.url}/metrics", trust_env=False).text)
+    assert chain.get_balance(USDC, PAY_TO) == 5
+    assert GAS_KEYS[1][2:] not in log.read_text()
+
+
+def test_workers_of_another_process_settle(
+    tmp_path: Path, chain: LocalChain, payer: ChainPayer, catalog: str
+) -> None:
+    real = ("--payments", "direct", "--rpc-test", chain.url, "--gas-key", "env:GAS")
+    chain.set_automine(False)
+    serve = (*SERVE, "--catalog", catalog, *real, "--complete-seconds", "0.5", "--workers", "0")
+    (tmp_path / "worker").mkdir()
+    database = f"sqlite:///{tmp_path / 'faregate-service.db'}"
+    work = ("work", "--database", database, *real)
+    with running(tmp_path, *serve, GAS=GAS_KEYS[1]) as (line, _, _log):
+        shop = open_shop(line)
+        sold, proof = shop.authorize(Wallet(payer.private_key, clock=system_clock))
+        assert shop.complete(sold, proof).status_code == 202
+        chain.mine()
+        with running(tmp_path / "worker", *work, GAS=GAS_KEYS[1]) as (_, worker, _worker_log):
+            assert eventually(lambda: list_statuses(shop) == ["succeeded"])
+            worker.send_signal(signal.SIGTERM)
+            assert worker.wait(30) == 0
+
+
+def test_real_payments_need_an_address_of_the_seller(tmp_path: Path, chain: LocalChain) -> None:
+    with running(tmp_path, *SERVE) as (line, _, _log):
+        assert line
+    told = call(
+        tmp_path,
+        "serve",
+        "--payments",
+        "direct",
+        "--rpc-test",
+        chain.url,
+        "--gas-key",
+        "env:GAS",
+        GAS=GAS_KEYS[1],
+    )
+    assert told.returncode == 1
+    assert "has no address of its own" in told.stderr
