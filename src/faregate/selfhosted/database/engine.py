@@ -22,6 +22,8 @@ _SQLITE_PRAGMAS: Final = (
     "PRAGMA fullfsync = ON",  # macOS: fsync alone leaves data in the drive's cache
     "PRAGMA foreign_keys = ON",
 )
+_WRITES: Final = "faregate_writes"
+"""The option of connections that begin a transaction."""
 _BUSY: Final = (5, 261, 517)  # SQLITE_BUSY, and while the log is recovered, or a snapshot is old
 _RETRY_SECONDS: Final = 0.0005, 0.0015
 """About as long as a write takes; random, so that processes that poll in step do not keep colliding."""
@@ -46,11 +48,9 @@ class Database:
             else _create_postgres(address, pool_size, timeout)
         )
         self.name: Final = address.render_as_string(hide_password=True)
-        self._engine = engine
-        # SQLite connections commit each statement by themselves unless a transaction was begun.
-        autocommit = {} if self.is_sqlite else {"isolation_level": "AUTOCOMMIT"}
-        self._reader: Final = engine.execution_options(**autocommit)
-        self._writer: Final = engine.execution_options(faregate_write=True)
+        # On both databases a connection commits each statement by itself, unless a transaction was begun.
+        self._engine: Final = engine
+        self._writer: Final = engine.execution_options(**{_WRITES: True})
         # SQLite lets one writer in at a time, and those who wait poll. Threads of one process queue here.
         self._turn: AbstractContextManager[Any] = threading.Lock() if self.is_sqlite else nullcontext()
 
@@ -58,7 +58,7 @@ class Database:
     def read(self) -> Generator[Connection]:
         """Open a connection on which each statement is a transaction. Raises `DatabaseError`."""
         try:
-            with self._reader.connect() as connection:
+            with self._engine.connect() as connection:
                 yield connection
         except SQLAlchemyError as error:
             raise describe_failure(error, self.name) from None
@@ -122,8 +122,7 @@ def _create_postgres(address: URL, pool_size: int, timeout: float) -> Engine:
     limit = int(timeout * 1000)
     engine = create_engine(
         address,
-        # Stamps are taken under a lock, so each statement must see what was committed before it.
-        isolation_level="READ COMMITTED",
+        isolation_level="AUTOCOMMIT",
         connect_args={"connect_timeout": max(2, int(timeout)), "application_name": "faregate"},
         **_pool_options(pool_size, timeout),
     )
@@ -131,11 +130,17 @@ def _create_postgres(address: URL, pool_size: int, timeout: float) -> Engine:
     @event.listens_for(engine, "connect")
     def limit_waits(connection: Any, _: ConnectionPoolEntry) -> None:
         connection.autocommit = True
+        # A stamp is taken under a lock, so what follows must see what was committed while it was waited for.
         connection.execute(
+            "SET default_transaction_isolation = 'read committed'; "
             f"SET statement_timeout = {3 * limit}; SET lock_timeout = {limit}; "
             f"SET idle_in_transaction_session_timeout = {3 * limit}"
         )
-        connection.autocommit = False
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        if connection.get_execution_options().get(_WRITES):
+            connection.exec_driver_sql("BEGIN")
 
     return engine
 
@@ -154,7 +159,7 @@ def _create_sqlite(address: URL, pool_size: int, timeout: float) -> Engine:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        if connection.get_execution_options().get("faregate_write"):
+        if connection.get_execution_options().get(_WRITES):
             _begin_immediate(engine, connection.connection.driver_connection, timeout)
 
     return engine
