@@ -1,5 +1,6 @@
 """What the chain reader proves, on a real EVM, and that it claims nothing else."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -15,7 +16,7 @@ from faregate.service.payments import (
 )
 from faregate.x402.tokens import TOKENS
 from tests.payments.books import PRICE, RECONCILING, SETTLING, SUBMITTED, TERMS, TO, Books, MakeReader
-from tests.support.chain import EURC, USDC, ChainPayer, LocalChain
+from tests.support.chain import EURC, USDC, ChainPayer, LocalChain, require_anvil, start_chain
 
 
 @pytest.fixture
@@ -45,6 +46,21 @@ def test_a_token_is_checked(chain: LocalChain, reader: ChainReader) -> None:
     )
     chain.call("anvil_setCode", EURC.address, chain.call("eth_getCode", USDC.address, "latest"))
     assert reader.find_token_fault(EURC) == f"the contract at {EURC.address} does not sign as EURC version 2"
+
+
+def test_a_live_payment() -> None:
+    """On Base, USDC signs by another name than on Base Sepolia."""
+    require_anvil()
+    token = TOKENS["live", "USDC"]
+    with start_chain(token.chain) as chain:
+        reader = ChainReader(token.chain, [chain.url], clock=_now)
+        payer = ChainPayer()
+        chain.mint(token, payer.address, PRICE)
+        payment = payer.authorize(token, TO, PRICE)
+        sent = chain.settle(token, payment)
+        assert [reader.find_token_fault(TOKENS["live", asset]) for asset in ("USDC", "EURC")] == [None, None]
+        assert reader.look(payment, replace(TERMS, token=token), Attempt(SUBMITTED)) == PaymentSettled(sent)
+        reader.close()
 
 
 def test_a_node_of_another_chain_answers_nothing(chain: LocalChain, books: Books) -> None:
