@@ -1,7 +1,7 @@
 """Accounts for services on a database: new ones for each test that changes something, in one database.
 
 An account id comes first in every key, so accounts see nothing of each other, and a new account is much
-cheaper than a new database. That of the built-in account is copied from one that was applied once.
+cheaper than a new database. Those of the built-in account are copied from accounts that were applied once.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,15 +10,39 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Connection, Table, insert, literal, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Insert,
+    Integer,
+    Table,
+    bindparam,
+    insert,
+    select,
+    update,
+)
 
 from faregate.emulator import Account, Key
-from faregate.selfhosted.database.accounts import AccountRow, derive_org_id, find_account, list_accounts
+from faregate.selfhosted.database.accounts import (
+    COLUMNS,
+    AccountRow,
+    derive_org_id,
+    find_account,
+    to_account,
+)
 from faregate.selfhosted.database.apply import apply_account
 from faregate.selfhosted.database.clock import Stamps
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.keys import create_key
-from faregate.selfhosted.database.schema import accounts, api_keys, metadata
+from faregate.selfhosted.database.schema import (
+    accounts,
+    api_keys,
+    resource_versions,
+    resources,
+    revisions,
+    simulated_balances,
+    simulated_rules,
+)
 from faregate.selfhosted.database.simulated import set_up_ledger
 from faregate.service.builtin import builtin_account
 from faregate.service.config import DEFAULT_CREATED_AT
@@ -28,7 +52,26 @@ from tests.selfhosted.databases import new_database
 
 ENVIRONMENTS: Final[tuple[Environment, ...]] = ("test", "live")
 AccountIds = Mapping[Environment, int]
-_COPIED: Final = [table for table in metadata.sorted_tables if "account" in table.c and table is not api_keys]
+_TEMPLATE: Final = bindparam("template", type_=Integer())
+
+
+def _build_copy(table: Table, of_template: ColumnElement[bool], **changed: Any) -> Insert:
+    """Build the statement that copies the template's rows, with these columns changed."""
+    kept = [column for column in table.c if column.name not in changed]
+    rows = select(*changed.values(), *kept).where(of_template)
+    return insert(table).from_select([*changed, *kept], rows)
+
+
+_COPY_ROWS: Final = [
+    _build_copy(table, table.c.account == _TEMPLATE, account=bindparam("account", type_=Integer()))
+    for table in (resources, revisions, resource_versions, simulated_balances, simulated_rules)
+]
+_FIND_ACCOUNT: Final = select(*COLUMNS).where(accounts.c.id == bindparam("account"))
+_COPY_ACCOUNT: Final = insert(accounts).returning(accounts.c.id)
+_RENAME: Final = update(accounts).where(accounts.c.org == bindparam("known")).values(org=bindparam("new"))
+_MOVE_KEYS: Final = (
+    update(api_keys).where(api_keys.c.account == bindparam("known")).values(account=bindparam("new"))
+)
 
 
 class AccountSource:
@@ -47,7 +90,7 @@ class AccountSource:
         if self._template is None:
             self._template = self._apply(config, stamps)
         if self._unused is None:
-            self._unused = self._copy(self._template, derive_org_id(config.seller))
+            self._unused = self._copy(self._template, config)
         return self._unused
 
     def mark_used(self, ids: AccountIds) -> None:
@@ -57,14 +100,16 @@ class AccountSource:
 
     def serve(self, ids: AccountIds, keys: Sequence[Key], now: datetime) -> None:
         """Make these keys the valid ones, for these accounts."""
-        if self._served == (ids, keys):
+        served, self._served = self._served, (ids, keys)
+        if served == self._served:
             return
-        self._served = ids, keys
         with self.database.write() as connection:
-            connection.execute(api_keys.delete())
-            for key in keys:
-                account = read_account(connection, ids[key.environment])
-                create_key(connection, account, now, capabilities=key.capabilities, secret=key.key)
+            if served is not None and served[1] == keys:
+                for environment, account in served[0].items():
+                    connection.execute(_MOVE_KEYS, {"known": account, "new": ids[environment]})
+            else:
+                connection.execute(api_keys.delete())
+                _create_keys(connection, ids, keys, now)
 
     def _apply(self, config: Account, stamps: Stamps) -> AccountIds:
         org = derive_org_id(config.seller)
@@ -81,7 +126,8 @@ class AccountSource:
                 found[environment] = account.id
         return found
 
-    def _copy(self, template: AccountIds, org: str) -> AccountIds:
+    def _copy(self, template: AccountIds, config: Account) -> AccountIds:
+        org = derive_org_id(config.seller)
         with self.database.write() as connection:
             _rename(connection, org)
             return {name: _copy_account(connection, template[name], org) for name in ENVIRONMENTS}
@@ -98,27 +144,31 @@ def open_source(kind: str, folder: Path) -> Iterator[AccountSource]:
 
 
 def read_account(connection: Connection, account: int) -> AccountRow:
-    return next(one for one in list_accounts(connection) if one.id == account)
+    return to_account(connection.execute(_FIND_ACCOUNT, {"account": account}).one())
 
 
 def _rename(connection: Connection, org: str) -> None:
     """Give the accounts of this organisation another name, so that its next ones are new."""
-    named = update(accounts).where(accounts.c.org == org)
-    connection.execute(named.values(org=random_id("org", DEFAULT_CREATED_AT)))
+    connection.execute(_RENAME, {"known": org, "new": random_id("org", DEFAULT_CREATED_AT)})
 
 
 def _copy_account(connection: Connection, template: int, org: str) -> int:
-    new: dict[str, Any] = {"id": None, "org": org, "fence": 0}
-    kept = [column for column in accounts.c if column.name not in new]
-    row = select(literal(org), literal(0), *kept).where(accounts.c.id == template)
-    copied = insert(accounts).from_select(["org", "fence", *(column.name for column in kept)], row)
-    account: int = connection.execute(copied.returning(accounts.c.id)).scalar_one()
-    for table in _COPIED:
-        connection.execute(_copy_rows(table, template, account))
+    known = read_account(connection, template)
+    values = {
+        "org": org,
+        "environment": known.environment,
+        "name": known.name,
+        "pay_to": known.pay_to,
+        "catalogue": known.catalogue,
+        "created_at": 0,
+    }
+    account: int = connection.execute(_COPY_ACCOUNT, values).scalar_one()
+    for copy_rows in _COPY_ROWS:
+        connection.execute(copy_rows, {"template": template, "account": account})
     return account
 
 
-def _copy_rows(table: Table, template: int, account: int) -> Any:
-    kept = [column for column in table.c if column.name != "account"]
-    rows = select(literal(account), *kept).where(table.c.account == template)
-    return insert(table).from_select(["account", *(column.name for column in kept)], rows)
+def _create_keys(connection: Connection, ids: AccountIds, keys: Sequence[Key], now: datetime) -> None:
+    for key in keys:
+        account = read_account(connection, ids[key.environment])
+        create_key(connection, account, now, capabilities=key.capabilities, secret=key.key)

@@ -16,7 +16,6 @@ from faregate.errors import ConfigurationError
 from faregate.selfhosted.database import simulated
 from faregate.selfhosted.database.accounts import AccountRow
 from faregate.selfhosted.database.apply import apply_account
-from faregate.selfhosted.database.catalogue import load_catalogue
 from faregate.selfhosted.database.clock import Stamps
 from faregate.selfhosted.database.keys import find_key_owner
 from faregate.selfhosted.database.schema import accounts, resource_versions, resources, transactions
@@ -141,7 +140,7 @@ class SqlService:
     def _find_listing(self, key: str, environment: Environment) -> Listing:
         with self._database.read() as connection:
             account = read_account(connection, self._accounts[environment])
-            return load_catalogue(connection, account).listings[key]
+            return self._stores.catalogues.get(connection, account).catalog.listings[key]
 
     # Simulated payments
 
