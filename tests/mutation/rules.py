@@ -813,4 +813,6 @@ MUTANTS = (
     Mutant("upkeep-forgets-a-hash-of-an-open-payment", "src/faregate/selfhosted/database/transfers.py", "        _HAS_ENDED,\n", "", TRANSFER_TESTS),
     Mutant("two-workers-replace-one-transfer", "src/faregate/selfhosted/database/transfers.py", '        _A.transaction_hash == bindparam("old_hash", type_=String()),\n', "", TRANSFER_TESTS),
     Mutant("an-old-fee-is-sent-again", "src/faregate/selfhosted/database/transfers.py", "_A.number.desc()", "_A.number", TRANSFER_TESTS),
+    Mutant("ones-own-transfer-is-anothers", DIRECT + "gas_account.py", "transfer.sender.lower() == self.address.lower()", "transfer.sender == self.address", ("tests/selfhosted/test_direct_settlement.py",)),
+    Mutant("sent-before-it-is-written-down", "src/faregate/service/settlement.py", "        if (yield from RecordSigned(transaction, attempt, signed)):\n            return", "        yield from SendPayment(transaction, replace(attempt, signed=signed))\n        if (yield from RecordSigned(transaction, attempt, signed)):\n            return", ("tests/selfhosted/test_direct_settlement.py",)),
 )  # fmt: skip
