@@ -1,5 +1,6 @@
 """A seller that sells `mine` through a service, and a payer whose 402 it relays."""
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,3 +74,9 @@ class Shop:
         """The transaction once it has ended, as nobody but workers settles it."""
         assert eventually(lambda: self.read(transaction_id)["status"] in ("succeeded", "failed"))
         return self.read(transaction_id)
+
+
+def open_shop(line: str, key: str | None = None) -> Shop:
+    """The shop at the service that printed this line, with its test key or another."""
+    told = json.loads(line)
+    return Shop(told["url"], key or told["test_key"])

@@ -14,7 +14,7 @@ from examples.chain.facilitator import GAS_KEYS, run_facilitator
 from faregate.emulator import Wallet
 from faregate.system import system_clock
 from tests.selfhosted.command import CATALOG, call, running
-from tests.selfhosted.shops import Shop
+from tests.selfhosted.shops import Shop, open_shop
 from tests.support.chain import USDC, ChainPayer, LocalChain, chain, payer
 from tests.support.waiting import eventually
 
@@ -28,11 +28,6 @@ PAY_TO = "0x1111111111111111111111111111111111111111"
 def catalog(tmp_path: Path) -> str:
     (tmp_path / "catalog.toml").write_text(CATALOG)
     return "catalog.toml"
-
-
-def open_shop(line: str, key: str | None = None) -> Shop:
-    told = json.loads(line)
-    return Shop(told["url"], key or told["test_key"])
 
 
 def list_statuses(shop: Shop) -> list[str]:

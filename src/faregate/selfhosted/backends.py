@@ -1,9 +1,12 @@
 """What performs the rules' steps for each account, and the payments that are due in any of them."""
 
 import itertools
+import logging
 from collections.abc import Callable, Mapping
 
+from faregate.merchant.problems import UNAVAILABLE
 from faregate.selfhosted.books import Books
+from faregate.selfhosted.database.errors import DatabaseError
 from faregate.selfhosted.database.shared import Shared, StoreOptions
 from faregate.selfhosted.database.store import SqlStore
 from faregate.selfhosted.database.stores import Stores
@@ -13,7 +16,7 @@ from faregate.selfhosted.settlements import Settlements
 from faregate.selfhosted.simulated import SimulatedPayments
 from faregate.selfhosted.worker import Job
 from faregate.service.app import Access
-from faregate.service.http import INVALID_KEY, build_401
+from faregate.service.http import INVALID_KEY, RETRY_SOON, HttpError, build_401
 from faregate.service.settlement import run_attempt
 from faregate.service.steps import Backend
 from faregate.system import random_challenge, random_id
@@ -21,6 +24,7 @@ from faregate.x402.tokens import Environment
 
 MakeBackend = Callable[..., Backend]
 """Makes a `Backend` from its fields."""
+_log = logging.getLogger("faregate.service")
 
 
 class Backends:
@@ -46,8 +50,15 @@ class Backends:
         self._turn = itertools.count()
 
     def authenticate(self, secret: str) -> Access:
-        """Return what this API key gives access to; `HttpError` 401 if it is not valid here."""
-        found = self._stores.open_by_key(secret)
+        """Return what this API key gives access to; `HttpError` 401 if it is not valid here.
+
+        503 while the database is away: the caller may try again, and is not asked to pay.
+        """
+        try:
+            found = self._stores.open_by_key(secret)
+        except DatabaseError as error:
+            _log.error("%s", error)
+            raise HttpError(UNAVAILABLE, "the service's database is away", (RETRY_SOON,)) from None
         if found is None:
             raise build_401(INVALID_KEY)
         if found.store.environment not in self._settings.environments:

@@ -114,15 +114,14 @@ class Runtime:
         return respond(request, self.backends)
 
     def _build_loops(self) -> list[Worker | Repeater]:
-        if self._settings.workers == 0:
-            return []
         loops: list[Worker | Repeater] = [
             Worker(self.backends, self.stop, events=self._events, observe=self.metrics.count_attempt)
             for _ in range(self._settings.workers)
         ]
         if any(line.gas_account is not None for line in self._lines.values()):
             loops.append(Repeater("reading the gas balance", self._gas.read, self.stop, _GAS_SECONDS))
-            loops.append(Repeater("sending what waits", self._keep_up, self.stop, _UPKEEP_SECONDS))
+            if self._settings.workers:
+                loops.append(Repeater("sending what waits", self._keep_up, self.stop, _UPKEEP_SECONDS))
         return loops
 
     def _keep_up(self) -> None:

@@ -92,11 +92,11 @@ class Settings(FrozenModel):
     threads: Count = _describe("requests that are worked on at the same time", 64)
     pool_size: Count = _describe("database connections of one process, at most", 20)
     workers: Annotated[int, Field(ge=0, le=100)] = _describe(
-        "settlement workers inside this process; 0 if `faregate service work` runs beside it", 2
+        "settlement workers inside this process; 0 if `faregate service work` runs beside it", 4
     )
     rate_limit: Rate = _describe("requests a second for each API key, in each process; 0 is no limit", 1000.0)
     anonymous_rate_limit: Rate = _describe(
-        "requests a second without a valid key, in each process; 0 is no limit", 50.0
+        "requests a second without a valid key, in each process; 0 is no limit", 200.0
     )
     expose_execution_id: bool = _describe("return the execution id of free access: true or false", False)
     log_format: Literal["text", "json"] = _describe("format of log lines", "text")

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
-from typing import Final, Protocol
+from typing import Final
 
 from faregate.selfhosted.log_format import FIELDS
 from faregate.service.records import FINAL, PENDING, Transaction
@@ -21,10 +21,8 @@ _POLL_SECONDS: Final = 0.5
 _log = logging.getLogger("faregate.service")
 
 
-class AttemptObserver(Protocol):
-    """Hears of each attempt to settle: `result` is succeeded, failed or postponed."""
-
-    def __call__(self, result: str) -> None: ...
+AttemptObserver = Callable[[str], None]
+"""Hears of each attempt to settle: succeeded, failed or postponed."""
 
 
 def report_attempt(transaction: Transaction, seconds: float, observe: AttemptObserver) -> None:
@@ -110,7 +108,12 @@ class Settlements:
 
     def _run(self, operation: Steps[Transaction], backend: Backend) -> Transaction:
         began = self._clock()
-        found = run(operation, backend)
+        try:
+            found = run(operation, backend)
+        except Exception:
+            # Nobody may be waiting any more. The payment is due again when its lease ends.
+            _log.exception("an attempt to settle was interrupted")
+            raise
         report_attempt(found, self._clock() - began, self._observe)
         return found
 

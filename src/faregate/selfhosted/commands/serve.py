@@ -39,7 +39,10 @@ def serve(settings: Settings, *, as_json: bool = False, make_backend: MakeBacken
             print(json.dumps({"url": url, "test_key": test_key}), flush=True)
         else:
             print(_greet(books, settings, url), flush=True)
-        run(build_app(runtime.build_parts()), listener, complete_seconds=settings.complete_seconds)
+        try:
+            run(build_app(runtime.build_parts()), listener, complete_seconds=settings.complete_seconds)
+        finally:
+            runtime.end()  # a second Ctrl-C ends uvicorn before it ends the app
     for line in lines.values():
         line.close()
     return 0

@@ -1,0 +1,135 @@
+"""Keys and backends of one process: who may call, what is settled by whom, and how long a caller waits."""
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from faregate.core.models import WireRequest
+from faregate.selfhosted.books import Books
+from faregate.selfhosted.commands.setup import apply_seller
+from faregate.selfhosted.database.clock import Stamps
+from faregate.selfhosted.database.engine import Database
+from faregate.selfhosted.database.keys import create_key
+from faregate.selfhosted.database.upgrade import upgrade
+from faregate.selfhosted.runtime import Runtime
+from faregate.selfhosted.settings import Settings
+from faregate.selfhosted.settlements import SettledEvents, Settlements
+from faregate.service.app import respond
+from faregate.service.builtin import builtin_account
+from faregate.service.records import Transaction
+from faregate.service.steps import Backend, Now, Steps
+from faregate.system import system_clock
+from faregate.x402.tokens import Environment
+
+
+@pytest.fixture
+def books(tmp_path: Path) -> Books:
+    url = f"sqlite:///{tmp_path / 'service.db'}"
+    upgrade(url)
+    database = Database(url)
+    books = Books(database, Stamps(database, system_clock))
+    apply_seller(books, builtin_account())
+    return books
+
+
+def make_key(books: Books, environment: Environment) -> str:
+    account = books.find_account(environment, None)
+    with books.database.write() as connection:
+        return create_key(connection, account, system_clock()).secret
+
+
+def ask(runtime: Runtime, key: str) -> int:
+    headers = (("Authorization", f"Bearer {key}"),)
+    return respond(WireRequest("GET", "/merchant/v1/payers", headers), runtime.backends).status
+
+
+def test_live_keys_are_refused_where_payments_are_simulated(books: Books) -> None:
+    runtime = Runtime(Settings(), books, {})
+    assert ask(runtime, make_key(books, "test")) == 200
+    assert ask(runtime, make_key(books, "live")) == 401
+    assert ask(runtime, "svc_test_unknown") == 401
+    runtime.end()
+
+
+def test_a_database_that_is_away_is_503(tmp_path: Path) -> None:
+    database = Database("postgresql://nobody@127.0.0.1:1/none", timeout=2)
+    runtime = Runtime(Settings(), Books(database, Stamps(database, system_clock)), {})
+    assert ask(runtime, "svc_test_any") == 503
+    assert not runtime.check_readiness().is_ready
+    assert b"faregate_service_database_up 0.0" in runtime.metrics.render()
+    runtime.end()
+
+
+def test_a_database_without_tables_is_not_ready(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'new.db'}")
+    runtime = Runtime(Settings(), Books(database, Stamps(database, system_clock)), {})
+    assert "lacks migrations" in runtime.check_readiness().reason
+    runtime.end()
+
+
+def test_steps_are_performed_by_the_backend_that_is_given(books: Books) -> None:
+    seen: list[str] = []
+
+    class Watched(Backend):
+        def perform(self, step: Any) -> Any:
+            seen.append(type(step).__name__)
+            return super().perform(step)
+
+    runtime = Runtime(Settings(), books, {}, make_backend=Watched)
+    assert ask(runtime, make_key(books, "test")) == 200
+    assert "ListPayers" in seen
+    runtime.end()
+
+
+class _Known:
+    """Stands for a transaction, and for the store that finds it."""
+
+    id = "txn_1"
+    settled = None
+
+    def __init__(self, status: str) -> None:
+        self.status = status
+
+    def find_transaction(self, _: str) -> "_Known":
+        return self
+
+    def now(self) -> None:
+        """Stand for the store's clock, which the operation asks."""
+
+
+def settle(known: _Known, wait: Callable[[], object], seconds: float) -> tuple[str, float]:
+    """Settle by an operation that waits; return the status that the caller gets, and how long that took."""
+    results: list[str] = []
+    settlements = Settlements(
+        threads=1, complete_seconds=seconds, events=SettledEvents(), observe=results.append
+    )
+    transaction = cast(Transaction, known)
+
+    def operation() -> Steps[Transaction]:
+        yield from Now()
+        wait()
+        return transaction
+
+    began = time.monotonic()
+    backend = Backend(cast(Any, known), cast(Any, None))
+    found = settlements.settle(operation(), transaction, backend)
+    took = time.monotonic() - began
+    settlements.close()
+    return found.status, took
+
+
+def test_a_completion_waits_no_longer_than_it_may() -> None:
+    gate = threading.Event()
+    threading.Timer(1.5, gate.set).start()
+    status, took = settle(_Known("settling"), lambda: gate.wait(10), 0.3)
+    assert status == "settling"
+    assert took < 1.2
+
+
+def test_a_completion_returns_when_its_payment_has_ended() -> None:
+    status, took = settle(_Known("succeeded"), lambda: None, 30)
+    assert (status, took < 10) == ("succeeded", True)

@@ -1,0 +1,68 @@
+"""`faregate service reconcile` against a real chain, which is reorganised after a payment."""
+
+from pathlib import Path
+
+import pytest
+from examples.chain.facilitator import GAS_KEYS
+
+from faregate.emulator import Wallet
+from faregate.system import system_clock
+from tests.selfhosted.command import CATALOG, call, running
+from tests.selfhosted.shops import Shop, open_shop
+from tests.support.chain import ChainPayer, LocalChain, chain, payer
+
+__all__ = ["chain", "payer"]
+
+
+@pytest.fixture
+def direct(chain: LocalChain, tmp_path: Path) -> tuple[str, ...]:
+    (tmp_path / "catalog.toml").write_text(CATALOG)
+    return ("--payments", "direct", "--rpc-test", chain.url, "--gas-key", "env:GAS")
+
+
+def sell(shop: Shop, payer: ChainPayer) -> str:
+    sold, proof = shop.authorize(Wallet(payer.private_key, clock=system_clock))
+    shop.complete(sold, proof)
+    return sold
+
+
+def test_books_and_chain_agree_until_the_chain_is_another(
+    tmp_path: Path, chain: LocalChain, payer: ChainPayer, direct: tuple[str, ...]
+) -> None:
+    serve = ("serve", "--port", "0", "--json", "--catalog", "catalog.toml", *direct)
+    with running(tmp_path, *serve, GAS=GAS_KEYS[1]) as (line, _, _log):
+        shop = open_shop(line)
+        sold = sell(shop, payer)
+        assert shop.wait_for_end(sold)["status"] == "succeeded"
+    told = call(tmp_path, "reconcile", sold, *direct, GAS=GAS_KEYS[1])
+    assert told.returncode == 0, told.stdout
+    assert told.stdout.startswith(f"ok        {sold}: succeeded in the books; settled on the chain by 0x")
+    assert call(tmp_path, "reconcile", *direct, GAS=GAS_KEYS[1]).stdout == "books and chain agree\n"
+    chain.reorganise(1)
+    told = call(tmp_path, "reconcile", sold, *direct, GAS=GAS_KEYS[1])
+    assert told.returncode == 1
+    assert told.stdout.startswith(f"DIFFERENT {sold}: succeeded in the books; not proven by the chain")
+
+
+def test_open_payments_are_compared(
+    tmp_path: Path, chain: LocalChain, payer: ChainPayer, direct: tuple[str, ...]
+) -> None:
+    chain.set_automine(False)
+    words = ("--workers", "0", "--complete-seconds", "0.5", "--catalog", "catalog.toml", *direct)
+    with running(tmp_path, "serve", "--port", "0", "--json", *words, GAS=GAS_KEYS[1]) as (line, _, _log):
+        sold = sell(open_shop(line), payer)
+    told = call(tmp_path, "reconcile", *direct, GAS=GAS_KEYS[1])
+    assert (told.returncode, f"{sold}: settling in the books; not proven by the chain" in told.stdout) == (
+        0,
+        True,
+    )
+    chain.mine()
+    told = call(tmp_path, "reconcile", *direct, GAS=GAS_KEYS[1])
+    assert f"{sold}: settling in the books; settled on the chain by 0x" in told.stdout
+
+
+def test_an_unknown_transaction_is_an_error(tmp_path: Path) -> None:
+    assert call(tmp_path, "init").returncode == 0
+    told = call(tmp_path, "reconcile", "txn_x")
+    assert told.returncode == 1
+    assert "There is no transaction txn_x" in told.stderr
