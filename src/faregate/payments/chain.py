@@ -159,10 +159,10 @@ class ChainReader:
             receipt = node.get_receipt(known)
             if receipt is not None and _read(receipt, question) is Fate.PAID:
                 return self._judge_receipt(node, question, receipt)
-        head = _get_head(node, question)
         payment = question.payment
-        if not node.is_authorization_used(question.token, payment.payer, payment.nonce, head.number):
+        if not node.is_authorization_used(question.token, payment.payer, payment.nonce):
             return self._judge_unused(node, question)
+        head = _get_head(node, question)
         found = find_log(node, question.token, payment, question.first_block, head.number)
         if found is None:
             raise ContradictoryNode("the authorization was used or cancelled, but no log tells where")
