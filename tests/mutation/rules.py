@@ -810,9 +810,10 @@ MUTANTS = (
     Mutant("the-upper-s-of-a-key-system", DIRECT + "signers.py", "min(s, ORDER - s)", "s", SIGNER_TESTS),
     Mutant("another-worker-replaced-it-forever", "src/faregate/service/settlement.py", "        if signed.replaces is not None:\n", "        if False:\n", ("tests/service/test_settlement_model.py", "-k", "another_worker")),
     Mutant("an-ended-payments-transfer-is-forgotten", "src/faregate/selfhosted/database/transfers.py", ".order_by(_A.gas_nonce, _A.number.desc())", ".where(~_HAS_ENDED).order_by(_A.gas_nonce, _A.number.desc())", TRANSFER_TESTS),
-    Mutant("upkeep-forgets-a-hash-of-an-open-payment", "src/faregate/selfhosted/database/transfers.py", "        _HAS_ENDED,\n", "", TRANSFER_TESTS),
-    Mutant("two-workers-replace-one-transfer", "src/faregate/selfhosted/database/transfers.py", '        _A.transaction_hash == bindparam("old_hash", type_=String()),\n', "", TRANSFER_TESTS),
+    Mutant("upkeep-forgets-a-hash-of-an-open-payment", "src/faregate/selfhosted/database/transfers.py", "where(_IS_REPLACED, _HAS_ENDED)", "where(_IS_REPLACED)", TRANSFER_TESTS),
+    Mutant("two-workers-replace-one-transfer", "src/faregate/selfhosted/database/transfers.py", '    & (_A.transaction_hash == bindparam("old_hash", type_=String()))\n', "", TRANSFER_TESTS),
     Mutant("an-old-fee-is-sent-again", "src/faregate/selfhosted/database/transfers.py", "_A.number.desc()", "_A.number", TRANSFER_TESTS),
     Mutant("ones-own-transfer-is-anothers", DIRECT + "gas_account.py", "transfer.sender.lower() == self.address.lower()", "transfer.sender == self.address", ("tests/selfhosted/test_direct_settlement.py",)),
     Mutant("sent-before-it-is-written-down", "src/faregate/service/settlement.py", "        if (yield from RecordSigned(transaction, attempt, signed)):\n            return", "        yield from SendPayment(transaction, replace(attempt, signed=signed))\n        if (yield from RecordSigned(transaction, attempt, signed)):\n            return", ("tests/selfhosted/test_direct_settlement.py",)),
+    Mutant("one-node-is-told", DIRECT + "gas_account.py", "for node in self._chain.client.nodes)", "for node in self._chain.client.nodes[:1])", DIRECT_TESTS),
 )  # fmt: skip

@@ -371,6 +371,20 @@ def test_without_a_node_nothing_is_signed_and_sending_does_not_raise(
     assert row.signed.raw not in sent.note
 
 
+def test_every_node_is_told(
+    chain: LocalChain, gas: ChainPayer, clock: Clock, worker: Worker, row: Row
+) -> None:
+    """One that is down does not hold it up."""
+    worker.sign(row, row.begin())
+    assert row.signed is not None
+    reader = ChainReader(USDC.chain, ["http://127.0.0.1:9", chain.url], clock=clock)
+    said = GasAccount(reader, KeySigner(gas.private_key), clock).send(row.signed.raw).split("; ")
+    assert len(said) == 2
+    assert said[1].endswith(" took it")
+    chain.mine()
+    assert is_mined(chain, row.signed)
+
+
 def test_a_note_does_not_repeat_what_was_sent(
     proxy: RpcProxy, gas: ChainPayer, clock: Clock, worker: Worker, row: Row
 ) -> None:

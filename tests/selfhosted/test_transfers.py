@@ -87,6 +87,21 @@ def test_the_transfer_of_an_open_payment_is_left_to_its_attempts(
     assert list(transfers.list_transfers(GAS, CHAIN, 0, 10)) == [first]
 
 
+def test_the_attempt_that_replaces_it_is_due_at_once(
+    database: Database, clock: MovedClock, transfers: TransferBooks
+) -> None:
+    """Others wait behind it, and its payment may be tried again in minutes only."""
+    store = open_store(database, clock, first_retry=200.0)
+    made, first = submit_signed(store, 0)
+    assert store.take_jobs(10) == []
+    now = int(clock.move(40).timestamp())
+    transfers.replace_transfer(replace(make_transfer(0, "0x" + "11" * 32), signed_at=now))
+    assert store.take_jobs(10) == [], "the books hold another transfer"
+    transfers.replace_transfer(replace(make_transfer(0, first.transaction_hash), signed_at=now))
+    [(taken, attempt)] = store.take_jobs(10)
+    assert (taken.id, attempt.signed) == (made.id, first)
+
+
 def test_an_attempt_knows_its_transfer_as_it_was_signed(store: SqlStore) -> None:
     """Compared with another form of it, each attempt would sign anew."""
     made, transfer = submit_signed(store, 0)

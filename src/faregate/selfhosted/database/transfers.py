@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, String, bindparam, select, update
+from sqlalchemy import BigInteger, String, bindparam, select, tuple_, update
 
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.schema import attempts, transactions
@@ -28,15 +28,23 @@ _LIST: Final = (
     .order_by(_A.gas_nonce, _A.number.desc())
     .limit(bindparam("most"))
 )
-_REPLACE: Final = (
-    update(attempts)
+_IS_REPLACED: Final = (
+    _OF_GAS_ACCOUNT
+    & (_A.gas_nonce == bindparam("of_nonce", type_=BigInteger()))
+    & (_A.transaction_hash == bindparam("old_hash", type_=String()))
+)
+_AT: Final = bindparam("at", type_=BigInteger())
+_REPLACE: Final = update(attempts).where(_IS_REPLACED, _HAS_ENDED).returning(_A.number)
+_HASTEN: Final = (
+    update(transactions)
     .where(
-        _OF_GAS_ACCOUNT,
-        _A.gas_nonce == bindparam("of_nonce", type_=BigInteger()),
-        _A.transaction_hash == bindparam("old_hash", type_=String()),
-        _HAS_ENDED,
+        tuple_(transactions.c.account, transactions.c.id).in_(
+            select(_A.account, _A.transaction).where(_IS_REPLACED)
+        ),
+        transactions.c.finished_at.is_(None),
+        transactions.c.next_attempt_at > _AT,
     )
-    .returning(_A.number)
+    .values(next_attempt_at=_AT)
 )
 _REPLACEMENTS: Final = 8
 """How many transfers of one gas nonce are expected; more are only looked at later."""
@@ -63,15 +71,19 @@ class SqlTransfers:
     def replace_transfer(self, transfer: SignedTransfer) -> bool:
         """Write a transfer over the one that it replaces, if the payment of that has ended.
 
-        The attempts of an open payment replace its transfer themselves, and keep the hash of every one.
+        The attempts of an open payment replace its transfer themselves, and keep the hash of every one. So
+        its next attempt becomes due at once instead.
         """
         keys = {
             **_name(transfer.sender, transfer.chain),
             "of_nonce": transfer.gas_nonce,
             "old_hash": transfer.replaces,
         }
-        with self._database.write_statement() as connection:
-            return connection.execute(_REPLACE.values(_describe(transfer)), keys).first() is not None
+        with self._database.write() as connection:
+            if connection.execute(_REPLACE.values(_describe(transfer)), keys).first() is not None:
+                return True
+            connection.execute(_HASTEN, {**keys, "at": transfer.signed_at * 1_000_000})
+            return False
 
 
 def _name(sender: str, chain: int) -> dict[str, Any]:
