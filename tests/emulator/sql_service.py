@@ -89,8 +89,7 @@ class SqlService:
         return response
 
     def authenticate(self, secret: str) -> Access:
-        with self._database.read() as connection:
-            owner = find_key_owner(connection, secret)
+        owner = find_key_owner(self._database, secret)
         if owner is None:
             raise build_401(INVALID_KEY)
         if owner.account.environment == "live" and not self._allow_live:

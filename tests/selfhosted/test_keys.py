@@ -21,8 +21,8 @@ def account(database: Database) -> AccountRow:
 def test_a_new_key_opens_its_account(database: Database, account: AccountRow, clock: MovedClock) -> None:
     with database.write() as connection:
         made = create_key(connection, account, clock(), name="shop", capabilities=("access",))
-        owner = find_key_owner(connection, made.secret)
-        unknown = find_key_owner(connection, made.secret + "x")
+    owner = find_key_owner(database, made.secret)
+    unknown = find_key_owner(database, made.secret + "x")
     assert owner is not None
     assert (owner.account, owner.capabilities) == (account, frozenset[Capability](("access",)))
     assert unknown is None
@@ -43,13 +43,14 @@ def test_the_key_itself_is_nowhere(database: Database, account: AccountRow, cloc
 def test_keys_are_rotated_without_a_gap(database: Database, account: AccountRow, clock: MovedClock) -> None:
     with database.write() as connection:
         old, new = (create_key(connection, account, clock()) for _ in range(2))
-        assert find_key_owner(connection, old.secret)
-        assert find_key_owner(connection, new.secret)
+    assert find_key_owner(database, old.secret)
+    assert find_key_owner(database, new.secret)
+    with database.write() as connection:
         assert revoke_key(connection, account.id, old.stored.id, clock.move(1))
         assert not revoke_key(connection, account.id, old.stored.id, clock.move(1))
-        assert find_key_owner(connection, old.secret) is None
-        assert find_key_owner(connection, new.secret)
         shown = {key.id: key.revoked_at for key in list_keys(connection, account.id)}
+    assert find_key_owner(database, old.secret) is None
+    assert find_key_owner(database, new.secret)
     assert shown[new.stored.id] is None
     assert shown[old.stored.id] == clock.move(-1)
 

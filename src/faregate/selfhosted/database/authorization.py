@@ -6,8 +6,9 @@ from typing import Any, Final
 from sqlalchemy import Connection, bindparam, or_, select
 
 from faregate.selfhosted.database.clock import ACCOUNT, NOW, STAMP
-from faregate.selfhosted.database.engine import Inserts
+from faregate.selfhosted.database.engine import Database, Inserts
 from faregate.selfhosted.database.schema import payers, transactions
+from faregate.selfhosted.database.statements import Statement
 from faregate.selfhosted.database.transactions import CHANGING, PAYER_COLUMNS, T, hash_proof, read_row
 from faregate.selfhosted.database.types import to_datetime
 from faregate.service.identifiers import Ids
@@ -16,20 +17,30 @@ from faregate.service.records import AccessContext
 from faregate.x402.models import SignedPayment
 
 _LAST_TIME: Final = 253_402_300_799
-_RESERVED: Final = select(T.authorized_value).where(
-    T.account == ACCOUNT,
-    T.payer == bindparam("payer"),
-    T.asset == bindparam("asset"),
-    T.finished_at.is_(None),
-    # A submitted payment may still settle after its authorization expired, so it stays reserved.
-    or_(T.submitted_at.is_not(None), T.expires_at > NOW),
+_RESERVED: Final = Statement(
+    select(T.authorized_value).where(
+        T.account == ACCOUNT,
+        T.payer == bindparam("payer"),
+        T.asset == bindparam("asset"),
+        T.finished_at.is_(None),
+        # A submitted payment may still settle after its authorization expired, so it stays reserved.
+        or_(T.submitted_at.is_not(None), T.expires_at > NOW),
+    )
 )
-_AUTHORIZE: Final = Inserts(
-    transactions,
-    # Whoever else used the proof or the authorization meanwhile was faster.
-    lambda insert: (
-        insert.values(created_at=STAMP).on_conflict_do_nothing().returning(T.created_at, *CHANGING)
-    ),
+_GIVEN: Final = tuple(
+    column.name
+    for column in transactions.columns
+    if column.name != "created_at" and not column.nullable and column.server_default is None
+)
+_AUTHORIZE: Final = Statement(
+    Inserts(
+        transactions,
+        # Whoever else used the proof or the authorization meanwhile was faster.
+        lambda insert: (
+            insert.values(created_at=STAMP).on_conflict_do_nothing().returning(T.created_at, *CHANGING)
+        ),
+    ).build,
+    columns=(*_GIVEN, "from_block"),
 )
 _OBSERVE: Final = Inserts(
     payers,
@@ -57,11 +68,11 @@ class PayerCache:
         self._known[account, payer["identifier"].lower()] = payer
 
 
-def sum_reserved(connection: Connection, account: int, asset: str, payer: str, now: int) -> int:
+def sum_reserved(database: Database, account: int, asset: str, payer: str, now: int) -> int:
     """Sum what open transactions of this payer (lower case) reserve."""
     keys = {"of_account": account, "asset": asset, "payer": payer, "now": now}
     # Summed here: SQLite cannot add numbers of 30 digits.
-    return sum(connection.execute(_RESERVED, keys).scalars())
+    return sum(row["authorized_value"] for row in database.query(_RESERVED, keys))
 
 
 def observe_payer(
@@ -79,13 +90,11 @@ def observe_payer(
     return found
 
 
-def authorize(connection: Connection, account: int, row: dict[str, Any], now: int) -> dict[str, Any] | None:
+def authorize(database: Database, account: int, row: dict[str, Any], now: int) -> dict[str, Any] | None:
     """Create an open transaction, and return it; None if the proof or the authorization was used."""
     values = {"account": account, **row}
-    made = read_row(
-        connection.execute(_AUTHORIZE.get(connection), {**values, "of_account": account, "now": now})
-    )
-    return None if made is None else {**values, **made}
+    made = database.change(_AUTHORIZE, {**values, "of_account": account, "now": now})
+    return {**values, **made[0]} if made else None
 
 
 def build_row(

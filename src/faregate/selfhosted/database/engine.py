@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from decimal import Decimal
 from typing import Any, Final
 
 from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, make_url
@@ -13,7 +14,13 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from faregate.errors import ConfigurationError
-from faregate.selfhosted.database.errors import describe_failure, describe_wait
+from faregate.selfhosted.database.errors import (
+    LostConnection,
+    describe_driver_error,
+    describe_failure,
+    describe_wait,
+)
+from faregate.selfhosted.database.statements import Compiled, Row, Statement, Values
 
 _FORMS: Final = "postgresql://user:password@host:5432/database or sqlite:///service.db"
 _SQLITE_PRAGMAS: Final = (
@@ -47,6 +54,9 @@ class Database:
             if self.is_sqlite
             else _create_postgres(address, pool_size, timeout)
         )
+        self._timeout = timeout
+        # Numbers of 30 digits: SQLite keeps them as text.
+        self._convert: Final[Callable[[int], Any]] = str if self.is_sqlite else Decimal
         self.name: Final = address.render_as_string(hide_password=True)
         # On both databases a connection commits each statement by itself, unless a transaction was begun.
         self._engine: Final = engine
@@ -75,6 +85,47 @@ class Database:
         except SQLAlchemyError as error:
             raise describe_failure(error, self.name) from None
 
+    def query(self, statement: Statement, values: Values) -> list[Row]:
+        """Execute one statement that reads. Raises `DatabaseError`."""
+        compiled = statement.compile(self._engine.dialect)
+        given = compiled.bind(values, self._convert)
+        try:
+            rows = self._execute(compiled, given)
+        except LostConnection:  # such as one from before a restart of the server
+            rows = self._execute(compiled, given)
+        return [compiled.read(row) for row in rows]
+
+    def change(self, statement: Statement, values: Values) -> list[Row]:
+        """Execute one statement that writes, in a transaction of its own. Raises `DatabaseError`."""
+        compiled = statement.compile(self._engine.dialect)
+        with self._turn:
+            rows = self._execute(compiled, compiled.bind(values, self._convert), writes=self.is_sqlite)
+        return [compiled.read(row) for row in rows]
+
+    def _execute(self, compiled: Compiled, given: Any, writes: bool = False) -> list[Any]:
+        try:
+            pooled = self._engine.raw_connection()
+        except SQLAlchemyError as error:
+            raise describe_failure(error, self.name) from None
+        connection: Any = pooled.driver_connection
+        try:
+            if writes:
+                _begin_immediate(self._engine, connection, self._timeout)
+            cursor = connection.execute(compiled.sql, given)
+            rows: list[Any] = cursor.fetchall() if compiled.columns else []
+            if writes:
+                connection.commit()
+        except self._engine.dialect.loaded_dbapi.Error as error:
+            if self._engine.dialect.is_disconnect(error, connection, None):
+                pooled.invalidate(error)
+                self._engine.dispose()  # the others in the pool are lost as well
+                raise LostConnection(f"{self.name} closed the connection") from None
+            raise describe_driver_error(error, self.name) from None
+        finally:
+            # A transaction that was not committed is rolled back here.
+            pooled.close()
+        return rows
+
     @contextmanager
     def write_statement(self) -> Generator[Connection]:
         """Open a connection for one statement that writes. PostgreSQL commits it by itself, in one trip."""
@@ -101,7 +152,10 @@ class Inserts:
         }
 
     def get(self, connection: Connection) -> Any:
-        return self._statements[connection.dialect.name]
+        return self.build(connection.dialect.name)
+
+    def build(self, dialect: str) -> Any:
+        return self._statements[dialect]
 
 
 def _parse_url(url: str) -> URL:

@@ -9,6 +9,10 @@ class DatabaseError(FaregateError):
     """The database could not be read or written. Nothing may be assumed written."""
 
 
+class LostConnection(DatabaseError):
+    """The connection ended during a statement. What it wrote may be committed or not."""
+
+
 def describe_failure(error: SQLAlchemyError, database: str) -> DatabaseError:
     """Build the error to raise instead: which database, and the driver's own first line."""
     if isinstance(error, TimeoutError):
@@ -23,7 +27,12 @@ def describe_wait(database: str) -> DatabaseError:
     return DatabaseError(f"another process has been writing to {database} for too long")
 
 
-def _first_line(error: SQLAlchemyError) -> str:
+def describe_driver_error(error: Exception, database: str) -> DatabaseError:
+    """Build the error to raise instead of the driver's own."""
+    return DatabaseError(f"{database} could not be read or written ({_first_line(error)})")
+
+
+def _first_line(error: Exception) -> str:
     # Later lines may show the row.
     cause = error.orig if isinstance(error, DBAPIError) else error
     return str(cause).partition("\n")[0].strip() or type(cause).__name__

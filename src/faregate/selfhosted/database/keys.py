@@ -15,8 +15,10 @@ from typing import Any, Final
 from sqlalchemy import Connection, bindparam, insert, select, update
 
 from faregate.errors import ConfigurationError
-from faregate.selfhosted.database.accounts import COLUMNS, AccountRow, to_account
+from faregate.selfhosted.database.accounts import COLUMNS, AccountRow
+from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.schema import accounts, api_keys
+from faregate.selfhosted.database.statements import Statement
 from faregate.selfhosted.database.types import to_datetime, to_microseconds
 from faregate.service.config import CAPABILITIES, Capability
 from faregate.service.identifiers import build_id
@@ -36,11 +38,12 @@ _LIST: Final = (
     .where(api_keys.c.account == bindparam("of_account"))
     .order_by(api_keys.c.created_at, api_keys.c.id)
 )
-_FIND: Final = (
-    select(*COLUMNS, api_keys.c.id.label("key_id"), api_keys.c.capabilities)
+_FIND: Final = Statement(
+    select(api_keys.c.id.label("key_id"), api_keys.c.capabilities, *COLUMNS)
     .join(accounts, accounts.c.id == api_keys.c.account)
     .where(api_keys.c.key_hash == bindparam("key_hash"), api_keys.c.revoked_at.is_(None))
 )
+_FOUND: Final = ("key_id", "capabilities", *(column.name for column in COLUMNS))
 _REVOKE: Final = (
     update(api_keys)
     .where(
@@ -134,12 +137,13 @@ def revoke_key(connection: Connection, account: int, key_id: str, now: datetime)
     return connection.execute(_REVOKE, values).rowcount == 1
 
 
-def find_key_owner(connection: Connection, secret: str) -> KeyOwner | None:
+def find_key_owner(database: Database, secret: str) -> KeyOwner | None:
     """Find the account of a valid key. Asked with every request, so that a revoked key ends at once."""
-    row = connection.execute(_FIND, {"key_hash": hash_key(secret)}).one_or_none()
-    if row is None:
+    rows = database.query(_FIND, {"key_hash": hash_key(secret)})
+    if not rows:
         return None
-    return KeyOwner(row.key_id, to_account(row), frozenset(json.loads(row.capabilities)))
+    key_id, capabilities, *account = (rows[0][name] for name in _FOUND)
+    return KeyOwner(key_id, AccountRow(*account), frozenset(json.loads(capabilities)))
 
 
 def hash_key(secret: str) -> bytes:

@@ -10,9 +10,10 @@ from typing import Any, Final
 from sqlalchemy import BigInteger, Connection, Integer, bindparam, func, insert, or_, select, update
 
 from faregate.selfhosted.database.clock import ACCOUNT, NOW, STAMP
-from faregate.selfhosted.database.engine import Inserts
+from faregate.selfhosted.database.engine import Database, Inserts
 from faregate.selfhosted.database.errors import DatabaseError
 from faregate.selfhosted.database.schema import attempts, gas_accounts, transactions
+from faregate.selfhosted.database.statements import Statement
 from faregate.selfhosted.database.transactions import CHANGING, OF_ID, Row, StoredTransaction, T, read_row
 from faregate.service.payments import Attempt, SignedTransfer
 
@@ -63,7 +64,7 @@ _OF_ATTEMPT: Final = (
     & (attempts.c.transaction == bindparam("of_transaction"))
     & (attempts.c.number == _NUMBER)
 )
-_RECORD_SENT: Final = (
+_RECORD_SENT: Final = Statement(
     update(attempts)
     .where(_OF_ATTEMPT)
     .values(
@@ -168,11 +169,11 @@ def record_signed(
 
 
 def record_sent(
-    connection: Connection, account: int, known: StoredTransaction, number: int, found: str | None, note: str
+    database: Database, account: int, known: StoredTransaction, number: int, found: str | None, note: str
 ) -> None:
     """Write down the answer to what this attempt sent."""
     values = {"of_account": account, "of_transaction": known.id, "attempt": number}
-    connection.execute(_RECORD_SENT, {**values, "found": found, "answer": note[:MAX_NOTE]})
+    database.change(_RECORD_SENT, {**values, "found": found, "answer": note[:MAX_NOTE]})
 
 
 def postpone(

@@ -22,10 +22,12 @@ from faregate.selfhosted.database.completion import (
 from faregate.selfhosted.database.errors import DatabaseError
 from faregate.selfhosted.database.shared import Shared
 from faregate.selfhosted.database.simulated import DEFAULT
+from faregate.selfhosted.database.statements import Statement
 from faregate.selfhosted.database.transactions import (
     FIND,
     FIND_BY_AUTHORIZATION,
     FIND_BY_PROOF,
+    FIND_ROW,
     StoredTransaction,
     hash_proof,
     read_row,
@@ -126,8 +128,7 @@ class SqlStore:
         return self._find(FIND_BY_AUTHORIZATION, keys)
 
     def get_reserved(self, token: Token, payer: str) -> int:
-        with self._database.read() as connection:
-            return sum_reserved(connection, self.account.id, token.address, payer, self._stamps.now())
+        return sum_reserved(self._database, self.account.id, token.address, payer, self._stamps.now())
 
     def authorize(
         self, context: AccessContext, payment: SignedPayment, verified: PaymentVerified
@@ -138,12 +139,12 @@ class SqlStore:
             context, version, payment, verified, lambda prefix: self.ids(prefix, to_datetime(now))
         )
         cache, account = self._shared.payers, self.account.id
-        with self._database.write_statement() as connection:
-            payer = cache.get(account, payment.payer) or observe_payer(
-                connection, account, verified.payer, now, self.ids
-            )
-            made = authorize(connection, account, row, now)
-        cache.put(account, payer)
+        payer = cache.get(account, payment.payer)
+        if payer is None:
+            with self._database.write_statement() as connection:
+                payer = observe_payer(connection, account, verified.payer, now, self.ids)
+            cache.put(account, payer)
+        made = authorize(self._database, account, row, now)
         if made is None:
             return None
         self._stamps.remember(made["created_at"])
@@ -256,8 +257,8 @@ class SqlStore:
         taken: list[tuple[StoredTransaction, Attempt]] = []
         with self._database.write() as connection:
             for transaction_id in settlement.find_due(connection, self.account.id, now, most):
-                row = read_row(connection.execute(FIND, {**self._keys, "of_transaction": transaction_id}))
-                known = StoredTransaction(row or {}, self._resolve)
+                keys = {**self._keys, "of_transaction": transaction_id}
+                known = StoredTransaction(read_row(connection.execute(FIND_ROW, keys)) or {}, self._resolve)
                 begun = settlement.begin_attempt(connection, self.account.id, known, now, until)
                 if begun is not None:
                     taken.append(begun)
@@ -281,10 +282,8 @@ class SqlStore:
     def record_sent(
         self, transaction: Transaction, attempt: Attempt, transaction_hash: str | None, note: str
     ) -> None:
-        with self._database.write_statement() as connection:
-            settlement.record_sent(
-                connection, self.account.id, self._own(transaction), attempt.number, transaction_hash, note
-            )
+        known = self._own(transaction)
+        settlement.record_sent(self._database, self.account.id, known, attempt.number, transaction_hash, note)
 
     def record_settled(
         self, transaction: Transaction, transaction_hash: str, at: datetime | None
@@ -353,23 +352,19 @@ class SqlStore:
     def _keys(self) -> dict[str, Any]:
         return {"of_account": self.account.id}
 
-    def _find(self, statement: Any, keys: dict[str, Any]) -> StoredTransaction | None:
-        with self._database.read() as connection:
-            row = read_row(connection.execute(statement, {**self._keys, **keys}))
-        return None if row is None else StoredTransaction(row, self._resolve)
+    def _find(self, statement: Statement, keys: dict[str, Any]) -> StoredTransaction | None:
+        rows = self._database.query(statement, {**self._keys, **keys})
+        return StoredTransaction(rows[0], self._resolve) if rows else None
 
     def _change(
-        self, transaction: Transaction, statement: Any, values: dict[str, Any]
+        self, transaction: Transaction, statement: Statement, values: dict[str, Any]
     ) -> StoredTransaction | None:
         known = self._own(transaction)
-        with self._database.write_statement() as connection:
-            row = read_row(
-                connection.execute(statement, {**self._keys, "of_transaction": known.id, **values})
-            )
-        if row is None:
+        rows = self._database.change(statement, {**self._keys, "of_transaction": known.id, **values})
+        if not rows:
             return None
-        self._stamps.remember(max(row["submitted_at"] or 0, row["finished_at"] or 0))
-        return known.changed(row)
+        self._stamps.remember(max(rows[0]["submitted_at"] or 0, rows[0]["finished_at"] or 0))
+        return known.changed(rows[0])
 
     def _read(self, transaction: Transaction) -> StoredTransaction:
         found = self.find_transaction(transaction.id)

@@ -26,8 +26,7 @@ class Stores:
 
     def open_by_key(self, secret: str) -> OpenedStore | None:
         """Open the account of this key; None if the key is not valid. Costs one statement."""
-        with self._shared.database.read() as connection:
-            owner = find_key_owner(connection, secret)
+        owner = find_key_owner(self._shared.database, secret)
         if owner is None:
             return None
         return OpenedStore(SqlStore(self._shared, owner.account), owner.key_id, owner.capabilities)

@@ -20,6 +20,7 @@ from faregate.merchant.models import (
 )
 from faregate.selfhosted.database.clock import ACCOUNT
 from faregate.selfhosted.database.schema import payers, transactions
+from faregate.selfhosted.database.statements import Statement
 from faregate.selfhosted.database.types import to_datetime
 from faregate.service.catalog import Listing, PublishedRevision
 from faregate.service.config import SettlementRule
@@ -57,13 +58,16 @@ SELECT: Final[Select[Any]] = select(transactions, *PAYER_COLUMNS).join(
     payers, (payers.c.account == T.account) & (payers.c.address == T.payer)
 )
 OF_ID: Final = (T.account == ACCOUNT) & (T.id == bindparam("of_transaction"))
-FIND: Final = SELECT.where(OF_ID)
-FIND_BY_PROOF: Final = SELECT.where(T.account == ACCOUNT, T.proof_hash == bindparam("proof_hash"))
-FIND_BY_AUTHORIZATION: Final = SELECT.where(
-    T.account == ACCOUNT,
-    T.asset == bindparam("asset"),
-    T.payer == bindparam("payer"),
-    T.nonce == bindparam("nonce"),
+FIND_ROW: Final = SELECT.where(OF_ID)
+FIND: Final = Statement(FIND_ROW)
+FIND_BY_PROOF: Final = Statement(SELECT.where(T.account == ACCOUNT, T.proof_hash == bindparam("proof_hash")))
+FIND_BY_AUTHORIZATION: Final = Statement(
+    SELECT.where(
+        T.account == ACCOUNT,
+        T.asset == bindparam("asset"),
+        T.payer == bindparam("payer"),
+        T.nonce == bindparam("nonce"),
+    )
 )
 
 
