@@ -816,4 +816,9 @@ MUTANTS = (
     Mutant("ones-own-transfer-is-anothers", DIRECT + "gas_account.py", "transfer.sender.lower() == self.address.lower()", "transfer.sender == self.address", ("tests/selfhosted/test_direct_settlement.py",)),
     Mutant("sent-before-it-is-written-down", "src/faregate/service/settlement.py", "        if (yield from RecordSigned(transaction, attempt, signed)):\n            return", "        yield from SendPayment(transaction, replace(attempt, signed=signed))\n        if (yield from RecordSigned(transaction, attempt, signed)):\n            return", ("tests/selfhosted/test_direct_settlement.py",)),
     Mutant("one-node-is-told", DIRECT + "gas_account.py", "for node in self._chain.client.nodes)", "for node in self._chain.client.nodes[:1])", DIRECT_TESTS),
+    Mutant("real-money-goes-to-the-example", "src/faregate/selfhosted/books.py", 'if settings.payments != "simulated" and pay_to', 'if settings.payments == "simulated" and pay_to', ("tests/selfhosted/test_commands.py",)),
+    Mutant("an-environment-without-a-chain", "src/faregate/selfhosted/backends.py", "if found.store.environment not in self._settings.environments:", "if False:", ("tests/selfhosted/test_backends.py",)),
+    Mutant("simulated-payments-are-live", "src/faregate/selfhosted/settings.py", '            return ("test",)', "            return _ENVIRONMENTS", ("tests/selfhosted/test_backends.py", "tests/selfhosted/test_settings.py")),
+    Mutant("a-payment-called-failed-was-charged", "src/faregate/selfhosted/commands/reconcile.py", "transaction.status in FINAL or", "False or", ("tests/selfhosted/test_reconcile.py",)),
+    Mutant("a-database-that-is-away-is-401", "src/faregate/selfhosted/backends.py", "raise HttpError(UNAVAILABLE,", "raise build_401(INVALID_KEY) from None\n            raise HttpError(UNAVAILABLE,", ("tests/selfhosted/test_backends.py",)),
 )  # fmt: skip

@@ -1,17 +1,24 @@
 """`faregate service reconcile` against a real chain, which is reorganised after a payment."""
 
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from examples.chain.facilitator import GAS_KEYS
 
 from faregate.emulator import Wallet
+from faregate.selfhosted.commands.reconcile import compare
+from faregate.service.payments import PaymentPending, PaymentRefused, PaymentSettled
+from faregate.service.records import SettlementRecord, Transaction
 from faregate.system import system_clock
 from tests.selfhosted.command import CATALOG, call, running
 from tests.selfhosted.shops import Shop, open_shop
 from tests.support.chain import ChainPayer, LocalChain, chain, payer
 
 __all__ = ["chain", "payer"]
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -66,3 +73,35 @@ def test_an_unknown_transaction_is_an_error(tmp_path: Path) -> None:
     told = call(tmp_path, "reconcile", "txn_x")
     assert told.returncode == 1
     assert "There is no transaction txn_x" in told.stderr
+
+
+@dataclass
+class Ended:
+    """Stands for a transaction in the books."""
+
+    status: str
+    settled: SettlementRecord | None = None
+    submitted_at: datetime | None = None
+    id: str = "txn_1"
+
+
+def settled_by(transaction_hash: str) -> SettlementRecord:
+    return SettlementRecord(NOW, transaction_hash, "", "")
+
+
+@pytest.mark.parametrize(
+    ("books", "seen", "is_different"),
+    [
+        (Ended("succeeded", settled_by("0x1"), NOW), PaymentSettled("0x1"), False),
+        (Ended("succeeded", settled_by("0x1"), NOW), PaymentSettled("0x2"), True),
+        (Ended("succeeded", settled_by("0x1"), NOW), PaymentRefused("cancelled"), True),
+        (Ended("succeeded", settled_by("0x1"), NOW), PaymentPending(), True),
+        (Ended("failed", submitted_at=NOW), PaymentSettled("0x1"), True),
+        (Ended("failed", submitted_at=NOW), PaymentRefused("expired"), False),
+        (Ended("settling", submitted_at=NOW), PaymentSettled("0x1"), False),
+        (Ended("authorized"), PaymentSettled("0x1"), True),
+        (Ended("authorized"), PaymentPending(), False),
+    ],
+)
+def test_what_counts_as_different(books: Ended, seen: Any, is_different: bool) -> None:
+    assert compare(cast(Transaction, books), seen).is_different is is_different

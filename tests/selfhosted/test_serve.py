@@ -12,6 +12,7 @@ import pytest
 from examples.chain.facilitator import GAS_KEYS, run_facilitator
 
 from faregate.emulator import Wallet
+from faregate.listeners import open_listener
 from faregate.system import system_clock
 from tests.selfhosted.command import CATALOG, call, running
 from tests.selfhosted.shops import Shop, open_shop
@@ -28,6 +29,12 @@ PAY_TO = "0x1111111111111111111111111111111111111111"
 def catalog(tmp_path: Path) -> str:
     (tmp_path / "catalog.toml").write_text(CATALOG)
     return "catalog.toml"
+
+
+def find_free_port() -> int:
+    with open_listener() as listener:
+        port: int = listener.getsockname()[1]
+        return port
 
 
 def list_statuses(shop: Shop) -> list[str]:
@@ -116,7 +123,8 @@ def test_workers_of_another_process_settle(
     serve = (*SERVE, "--catalog", catalog, *real, "--complete-seconds", "0.5", "--workers", "0")
     (tmp_path / "worker").mkdir()
     database = f"sqlite:///{tmp_path / 'faregate-service.db'}"
-    work = ("work", "--database", database, *real)
+    metrics = str(find_free_port())
+    work = ("work", "--database", database, "--metrics-port", metrics, *real)
     with running(tmp_path, *serve, GAS=GAS_KEYS[1]) as (line, _, _log):
         shop = open_shop(line)
         sold, proof = shop.authorize(Wallet(payer.private_key, clock=system_clock))
@@ -124,6 +132,8 @@ def test_workers_of_another_process_settle(
         chain.mine()
         with running(tmp_path / "worker", *work, GAS=GAS_KEYS[1]) as (_, worker, _worker_log):
             assert eventually(lambda: list_statuses(shop) == ["succeeded"])
+            told = httpx.get(f"http://127.0.0.1:{metrics}/metrics", trust_env=False).text
+            assert 'faregate_service_settlements_total{result="succeeded"} 1.0' in told
             worker.send_signal(signal.SIGTERM)
             assert worker.wait(30) == 0
 

@@ -129,7 +129,7 @@ ACTIONS: Final = (
         "work",
         "settle payments only, beside processes that serve",
         f"{_COMMANDS}.work:run_work",
-        (*_DATABASE, "workers", *_PAYMENTS, *_LOGS),
+        (*_DATABASE, "workers", "host", "metrics_port", *_PAYMENTS, *_LOGS),
     ),
     Action(
         "init",

@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, start_http_server
 from prometheus_client.core import GaugeMetricFamily, Metric
+
+from faregate.errors import ConfigurationError
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -63,6 +65,15 @@ class Metrics:
         """Count an attempt to settle, by what came of it."""
         self._attempts.inc()
         self._settlements.labels(result).inc()
+
+    def serve(self, host: str, port: int) -> None:
+        """Serve the metrics in a thread, in a process that serves nothing else."""
+        try:
+            start_http_server(port, host, self._registry)
+        except OSError as error:
+            raise ConfigurationError(
+                f"cannot serve metrics on {host} port {port}: {error.strerror}"
+            ) from None
 
     def render(self) -> bytes:
         """Return everything in Prometheus' text format."""

@@ -94,6 +94,9 @@ class Settings(FrozenModel):
     workers: Annotated[int, Field(ge=0, le=100)] = _describe(
         "settlement workers inside this process; 0 if `faregate service work` runs beside it", 4
     )
+    metrics_port: Annotated[int, Field(ge=1, le=65535)] | None = _describe(
+        "port for the metrics of `faregate service work`; `serve` has them at /metrics"
+    )
     rate_limit: Rate = _describe("requests a second for each API key, in each process; 0 is no limit", 1000.0)
     anonymous_rate_limit: Rate = _describe(
         "requests a second without a valid key, in each process; 0 is no limit", 200.0

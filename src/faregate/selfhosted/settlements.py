@@ -10,11 +10,19 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
-from typing import Final
+from typing import Any, Final, cast
 
 from faregate.selfhosted.log_format import FIELDS
-from faregate.service.records import FINAL, PENDING, Transaction
-from faregate.service.steps import Backend, Steps, run
+from faregate.service.records import PENDING, Transaction
+from faregate.service.steps import (
+    Backend,
+    Postpone,
+    RecordFailed,
+    RecordSettled,
+    Step,
+    Steps,
+    run,
+)
 
 _POLL_SECONDS: Final = 0.5
 """How soon a payment is seen that a worker of another process has settled."""
@@ -25,15 +33,48 @@ AttemptObserver = Callable[[str], None]
 """Hears of each attempt to settle: succeeded, failed or postponed."""
 
 
-def report_attempt(transaction: Transaction, seconds: float, observe: AttemptObserver) -> None:
-    """Count and log how an attempt ended."""
-    result = transaction.status if transaction.status in FINAL else "postponed"
-    observe(result)
-    settled = transaction.settled
+_RESULTS: Final[dict[type[Step[Any]], str]] = {
+    RecordSettled: "succeeded",
+    RecordFailed: "failed",
+    Postpone: "postponed",
+}
+"""The steps that end an attempt."""
+
+
+def watch_attempt(
+    operation: Steps[Transaction], transaction_id: str, observe: AttemptObserver
+) -> Steps[Transaction]:
+    """Pass on the steps of a settlement; count and log the attempt that ends among them.
+
+    If another worker holds the lease, there is none.
+    """
+    began = time.monotonic()
+    advance: Callable[[Any], Step[Any]] = operation.send
+    value: Any = None
+    try:
+        while True:
+            try:
+                step = advance(value)
+            except StopIteration as end:
+                return cast(Transaction, end.value)
+            try:
+                advance, value = operation.send, (yield step)
+            except Exception as error:
+                advance, value = operation.throw, error
+            else:
+                if type(step) in _RESULTS:
+                    observe(_RESULTS[type(step)])
+                    _log_attempt(transaction_id, _RESULTS[type(step)], value, time.monotonic() - began)
+    finally:
+        operation.close()
+
+
+def _log_attempt(transaction_id: str, result: str, found: Transaction, seconds: float) -> None:
+    settled = found.settled
     fields = {
-        "transaction": transaction.id,
+        "transaction": transaction_id,
         "result": result,
-        "status": transaction.status,
+        "status": found.status,
         "transaction_hash": settled.transaction_hash if settled else None,
         "seconds": round(seconds, 3),
     }
@@ -85,7 +126,8 @@ class Settlements:
     ) -> Transaction:
         """Run a settlement; return the transaction as it stands when it has ended, or the time is over."""
         end = self._clock() + self._seconds
-        running = self._pool.submit(self._run, operation, backend)
+        watched = watch_attempt(operation, transaction.id, self._observe)
+        running = self._pool.submit(_run, watched, backend)
         found = self._await_attempt(running, end)
         while found is not None and found.status in PENDING and (left := end - self._clock()) > 0:
             self._events.wait(transaction.id, min(left, _POLL_SECONDS))
@@ -96,29 +138,23 @@ class Settlements:
         self, operation: Steps[Transaction], transaction: Transaction, backend: Backend
     ) -> Transaction:
         """Run a settlement that asks nobody over the network; it settles at once, or waits by its rule."""
-        began = self._clock()
-        found = run(operation, backend)
-        if found.status in FINAL:
-            report_attempt(found, self._clock() - began, self._observe)
-        return found
+        return run(watch_attempt(operation, transaction.id, self._observe), backend)
 
     def close(self) -> None:
         """Wait for the attempts that run. Those that have not begun are due for a worker."""
         self._pool.shutdown(cancel_futures=True)
-
-    def _run(self, operation: Steps[Transaction], backend: Backend) -> Transaction:
-        began = self._clock()
-        try:
-            found = run(operation, backend)
-        except Exception:
-            # Nobody may be waiting any more. The payment is due again when its lease ends.
-            _log.exception("an attempt to settle was interrupted")
-            raise
-        report_attempt(found, self._clock() - began, self._observe)
-        return found
 
     def _await_attempt(self, running: "Future[Transaction]", end: float) -> Transaction | None:
         try:
             return running.result(max(0.0, end - self._clock()))
         except FutureTimeout:
             return None
+
+
+def _run(operation: Steps[Transaction], backend: Backend) -> Transaction:
+    try:
+        return run(operation, backend)
+    except Exception:
+        # Nobody may be waiting any more. The payment is due again when its lease ends.
+        _log.exception("an attempt to settle was interrupted")
+        raise

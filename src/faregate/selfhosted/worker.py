@@ -6,13 +6,12 @@ them. A worker that dies leaves a lease that ends, and an attempt that is writte
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from faregate.selfhosted.settlements import AttemptObserver, SettledEvents, report_attempt
+from faregate.selfhosted.settlements import AttemptObserver, SettledEvents, watch_attempt
 from faregate.service.records import FINAL, Transaction
 from faregate.service.steps import Backend, Steps, run
 
@@ -76,14 +75,12 @@ class Worker:
         job = self._jobs.take()
         if job is None:
             return False
-        began = time.monotonic()
         try:
-            found = run(job.attempt, job.backend)
+            found = run(watch_attempt(job.attempt, job.transaction_id, self._observe), job.backend)
         except Exception:
             # Its lease ends, and whoever takes it then looks at the chain first.
             _log.exception("an attempt to settle %s was interrupted", job.transaction_id)
             return True
-        report_attempt(found, time.monotonic() - began, self._observe)
         if found.status in FINAL:
             self._events.announce(job.transaction_id)
         return True

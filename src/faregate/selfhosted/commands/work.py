@@ -36,6 +36,8 @@ def work(settings: Settings, *, make_backend: MakeBackend = Backend) -> int:
         runtime = Runtime(settings, books, lines, make_backend=make_backend)
         runtime.check_recipients()
         runtime.begin()
+        if settings.metrics_port is not None:
+            runtime.metrics.serve(settings.host, settings.metrics_port)
         print(f"{settings.workers} workers settle payments (stop them with Ctrl-C).", flush=True)
         asked_to_end.wait()
         runtime.end()
