@@ -107,6 +107,8 @@ class Database:
             pooled = self._engine.raw_connection()
         except SQLAlchemyError as error:
             raise describe_failure(error, self.name) from None
+        except self._engine.dialect.loaded_dbapi.Error as error:  # there is no connection to be had
+            raise describe_driver_error(error, self.name) from None
         connection: Any = pooled.driver_connection
         try:
             if writes:
