@@ -5,7 +5,9 @@ import asyncio
 import signal
 import sys
 import threading
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import httpx
 from rich.console import Console
@@ -30,9 +32,14 @@ def main() -> int:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal without our signs
     console = Console(highlight=False)
+    teller = Teller(console)
     try:
+        if arguments.chain:
+            return _run_on_chain(teller, arguments)
         with stage(arguments.seller) as where:
-            return _run(console, where, serve=arguments.serve)
+            teller.title("faregate", "a seller, the merchant service and a payer, on this machine")
+            _addresses(teller, where)
+            return _run(teller, where, lambda: play(teller, where), serve=arguments.serve)
     except DidNotStart as error:
         console.print(f"\n{error}", markup=False)
         return 1
@@ -41,12 +48,18 @@ def main() -> int:
         return _STOPPED
 
 
-def _run(console: Console, where: Stage, *, serve: bool) -> int:
-    teller = Teller(console)
-    teller.title("faregate", "a seller, the merchant service and a payer, on this machine")
-    _addresses(teller, where)
+def _run_on_chain(teller: Teller, arguments: argparse.Namespace) -> int:
+    from .chain_stage import chain_stage  # what it needs is loaded for a play on a chain only
+    from .chain_story import play_on_chain
+
+    teller.title("faregate", "real payments, on a chain of this machine")
+    with chain_stage(teller, direct=arguments.direct, seller=arguments.seller) as where:
+        return _run(teller, where, lambda: play_on_chain(teller, where), serve=arguments.serve)
+
+
+def _run(teller: Teller, where: Stage, tell: Callable[[], Coroutine[Any, Any, None]], *, serve: bool) -> int:
     try:
-        asyncio.run(play(teller, where))
+        asyncio.run(tell())
     except Untrue as untrue:
         teller.end(f"Not as told: {untrue}.", well=False)
         return 1
@@ -56,9 +69,9 @@ def _run(console: Console, where: Stage, *, serve: bool) -> int:
     teller.end(f"All {teller.claims} checks passed.", well=True)
     _addresses(teller, where)
     if serve:
-        teller.say("Both stay up until Ctrl-C.")
+        teller.say("The servers stay up until Ctrl-C.")
         threading.Event().wait()
-    teller.say("Both end now; scripts/demo --serve leaves them up.")
+    teller.say("The servers end now; with --serve they stay up.")
     return 0
 
 
@@ -80,11 +93,20 @@ def _leave(number: int, _frame: object) -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/demo", description="Plays the story of paid requests.")
-    parser.add_argument("--serve", action="store_true", help="leave both servers up at the end")
+    parser.add_argument("--serve", action="store_true", help="leave the servers up at the end")
     parser.add_argument(
         "--seller", type=Path, default=SELLER, metavar="DIR", help="another app.py to play it with"
     )
-    return parser.parse_args()
+    parser.add_argument(
+        "--chain", action="store_true", help="with real payments: a chain, a facilitator, the service"
+    )
+    parser.add_argument(
+        "--direct", action="store_true", help="with --chain: the service settles by itself, no facilitator"
+    )
+    arguments = parser.parse_args()
+    if arguments.direct and not arguments.chain:
+        parser.error("--direct goes with --chain")
+    return arguments
 
 
 if __name__ == "__main__":

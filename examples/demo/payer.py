@@ -1,4 +1,4 @@
-"""Somebody who pays, with the official x402 client and a new key. Nothing of faregate is in here."""
+"""Somebody who pays, with the official x402 client and a key. Nothing of faregate is in here."""
 
 import time
 from dataclasses import dataclass, field
@@ -33,8 +33,8 @@ class Payer:
     `receipts` is what it has been given as paid: settlement and amount.
     """
 
-    def __init__(self, seller: str) -> None:
-        account = Account.create()
+    def __init__(self, seller: str, private_key: str = "") -> None:
+        account = Account.from_key(private_key) if private_key else Account.create()
         self.address: str = account.address
         self.receipts: dict[str, int] = {}
         self._x402 = x402Client().register("eip155:*", ExactEvmScheme(account))

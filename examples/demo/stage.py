@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,14 +42,18 @@ def stage(seller: Path = SELLER) -> Generator[Stage]:
             yield Stage(service, url, TEST_KEY)
 
 
+def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment with nothing of faregate in it."""
+    return {key: value for key, value in environ.items() if not key.startswith("FAREGATE_")}
+
+
 @contextmanager
-def server(name: str, module: Sequence[str], environ: dict[str, str]) -> Generator[str]:
+def server(name: str, module: Sequence[str], environ: Mapping[str, str]) -> Generator[str]:
     """`python -m module...` with nothing of faregate in its environment but `environ`; gives its address."""
-    inherited = {key: value for key, value in os.environ.items() if not key.startswith("FAREGATE_")}
     with tempfile.TemporaryFile("w+", encoding="utf-8") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", *module],
-            env={**inherited, **environ},
+            env={**clean_environment(os.environ), **environ},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

@@ -58,6 +58,10 @@ class Teller:
             grid.add_row(name, value)
         self._block(grid, indent=7)
 
+    def part(self, name: str, address: str, note: str) -> None:
+        """Somebody who plays, and where."""
+        self._block(Text.assemble((f"{name:<13}", "dim"), address, (f"   {note}", "dim")), indent=7)
+
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]], right: str = "") -> None:
         """A plain table; the column named `right` holds numbers."""
         made = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)

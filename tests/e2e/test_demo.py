@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 DEMO = [sys.executable, "-m", "examples.demo"]
 
 
-def demo(*arguments: str, **environ: str) -> "subprocess.CompletedProcess[str]":
+def demo(*arguments: str, seconds: int = 60, **environ: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [*DEMO, *arguments],
         cwd=ROOT,
@@ -26,7 +26,7 @@ def demo(*arguments: str, **environ: str) -> "subprocess.CompletedProcess[str]":
         text=True,
         encoding="utf-8",
         errors="replace",
-        timeout=60,
+        timeout=seconds,
     )
 
 

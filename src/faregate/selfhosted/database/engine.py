@@ -57,7 +57,8 @@ class Database:
         self._timeout = timeout
         # Numbers of 30 digits: SQLite keeps them as text.
         self._convert: Final[Callable[[int], Any]] = str if self.is_sqlite else Decimal
-        self.name: Final = address.render_as_string(hide_password=True)
+        typed = address.set(drivername=address.get_backend_name())  # without the name of the driver
+        self.name: Final = typed.render_as_string(hide_password=True)
         # On both databases a connection commits each statement by itself, unless a transaction was begun.
         self._engine: Final = engine
         self._writer: Final = engine.execution_options(**{_WRITES: True})

@@ -1,0 +1,132 @@
+"""The servers of the play on a chain: a node, the official facilitator, the service, the seller."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from examples.chain.anvil import NoAnvil, install_anvil
+from examples.chain.facilitator import GAS_KEYS, FacilitatorProcess, run_facilitator
+from examples.chain.local import LocalChain, start_any_chain
+from examples.chain.node_process import NoNode
+from examples.chain.typescript_payer import NoTypeScript, install_client
+from faregate.x402.eip712 import derive_address
+from faregate.x402.tokens import TOKENS, Token
+
+from .stage import SELLER, DidNotStart, Stage, clean_environment, server
+from .teller import Teller
+
+CATALOG: Final = Path(__file__).with_name("catalog.toml")
+TOKEN: Final = TOKENS["test", "USDC"]
+_GAS_KEY: Final = "DEMO_GAS_KEY"
+_COMPLETE_SECONDS: Final = "3"
+PY_EVM: Final = "py-evm==0.12.1b1"
+
+
+@dataclass(frozen=True)
+class ChainStage(Stage):
+    """Where everybody is. No facilitator: the service settles by itself. No client: there is no npm."""
+
+    chain: LocalChain
+    token: Token
+    pay_to: str
+    facilitator: FacilitatorProcess | None
+    typescript: Path | None
+
+    @property
+    def can_be_stuck(self) -> bool:
+        """Whether the chain can be told to make no blocks."""
+        return self.chain.engine == "anvil"
+
+
+@contextmanager
+def chain_stage(tell: Teller, *, direct: bool, seller: Path = SELLER) -> Generator[ChainStage]:
+    """Everything, until the block ends. Each part is told as it starts."""
+    tell.step("Everything starts", "What comes from npm is installed once, into .cache.")
+    with ExitStack() as stack:
+        typescript = _install(tell)
+        try:
+            chain = stack.enter_context(start_any_chain())
+        except NoNode as error:
+            raise DidNotStart(f"There is no chain: {error}") from None
+        tell.part("chain", chain.url, f"{chain.engine.partition(' ')[0]}, a real EVM")
+        for key in GAS_KEYS[:2]:
+            chain.fund(derive_address(bytes.fromhex(key[2:])))
+        facilitator = None
+        if not direct:
+            facilitator = stack.enter_context(run_facilitator(chain.url))
+            tell.part("facilitator", facilitator.url, "the official one, x402 for Python")
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        environ = _settings(folder, chain, facilitator)
+        key = _prepare(environ)
+        service = stack.enter_context(server("the service", ["faregate", "service", "serve"], environ))
+        tell.part("service", service, "faregate service, on SQLite")
+        uvicorn = ["uvicorn", "--app-dir", str(seller), "--port", "0", "--no-access-log", "app:app"]
+        told = {"FAREGATE_API_KEY": key, "FAREGATE_BASE_URL": service}
+        url = stack.enter_context(server("the seller", uvicorn, told))
+        tell.part("seller", url, "examples/fastapi")
+        pay_to = tomllib.loads(CATALOG.read_text())["seller"]["pay_to"]
+        yield ChainStage(service, url, key, chain, TOKEN, pay_to, facilitator, typescript)
+
+
+def _install(tell: Teller) -> Path | None:
+    """Install the chain and the TypeScript client, and say what is missing."""
+    try:
+        install_anvil()
+    except NoAnvil as error:
+        tell.say(f"There is no anvil: {error}. py-evm plays the chain: slower, and never without blocks.")
+        if find_spec("eth") is None:
+            pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--quiet", PY_EVM]
+            if subprocess.run(pip, check=False).returncode != 0:
+                raise DidNotStart(f"There is no chain: pip could not install {PY_EVM}.") from None
+    try:
+        return install_client()
+    except NoTypeScript as error:
+        tell.say(f"The TypeScript client does not play: {error}.")
+        return None
+
+
+def _settings(folder: Path, chain: LocalChain, facilitator: FacilitatorProcess | None) -> dict[str, str]:
+    settings = {
+        "DATABASE": f"sqlite:///{folder}/service.db",
+        "RPC_TEST": chain.url,
+        "COMPLETE_SECONDS": _COMPLETE_SECONDS,
+        "PORT": "0",
+    }
+    if facilitator is None:
+        settings |= {"PAYMENTS": "direct", "GAS_KEY": f"env:{_GAS_KEY}"}
+    else:
+        settings |= {"PAYMENTS": "facilitator", "FACILITATOR_TEST": facilitator.url}
+    named = {f"FAREGATE_SERVICE_{name}": value for name, value in settings.items()}
+    return {**named, _GAS_KEY: GAS_KEYS[1]}
+
+
+def _prepare(environ: Mapping[str, str]) -> str:
+    """Make the database, publish the catalogue, and return a new key of the test environment."""
+    run(["service", "init"], environ)
+    run(["service", "apply", str(CATALOG)], environ)
+    made: dict[str, str] = json.loads(run(["service", "key", "create", "--json"], environ))
+    return made["key"]
+
+
+def run(command: Sequence[str], environ: Mapping[str, str]) -> str:
+    """Run a command of faregate to its end and return what it says; `DidNotStart` if it failed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "faregate", *command],
+        env={**clean_environment(os.environ), **environ},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    if done.returncode != 0:
+        said = (done.stderr or done.stdout).strip()
+        raise DidNotStart(f"faregate {' '.join(command)} failed:\n{said}")
+    return done.stdout

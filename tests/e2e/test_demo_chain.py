@@ -1,0 +1,108 @@
+"""`scripts/demo --chain` tells the truth: it ends at the first thing that is not as told."""
+
+import io
+from collections.abc import Callable, Generator
+
+import pytest
+from examples.chain.typescript_payer import NoTypeScript, install_client
+from examples.demo.chain_books import compare_books
+from examples.demo.teller import Teller, Untrue
+from rich.console import Console
+
+from faregate.merchant.models import TransactionDetail
+from tests.e2e.test_demo import demo
+from tests.support.chain import USDC, ChainPayer, LocalChain, require_anvil, start_chain
+
+SELLER = "0x5e11e75E11e75e11E75E11E75E11e75E11E75E11"
+PRICE = 50_000
+
+
+@pytest.mark.parametrize("options", [[], ["--direct"]], ids=["facilitator", "direct"])
+def test_all_is_as_told(options: list[str]) -> None:
+    require_anvil()
+    told = demo("--chain", *options, seconds=180)
+
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert "✗" not in told.stdout
+    for step in ("202 Accepted", "delivered", "TypeScript client", "all three are equal, to the unit"):
+        assert step in told.stdout
+    assert max(len(line) for line in told.stdout.splitlines()) <= 80
+    assert ("facilitator is killed" in told.stdout) == (options == [])
+    assert ("client pays" in told.stdout.split("TypeScript")[1]) == _has_typescript()
+
+
+def _has_typescript() -> bool:
+    try:
+        install_client()
+    except NoTypeScript:
+        return False
+    return True
+
+
+def test_direct_is_said_of_a_chain_only() -> None:
+    told = demo("--direct")
+
+    assert (told.returncode, told.stdout) == (2, "")
+    assert "--direct goes with --chain" in told.stderr
+
+
+Books = tuple[list[TransactionDetail], dict[str, int]]
+
+
+@pytest.fixture
+def chain() -> Generator[LocalChain]:
+    require_anvil()
+    with start_chain() as made:
+        yield made
+
+
+@pytest.fixture
+def true_books(chain: LocalChain) -> Books:
+    """One payment on the chain, the books that say so, and the payer's receipt."""
+    payer = ChainPayer()
+    chain.mint(USDC, payer.address, 2 * PRICE)
+    hash_of_it = chain.settle(USDC, payer.authorize(USDC, SELLER, PRICE))
+    one = TransactionDetail(
+        id="txn_019a206a705e7cff87c835182d203080",
+        payer=payer.address,
+        status="succeeded",
+        settled_atomic=PRICE,
+        transaction_hash=hash_of_it,
+    )
+    return [one], {hash_of_it: PRICE}
+
+
+def compare(chain: LocalChain, books: Books) -> None:
+    transactions, receipts = books
+    compare_books(Teller(Console(file=io.StringIO())), chain, USDC, SELLER, transactions, receipts)
+
+
+def test_books_that_agree(chain: LocalChain, true_books: Books) -> None:
+    compare(chain, true_books)
+
+
+LIES: dict[str, Callable[[Books], Books]] = {
+    "paid, by the books only": lambda books: (
+        [*books[0], books[0][0].model_copy(update={"transaction_hash": "0x" + "1" * 64})],
+        books[1],
+    ),
+    "paid, by the chain only": lambda books: ([], {}),
+    "called failed": lambda books: ([books[0][0].model_copy(update={"status": "failed"})], books[1]),
+    "another amount": lambda books: ([books[0][0].model_copy(update={"settled_atomic": 1})], books[1]),
+    "another payer": lambda books: ([books[0][0].model_copy(update={"payer": SELLER})], books[1]),
+    "no receipt": lambda books: (books[0], {}),
+    "one receipt too many": lambda books: (books[0], books[1] | {"0x" + "2" * 64: PRICE}),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_books_that_do_not_agree_end_it(lie: str, chain: LocalChain, true_books: Books) -> None:
+    with pytest.raises(Untrue):
+        compare(chain, LIES[lie](true_books))
+
+
+def test_a_transfer_of_a_stranger_ends_it(chain: LocalChain, true_books: Books) -> None:
+    chain.move(USDC, str(true_books[0][0].payer), SELLER, 1)
+
+    with pytest.raises(Untrue):
+        compare(chain, true_books)
