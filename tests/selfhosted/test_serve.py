@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -106,8 +107,7 @@ def test_a_real_payment_with_the_own_gas_account(
     with running(tmp_path, *words, GAS=GAS_KEYS[1]) as (line, _, log):
         shop = open_shop(line)
         sold, proof = shop.authorize(Wallet(payer.private_key, clock=system_clock))
-        waiting = shop.complete(sold, proof)
-        assert (waiting.status_code, waiting.json()["status"]) == (202, "settling")
+        assert shop.complete(sold, proof).status_code == 202
         chain.mine()
         assert shop.wait_for_end(sold)["status"] == "succeeded"
         assert eventually(lambda: "gas_balance_eth" in httpx.get(f"{shop.url}/metrics", trust_env=False).text)
@@ -154,3 +154,40 @@ def test_real_payments_need_an_address_of_the_seller(tmp_path: Path, chain: Loca
     )
     assert told.returncode == 1
     assert "has no address of its own" in told.stderr
+
+
+def test_two_processes_share_one_database(tmp_path: Path, catalog: str, empty_url: str) -> None:
+    words = (*SERVE, "--database", empty_url)
+    (tmp_path / "other").mkdir()
+    with (
+        running(tmp_path, *words, "--catalog", catalog) as (line, _, _log),
+        running(tmp_path / "other", *words) as (other_line, _, _other_log),
+    ):
+        shop = open_shop(line)
+        other = open_shop(other_line, shop.key)
+        sold, proof = shop.authorize(Wallet.test("good", clock=system_clock))
+        assert other.complete(sold, proof).json()["status"] == "succeeded"
+        assert shop.read(sold)["status"] == "succeeded"
+        assert list_statuses(shop) == list_statuses(other) == ["succeeded"]
+
+
+def test_a_completion_that_waits_is_answered_before_the_end(
+    tmp_path: Path, chain: LocalChain, payer: ChainPayer, catalog: str
+) -> None:
+    real = ("--payments", "direct", "--rpc-test", chain.url, "--gas-key", "env:GAS")
+    chain.set_automine(False)
+    words = (*SERVE, "--catalog", catalog, *real, "--complete-seconds", "4")
+    with (
+        running(tmp_path, *words, GAS=GAS_KEYS[1]) as (line, process, log),
+        ThreadPoolExecutor(1) as callers,
+    ):
+        shop = open_shop(line)
+        sold, proof = shop.authorize(Wallet(payer.private_key, clock=system_clock))
+        waiting = callers.submit(shop.complete, sold, proof)
+        assert eventually(lambda: list_statuses(shop) == ["settling"])
+        process.send_signal(signal.SIGTERM)
+        answer = waiting.result()
+        assert answer.status_code == 202
+        assert answer.json()["status"] in ("settling", "reconciling")
+        assert process.wait(60) == 0
+        assert "Traceback" not in log.read_text()
