@@ -64,6 +64,8 @@ class Mutant:
     tests: tuple[str, ...] = CORE
 
 
+DATABASE = "src/faregate/selfhosted/database/"
+SQL_STORE = tuple(f"tests/selfhosted/test_{name}.py" for name in ("store", "attempts", "concurrency"))
 FLOW = "src/faregate/core/flow.py"
 SETTLEMENT = "src/faregate/core/completion.py"
 RECOVERY = "src/faregate/core/recovery.py"
@@ -701,6 +703,26 @@ MUTANTS = (
     Mutant("a-short-value-is-enough", INSTRUCTIONS, "UNGUESSABLE_BITS: Final = 72", "UNGUESSABLE_BITS: Final = 60", INSTRUCTIONS_TESTS),
     Mutant("a-date-is-taken-for-chance", INSTRUCTIONS, "if size >= _SHORTEST_CONSTANT:", "if False:", INSTRUCTIONS_TESTS),
     Mutant("a-public-field-is-taken-for-fresh", INSTRUCTIONS, "all(_has_fresh_value(*pair)", 'all(_has_fresh_value({"extra": pair[0]}, {"extra": pair[1]})', INSTRUCTIONS_TESTS),
+    # The SQL store of the self-hosted service
+    Mutant("sql-outcome-twice", DATABASE + "completion.py", "where(OF_ID, T.outcome.is_(None))", "where(OF_ID)", SQL_STORE),
+    Mutant("sql-payment-ends-twice", DATABASE + "completion.py", "    .where(OF_ID, _IS_OPEN)\n", "    .where(OF_ID)\n", SQL_STORE),
+    Mutant("sql-reserved-is-spent", DATABASE + "authorization.py", "return sum(row[\"authorized_value\"] for row in database.query(_RESERVED, keys))", "return 0",
+           ("tests/emulator/test_settlement.py", "-k", "sqlite")),
+    Mutant("sql-submitted-is-not-reserved", DATABASE + "authorization.py", "or_(T.submitted_at.is_not(None), T.expires_at > NOW)", "T.expires_at > NOW",
+           ("tests/emulator/test_settlement.py", "-k", "sqlite")),
+    Mutant("sql-accounts-are-one", DATABASE + "transactions.py", "(T.account == ACCOUNT) & (T.id == bindparam(\"of_transaction\"))", "T.id == bindparam(\"of_transaction\")",
+           ("tests/emulator/test_complete.py", "-k", "sqlite")),
+    Mutant("sql-any-proof-completes", DATABASE + "transactions.py", "return compare_digest(self.row[\"proof_hash\"], hash_proof(header))", "return True",
+           ("tests/emulator/test_rebuilt_proofs.py", "-k", "sqlite")),
+    Mutant("sql-authorization-is-used-twice", DATABASE + "transactions.py", "    T.nonce == bindparam(\"nonce\"),\n", "    T.nonce != bindparam(\"nonce\"),\n",
+           ("tests/emulator/test_access.py", "-k", "sqlite")),
+    Mutant("sql-two-attempts-at-once", DATABASE + "settlement.py", "T.finished_at.is_(None), _IS_FREE)", "T.finished_at.is_(None))", SQL_STORE),
+    Mutant("sql-attempt-before-completion", DATABASE + "settlement.py", ".where(OF_ID, T.submitted_at.is_not(None), T.finished_at", ".where(OF_ID, T.finished_at", SQL_STORE),
+    Mutant("sql-lease-is-not-fenced", DATABASE + "settlement.py", ".where(OF_ID, T.finished_at.is_(None), T.attempts == _NUMBER)", ".where(OF_ID, T.finished_at.is_(None))", SQL_STORE),
+    Mutant("sql-list-changes-afterwards", DATABASE + "clock.py", "return f\"max({moment}, (SELECT fence + 1 FROM accounts WHERE accounts.id = {account}))\"", "return moment",
+           ("tests/emulator/test_pagination.py", "tests/emulator/test_transactions.py", "-k", "sqlite")),
+    Mutant("sql-revoked-key", DATABASE + "keys.py", "api_keys.c.key_hash == bindparam(\"key_hash\"), api_keys.c.revoked_at.is_(None)", "api_keys.c.key_hash == bindparam(\"key_hash\")",
+           ("tests/selfhosted/test_keys.py",)),
     Mutant("a-simulated-transfer-is-made-twice", "src/faregate/selfhosted/simulated.py", "            if found is not None:", "            if False:", ("tests/selfhosted/test_simulated.py",)),
     Mutant("simulated-funds-are-not-locked", "src/faregate/selfhosted/database/simulated.py", "payment.payer, payment.to, lock=True)", "payment.payer, payment.to)", ("tests/selfhosted/test_simulated.py",)),
     Mutant("tenants-are-one", "src/faregate/emulator/tenants.py", "return self.main if name is None else self.get_or_create(name)", "return self.main", ("tests/emulator/test_tenants.py",)),
