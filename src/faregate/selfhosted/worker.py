@@ -6,8 +6,7 @@ them. A worker that dies leaves a lease that ends, and an attempt that is writte
 
 import logging
 import threading
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -99,17 +98,3 @@ class Repeater:
             except Exception as error:
                 _log.warning("%s failed: %s", self._name, error)
             self._stop.wait(self._seconds)
-
-
-@contextmanager
-def running(loops: Sequence[Worker | Repeater], stop: threading.Event) -> Generator[None]:
-    """Run each loop in a thread while the block runs; at its end, set `stop` and wait for them."""
-    threads = [threading.Thread(target=loop.run, name=f"faregate-worker-{n}") for n, loop in enumerate(loops)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
