@@ -820,8 +820,8 @@ MUTANTS = (
     Mutant("a-replacement-with-a-gas-nonce-of-its-own", DIRECT + "transfers.py", "return GasTransaction(old.chain, old.gas_nonce, fees,", "return GasTransaction(old.chain, old.gas_nonce + 1, fees,", DIRECT_TESTS),
     Mutant("what-an-ended-payment-signed-is-not-sent", DIRECT + "upkeep.py", "for transfer in (replacement or first, *others):\n        account.send", "for transfer in others:\n        account.send", DIRECT_TESTS),
     Mutant("a-replacement-is-sent-unwritten", DIRECT + "upkeep.py", "return renewed if renewed != first and books.replace_transfer(renewed) else None", "return renewed if books.replace_transfer(renewed) or renewed != first else None", DIRECT_TESTS),
-    Mutant("a-gas-nonce-that-nobody-uses", DIRECT + "upkeep.py", "if first.gas_nonce <= mined:", "if True:", DIRECT_TESTS),
-    Mutant("a-gas-nonce-of-the-books-is-used-up", DIRECT + "upkeep.py", "if first.gas_nonce <= mined:", "if False:", DIRECT_TESTS),
+    Mutant("a-gas-nonce-that-nobody-uses", DIRECT + "upkeep.py", "if first.gas_nonce <= mined or account.count_sent() > mined:", "if True:", DIRECT_TESTS),
+    Mutant("a-gas-nonce-of-the-books-is-used-up", DIRECT + "upkeep.py", "if first.gas_nonce <= mined or account.count_sent() > mined:", "if False:", DIRECT_TESTS),
     Mutant("a-note-repeats-the-signature", DIRECT + "gas_account.py", "return clean_text(str(error))", "return str(error)", DIRECT_TESTS),
     Mutant("a-refusal-repeats-the-signature", DIRECT + "node_calls.py", 'return clean_text(str(error).partition("reverted")[2].strip(" :")) or', 'return str(error).partition("reverted")[2].strip(" :") or', DIRECT_VERIFY_TESTS),
     Mutant("a-signature-of-anybody-takes-the-gas-nonce", DIRECT + "transfers.py", "if recover_sender(transaction.digest, signature) != signer.address:", "if False:", SIGNER_TESTS),
@@ -843,4 +843,5 @@ MUTANTS = (
     Mutant("simulated-payments-are-live", "src/faregate/selfhosted/settings.py", '            return ("test",)', "            return _ENVIRONMENTS", ("tests/selfhosted/test_backends.py", "tests/selfhosted/test_settings.py")),
     Mutant("a-payment-called-failed-was-charged", "src/faregate/selfhosted/commands/reconcile.py", "transaction.status in FINAL or", "False or", ("tests/selfhosted/test_reconcile.py",)),
     Mutant("a-database-that-is-away-is-401", "src/faregate/selfhosted/backends.py", "raise HttpError(UNAVAILABLE,", "raise build_401(INVALID_KEY) from None\n            raise HttpError(UNAVAILABLE,", ("tests/selfhosted/test_backends.py",)),
+    Mutant("a-gas-nonce-that-waits-is-used-up", DIRECT + "upkeep.py", " or account.count_sent() > mined:", ":", DIRECT_TESTS),
 )  # fmt: skip

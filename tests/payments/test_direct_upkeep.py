@@ -119,6 +119,7 @@ def test_a_nonce_that_nobody_will_use_is_used_up(
     worker.attempt(row)
     assert row.signed is not None
     assert row.signed.gas_nonce == 1
+    assert keep_nonces_moving(worker.account, gas_books).filled is None, "it still waits"
     chain.drop(foreign)
     chain.mine()
     assert worker.account.count_mined() == 0

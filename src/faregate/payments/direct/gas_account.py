@@ -73,6 +73,10 @@ class GasAccount:
         """Return how many of its transactions are in blocks: the first gas nonce that is not."""
         return self._chain.ask(lambda node: ask_nonce(node, self.address))
 
+    def count_sent(self) -> int:
+        """Return how many of its transactions are in blocks, or wait for one with no gap before them."""
+        return self._chain.ask(lambda node: ask_nonce(node, self.address, "pending"))
+
     def is_any_successful(self, hashes: Iterable[str]) -> bool:
         """Return whether one of these transactions is in a block and did not revert."""
         known = tuple(hashes)
