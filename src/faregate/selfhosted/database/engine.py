@@ -96,14 +96,26 @@ class Database:
             rows = self._execute(compiled, given)
         return [compiled.read(row) for row in rows]
 
-    def change(self, statement: Statement, values: Values) -> list[Row]:
-        """Execute one statement that writes, in a transaction of its own. Raises `DatabaseError`."""
-        compiled = statement.compile(self._engine.dialect)
+    def change(self, statement: Statement, values: Values, then: Statement | None = None) -> list[Row]:
+        """Execute one statement that writes, in a transaction of its own. Raises `DatabaseError`.
+
+        On SQLite, a statement that returned rows can be followed by another one in the same transaction.
+        """
+        dialect = self._engine.dialect
+        compiled = statement.compile(dialect)
+        given = compiled.bind(values, self._convert)
+        following = None if then is None else then.compile(dialect)
         with self._turn:
-            rows = self._execute(compiled, compiled.bind(values, self._convert), writes=self.is_sqlite)
+            if following is None:
+                rows = self._execute(compiled, given, writes=self.is_sqlite)
+            else:
+                next_given = following.bind(values, self._convert)
+                rows = self._execute(compiled, given, (following.sql, next_given), writes=True)
         return [compiled.read(row) for row in rows]
 
-    def _execute(self, compiled: Compiled, given: Any, writes: bool = False) -> list[Any]:
+    def _execute(
+        self, compiled: Compiled, given: Any, then: tuple[str, Any] | None = None, *, writes: bool = False
+    ) -> list[Any]:
         try:
             pooled = self._engine.raw_connection()
         except SQLAlchemyError as error:
@@ -116,6 +128,8 @@ class Database:
                 _begin_immediate(self._engine, connection, self._timeout)
             cursor = connection.execute(compiled.sql, given)
             rows: list[Any] = cursor.fetchall() if compiled.columns else []
+            if then is not None and rows:
+                connection.execute(*then)
             if writes:
                 connection.commit()
         except self._engine.dialect.loaded_dbapi.Error as error:

@@ -14,7 +14,7 @@ from faregate.selfhosted.database.engine import Database, Inserts
 from faregate.selfhosted.database.errors import DatabaseError
 from faregate.selfhosted.database.schema import attempts, gas_accounts, transactions
 from faregate.selfhosted.database.statements import Statement
-from faregate.selfhosted.database.transactions import CHANGING, OF_ID, Row, StoredTransaction, T, read_row
+from faregate.selfhosted.database.transactions import CHANGING, OF_ID, StoredTransaction, T, read_row
 from faregate.service.payments import Attempt, SignedTransfer
 
 MAX_NOTE: Final = 500
@@ -36,6 +36,13 @@ _BEGIN_AND_WRITE: Final = select(*(_BEGUN.c[column.name] for column in CHANGING)
     _WRITE.cte("written")
 )
 """Both in one statement, and so in one trip, which SQLite does not have and does not need."""
+_WRITE_ROW: Final = insert(attempts).from_select(
+    ["account", "transaction", "number", "started_at"],
+    select(T.account, T.id, T.attempts, NOW).where(OF_ID),
+)
+_BEGIN_AT_ONCE: Final = Statement(_BEGIN_AND_WRITE)
+_BEGIN_ALONE: Final = Statement(_BEGIN)
+_WRITE_LATEST: Final = Statement(_WRITE_ROW)
 _DUE: Final = (
     select(T.id)
     .where(
@@ -98,37 +105,46 @@ _TAKE_NONCE: Final = Inserts(
 
 
 def begin_attempt(
+    database: Database, account: int, known: StoredTransaction, now: int, until: int
+) -> Attempt | None:
+    """Begin an attempt whose lease ends at `until`; None while another one runs, or at the end."""
+    values = {"of_account": account, "of_transaction": known.id, "now": now, "until": until}
+    if database.is_sqlite:
+        rows = database.change(_BEGIN_ALONE, values, then=_WRITE_LATEST)
+    else:
+        rows = database.change(_BEGIN_AT_ONCE, values)
+    if not rows:
+        return None
+    begun = known.changed(rows[0])
+    if begun.row["attempts"] == 1:
+        return _build_attempt(begun, ())
+    # Read after the beginning: what an earlier attempt would sign from now on is refused.
+    with database.read() as connection:
+        return _build_attempt(begun, _read_history(connection, values, begun.row["attempts"]))
+
+
+def begin_due_attempt(
     connection: Connection, account: int, known: StoredTransaction, now: int, until: int
 ) -> tuple[StoredTransaction, Attempt] | None:
-    """Begin an attempt whose lease ends at `until`; None while another one runs, or at the end."""
+    """As `begin_attempt`, in the transaction that has locked the payment with `find_due`."""
     keys = {"of_account": account, "of_transaction": known.id}
-    row = _write_begin(connection, keys, now, until)
+    values = {**keys, "now": now, "until": until}
+    if connection.dialect.name == "sqlite":
+        row = read_row(connection.execute(_BEGIN, values))
+        if row is not None:
+            connection.execute(_WRITE_ROW, values)
+    else:
+        row = read_row(connection.execute(_BEGIN_AND_WRITE, values))
     if row is None:
         return None
     begun = known.changed(row)
-    earlier = _read_history(connection, keys, row["attempts"]) if row["attempts"] > 1 else ()
-    return begun, _build_attempt(begun, earlier)
+    return begun, _build_attempt(begun, _read_history(connection, keys, row["attempts"]))
 
 
 def read_attempt(connection: Connection, account: int, known: StoredTransaction) -> Attempt:
     """Read what all attempts so far know, without beginning one: to look at the chain with."""
     keys = {"of_account": account, "of_transaction": known.id}
     return _build_attempt(known, _read_history(connection, keys, known.row["attempts"] + 1))
-
-
-def _write_begin(connection: Connection, keys: dict[str, Any], now: int, until: int) -> Row | None:
-    values = {**keys, "now": now, "until": until}
-    if connection.dialect.name != "sqlite":
-        return read_row(connection.execute(_BEGIN_AND_WRITE, values))
-    row = read_row(connection.execute(_BEGIN, values))
-    if row is not None:
-        written = {
-            "account": keys["of_account"],
-            "transaction": keys["of_transaction"],
-            "number": row["attempts"],
-        }
-        connection.execute(insert(attempts), {**written, "started_at": now})
-    return row
 
 
 def _read_history(connection: Connection, keys: dict[str, Any], before: int) -> Sequence[Any]:

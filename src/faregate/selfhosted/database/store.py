@@ -246,9 +246,7 @@ class SqlStore:
     def begin_attempt(self, transaction: Transaction) -> Attempt | None:
         now = self._stamps.now()
         until = self._after(now, self._options.lease)
-        with self._database.write_statement() as connection:
-            begun = settlement.begin_attempt(connection, self.account.id, self._own(transaction), now, until)
-        return None if begun is None else begun[1]
+        return settlement.begin_attempt(self._database, self.account.id, self._own(transaction), now, until)
 
     def take_jobs(self, most: int) -> Sequence[tuple[StoredTransaction, Attempt]]:
         """Begin an attempt for each of up to `most` payments that are due and that nobody works on."""
@@ -259,7 +257,7 @@ class SqlStore:
             for transaction_id in settlement.find_due(connection, self.account.id, now, most):
                 keys = {**self._keys, "of_transaction": transaction_id}
                 known = StoredTransaction(read_row(connection.execute(FIND_ROW, keys)) or {}, self._resolve)
-                begun = settlement.begin_attempt(connection, self.account.id, known, now, until)
+                begun = settlement.begin_due_attempt(connection, self.account.id, known, now, until)
                 if begun is not None:
                     taken.append(begun)
         return taken
