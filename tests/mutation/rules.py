@@ -122,6 +122,10 @@ CHAIN_TESTS = (
 )
 RPC_TESTS = ("tests/payments/test_rpc.py",)
 DIRECT = "src/faregate/payments/direct/"
+SQL = "src/faregate/selfhosted/database/"
+BOOKS = ("tests/selfhosted/test_store.py",)
+ATTEMPTS = ("tests/selfhosted/test_attempts.py",)
+STAMPS = ("tests/selfhosted/test_stamps.py",)
 DIRECT_TESTS = ("tests/payments/test_direct.py", "tests/payments/test_direct_upkeep.py")
 DIRECT_VERIFY_TESTS = ("tests/payments/test_direct_verify.py",)
 FEE_TESTS = ("tests/payments/test_direct_fees.py",)
@@ -844,4 +848,32 @@ MUTANTS = (
     Mutant("a-payment-called-failed-was-charged", "src/faregate/selfhosted/commands/reconcile.py", "transaction.status in FINAL or", "False or", ("tests/selfhosted/test_reconcile.py",)),
     Mutant("a-database-that-is-away-is-401", "src/faregate/selfhosted/backends.py", "raise HttpError(UNAVAILABLE,", "raise build_401(INVALID_KEY) from None\n            raise HttpError(UNAVAILABLE,", ("tests/selfhosted/test_backends.py",)),
     Mutant("a-gas-nonce-that-waits-is-used-up", DIRECT + "upkeep.py", " or account.count_sent() > mined:", ":", DIRECT_TESTS),
+    # The books of the self-hosted service (selfhosted/database/)
+    Mutant("books-use-an-authorization-twice", SQL + "migrations/versions/0001_first_tables.py", """        sa.UniqueConstraint(
+            "account", "asset", "payer", "nonce", name=op.f("uq_transactions_account_asset_payer_nonce")
+        ),
+""", "", BOOKS),
+    Mutant("books-use-a-proof-twice", SQL + "migrations/versions/0001_first_tables.py", """        sa.UniqueConstraint("account", "proof_hash", name=op.f("uq_transactions_account_proof_hash")),
+""", "", BOOKS),
+    Mutant("books-take-a-second-outcome", SQL + "completion.py", "where(OF_ID, T.outcome.is_(None))", "where(OF_ID)", BOOKS),
+    Mutant("books-end-a-payment-twice", SQL + "completion.py", ".where(OF_ID, _IS_OPEN)", ".where(OF_ID)", BOOKS),
+    Mutant("books-forget-what-a-dead-process-accepted", SQL + "completion.py", "    next_attempt_at=case((_IS_OPEN, _NEXT)),\n", "", ATTEMPTS),
+    Mutant("books-settle-before-the-seller-completed", SQL + "settlement.py", ".where(OF_ID, T.submitted_at.is_not(None), ", ".where(OF_ID, ", ATTEMPTS),
+    Mutant("books-attempt-after-the-end", SQL + "settlement.py", "T.submitted_at.is_not(None), T.finished_at.is_(None), _IS_FREE)", "T.submitted_at.is_not(None), _IS_FREE)", ATTEMPTS),
+    Mutant("books-begin-two-attempts-at-once", SQL + "settlement.py", "T.finished_at.is_(None), _IS_FREE)", "T.finished_at.is_(None))", ATTEMPTS),
+    Mutant("books-never-end-a-lease", SQL + "settlement.py", "or_(T.lease_until.is_(None), T.lease_until <= NOW)", "T.lease_until.is_(None)", ATTEMPTS),
+    Mutant("books-forget-that-something-was-sent", SQL + "settlement.py", "sent_before=bool(earlier)", "sent_before=any(row.transaction_hash for row in earlier)", ATTEMPTS),
+    Mutant("books-forget-a-hash", SQL + "settlement.py", "func.coalesce(attempts.c.transaction_hash, bindparam(\"found\"))", "bindparam(\"found\")", ATTEMPTS),
+    Mutant("books-let-a-late-attempt-sign", SQL + "settlement.py", ".scalar_one_or_none() != attempt.number:", ".scalar_one_or_none() is None:", ATTEMPTS),
+    Mutant("books-let-a-late-attempt-end-a-lease", SQL + "settlement.py", "T.finished_at.is_(None), T.attempts == _NUMBER)", "T.finished_at.is_(None))", ATTEMPTS),
+    Mutant("books-take-a-gas-nonce-twice", SQL + "settlement.py", "gas_accounts.c.next_nonce < insert.excluded.next_nonce", "gas_accounts.c.next_nonce <= insert.excluded.next_nonce", ATTEMPTS),
+    Mutant("books-replace-any-transfer", SQL + "settlement.py", "return latest is not None and latest.transaction_hash == signed.replaces", "return latest is not None", ATTEMPTS),
+    Mutant("books-free-what-is-submitted", SQL + "authorization.py", "or_(T.submitted_at.is_not(None), T.expires_at > NOW)", "T.expires_at > NOW", BOOKS),
+    Mutant("books-stamp-at-the-fence", SQL + "clock.py", "SELECT fence + 1 FROM", "SELECT fence FROM", STAMPS),
+    Mutant("books-stamp-at-the-fence-of-postgres", SQL + "migrations/versions/0001_first_tables.py", "greatest(moment, fence + 1)", "greatest(moment, fence)", STAMPS),
+    Mutant("books-list-without-waiting-for-writers", SQL + "migrations/versions/0001_first_tables.py", "    PERFORM pg_advisory_xact_lock_shared(402001, account);\n", "", STAMPS),
+    Mutant("books-settle-within-a-list", SQL + "completion.py", "_END.where(STAMP == NOW)", "_END", STAMPS),
+    Mutant("books-move-the-fence-back", SQL + "clock.py", "accounts.c.fence < bindparam(\"moment\"))", "accounts.c.fence != bindparam(\"moment\"))", STAMPS),
+    Mutant("books-open-with-a-revoked-key", SQL + "keys.py", ".where(api_keys.c.key_hash == bindparam(\"key_hash\"), api_keys.c.revoked_at.is_(None))", ".where(api_keys.c.key_hash == bindparam(\"key_hash\"))", ("tests/selfhosted/test_keys.py",)),
+    Mutant("books-edit-a-revision", SQL + "apply.py", "        return wanted.revisions[stored:]\n    return ()", "        return wanted.revisions[stored:]\n    return () if len(wanted.revisions) == stored else ()", ("tests/selfhosted/test_apply.py",)),
 )  # fmt: skip

@@ -115,6 +115,28 @@ def test_a_late_attempt_may_still_tell_what_the_chain_proved(store: SqlStore, cl
     assert store.take_jobs(10) == []
 
 
+def test_nothing_is_attempted_after_the_end(store: SqlStore, clock: MovedClock) -> None:
+    first, second = submit(store), submit(store)
+    ended = [store.record_settled(first, HASH, None), store.record_failed(second, None)]
+    clock.move(LEASE)
+    assert [store.begin_attempt(made) for made in (first, second, *ended)] == [None] * 4
+    assert store.take_jobs(10) == []
+
+
+def test_no_answer_takes_away_a_hash(store: SqlStore, clock: MovedClock) -> None:
+    """Neither one that was told before, nor that of what was signed."""
+    told, signed = submit(store), submit(store)
+    store.record_sent(told, one := begin(store, told), HASHES[1], "sent")
+    store.record_sent(told, one, None, "no answer")
+    store.record_signed(signed, two := begin(store, signed), transfer(1, HASHES[2]))
+    store.record_sent(signed, two, None, "no answer")
+    clock.move(LEASE)
+    assert {made.id: attempt.hashes for made, attempt in store.take_jobs(10)} == {
+        told.id: (HASHES[1],),
+        signed.id: (HASHES[2],),
+    }
+
+
 def test_a_gas_nonce_is_taken_once(store: SqlStore) -> None:
     first, second = submit(store), submit(store)
     one, two = begin(store, first), begin(store, second)
