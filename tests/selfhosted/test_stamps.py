@@ -55,6 +55,13 @@ def test_an_earlier_list_leaves_the_fence(store: SqlStore, clock: MovedClock) ->
     assert authorize(store).created_at == later + TICK
 
 
+def test_the_slower_of_two_lists_leaves_the_fence(store: SqlStore, clock: MovedClock) -> None:
+    """Both read the old fence; the one of the later moment moved it first."""
+    store.fix_snapshot(clock.moment)
+    store._stamps._move_fence(store.account.id, to_microseconds(clock.moment) - 1_000_000)
+    assert authorize(store).created_at == clock.moment + TICK
+
+
 def test_a_list_is_never_earlier_than_the_last_one(store: SqlStore, clock: MovedClock) -> None:
     """Although the clock of another process is ahead."""
     ahead = clock.move(60)
