@@ -1,6 +1,7 @@
 """A JSON-RPC node in front of a real one, which can be down, slow, behind, or wrong."""
 
 import json
+import sys
 import threading
 import urllib.request
 from collections.abc import Callable, Generator
@@ -75,6 +76,15 @@ class RpcProxy:
         return sum(name == method for name, _ in self.calls)
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):  # a client that was killed is no news
+            super().handle_error(request, client_address)
+
+
 @contextmanager
 def serve_rpc_proxy(target: str, path: str = "/") -> Generator[RpcProxy]:
     """Serve a proxy until the block ends. `path` is appended to its URL, as a key would be."""
@@ -97,8 +107,7 @@ def serve_rpc_proxy(target: str, path: str = "/") -> Generator[RpcProxy]:
         def log_message(self, *_: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    server = _Server(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     proxy.url = f"http://127.0.0.1:{server.server_port}{path}"

@@ -1,0 +1,119 @@
+"""One run: sell, kill, make trouble; heal everything; wait until all has ended; compare."""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tests.crash.service.checker import Checker
+from tests.crash.service.child import Order
+from tests.crash.service.points import list_points
+from tests.crash.service.processes import Plan, Slot
+from tests.crash.service.sellers import Sellers
+from tests.crash.service.trouble import Trouble
+from tests.crash.service.world import World, open_world
+
+_ROLES: Final = ("serve", "work", "serve", "work")
+_HEALING_SECONDS: Final = 90.0
+_FEWEST_PAYMENTS: Final = 10
+_MORE_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to run: at most `seconds`, or until every point had `times` deaths."""
+
+    times: int
+    seconds: float
+    seed: int = 1
+    sellers: int = 12
+    naive: bool = False
+
+
+Told = Callable[[str, float], None]
+
+
+def run_campaign(database: str, payments: str, options: Options, folder: Path, tell: Told) -> dict[str, Any]:
+    """Run one campaign; `tell` hears how far it is. Return what was found."""
+    with open_world(database, payments, folder, options.seed) as world:
+        return _Run(world, payments, options, folder).run(f"{database}/{payments}", tell)
+
+
+class _Run:
+    def __init__(self, world: World, payments: str, options: Options, folder: Path) -> None:
+        self._world, self._options = world, options
+        points = list_points("direct" if payments == "direct" else "facilitator")
+        self._points = points
+        self._plan = Plan(points, options.times, options.seed)
+        self._trouble = Trouble(world, options.seed)
+        self._sellers = Sellers(world, options.sellers, options.seed)
+        self._slots = [
+            Slot(self._make_order(role, number, folder), world, self._plan, options.seed + number)
+            for number, role in enumerate(_ROLES)
+        ]
+
+    def _make_order(self, role: Any, number: int, folder: Path) -> Order:
+        settings = {**self._world.settings, "workers": 1 if role == "serve" else 2}
+        return Order(role, settings, str(folder / f"{role}-{number}.log"), naive=self._options.naive)
+
+    def run(self, name: str, tell: Told) -> dict[str, Any]:
+        starts = [slot.start for slot in self._slots]
+        for start in (*starts, self._trouble.start, self._sellers.start):
+            start()
+        self._kill(name, tell)
+        has_ended = self._heal(name, tell)
+        time.sleep(3.0)  # transfers that only hold a gas nonce may wait for a block still
+        for slot in self._slots:
+            slot.end()
+        self._trouble.end()
+        wrongs = Checker(self._world, self._sellers.sales).run()
+        wrongs += [("unexpected answer", text) for text in self._sellers.unexpected]
+        wrongs += [("ended by itself", text) for slot in self._slots for text in slot.failures]
+        return self._report(name, wrongs, has_ended)
+
+    def _kill(self, name: str, tell: Told) -> None:
+        end, planned = time.monotonic() + self._options.seconds, self._plan.left
+        while self._plan.left and (time.monotonic() < end or self._is_too_soon(end)):
+            time.sleep(0.2)
+            done = planned - self._plan.left
+            tell(f"{name}: {done} of {planned} deaths, {len(self._sellers.sales)} payments", done / planned)
+
+    def _is_too_soon(self, end: float) -> bool:
+        """Return whether there was too little to see, as on a machine that does other things as well."""
+        too_little = len(self._sellers.sales) < _FEWEST_PAYMENTS
+        return too_little and time.monotonic() < end + _MORE_SECONDS
+
+    def _heal(self, name: str, tell: Told) -> bool:
+        self._sellers.stop()
+        for slot in self._slots:
+            slot.heal()
+        self._trouble.heal()
+        end = time.monotonic() + _HEALING_SECONDS
+        while not self._sellers.is_done() and time.monotonic() < end:
+            self._world.heal()
+            time.sleep(0.2)
+            tell(f"{name}: healed, waiting for the last payments", 1.0)
+        has_ended = self._sellers.is_done()
+        self._sellers.give_up()
+        return has_ended
+
+    def _report(self, name: str, wrongs: list[tuple[str, str]], has_ended: bool) -> dict[str, Any]:
+        sales = self._sellers.sales
+        deaths = self._plan.deaths
+        return {
+            "name": name,
+            "seed": self._options.seed,
+            "naive": self._options.naive,
+            "deaths": {point: deaths[point] for point in self._points},
+            "killed elsewhere": self._plan.elsewhere,
+            "payments": dict(Counter(sale.kind for sale in sales)),
+            "statuses": dict(Counter(sale.status or "none" for sale in sales)),
+            "refused": self._sellers.refused,
+            "answers": dict(self._sellers.answers),
+            "trouble": dict(self._trouble.made),
+            "faults": dict(Counter(self._world.faulty.met)) if self._world.faulty else {},
+            "has ended": has_ended,
+            "wrongs": [list(wrong) for wrong in wrongs],
+        }

@@ -1,0 +1,184 @@
+"""A process of the service that dies where it is told to: forked from one that has imported everything."""
+
+import multiprocessing
+import os
+import random
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import Connection
+from typing import Any, Literal
+
+from faregate.selfhosted import backends, payment_lines, runtime
+from faregate.selfhosted.commands import serve as serving
+from faregate.selfhosted.commands import work as working
+from faregate.selfhosted.database.engine import Database
+from faregate.selfhosted.database.transfers import SqlTransfers
+from faregate.selfhosted.settings import Settings
+from faregate.service.steps import Backend, Step
+from tests.crash.service.points import NETWORK
+from tests.payments.facilitated import BelievingPayments
+
+LEASE = 2.0
+"""Seconds. Short, so that what a dead process held is soon taken; a hanging facilitator takes as long."""
+NETWORK_DEATH = 0.15
+"""Seconds within which a process dies that is to die during a call."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a process is to do, and at which points it may die, after passing `skips` of them."""
+
+    role: Literal["serve", "work"]
+    settings: dict[str, Any]
+    log: str
+    points: frozenset[str] = frozenset()
+    skips: int = 0
+    naive: bool = False
+
+
+class Killer:
+    """Kills this process at the first of its points that it reaches."""
+
+    def __init__(self, order: Order, tell: Connection) -> None:
+        self._points, self._skips, self._tell = order.points, order.skips, tell
+        self._lock = threading.Lock()
+        self._here = threading.local()
+
+    def reach(self, point: str) -> None:
+        """Die here, if that is the point."""
+        if point not in self._points:
+            return
+        with self._lock:
+            self._skips -= 1
+            if self._skips < 0:
+                self._die(point)
+
+    def reach_commit(self) -> None:
+        """Die in the step that is about to commit, if that is the point."""
+        name = getattr(self._here, "step", None)
+        if name is not None and name not in NETWORK:
+            self.reach(f"{name}:in")
+
+    @contextmanager
+    def inside(self, name: str) -> Generator[None]:
+        """Tell what the commits of the block belong to, and die at a random moment if that is the point."""
+        outer, self._here.step = getattr(self._here, "step", None), name
+        is_to_die = name in NETWORK and f"{name}:in" in self._points
+        timer = threading.Timer(random.uniform(0, NETWORK_DEATH), self.reach, [f"{name}:in"])
+        if is_to_die:
+            timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            self._here.step = outer
+
+    def watch(self, name: str, act: Callable[[], Any]) -> Any:
+        """Do something that has points before, in and after it."""
+        self.reach(f"{name}:before")
+        with self.inside(name):
+            answer = act()
+        self.reach(f"{name}:after")
+        return answer
+
+    def _die(self, point: str) -> None:
+        self._tell.send(point)
+        os.kill(os.getpid(), signal.SIGKILL)
+        threading.Event().wait()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DyingBackend(Backend):
+    """Performs steps, and dies before, in or after one."""
+
+    killer: Killer
+
+    def perform(self, step: Step[Any]) -> Any:
+        return self.killer.watch(type(step).__name__, lambda: step.perform(self))
+
+
+def run(order: Order, listener: socket.socket, tell: Connection) -> None:
+    """Serve, or work, until somebody ends this process: it dies at its point, or is killed."""
+    end_with_parent()
+    descriptor = os.open(order.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    for number in (1, 2):
+        os.dup2(descriptor, number)
+    sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
+    killer = Killer(order, tell)
+    _change_settings(order)
+    _watch_store(killer)
+    make_backend = partial(DyingBackend, killer=killer)
+    settings = Settings(**order.settings)
+    if order.role == "serve":
+        inherit: Callable[..., socket.socket] = lambda *_: listener  # noqa: E731
+        setattr(serving, "open_listener", inherit)  # noqa: B010 - callers wait while nobody serves
+        serving.serve(settings, make_backend=make_backend)
+    else:
+        working.work(settings, make_backend=make_backend)
+
+
+def end_with_parent() -> None:
+    """End this process when the one that asked for it ends, however that ends."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def _change_settings(order: Order) -> None:
+    """Shorten what an operator need not set, and put in the naive backend."""
+    shorter: list[tuple[Any, str, dict[str, Any]]] = [
+        (backends, "StoreOptions", {"lease": LEASE, "first_retry": 0.3, "last_retry": 1.0}),
+        (payment_lines, "FacilitatorSettings", {"verify_seconds": 4.0, "settle_seconds": 1.5}),
+        (payment_lines, "GasPolicy", {"replace_after_seconds": 2}),
+    ]
+    for module, name, values in shorter:
+        setattr(module, name, partial(getattr(module, name), **values))
+    setattr(runtime, "_UPKEEP_SECONDS", 0.5)  # noqa: B010
+    if order.naive:
+        setattr(payment_lines, "FacilitatorPayments", BelievingPayments)  # noqa: B010
+
+
+def _watch_store(killer: Killer) -> None:
+    for kind, method, name in (
+        (backends.Backends, "take", "TakeJob"),
+        (SqlTransfers, "replace_transfer", "ReplaceTransfer"),
+    ):
+        setattr(kind, method, _watch(killer, name, getattr(kind, method)))
+    setattr(Database, "write", _watch_commit(killer, Database.write))  # noqa: B010
+    setattr(Database, "change", _watch_change(killer, Database.change))  # noqa: B010
+
+
+def _watch(killer: Killer, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *given: killer.watch(name, lambda: original(*given))
+
+
+def _watch_change(killer: Killer, original: Callable[..., Any]) -> Callable[..., Any]:
+    """A statement that commits by itself: the point is between its commit and its answer."""
+
+    def change(*given: Any) -> Any:
+        answer = original(*given)
+        killer.reach_commit()
+        return answer
+
+    return change
+
+
+def _watch_commit(killer: Killer, original: Callable[..., Any]) -> Callable[..., Any]:
+    @contextmanager
+    def write(database: Database) -> Generator[Any]:
+        with original(database) as connection:
+            yield connection
+            killer.reach_commit()
+
+    return write

@@ -1,0 +1,115 @@
+"""The processes of the service: each is killed at a point, and a new one takes its place at once."""
+
+import multiprocessing
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from multiprocessing.connection import Connection, wait
+from typing import TYPE_CHECKING, Any
+
+from tests.crash.service import child
+from tests.crash.service.child import Order
+
+if TYPE_CHECKING:
+    from tests.crash.service.world import World
+
+context: Any = multiprocessing.get_context("forkserver")
+context.set_forkserver_preload(["tests.crash.service.preload"])
+PATIENCE = 8.0
+"""Seconds in which a process reaches one of its points. Then it is killed wherever it is."""
+AT_ONCE = 4
+"""The points of one process: it dies at the first that it reaches."""
+one_at_a_time = threading.Lock()
+"""A process that is started collects the ends of others, so nobody else may at that moment."""
+
+
+class Plan:
+    """How often processes are still to be killed at each point."""
+
+    def __init__(self, points: Sequence[str], times: int, seed: int) -> None:
+        self._left = Counter(dict.fromkeys(points, times))
+        self._chance = random.Random(seed)
+        self._lock = threading.Lock()
+        self.deaths: Counter[str] = Counter()
+        self.elsewhere = 0
+
+    def choose(self) -> frozenset[str]:
+        """Choose some points that are not done, not the same each time."""
+        with self._lock:
+            left = [point for point, times in self._left.items() if times > 0]
+            return frozenset(self._chance.sample(left, min(AT_ONCE, len(left))))
+
+    def record(self, point: str | None) -> None:
+        """Record that a process died at this point; None: elsewhere."""
+        with self._lock:
+            if point is None:
+                self.elsewhere += 1
+            else:
+                self.deaths[point] += 1
+                self._left[point] -= 1
+
+    @property
+    def left(self) -> int:
+        return sum(max(0, times) for times in self._left.values())
+
+
+def _hear_point(hear: Connection) -> str | None:
+    """Return the point at which the process died; None if it was killed elsewhere."""
+    with hear:
+        try:
+            return str(hear.recv())
+        except EOFError:
+            return None
+
+
+class Slot(threading.Thread):
+    """One place for a process, which is never empty for long."""
+
+    def __init__(self, order: Order, world: "World", plan: Plan, seed: int) -> None:
+        super().__init__(daemon=True)
+        self._order, self._world, self._plan = order, world, plan
+        self._chance = random.Random(seed)
+        self._heal, self._end = threading.Event(), threading.Event()
+        self.failures: list[str] = []
+        """Processes that ended by themselves."""
+
+    def heal(self) -> None:
+        """Kill no more."""
+        self._heal.set()
+
+    def end(self) -> None:
+        self._end.set()
+        self.join()
+
+    def run(self) -> None:
+        while not self._end.is_set():
+            points = frozenset[str]() if self._heal.is_set() else self._plan.choose()
+            self._live(replace(self._order, points=points, skips=self._chance.choice((0, 0, 0, 1, 3))))
+
+    def _live(self, order: Order) -> None:
+        hear, tell = context.Pipe(duplex=False)
+        process = context.Process(target=child.run, args=(order, self._world.listener, tell), daemon=True)
+        with one_at_a_time, tell:
+            process.start()
+        healed = not order.points
+        waited = 0.0
+        while not wait([process.sentinel], 0.1):
+            waited += 0.1
+            is_over = not healed and (waited > PATIENCE or self._heal.is_set())
+            if is_over or self._end.is_set():
+                process.kill()
+                wait([process.sentinel])
+                break
+        with one_at_a_time:
+            process.join()
+        point = _hear_point(hear)
+        if process.exitcode != -9 and time.monotonic() < self._world.database_back_at:
+            self._end.wait(0.5)
+        elif process.exitcode != -9:
+            self.failures.append(f"a process ended by itself: {process.exitcode}")
+            self._end.wait(0.5)
+        elif not healed:
+            self._plan.record(point)

@@ -1,0 +1,236 @@
+"""Sellers who sell without pause; some payers cancel, some are emptied, some overtaken by strangers."""
+
+import random
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Final
+
+import httpx
+
+from faregate.emulator import Wallet
+from faregate.system import system_clock
+from faregate.x402.headers import parse_payment
+from faregate.x402.models import SignedPayment
+from tests.crash.service.world import PRICE, World
+from tests.support.chain import USDC, ChainPayer, RpcRefusal
+
+KINDS: Final = {
+    "good": 8,
+    "short": 2,
+    "cancelled": 3,
+    "emptied": 3,
+    "overtaken": 3,
+    "broken": 1,
+}
+"""How often each kind is sold.
+
+`overtaken`: a stranger sends the same authorization; `broken`: the work failed.
+"""
+_PAUSE: Final = 0.1
+_FINAL: Final = ("succeeded", "failed")
+_KNOWN: Final = {
+    "access": {200, 402, 503},
+    "complete": {200, 202, 503},
+    "read": {200, 503},
+    "list": {200, 503},
+}
+_LISTS: Final = ("/transactions", "/transactions?status=reconciling", "/payers", "/contracts", "/resources")
+
+
+@dataclass
+class Sale:
+    """One payment as its seller saw it."""
+
+    kind: str
+    payment: SignedPayment
+    proof: str
+    transaction_id: str = ""
+    status: str = ""
+    """The final one that the seller was told; empty if none."""
+    transaction_hash: str | None = None
+
+
+class Sellers:
+    """Several threads that sell until `stop`, and then finish what they have begun."""
+
+    def __init__(self, world: World, count: int, seed: int) -> None:
+        self._world = world
+        self._stop, self._give_up = threading.Event(), threading.Event()
+        self.sales: list[Sale] = []
+        self.refused = 0
+        self.unexpected: list[str] = []
+        self.answers: Counter[str] = Counter()
+        self._revisions: dict[str, str] = {}
+        self._lock = threading.Lock()
+        self._threads = [
+            threading.Thread(target=self._sell_on, args=(random.Random(f"{seed}-{number}"),), daemon=True)
+            for number in range(count)
+        ]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Begin no sale any more."""
+        self._stop.set()
+
+    def is_done(self) -> bool:
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def give_up(self) -> None:
+        self._give_up.set()
+        for thread in self._threads:
+            thread.join(30)
+
+    def _sell_on(self, chance: random.Random) -> None:
+        with httpx.Client(base_url=self._world.url, trust_env=False, timeout=20) as client:
+            payer = ChainPayer()
+            self._mint(payer, 10**9)
+            while not self._stop.is_set():
+                kind = chance.choices(list(KINDS), list(KINDS.values()))[0]
+                try:
+                    self._sell(client, kind, payer, chance)
+                except RpcRefusal as error:
+                    self._count(f"our own call of the chain was refused: {error}"[:60])
+
+    def _sell(self, client: httpx.Client, kind: str, payer: ChainPayer, chance: random.Random) -> None:
+        if kind == "emptied":
+            payer = ChainPayer()
+            self._mint(payer, PRICE)
+        sale = self._authorize(client, kind, payer, _name_resource(kind))
+        if sale is None:
+            self.refused += 1
+            return
+        with self._lock:
+            self.sales.append(sale)
+        is_early = chance.random() < 0.5
+        if is_early:
+            self._interfere(sale, payer)
+        if chance.random() < 0.4:
+            self._ask(client, "list", "GET", chance.choice(_LISTS))
+        self._complete(client, sale, payer, None if is_early else chance)
+
+    def _authorize(self, client: httpx.Client, kind: str, payer: ChainPayer, name: str) -> Sale | None:
+        body = {
+            "revision_id": self._find_revision(client, name),
+            "resource": {"url": f"https://seller.example/{name}", "mime_type": "text/plain"},
+            "settlement_asset": "USDC",
+        }
+        asked = self._ask(client, "access", "POST", "/access", json=body)
+        if asked is None or asked.status_code != 402:
+            return None
+        proof = Wallet(payer.private_key, clock=system_clock).pay(asked.headers["PAYMENT-REQUIRED"])
+        allowed = self._ask(client, "access", "POST", "/access", proof, json=body)
+        if allowed is None or allowed.status_code != 200:
+            return None
+        return Sale(kind, parse_payment(proof), proof, allowed.json()["transaction_id"])
+
+    def _find_revision(self, client: httpx.Client, name: str) -> str:
+        with self._lock:
+            if name in self._revisions:
+                return self._revisions[name]
+        found = self._ask(client, "list", "GET", "/contracts")
+        assert found is not None
+        schemas = found.json()["components"]["schemas"]
+        with self._lock:
+            self._revisions = {one["x-svc-resource-name"]: key for key, one in schemas.items()}
+            return self._revisions[name]
+
+    def _complete(
+        self, client: httpx.Client, sale: Sale, payer: ChainPayer, chance: random.Random | None
+    ) -> None:
+        """Complete, and repeat that or read, until the payment has ended."""
+        body: dict[str, Any] = {
+            "revision_id": self._find_revision(client, _name_resource(sale.kind)),
+            **_OUTCOMES["broken" if sale.kind == "broken" else "good"],
+        }
+        path, reads = f"/transactions/{sale.transaction_id}", False
+        while not self._give_up.is_set():
+            if reads:
+                found = self._ask(client, "read", "GET", path)
+            else:
+                found = self._ask(client, "complete", "POST", f"{path}/complete", sale.proof, json=body)
+            if chance is not None:
+                self._interfere(sale, payer)
+                chance = None
+            if found is not None and found.status_code == 200 and found.json().get("status") in _FINAL:
+                sale.status = found.json()["status"]
+                sale.transaction_hash = found.json().get("transaction_hash")
+                return
+            if found is not None and found.status_code in (200, 202):
+                reads = not reads
+            self._give_up.wait(_PAUSE)
+
+    def _interfere(self, sale: Sale, payer: ChainPayer) -> None:
+        chain = self._world.chain
+        if sale.kind == "cancelled":
+            payer.cancel(chain, USDC, sale.payment.nonce)
+        elif sale.kind == "overtaken":
+            chain.settle(USDC, sale.payment)
+        elif sale.kind == "emptied":
+            chain.move(USDC, payer.address, "0x" + "77" * 20, PRICE)
+
+    def _ask(
+        self,
+        client: httpx.Client,
+        operation: str,
+        method: str,
+        path: str,
+        proof: str | None = None,
+        json: Any = None,
+    ) -> httpx.Response | None:
+        """Ask until there is an answer that is not a request to come again; None after giving up."""
+        headers = {"Authorization": f"Bearer {self._world.key}"}
+        if proof is not None:
+            headers["PAYMENT-SIGNATURE"] = proof
+        while not self._give_up.is_set():
+            try:
+                answer = client.request(method, f"/merchant/v1{path}", json=json, headers=headers)
+            except httpx.TransportError as error:
+                self._count(f"{operation} {type(error).__name__}")
+                self._give_up.wait(_PAUSE)
+                continue
+            self._count(f"{operation} {answer.status_code}")
+            if answer.status_code not in _KNOWN[operation]:
+                self.unexpected.append(f"{operation} was answered {answer.status_code}: {answer.text[:200]}")
+            if answer.status_code == 503:
+                self._give_up.wait(_PAUSE)
+                continue
+            return answer
+        return None
+
+    def _mint(self, payer: ChainPayer, amount: int) -> None:
+        """Give the payer money, and wait until it is there: somebody else mines, and may lose blocks."""
+        chain = self._world.chain
+        while chain.get_balance(USDC, payer.address) < amount and not self._give_up.is_set():
+            chain.mint(USDC, payer.address, amount)
+            for _ in range(30):
+                if chain.get_balance(USDC, payer.address) >= amount:
+                    break
+                time.sleep(_PAUSE)
+
+    def _count(self, what: str) -> None:
+        with self._lock:
+            self.answers[what] += 1
+
+
+def _name_resource(kind: str) -> str:
+    return "Short" if kind in ("short", "emptied") else "Long"
+
+
+_OUTCOMES: Final[dict[str, dict[str, Any]]] = {
+    "good": {
+        "outcome": "succeeded",
+        "resource_execution": {
+            "duration_ms": 1,
+            "response_content_type": "text/plain",
+            "response_size_bytes": 1,
+            "response_status": 200,
+        },
+        "values": {},
+    },
+    "broken": {"outcome": "failed", "failure_code": "broken"},
+}

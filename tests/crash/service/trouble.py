@@ -1,0 +1,126 @@
+"""Mine a block a second, and let the chain stop, forget, reorganise, the node fail, and PostgreSQL die."""
+
+import random
+import threading
+import time
+from collections import Counter
+from math import inf
+from typing import Any, Final
+
+from tests.crash.service.world import World
+from tests.support.chain import RpcRefusal
+
+BLOCK_SECONDS: Final = 1.0
+_TROUBLES: Final = {
+    "none": 70,
+    "stuck": 4,
+    "dropped": 12,
+    "reorganised": 6,
+    "down": 5,
+    "behind": 6,
+    "database": 3,
+}
+_DOWN_SECONDS: Final = 2.0
+_BEHIND: Final = 3
+_START_SECONDS: Final = 10.0
+"""A process that was starting while PostgreSQL was away has ended by then."""
+
+
+class Trouble(threading.Thread):
+    """Mines until `end`; makes trouble until `heal`."""
+
+    def __init__(self, world: World, seed: int) -> None:
+        super().__init__(daemon=True)
+        self._world, self._chance = world, random.Random(seed)
+        self._heal, self._end = threading.Event(), threading.Event()
+        self.made: Counter[str] = Counter()
+
+    def heal(self) -> None:
+        self._heal.set()
+
+    def end(self) -> None:
+        self._end.set()
+        self.join()
+
+    def run(self) -> None:
+        self._world.chain.set_automine(False)
+        has_healed = False
+        while not self._end.wait(BLOCK_SECONDS):
+            if not self._heal.is_set():
+                self._make_trouble()
+            elif not has_healed:
+                # What waits with a gap before it would wait for ever.
+                self._world.chain.call("anvil_dropAllTransactions")
+                self._restart_facilitator()
+                has_healed = True
+            self._world.chain.mine()
+
+    def _make_trouble(self) -> None:
+        name = self._chance.choices(list(_TROUBLES), list(_TROUBLES.values()))[0]
+        if name == "none" or (name == "database" and self._world.postgres is None):
+            return
+        if getattr(self, f"_be_{name}")() is not False:
+            self.made[name] += 1
+
+    def _be_stuck(self) -> None:
+        self._heal.wait(4.0)
+
+    def _be_dropped(self) -> bool:
+        """Forget a waiting transaction: of each sender but ours the last one, for others leave no gap."""
+        pending: dict[str, dict[str, Any]] = self._world.chain.call("txpool_content")["pending"]
+        sender = self._chance.choice(sorted(pending)) if pending else None
+        if sender is None:
+            return False
+        last = max(pending[sender].items(), key=lambda one: int(one[0]))
+        chosen = self._chance.choice(list(pending[sender].items())) if self._world.is_direct else last
+        self._world.chain.drop(chosen[1]["hash"])
+        self._restart_facilitator()
+        return True
+
+    def _be_reorganised(self) -> bool:
+        """Replace the latest block by an empty one, and forget what waits: it would leave gaps."""
+        try:
+            self._world.chain.reorganise(1)
+        except RpcRefusal:
+            return False
+        self._world.chain.call("anvil_dropAllTransactions")
+        self._restart_facilitator()
+        return True
+
+    def _restart_facilitator(self) -> None:
+        """The official one does not find back by itself once the chain has lost its transactions."""
+        if self._world.real is not None:
+            self._world.real.restart()
+
+    def _be_down(self) -> None:
+        self._world.node.status = 503
+        self._heal.wait(_DOWN_SECONDS)
+        self._world.node.status = 200
+
+    def _be_behind(self) -> None:
+        """The node knows no block of the last few seconds."""
+        chain = self._world.chain
+        behind = max(0, chain.head - _BEHIND)
+
+        def hide_blocks(params: list[Any], result: Any) -> Any:
+            if params[0] != "latest":
+                return result
+            return chain.call("eth_getBlockByNumber", hex(behind), False)
+
+        self._world.node.change = {
+            "eth_getBlockByNumber": hide_blocks,
+            "eth_blockNumber": lambda _params, _result: hex(behind),
+        }
+        threading.Timer(_DOWN_SECONDS, self._catch_up).start()
+
+    def _catch_up(self) -> None:
+        self._world.node.change = {}
+
+    def _be_database(self) -> None:
+        """PostgreSQL is killed, and started again."""
+        assert self._world.postgres is not None
+        self._world.database_back_at = inf
+        self._world.postgres.kill()
+        time.sleep(0.3)
+        self._world.postgres.start()
+        self._world.database_back_at = time.monotonic() + _START_SECONDS
