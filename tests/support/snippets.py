@@ -12,7 +12,13 @@ ROOT = Path(__file__).parents[2]
 
 PAGES = (
     "README.md",
-    *(f"docs/{name}.md" for name in ["quickstart", "flow", "settings", "journals", "holds", "payers"]),
+    *(
+        f"docs/{name}.md"
+        for name in [
+            *("quickstart", "flow", "settings", "journals", "holds", "payers"),
+            *("service", "service-operating"),
+        ]
+    ),
     *(f"docs/adapters/{page.name}" for page in sorted((ROOT / "docs/adapters").glob("*.md"))),
 )
 
