@@ -1,0 +1,67 @@
+"""`faregate service serve`, with payments that are good and settled at once: what is measured is the service.
+
+    python benchmarks/settled_service.py DATABASE_URL
+
+Prints one JSON line with its URL, as `faregate service serve --json` does.
+"""
+
+import secrets
+import sys
+from typing import Any
+
+from pydantic import SecretStr
+
+from faregate.selfhosted.commands.serve import serve
+from faregate.selfhosted.settings import Settings
+from faregate.service.payments import (
+    Attempt,
+    PaymentPostponed,
+    PaymentRefused,
+    PaymentSent,
+    PaymentSettled,
+    PaymentVerified,
+    SignedTransfer,
+)
+from faregate.service.steps import Backend
+from faregate.x402.models import SignedPayment, Terms
+
+
+class SettledPayments:
+    """A facilitator and a chain that believe everything, and answer at once."""
+
+    def verify(self, payment: SignedPayment, terms: Terms, **_: Any) -> PaymentVerified | PaymentRefused:
+        return PaymentVerified(payment.payer, 1)
+
+    def look(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> PaymentSettled:
+        return PaymentSettled(attempt.hashes[-1])
+
+    def get_gas_account(self, terms: Terms) -> str | None:
+        return None
+
+    def sign(self, *_: Any) -> SignedTransfer | PaymentPostponed | None:
+        return None
+
+    def send(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> PaymentSent:
+        return PaymentSent(f"0x{secrets.token_hex(32)}", "HTTP 200 success")
+
+
+def build_backend(store: Any, payments: Any, settle: Any) -> Backend:
+    """Build what performs the steps of the rules. The payments that the settings name are never asked."""
+    return Backend(store, SettledPayments(), settle)
+
+
+def main() -> None:
+    settings = Settings(
+        database=SecretStr(sys.argv[1]),
+        payments="facilitator",
+        facilitator_test=("http://127.0.0.1:9/never-asked",),
+        rpc_test=("http://127.0.0.1:9/never-asked",),
+        port=0,
+        rate_limit=0,
+        log_level="warning",
+    )
+    serve(settings, as_json=True, make_backend=build_backend)
+
+
+if __name__ == "__main__":
+    main()
