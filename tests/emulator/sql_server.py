@@ -42,6 +42,7 @@ def serve_app(respond: Callable[[WireRequest], Response]) -> Iterator[str]:
     """Serve the app of the self-hosted service; gives its URL."""
     parts = Parts(
         respond=respond,
+        show_console=respond,
         rate_limits=RateLimits(0, 0, time.monotonic),
         metrics=Metrics(
             clock=system_clock,

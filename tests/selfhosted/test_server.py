@@ -51,6 +51,7 @@ class Backend:
 def build_parts(backend: Backend) -> Parts:
     return Parts(
         respond=backend.respond,
+        show_console=backend.respond,
         rate_limits=RateLimits(0, 0, time.monotonic),
         metrics=Metrics(
             clock=system_clock,

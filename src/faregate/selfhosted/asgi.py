@@ -1,6 +1,7 @@
 """The service as an ASGI app: the Merchant API in a bounded number of threads, and pages for operators.
 
-`/healthz`, `/readyz` and `/metrics` ask for no key: a reverse proxy publishes `/merchant/` only.
+`/healthz`, `/readyz` and `/metrics` ask for no key, and `/console` is for the seller's own people: a reverse
+proxy publishes `/merchant/` only.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ from typing import Final
 
 from faregate.core.models import Header, Response, WireRequest
 from faregate.merchant.problems import MALFORMED, Problem
+from faregate.selfhosted.console.app import is_console
 from faregate.selfhosted.log_format import FIELDS
 from faregate.selfhosted.metrics import CONTENT_TYPE, Metrics
 from faregate.selfhosted.rate_limits import RateLimits
@@ -34,6 +36,8 @@ BODY_SECONDS: Final = 30.0
 """A caller sends its body within this time."""
 WAITING_PER_THREAD: Final = 20
 """Requests that may wait for each thread. More are answered 503 at once: they would time out anyway."""
+_CONSOLE_THREADS: Final = 2
+"""Few, and its own: people who look at sums must not keep payments waiting."""
 _TOO_MANY_REQUESTS: Final = Problem(429, "rate_limited", "", ("Retry-After",))
 _OVERLOADED: Final = Problem(503, "internal_error", "", ("Retry-After",))
 _log = logging.getLogger("faregate.service")
@@ -52,6 +56,7 @@ class Parts:
     """What the app is made of. `begin` and `end` run when the server starts and after its last request."""
 
     respond: Respond
+    show_console: Respond
     rate_limits: RateLimits
     metrics: Metrics
     check_readiness: Callable[[], Readiness]
@@ -60,15 +65,39 @@ class Parts:
     threads: int
 
 
+class _Threads:
+    """Threads that answer requests, and how many requests they have."""
+
+    def __init__(self, threads: int, name: str, respond: Respond) -> None:
+        self._pool = ThreadPoolExecutor(threads, name)
+        self._most = threads * (1 + WAITING_PER_THREAD)
+        self._under_way = 0
+        self._respond = respond
+
+    @property
+    def is_overloaded(self) -> bool:
+        return self._under_way >= self._most
+
+    async def respond(self, request: WireRequest) -> Response:
+        self._under_way += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._pool, self._respond, request)
+        finally:
+            self._under_way -= 1
+
+    def shutdown(self) -> None:
+        self._pool.shutdown(wait=False)
+
+
 class ServiceApp:
-    """The ASGI app. Requests run in at most `parts.threads` threads of its own."""
+    """The ASGI app. Requests run in at most `parts.threads` threads of its own, and a few for the console."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._pool = ThreadPoolExecutor(parts.threads, "faregate-request")
+        self._api = _Threads(parts.threads, "faregate-request", parts.respond)
+        self._console = _Threads(_CONSOLE_THREADS, "faregate-console", parts.show_console)
         # Readiness and metrics must be readable while every request waits for a slow database.
         self._operator_pool = ThreadPoolExecutor(2, "faregate-operator")
-        self._under_way = 0
         self._pages = {
             "/healthz": self._show_health,
             "/readyz": self._show_readiness,
@@ -84,7 +113,7 @@ class ServiceApp:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         show = self._pages.get(scope["path"])
         if show is not None:
-            page = await self._run(self._operator_pool, show)
+            page = await asyncio.get_running_loop().run_in_executor(self._operator_pool, show)
             await send_whole(_without_body(page) if scope["method"] == "HEAD" else page, send)
             return
         began = time.perf_counter()
@@ -96,12 +125,15 @@ class ServiceApp:
     async def _answer(self, scope: Scope, receive: Receive) -> Response | None:
         """Return the response to this request; None if the client has disconnected."""
         headers = decode_headers(scope["headers"])
-        wait = self._parts.rate_limits.take(headers)
+        for_console = is_console(scope["path"])
+        threads = self._console if for_console else self._api
+        # Whoever logs in has no key yet, and may be guessing.
+        wait = self._parts.rate_limits.take(() if for_console else headers)
         if wait:
             return _build_problem(
                 _TOO_MANY_REQUESTS, "too many requests with this key", ("Retry-After", str(wait))
             )
-        if self._under_way >= self._parts.threads * (1 + WAITING_PER_THREAD):
+        if threads.is_overloaded:
             return _build_problem(_OVERLOADED, "the service is overloaded", RETRY_SOON)
         try:
             async with asyncio.timeout(BODY_SECONDS):
@@ -111,17 +143,11 @@ class ServiceApp:
         if body is None:
             return None
         request = WireRequest(scope["method"], get_path(scope), headers, body)
-        self._under_way += 1
-        try:
-            response = await self._run(self._pool, lambda: self._parts.respond(request))
-        finally:
-            self._under_way -= 1
+        response = await threads.respond(request)
+        if for_console:
+            return _without_body(response) if request.method == "HEAD" else response
         self._parts.rate_limits.learn(headers, response.status)
         return response
-
-    @staticmethod
-    async def _run(pool: ThreadPoolExecutor, work: Callable[[], Response]) -> Response:
-        return await asyncio.get_running_loop().run_in_executor(pool, work)
 
     def _report(self, scope: Scope, response: Response, seconds: float) -> None:
         operation = _name_operation(scope["method"], scope["path"])
@@ -145,7 +171,8 @@ class ServiceApp:
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await asyncio.to_thread(self._parts.end)
-        self._pool.shutdown(wait=False)
+        self._api.shutdown()
+        self._console.shutdown()
         self._operator_pool.shutdown(wait=False)
         await send({"type": "lifespan.shutdown.complete"})
 
@@ -157,6 +184,8 @@ def build_app(parts: Parts) -> App:
 
 def _name_operation(method: str, path: str) -> str:
     """Name the operation for metrics and logs. A path is never named: it may hold anything."""
+    if is_console(path):
+        return "console"
     try:
         return find_route(method, path)[0].operation
     except HttpError:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from faregate.merchant.problems import UNAVAILABLE
 from faregate.selfhosted.books import Books
 from faregate.selfhosted.database.errors import DatabaseError
+from faregate.selfhosted.database.keys import KeyOwner
 from faregate.selfhosted.database.shared import Shared, StoreOptions
 from faregate.selfhosted.database.store import SqlStore
-from faregate.selfhosted.database.stores import Stores
+from faregate.selfhosted.database.stores import OpenedStore, Stores
 from faregate.selfhosted.payment_lines import PaymentLine
 from faregate.selfhosted.settings import Settings
 from faregate.selfhosted.settlements import Settlements
@@ -64,6 +65,12 @@ class Backends:
         if found.store.environment not in self._settings.environments:
             raise build_401(f"{found.store.environment} keys are not allowed here")
         return Access(found.capabilities, self.build_backend(found.store))
+
+    def open_for(self, owner: KeyOwner) -> OpenedStore | None:
+        """Open the account of a key that was found; None if its environment is not served."""
+        if owner.account.environment not in self._settings.environments:
+            return None
+        return self._stores.open_for(owner)
 
     def open_stores(self) -> list[SqlStore]:
         """Open the accounts of the environments that are served."""

@@ -14,6 +14,7 @@ from faregate.payments.direct import keep_nonces_moving
 from faregate.selfhosted.asgi import Parts, Readiness
 from faregate.selfhosted.backends import Backends, MakeBackend
 from faregate.selfhosted.books import Books, check_recipient, find_missing
+from faregate.selfhosted.console.app import Console
 from faregate.selfhosted.database.transfers import SqlTransfers
 from faregate.selfhosted.gas_watch import GasWatch
 from faregate.selfhosted.metrics import Metrics
@@ -67,8 +68,10 @@ class Runtime:
     def build_parts(self) -> Parts:
         """Build what the ASGI app is made of."""
         settings = self._settings
+        console = Console(self._books, self.backends, is_simulated=settings.payments == "simulated")
         return Parts(
             respond=self._respond,
+            show_console=console.respond,
             rate_limits=RateLimits(settings.rate_limit, settings.anonymous_rate_limit, time.monotonic),
             metrics=self.metrics,
             check_readiness=self.check_readiness,

@@ -18,7 +18,7 @@ from faregate.errors import ConfigurationError
 from faregate.selfhosted.database.accounts import COLUMNS, AccountRow
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.schema import accounts, api_keys
-from faregate.selfhosted.database.statements import Statement
+from faregate.selfhosted.database.statements import Row, Statement
 from faregate.selfhosted.database.types import to_datetime, to_microseconds
 from faregate.service.config import CAPABILITIES, Capability
 from faregate.service.identifiers import build_id
@@ -42,6 +42,15 @@ _FIND: Final = Statement(
     select(api_keys.c.id.label("key_id"), api_keys.c.capabilities, *COLUMNS)
     .join(accounts, accounts.c.id == api_keys.c.account)
     .where(api_keys.c.key_hash == bindparam("key_hash"), api_keys.c.revoked_at.is_(None))
+)
+_FIND_BY_ID: Final = Statement(
+    select(api_keys.c.key_hash, api_keys.c.id.label("key_id"), api_keys.c.capabilities, *COLUMNS)
+    .join(accounts, accounts.c.id == api_keys.c.account)
+    .where(
+        api_keys.c.account == bindparam("of_account"),
+        api_keys.c.id == bindparam("key"),
+        api_keys.c.revoked_at.is_(None),
+    )
 )
 _FOUND: Final = ("key_id", "capabilities", *(column.name for column in COLUMNS))
 _REVOKE: Final = (
@@ -140,14 +149,22 @@ def revoke_key(connection: Connection, account: int, key_id: str, now: datetime)
 def find_key_owner(database: Database, secret: str) -> KeyOwner | None:
     """Find the account of a valid key. Asked with every request, so that a revoked key ends at once."""
     rows = database.query(_FIND, {"key_hash": hash_key(secret)})
-    if not rows:
-        return None
-    key_id, capabilities, *account = (rows[0][name] for name in _FOUND)
-    return KeyOwner(key_id, AccountRow(*account), frozenset(json.loads(capabilities)))
+    return _to_owner(rows[0]) if rows else None
+
+
+def find_key_by_id(database: Database, account: int, key_id: str) -> tuple[KeyOwner, bytes] | None:
+    """Find a valid key of this account, with its hash. Its id is no secret: ask for another proof."""
+    rows = database.query(_FIND_BY_ID, {"of_account": account, "key": key_id})
+    return (_to_owner(rows[0]), bytes(rows[0]["key_hash"])) if rows else None
 
 
 def hash_key(secret: str) -> bytes:
     return sha256(secret.encode()).digest()
+
+
+def _to_owner(row: Row) -> KeyOwner:
+    key_id, capabilities, *account = (row[name] for name in _FOUND)
+    return KeyOwner(key_id, AccountRow(*account), frozenset(json.loads(capabilities)))
 
 
 def _to_key(row: Any) -> StoredKey:

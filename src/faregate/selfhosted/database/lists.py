@@ -111,6 +111,9 @@ _PAYERS: Final = _list_payers()
 _FIND_PAYER: Final = select(payers.c.address).where(
     payers.c.account == ACCOUNT, payers.c.id == bindparam("payer_id")
 )
+_FIND_PAYER_ID: Final = select(payers.c.id).where(
+    payers.c.account == ACCOUNT, payers.c.address == bindparam("address")
+)
 
 
 class Counts:
@@ -155,6 +158,12 @@ def list_payers(
     values: dict[str, Any] = {"of_account": account, "moment": to_microseconds(query.as_of)}
     page = _cut(connection, counts, _PAYERS, ("payers", *values.values()), values, query)
     return RecordPage(page.count, [_to_view(row) for row in page.records])
+
+
+def find_payer_id(connection: Connection, account: int, address: str) -> str | None:
+    """Find the payer with this address, in any case."""
+    keys = {"of_account": account, "address": address.lower()}
+    return connection.execute(_FIND_PAYER_ID, keys).scalar_one_or_none()
 
 
 def _cut(

@@ -344,6 +344,11 @@ class SqlStore:
         with self._database.read() as connection:
             return lists.list_payers(connection, self._shared.counts, self.account.id, query)
 
+    def find_payer_id(self, address: str) -> str | None:
+        """Find the payer with this address, in any case."""
+        with self._database.read() as connection:
+            return lists.find_payer_id(connection, self.account.id, address)
+
     # What the methods share
 
     @property

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from faregate.selfhosted.database.accounts import list_accounts
-from faregate.selfhosted.database.keys import find_key_owner
+from faregate.selfhosted.database.keys import KeyOwner, find_key_owner
 from faregate.selfhosted.database.shared import Shared
 from faregate.selfhosted.database.store import SqlStore
 from faregate.service.config import Capability
@@ -29,6 +29,10 @@ class Stores:
         owner = find_key_owner(self._shared.database, secret)
         if owner is None:
             return None
+        return self.open_for(owner)
+
+    def open_for(self, owner: KeyOwner) -> OpenedStore:
+        """Open the account of a key that was found."""
         return OpenedStore(SqlStore(self._shared, owner.account), owner.key_id, owner.capabilities)
 
     def open_all(self) -> tuple[SqlStore, ...]:

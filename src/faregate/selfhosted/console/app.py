@@ -1,0 +1,284 @@
+"""The console as one function, `respond(request)`: a few pages, a login and a logout.
+
+Only login and logout are POSTs, and they change nothing but the cookie. Every page asks the database whether
+the key of the session is still valid, so that a revoked key ends its sessions at once.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from http.cookies import CookieError, SimpleCookie
+from importlib.resources import files
+from typing import Final
+from urllib.parse import parse_qsl, urlsplit
+
+from faregate.core.models import Header, Response, WireRequest, header_values
+from faregate.selfhosted.backends import Backends
+from faregate.selfhosted.books import Books
+from faregate.selfhosted.console.frame import ROOT, SECTIONS, Viewer, build_document, build_page
+from faregate.selfhosted.console.lists import View, show_payers, show_payments, show_resources
+from faregate.selfhosted.console.markup import build
+from faregate.selfhosted.console.overview import show_overview
+from faregate.selfhosted.console.payment import MOST_ATTEMPTS, show_payment
+from faregate.selfhosted.console.sessions import COOKIE, SECONDS, Session, parse_session
+from faregate.selfhosted.database.attempts import list_attempts
+from faregate.selfhosted.database.errors import DatabaseError
+from faregate.selfhosted.database.keys import KeyOwner, find_key_by_id, find_key_owner, hash_key
+from faregate.selfhosted.database.revenue import Revenue
+from faregate.selfhosted.database.store import SqlStore
+from faregate.service.http import HttpError, ParsedRequest, parse_as_of
+from faregate.service.settlement import settle_due
+from faregate.service.steps import run
+from faregate.system import system_clock
+
+LOGIN: Final = f"{ROOT}/login"
+_READ: Final = "transactions:read"
+_MAX_FORM: Final = 4096
+_MAX_FIELDS: Final = 10
+_LAST_PAGE: Final = 10**9
+# Pages show text of sellers and facilitators, so they run no script and load nothing from elsewhere.
+_POLICY: Final = (
+    "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'self'; "
+    "frame-ancestors 'none'"
+)
+_HEADERS: Final[tuple[Header, ...]] = (
+    ("Cache-Control", "no-store"),
+    ("Content-Security-Policy", _POLICY),
+    # Not `no-referrer`: browsers would then hide from the login where its form comes from.
+    ("Referrer-Policy", "same-origin"),
+    ("X-Content-Type-Options", "nosniff"),
+)
+_FILES: Final = {"style.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml"}
+_log = logging.getLogger("faregate.service")
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The account of a session, and who looks at it."""
+
+    viewer: Viewer
+    store: SqlStore
+
+
+def is_console(path: str) -> bool:
+    """Whether this path belongs to the console."""
+    return path == ROOT or path.startswith(f"{ROOT}/")
+
+
+class Console:
+    """The pages of all accounts. Thread-safe; it remembers nothing that another process needs."""
+
+    def __init__(self, books: Books, backends: Backends, *, is_simulated: bool) -> None:
+        self._books, self._backends = books, backends
+        self._is_simulated = is_simulated
+        self._revenue = Revenue(books.database, books.stamps)
+
+    def respond(self, request: WireRequest) -> Response:
+        """Return the response to this request. Never raises."""
+        try:
+            return self._respond(request)
+        except HttpError as refusal:
+            return _build_message(refusal.problem.status, refusal.message)
+        except DatabaseError as error:
+            _log.error("%s", error)
+            return _build_message(503, "The service's database is away. Try again soon.")
+        except Exception:
+            _log.exception("the console failed")
+            return _build_message(500, "The console failed; the service's log says why.")
+
+    def _respond(self, request: WireRequest) -> Response:
+        path, _, query = request.path.partition("?")
+        path = path.rstrip("/")
+        if request.method == "POST":
+            return self._change_session(request, path)
+        if request.method not in ("GET", "HEAD"):
+            return _build_message(405, "The console only shows.", ("Allow", "GET, HEAD, POST"))
+        name = path.removeprefix(f"{ROOT}/")
+        if name in _FILES:
+            return _build_response(200, _read_file(name), ("Content-Type", _FILES[name]))
+        if path == LOGIN:
+            return _build_login(200)
+        opened = self._open(request)
+        if opened is None:
+            return _redirect(LOGIN)
+        return self._show(opened, path, query)
+
+    # Sessions
+
+    def _change_session(self, request: WireRequest, path: str) -> Response:
+        if not _is_own_form(request):
+            # Also a login: nobody is to be logged in with a key of somebody else's.
+            return _build_message(
+                403, "This form was sent from another site, or a proxy changes the Host header."
+            )
+        if path == f"{ROOT}/logout":
+            return _redirect(LOGIN, _build_cookie(request, "", 0))
+        if path == LOGIN:
+            return self._log_in(request)
+        return _build_message(405, "The console only shows.", ("Allow", "GET, HEAD"))
+
+    def _log_in(self, request: WireRequest) -> Response:
+        secret = _read_form(request.body or b"").get("key", "").strip()
+        owner = find_key_owner(self._books.database, secret)
+        if owner is None or self._backends.open_for(owner) is None:
+            return _build_login(401, "This key is not valid here.")
+        if _READ not in owner.capabilities:
+            return _build_login(403, f"This key lacks the capability {_READ}.")
+        expires_at = int(system_clock().timestamp()) + SECONDS
+        session = Session(owner.account.id, owner.key_id, expires_at)
+        return _redirect(ROOT, _build_cookie(request, session.format(hash_key(secret)), SECONDS))
+
+    def _open(self, request: WireRequest) -> Opened | None:
+        """Open the account of the session; None if there is no session, or no longer."""
+        session = parse_session(_read_cookie(request), int(system_clock().timestamp()))
+        if session is None:
+            return None
+        found = find_key_by_id(self._books.database, session.account, session.key_id)
+        if found is None or not session.is_signed(found[1]):
+            return None
+        return self._open_for(found[0])
+
+    def _open_for(self, owner: KeyOwner) -> Opened | None:
+        opened = self._backends.open_for(owner)
+        if opened is None:
+            return None
+        store = opened.store
+        viewer = Viewer(store.seller_name, store.environment, self._is_simulated, opened.capabilities)
+        return Opened(viewer, store)
+
+    # Pages
+
+    def _show(self, opened: Opened, path: str, query: str) -> Response:
+        viewer, store = opened.viewer, opened.store
+        section = next((one for one in SECTIONS if one.path == path), None)
+        needed = _READ if section is None else section.capability
+        if needed not in viewer.capabilities:
+            return _build_page(403, build_page(viewer, path, "Not allowed", f"The key lacks {needed}."))
+        # What time has settled on the simulated ledger by now, as before every call of the API.
+        run(settle_due(store.now()), self._backends.build_backend(store))
+        show = self._find_page(path)
+        page = None if show is None else show(opened, query)
+        if page is None:
+            return _build_page(
+                404, build_page(viewer, path, "Not found", "There is no such page or payment.")
+            )
+        return _build_page(200, page)
+
+    def _find_page(self, path: str) -> Callable[[Opened, str], bytes | None] | None:
+        if path == ROOT:
+            return lambda opened, _: show_overview(opened.viewer, opened.store, self._revenue)
+        if path in _LISTS:
+            show = _LISTS[path]
+            return lambda opened, query: show(opened.viewer, opened.store, _read_view(opened.store, query))
+        head, _, identifier = path.rpartition("/")
+        if head == f"{ROOT}/payments":
+            return lambda opened, _: self._show_payment(opened, identifier)
+        return None
+
+    def _show_payment(self, opened: Opened, identifier: str) -> bytes | None:
+        payment = opened.store.find_transaction(identifier)
+        if payment is None:
+            return None
+        attempts = list_attempts(self._books.database, opened.store.account.id, payment.id, MOST_ATTEMPTS)
+        return show_payment(opened.viewer, payment, attempts, opened.store.now())
+
+
+_LISTS: Final = {
+    f"{ROOT}/payments": show_payments,
+    f"{ROOT}/payers": show_payers,
+    f"{ROOT}/resources": show_resources,
+}
+
+
+def _read_view(store: SqlStore, query: str) -> View:
+    """Read what of a list is asked for; 422 if its moment is in the future. Unset filters are left out."""
+    call = ParsedRequest("", query, (), b"")
+    given = call.parameters()
+    as_of = store.fix_snapshot(parse_as_of(call)) or store.fix_snapshot(None) or store.now()
+    page = given.get("page", "1")
+    number = int(page) if page.isascii() and page.isdigit() and len(page) < len(str(_LAST_PAGE)) else 1
+    filters = {name: given[name].strip() for name in ("status", "payer") if given.get(name, "").strip()}
+    return View(as_of, max(1, number), filters)
+
+
+def _is_own_form(request: WireRequest) -> bool:
+    """Whether a form came from the console itself, as far as browsers say. Others need no such protection."""
+    site = header_values(request.headers, "sec-fetch-site")
+    if site:
+        return site[-1] in ("same-origin", "none")
+    origin = header_values(request.headers, "origin")
+    return not origin or urlsplit(origin[-1]).netloc in header_values(request.headers, "host")
+
+
+def _read_form(body: bytes) -> dict[str, str]:
+    if len(body) > _MAX_FORM:
+        return {}
+    try:
+        return dict(parse_qsl(body.decode(), max_num_fields=_MAX_FIELDS))
+    except ValueError:
+        return {}
+
+
+def _read_cookie(request: WireRequest) -> str:
+    cookie = SimpleCookie()
+    try:
+        cookie.load("; ".join(header_values(request.headers, "cookie")))
+    except CookieError:
+        return ""
+    return cookie[COOKIE].value if COOKIE in cookie else ""
+
+
+def _build_cookie(request: WireRequest, value: str, seconds: int) -> Header:
+    """Build the cookie of a session. The form's own origin says whether the browser came by HTTPS."""
+    origin = header_values(request.headers, "origin")
+    secure = "; Secure" if origin and origin[-1].startswith("https://") else ""
+    rules = f"Path={ROOT}; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}"
+    return "Set-Cookie", f"{COOKIE}={value}; {rules}"
+
+
+def _build_login(status: int, fault: str | None = None) -> Response:
+    field = build(
+        "input",
+        type="password",
+        name="key",
+        id="key",
+        required=True,
+        autocomplete="off",
+        aria_describedby="fault" if fault else None,
+    )
+    form = build(
+        "form",
+        build("label", "API key", for_="key"),
+        field,
+        fault and build("p", fault, class_="fault", id="fault", role="alert"),
+        build("button", "Log in", class_="primary"),
+        build("p", f"A key of the seller that may read payments ({_READ}).", class_="faint"),
+        method="post",
+        action=LOGIN,
+    )
+    page = build_document("Log in", build("main", build("h1", "faregate"), form, id="main", class_="login"))
+    return _build_page(status, page)
+
+
+def _build_message(status: int, message: str, *headers: Header) -> Response:
+    back = build("p", build("a", "To the console", href=ROOT))
+    main = build("main", build("h1", f"{status}"), build("p", message), back, id="main", class_="login")
+    return _build_page(status, build_document(str(status), main), *headers)
+
+
+def _build_page(status: int, page: bytes, *headers: Header) -> Response:
+    return _build_response(status, page, ("Content-Type", "text/html; charset=utf-8"), *headers)
+
+
+def _redirect(path: str, *headers: Header) -> Response:
+    return _build_response(303, b"", ("Location", path), *headers)
+
+
+def _build_response(status: int, body: bytes, *headers: Header) -> Response:
+    return Response(status, (*_HEADERS, *headers), body)
+
+
+@cache
+def _read_file(name: str) -> bytes:
+    return files("faregate.selfhosted.console").joinpath(name).read_bytes()

@@ -1,0 +1,199 @@
+"""The console over a real socket, on each database: who may look, what is shown, and what never is."""
+
+import re
+from collections.abc import Generator
+from html import escape
+
+import pytest
+
+from faregate.service.payments import PaymentPending, SignedTransfer
+from tests.selfhosted.console_server import HOSTILE, MINE, ConsoleServer, serving_console
+from tests.selfhosted.sales import HASH, PAYER, authorize, failed, settle, submit
+
+OTHER = "Somebody else"
+PAGES = ("", "/payments", "/payers", "/resources")
+
+
+@pytest.fixture
+def server(url: str) -> Generator[ConsoleServer]:
+    with serving_console(url) as running:
+        yield running
+
+
+def test_a_key_opens_a_session_until_it_is_revoked(server: ConsoleServer) -> None:
+    key = server.make_key()
+    with server.open_client() as client:
+        asked = client.get("/console")
+        assert (asked.status_code, asked.headers["location"]) == (303, "/console/login")
+        page = client.get("/console/login")
+        assert "script" not in page.text
+        assert "default-src 'none'" in page.headers["content-security-policy"]
+        assert page.headers["cache-control"] == "no-store"
+        entered = client.post("/console/login", data={"key": f" {key.secret}\n"})
+        assert (entered.status_code, entered.headers["location"]) == (303, "/console")
+        cookie = entered.headers["set-cookie"]
+        assert "HttpOnly; SameSite=Strict" in cookie
+        assert "Path=/console" in cookie
+        assert "Secure" not in cookie
+        assert key.secret not in cookie
+        shown = client.get("/console")
+        assert shown.status_code == 200
+        assert escape(MINE) in shown.text
+        server.revoke(key)
+        assert client.get("/console").status_code == 303
+        assert client.post("/console/login", data={"key": key.secret}).status_code == 401
+
+
+def test_who_may_not_log_in(server: ConsoleServer) -> None:
+    key = server.make_key()
+    weak = server.make_key(capabilities=("access", "payers:read"))
+    with server.open_client() as client:
+        for wrong in ("", "svc_test_nobody", key.secret[:-1], key.stored.id, "é" * 3000):
+            refused = client.post("/console/login", data={"key": wrong})
+            assert refused.status_code == 401
+            assert "set-cookie" not in refused.headers
+        refused = client.post("/console/login", data={"key": weak.secret})
+        assert refused.status_code == 403
+        assert "lacks the capability transactions:read" in refused.text
+        assert "set-cookie" not in refused.headers
+
+
+def test_a_session_cannot_be_made_or_changed(server: ConsoleServer) -> None:
+    key = server.make_key()
+    other = server.make_key(OTHER)
+    with server.open_client() as client:
+        client.post("/console/login", data={"key": key.secret})
+        good = client.cookies["faregate_console"]
+        account, key_id, expires_at, signature = good.split(".")
+        strange = server.find_account(OTHER).id
+        forged = (
+            f"{account}.{key_id}.{int(expires_at) + 1}.{signature}",
+            f"{strange}.{key_id}.{expires_at}.{signature}",
+            f"{strange}.{other.stored.id}.{expires_at}.{signature}",
+            f"{account}.{key_id}.{expires_at}.{'0' * 64}",
+            f"{account}.{key_id}.1.{signature}",
+            f"{account}.{key_id}",
+        )
+        client.cookies.clear()
+        for cookie in forged:
+            answer = client.get("/console", headers={"Cookie": f"faregate_console={cookie}"})
+            assert answer.status_code == 303, cookie
+        assert client.get("/console", headers={"Cookie": f"faregate_console={good}"}).status_code == 200
+
+
+def test_forms_of_other_sites_are_refused(server: ConsoleServer) -> None:
+    form = {"key": server.make_key().secret}
+    with server.open_client() as client:
+        for sent in (
+            {"Sec-Fetch-Site": "cross-site"},
+            {"Origin": "https://evil.example"},
+            {"Origin": "null"},
+        ):
+            assert client.post("/console/login", data=form, headers=sent).status_code == 403
+        by_https = {"Sec-Fetch-Site": "same-origin", "Origin": server.url.replace("http:", "https:")}
+        entered = client.post("/console/login", data=form, headers=by_https)
+        assert entered.headers["set-cookie"].endswith("; Secure")
+        assert client.post("/console/payments").status_code == 405
+        assert client.delete("/console/payments").status_code == 405
+        left = client.post("/console/logout")
+        assert "Max-Age=0" in left.headers["set-cookie"]
+
+
+def test_pages_show_the_payments_of_one_account_only(server: ConsoleServer) -> None:
+    mine, theirs = settle(server.open_store()), settle(server.open_store(OTHER), f"0x{'ab' * 20}")
+    with server.logged_in() as client:
+        for page in PAGES:
+            text = client.get(f"/console{page}").text
+            assert theirs.id not in text
+            assert theirs.payer.identifier not in text
+            assert OTHER not in text
+        assert f"/console/payments/{mine.id}" in client.get("/console/payments").text
+        assert client.get(f"/console/payments/{mine.id}").status_code == 200
+        assert client.get(f"/console/payments/{theirs.id}").status_code == 404
+        assert "no such payments" in client.get(f"/console/payments?payer={theirs.payer.identifier}").text
+        assert "no such payments" in client.get(f"/console/payments?payer={theirs.payer.id}").text
+
+
+def test_each_page_needs_its_capability(server: ConsoleServer) -> None:
+    with server.logged_in(capabilities=("transactions:read",)) as client:
+        found = [client.get(f"/console{page}").status_code for page in PAGES]
+        assert found == [200, 200, 403, 403]
+        assert "/console/payers" not in client.get("/console").text
+        assert client.get("/console/nowhere").status_code == 404
+
+
+def test_revenue_is_exact_and_what_is_open_is_counted(server: ConsoleServer) -> None:
+    store = server.open_store()
+    settle(store), settle(store), submit(store)
+    store.record_outcome(held := authorize(store), failed(held))
+    authorize(store)
+    settle(server.open_store(OTHER))
+    with server.logged_in() as client:
+        for _ in range(2):  # sums of days that are over are remembered
+            text = re.sub(r"<[^>]+>", " ", client.get("/console").text)
+            assert re.search(r"USDC\s+0\.10 USDC\s+0\.10 USDC\s+0\.10 USDC\s", text)
+            assert re.search(r"succeeded\s+2\s+2\s+2\s+failed\s+1\s+1\s+1\s", text)
+            assert re.search(r"1\s+authorized .* 1\s+settling .* 0\s+reconciling ", text)
+            assert "submitted 0 s ago" in text or "s ago" in text
+
+
+def test_one_payment_says_why_it_reconciles(server: ConsoleServer) -> None:
+    store = server.open_store()
+    payment = submit(store)
+    attempt = store.begin_attempt(payment)
+    assert attempt is not None
+    signed = SignedTransfer(f"0x{'cd' * 20}", 84532, 7, "0x02f8deadbeef", HASH)
+    assert store.record_signed(payment, attempt, signed)
+    with server.logged_in() as client:
+        running = client.get(f"/console/payments/{payment.id}").text
+        assert "An attempt is under way" in running
+        store.record_sent(payment, attempt, None, f"https://pay.example: 500 {HOSTILE}")
+        store.postpone(payment, attempt, PaymentPending("reconciling"), None)
+        text = client.get(f"/console/payments/{payment.id}").text
+        listed = client.get("/console/payments?status=reconciling").text
+    assert payment.id in listed
+    assert "https://pay.example: 500 &lt;script&gt;" in text
+    assert "The next attempt begins" in text
+    assert HASH in text
+    assert "gas nonce 7" in text
+    known = store.find_transaction(payment.id)
+    assert known is not None
+    for secret in (
+        "02f8deadbeef",
+        known.payment.signature,
+        known.row["proof_hash"].hex(),
+        "PAYMENT-SIGNATURE",
+    ):
+        assert secret not in text
+
+
+def test_what_others_wrote_is_never_markup(server: ConsoleServer) -> None:
+    payment = settle(server.open_store())
+    with server.logged_in() as client:
+        for page in ("/payments", "/resources", f"/payments/{payment.id}"):
+            text = client.get(f"/console{page}").text
+            assert escape(HOSTILE) in text
+            assert "<script" not in text
+        asked = client.get("/console/payments", params={"payer": f'"><b>{HOSTILE}', "status": "<b>"})
+        assert asked.status_code == 200
+        assert "<b>" not in asked.text
+        assert "receipt" in client.get(f"/console/payments/{payment.id}").text.lower()
+
+
+def test_pages_of_a_list_show_one_moment(server: ConsoleServer) -> None:
+    store = server.open_store()
+    first = [authorize(store).id for _ in range(30)]
+    with server.logged_in() as client:
+        newest = client.get("/console/payments").text
+        assert "page 1 of 2, 30 in all" in newest
+        (older,) = set(re.findall(r'<a href="([^"]+)">Older', newest))
+        later = authorize(store).id
+        page = client.get(older.replace("&amp;", "&")).text
+        assert "page 2 of 2, 30 in all" in page
+        shown = re.findall(r"/console/payments/(txn_\w+)", newest + page)
+        assert shown == first[::-1]
+        assert later in client.get("/console/payments").text
+        found = client.get("/console/payments", params={"payer": PAYER.lower(), "page": "9" * 40}).text
+        assert "31 in all" in found
+        assert client.get("/console/payments?as_of=2999-01-01T00:00:00Z").status_code == 200
+        assert client.get("/console/payments?as_of=soon").status_code == 422
