@@ -98,13 +98,13 @@ def _build_payment(payment: StoredTransaction, as_of: datetime) -> Sequence[Chil
         build_status(payment.status_at(as_of)),
         format_price(context.terms.amount, context.terms.token.symbol),
         context.listing.resource.name,
-        link_to_payer(payer),
+        link_to_payer(payer, f"{payer[:8]}…{payer[-6:]}"),
     )
 
 
-def link_to_payer(address: str) -> Markup:
-    """Write an address as a link to its payments."""
-    return build("a", build("code", address), href=f"{_PAYMENTS}?{urlencode({'payer': address})}")
+def link_to_payer(address: str, shown: str | None = None) -> Markup:
+    """Write an address, or what stands for it, as a link to its payments."""
+    return build("a", build("code", shown or address), href=f"{_PAYMENTS}?{urlencode({'payer': address})}")
 
 
 def show_payers(viewer: Viewer, store: SqlStore, view: View) -> bytes:

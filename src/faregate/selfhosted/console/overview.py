@@ -17,7 +17,7 @@ from faregate.service.records import Status
 from faregate.x402.tokens import TOKENS, Environment, format_price
 
 _PERIODS: Final = (("Today", 1), ("7 days", 7), ("30 days", 30))
-_COLUMNS: Final = (Column(""), *(Column(name, is_number=True) for name, _ in _PERIODS))
+_SUMS: Final = tuple(Column(name, is_number=True) for name, _ in _PERIODS)
 
 
 def show_overview(viewer: Viewer, store: SqlStore, revenue: Revenue) -> bytes:
@@ -36,9 +36,14 @@ def show_overview(viewer: Viewer, store: SqlStore, revenue: Revenue) -> bytes:
         ROOT,
         "Overview",
         build("h2", "Revenue"),
-        build_table("Revenue", _COLUMNS, _list_revenue(periods, viewer.environment), "Nothing was earned."),
+        build_table(
+            "Revenue",
+            (Column("Asset"), *_SUMS),
+            _list_revenue(periods, viewer.environment),
+            "Nothing was earned.",
+        ),
         build("h2", "Ended"),
-        build_table("Ended", _COLUMNS, _list_counts(periods), ""),
+        build_table("Ended", (Column("Status"), *_SUMS), _list_counts(periods), ""),
         build("p", "Days begin at midnight UTC; today counts as one of them.", class_="faint"),
         build("h2", "Open now"),
         _build_open(waiting),
