@@ -94,7 +94,7 @@ def _check(page: Page) -> None:
         found = Axe().run(page)
         assert found.violations_count == 0, found.generate_report()
     for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.emulate_media(color_scheme=scheme)
         assert [one for one in contrasts(page) if one[0] < FAINTEST] == []
 
 
