@@ -4,6 +4,7 @@ import random
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -29,6 +30,7 @@ KINDS: Final = {
 `overtaken`: a stranger sends the same authorization; `broken`: the work failed.
 """
 _PAUSE: Final = 0.1
+_SENDS: Final = 20
 _FINAL: Final = ("succeeded", "failed")
 _KNOWN: Final = {
     "access": {200, 402, 503},
@@ -91,10 +93,7 @@ class Sellers:
             self._mint(payer, 10**9)
             while not self._stop.is_set():
                 kind = chance.choices(list(KINDS), list(KINDS.values()))[0]
-                try:
-                    self._sell(client, kind, payer, chance)
-                except RpcRefusal as error:
-                    self._count(f"our own call of the chain was refused: {error}"[:60])
+                self._sell(client, kind, payer, chance)
 
     def _sell(self, client: httpx.Client, kind: str, payer: ChainPayer, chance: random.Random) -> None:
         if kind == "emptied":
@@ -167,11 +166,22 @@ class Sellers:
     def _interfere(self, sale: Sale, payer: ChainPayer) -> None:
         chain = self._world.chain
         if sale.kind == "cancelled":
-            payer.cancel(chain, USDC, sale.payment.nonce)
+            self._send(lambda: payer.cancel(chain, USDC, sale.payment.nonce))
         elif sale.kind == "overtaken":
-            chain.settle(USDC, sale.payment)
+            self._send(lambda: chain.settle(USDC, sale.payment))
         elif sale.kind == "emptied":
-            chain.move(USDC, payer.address, "0x" + "77" * 20, PRICE)
+            self._send(lambda: chain.move(USDC, payer.address, "0x" + "77" * 20, PRICE))
+
+    def _send(self, send: Callable[[], str]) -> None:
+        """Send a transaction of somebody else, who may have to wait for a block first."""
+        for _ in range(_SENDS):
+            try:
+                send()
+            except RpcRefusal:
+                self._count("a stranger's transaction was refused")
+                self._give_up.wait(5 * _PAUSE)
+            else:
+                return
 
     def _ask(
         self,
@@ -194,6 +204,9 @@ class Sellers:
                 self._give_up.wait(_PAUSE)
                 continue
             self._count(f"{operation} {answer.status_code}")
+            if answer.status_code == 500 and time.monotonic() < self._world.database_back_at:
+                self._give_up.wait(_PAUSE)  # it went away while the request was under way
+                continue
             if answer.status_code not in _KNOWN[operation]:
                 self.unexpected.append(f"{operation} was answered {answer.status_code}: {answer.text[:200]}")
             if answer.status_code == 503:
@@ -206,7 +219,7 @@ class Sellers:
         """Give the payer money, and wait until it is there: somebody else mines, and may lose blocks."""
         chain = self._world.chain
         while chain.get_balance(USDC, payer.address) < amount and not self._give_up.is_set():
-            chain.mint(USDC, payer.address, amount)
+            self._send(lambda: chain.mint(USDC, payer.address, amount))
             for _ in range(30):
                 if chain.get_balance(USDC, payer.address) >= amount:
                     break
