@@ -656,6 +656,8 @@ MUTANTS = (
            "_CONFLICTS = set[str]()", ("tests/journals/test_postgres_batches.py",)),
     Mutant("done-before-is-not-noticed", "src/faregate/journals/postgres/statements.py", "if is_retry and task.result is False:",
            "if False:", ("tests/journals/test_postgres_batches.py",)),
+    Mutant("one-transfer-pays-two-sellers", SQL + "migrations/versions/0002_authorizations_of_all_sellers.py",
+           "unique=True", "unique=False", BOOKS),
     Mutant("one-transaction-in-two-rows", SQLITE + "schema.py",
            "CONSTRAINT one_row_per_transaction UNIQUE (namespace, transaction_id),", "", STORE_TESTS),
     Mutant("released-failure", "src/faregate/journals/states.py", "State.FAILED: (State.STUCK, *_NO_RESULT)", "State.FAILED: (State.STUCK, *FINAL)",

@@ -6,15 +6,19 @@ from datetime import timedelta
 import pytest
 
 from faregate.merchant.models import ResourceExecutionMetadata
+from faregate.selfhosted.database.accounts import list_accounts
 from faregate.selfhosted.database.apply import apply_account
+from faregate.selfhosted.database.clock import Stamps
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.schema import metadata
+from faregate.selfhosted.database.shared import Shared
 from faregate.selfhosted.database.simulated import set_up_ledger
 from faregate.selfhosted.database.store import SqlStore
 from faregate.service.builtin import builtin_account
 from faregate.service.config import Account, SettlementRule
 from faregate.service.payments import PaymentPending, PaymentVerified
 from faregate.service.published_payers import TEST_PAYERS
+from faregate.system import random_challenge, random_id
 from tests.selfhosted.databases import MovedClock
 from tests.selfhosted.sales import (
     HASH,
@@ -233,3 +237,38 @@ def test_a_read_of_a_real_payment_settles_only_what_is_due(store: SqlStore, cloc
     clock.move(1)
     assert store.count_read(waiting) == SettlementRule(after_reads=0)
     assert settle(store).status == "succeeded"
+
+
+def open_second_seller(store: SqlStore, database: Database, clock: MovedClock) -> SqlStore:
+    """The store of another seller whose payments go to the same address."""
+    stamps = Stamps(database, clock)
+    account = builtin_account()
+    other = account.model_copy(update={"seller": account.seller.model_copy(update={"name": "Second"})})
+    apply_account(database, stamps, other, environments=("test",))
+    with database.read() as connection:
+        [found] = [one for one in list_accounts(connection) if one.id != store.account.id]
+    return SqlStore(Shared(database, stamps, random_id, random_challenge), found)
+
+
+def test_an_authorization_pays_one_seller_only(
+    store: SqlStore, database: Database, clock: MovedClock
+) -> None:
+    # The chain takes it once, and would prove that one transfer to both of them.
+    second = open_second_seller(store, database, clock)
+    context, other = resolve(store), resolve(second)
+    payment = sign(context)
+    assert other.terms.pay_to == context.terms.pay_to
+    assert store.authorize(context, payment, PaymentVerified(PAYER, 100)) is not None
+    assert second.authorize(other, payment, PaymentVerified(PAYER, 100)) is None
+    assert second.find_by_proof(payment.header) is None
+    assert second.authorize(other, sign(other), PaymentVerified(PAYER, 100)) is not None
+
+
+def test_simulated_ledgers_of_sellers_are_apart(
+    store: SqlStore, database: Database, clock: MovedClock
+) -> None:
+    second = open_second_seller(store, database, clock)
+    context, other = resolve(store), resolve(second)
+    payment = sign(context)
+    assert store.authorize(context, payment, PaymentVerified(PAYER)) is not None
+    assert second.authorize(other, payment, PaymentVerified(PAYER)) is not None

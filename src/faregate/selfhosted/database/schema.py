@@ -206,7 +206,8 @@ transactions: Final = Table(
     _required("reads", Integer, server_default="0"),
     PrimaryKeyConstraint("account", "id"),
     UniqueConstraint("account", "proof_hash"),
-    # A token takes each nonce of a payer once: no authorization pays twice.
+    # A token takes each nonce of a payer once: no authorization pays twice, nor two sellers of one address
+    # (`ix_transactions_authorization`).
     UniqueConstraint("account", "asset", "payer", "nonce"),
     CheckConstraint(
         "(finished_at IS NULL) = (final_status IS NULL) AND final_status IN ('failed', 'succeeded')",
@@ -237,6 +238,18 @@ Index(
     transactions.c.asset,
     postgresql_where=_OPEN,
     sqlite_where=_OPEN,
+)
+_IS_REAL: Final = text("from_block IS NOT NULL")
+Index(
+    "ix_transactions_authorization",
+    # Without the account: the chain would prove one transfer to every seller that is paid at its address.
+    # Simulated payments have no block: each seller has a ledger of its own.
+    transactions.c.asset,
+    transactions.c.payer,
+    transactions.c.nonce,
+    unique=True,
+    postgresql_where=_IS_REAL,
+    sqlite_where=_IS_REAL,
 )
 _DUE: Final = text("next_attempt_at IS NOT NULL")
 Index(
