@@ -160,14 +160,14 @@ def _watch_store(killer: Killer) -> None:
 
 
 def _watch(killer: Killer, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *given: killer.watch(name, lambda: original(*given))
+    return lambda *given, **named: killer.watch(name, lambda: original(*given, **named))
 
 
 def _watch_change(killer: Killer, original: Callable[..., Any]) -> Callable[..., Any]:
     """A statement that commits by itself: the point is between its commit and its answer."""
 
-    def change(*given: Any) -> Any:
-        answer = original(*given)
+    def change(*given: Any, **named: Any) -> Any:
+        answer = original(*given, **named)
         killer.reach_commit()
         return answer
 
