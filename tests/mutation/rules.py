@@ -126,6 +126,8 @@ SQL = "src/faregate/selfhosted/database/"
 BOOKS = ("tests/selfhosted/test_store.py",)
 ATTEMPTS = ("tests/selfhosted/test_attempts.py",)
 STAMPS = ("tests/selfhosted/test_stamps.py",)
+CONSOLE = "src/faregate/selfhosted/console/"
+CONSOLE_TESTS = ("tests/selfhosted/test_console.py",)
 DIRECT_TESTS = ("tests/payments/test_direct.py", "tests/payments/test_direct_upkeep.py")
 DIRECT_VERIFY_TESTS = ("tests/payments/test_direct_verify.py",)
 FEE_TESTS = ("tests/payments/test_direct_fees.py",)
@@ -878,4 +880,12 @@ MUTANTS = (
     Mutant("books-move-the-fence-back", SQL + "clock.py", "accounts.c.fence < bindparam(\"moment\"))", "accounts.c.fence != bindparam(\"moment\"))", STAMPS),
     Mutant("books-open-with-a-revoked-key", SQL + "keys.py", ".where(api_keys.c.key_hash == bindparam(\"key_hash\"), api_keys.c.revoked_at.is_(None))", ".where(api_keys.c.key_hash == bindparam(\"key_hash\"))", ("tests/selfhosted/test_keys.py",)),
     Mutant("books-edit-a-revision", SQL + "apply.py", "        return wanted.revisions[stored:]\n    return ()", "        return wanted.revisions[stored:]\n    return () if len(wanted.revisions) == stored else ()", ("tests/selfhosted/test_apply.py",)),
+    # The console of the self-hosted service
+    Mutant("console-believes-any-session", CONSOLE + "app.py", "if found is None or not session.is_signed(found[1]):", "if found is None:", CONSOLE_TESTS),
+    Mutant("console-session-never-ends", CONSOLE + "sessions.py", "if found is None or int(found[3]) <= now:", "if found is None:", CONSOLE_TESTS),
+    Mutant("console-session-outlives-its-key", SQL + "keys.py", "        api_keys.c.id == bindparam(\"key\"),\n        api_keys.c.revoked_at.is_(None),\n    )\n)\n_FOUND", "        api_keys.c.id == bindparam(\"key\"),\n    )\n)\n_FOUND", CONSOLE_TESTS),
+    Mutant("console-opens-with-any-key", CONSOLE + "app.py", "if _READ not in owner.capabilities:", "if False:", CONSOLE_TESTS),
+    Mutant("console-shows-what-the-key-may-not-see", CONSOLE + "app.py", "if needed not in viewer.capabilities:", "if False:", CONSOLE_TESTS),
+    Mutant("console-takes-forms-of-other-sites", CONSOLE + "app.py", "if not _is_own_form(request):", "if False:", CONSOLE_TESTS),
+    Mutant("console-shows-markup-of-sellers", CONSOLE + "markup.py", "return child if isinstance(child, Markup) else escape(str(child))", "return str(child)", CONSOLE_TESTS),
 )  # fmt: skip

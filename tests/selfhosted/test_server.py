@@ -179,3 +179,14 @@ def test_a_body_that_does_not_come_is_400(backend: Backend, monkeypatch: pytest.
         peer.sendall(head)
         assert peer.recv(1000).startswith(b"HTTP/1.1 400")
     assert backend.under_way == 0
+
+
+def test_the_console_counts_as_anonymous(backend: Backend) -> None:
+    parts = replace(build_parts(backend), rate_limits=RateLimits(1000, 0.01, time.monotonic))
+    with serving(parts) as (client, _, _):
+        assert (
+            client.get("/merchant/v1/payers").status_code == 200
+        )  # takes the only token, and learns the key
+        assert client.get("/console").status_code == 429
+        assert client.post("/console/login").status_code == 429
+        assert client.get("/merchant/v1/payers").status_code == 200

@@ -1,11 +1,13 @@
 """The lists: payments, payers, resources. Each shows one moment, which its links to other pages name."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 from urllib.parse import urlencode
 
+from faregate.merchant.formats import ID_TAIL
 from faregate.selfhosted.console.frame import (
     ROOT,
     Column,
@@ -23,6 +25,8 @@ from faregate.service.records import STATUSES
 from faregate.x402.tokens import format_price
 
 PAGE_SIZE: Final = 25
+_PAYER_ID: Final = re.compile(f"pyr_{ID_TAIL}", re.ASCII)
+_ADDRESS: Final = re.compile(r"0[xX][0-9a-fA-F]{40}", re.ASCII)
 _PAYMENTS: Final = f"{ROOT}/payments"
 _PAYMENT_COLUMNS: Final = (
     Column("Authorized (UTC)"),
@@ -59,8 +63,7 @@ def show_payments(viewer: Viewer, store: SqlStore, view: View) -> bytes:
     status, payer = view.filters.get("status"), view.filters.get("payer")
     if status not in STATUSES:
         status = None
-    payer_id = store.find_payer_id(payer) or payer if payer is not None else None
-    page = store.list_transactions(view.query, status, payer_id)
+    page = store.list_transactions(view.query, status, _find_payer_id(store, payer))
     return build_page(
         viewer,
         _PAYMENTS,
@@ -74,6 +77,14 @@ def show_payments(viewer: Viewer, store: SqlStore, view: View) -> bytes:
         ),
         _build_pages(_PAYMENTS, view, page.count),
     )
+
+
+def _find_payer_id(store: SqlStore, given: str | None) -> str | None:
+    """Return the id of the payer that is given by id or address; one that nobody has, if there is none."""
+    if given is None or _PAYER_ID.fullmatch(given):
+        return given
+    found = store.find_payer_id(given) if _ADDRESS.fullmatch(given) else None
+    return found or "nobody"
 
 
 def _build_filter(status: str | None, payer: str | None) -> Markup:
