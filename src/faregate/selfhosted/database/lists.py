@@ -1,7 +1,8 @@
 """Lists of transactions and payers as of a moment.
 
-Up to the account's fence nothing changes any more, so how long such a list is can be remembered. A page is
-cut by position from the nearer end, so that the first and the last page of a long list cost the same.
+Up to the account's fence nothing changes any more, so how long such a list is can be remembered, and a later
+list of the same kind counts only what was added since. A page is cut by position from the nearer end, so that
+the first and the last page of a long list cost the same.
 """
 
 from collections import OrderedDict
@@ -27,11 +28,12 @@ from faregate.selfhosted.database.schema import payers, transactions
 from faregate.selfhosted.database.transactions import PAYER_COLUMNS, SELECT, T
 from faregate.selfhosted.database.types import to_datetime, to_microseconds
 from faregate.service.http import ListQuery
-from faregate.service.records import PayerView
+from faregate.service.records import FINAL, PayerView
 from faregate.service.store import RecordPage, cut_page
 
 _REMEMBERED_COUNTS: Final = 1000
 _MOMENT: Final = bindparam("moment", type_=BigInteger())
+_EARLIER: Final = bindparam("earlier", type_=BigInteger())
 _START: Final = bindparam("start", type_=Integer())
 _SIZE: Final = bindparam("size", type_=Integer())
 
@@ -53,9 +55,13 @@ _OPEN: Final = ("authorized", "settling", "reconciling")
 
 @dataclass(frozen=True, slots=True)
 class _List:
-    """The statements of one kind of list. Both pages take positions from their own end."""
+    """The statements of one kind of list. Both pages take positions from their own end.
+
+    `count_later` counts what came after an earlier moment; None for lists that also lose records.
+    """
 
     count: Any
+    count_later: Any | None
     from_oldest: Any
     from_newest: Any
 
@@ -74,8 +80,14 @@ def _list_transactions(status: str | None, of_payer: bool) -> _List:
         found = select(T.id).where(*chosen).order_by(*order).offset(_START).limit(_SIZE).subquery()
         return SELECT.join(found, found.c.id == T.id).where(T.account == ACCOUNT).order_by(*order)
 
+    counted = select(func.count()).select_from(transactions).where(*chosen)
+    later = T.created_at > _EARLIER
+    if status in FINAL:
+        # Processes have clocks of their own: an end may be stamped earlier than the authorization.
+        later = or_(later, T.finished_at > _EARLIER)
     return _List(
-        select(func.count()).select_from(transactions).where(*chosen),
+        counted,
+        counted.where(later) if status is None or status in FINAL else None,
         page(T.created_at, T.id),
         page(T.created_at.desc(), T.id.desc()),
     )
@@ -100,8 +112,10 @@ def _list_payers() -> _List:
     def page(*order: ColumnElement[Any]) -> Any:
         return select(*PAYER_COLUMNS, last).where(*chosen).order_by(*order).offset(_START).limit(_SIZE)
 
+    counted = select(func.count()).select_from(payers).where(*chosen)
     return _List(
-        select(func.count()).select_from(payers).where(*chosen),
+        counted,
+        counted.where(payers.c.created_at > _EARLIER),
         page(payers.c.created_at, payers.c.id),
         page(payers.c.created_at.desc(), payers.c.id.desc()),
     )
@@ -121,14 +135,34 @@ class Counts:
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[Any, ...], int] = OrderedDict()
+        self._latest: OrderedDict[tuple[Any, ...], tuple[int, int]] = OrderedDict()
 
-    def get(self, key: tuple[Any, ...], count: Callable[[], int]) -> int:
-        found = self._known.get(key)
+    def get(
+        self, key: tuple[Any, ...], moment: int, count: Callable[[int | None], int], *, only_grows: bool
+    ) -> int:
+        """Return how many records the list has at this moment.
+
+        `count` counts all of them, or those that came after an earlier moment if such a list only grows.
+        """
+        found = self._known.get((*key, moment))
         if found is None:
-            found = self._known[key] = count()
-            while len(self._known) > _REMEMBERED_COUNTS:
-                self._known.popitem(last=False)
+            found = self._count_later(key, moment, count) if only_grows else count(None)
+            _remember(self._known, (*key, moment), found)
         return found
+
+    def _count_later(self, key: tuple[Any, ...], moment: int, count: Callable[[int | None], int]) -> int:
+        earlier = self._latest.get(key)
+        if earlier is not None and earlier[0] > moment:
+            return count(None)
+        found = count(None) if earlier is None else earlier[1] + count(earlier[0])
+        _remember(self._latest, key, (moment, found))
+        return found
+
+
+def _remember(known: OrderedDict[tuple[Any, ...], Any], key: tuple[Any, ...], value: Any) -> None:
+    known[key] = value
+    while len(known) > _REMEMBERED_COUNTS:
+        known.popitem(last=False)
 
 
 def list_transactions(
@@ -148,7 +182,9 @@ def list_transactions(
             return RecordPage(0, ())
         values["payer"] = address
     kind = _TRANSACTIONS[status, payer_id is not None]
-    return _cut(connection, counts, kind, ("transactions", status, *values.values()), values, query)
+    return _cut(
+        connection, counts, kind, ("transactions", status, account, values.get("payer")), values, query
+    )
 
 
 def list_payers(
@@ -156,7 +192,7 @@ def list_payers(
 ) -> RecordPage[PayerView]:
     """Return one page of payers, each as of the moment of the list."""
     values: dict[str, Any] = {"of_account": account, "moment": to_microseconds(query.as_of)}
-    page = _cut(connection, counts, _PAYERS, ("payers", *values.values()), values, query)
+    page = _cut(connection, counts, _PAYERS, ("payers", account), values, query)
     return RecordPage(page.count, [_to_view(row) for row in page.records])
 
 
@@ -174,7 +210,14 @@ def _cut(
     values: dict[str, Any],
     query: ListQuery,
 ) -> RecordPage[Any]:
-    count = counts.get(key, lambda: connection.execute(kind.count, values).scalar_one())
+
+    def count_records(earlier: int | None) -> int:
+        statement: Any = kind.count if earlier is None else kind.count_later
+        found: int = connection.execute(statement, {**values, "earlier": earlier}).scalar_one()
+        return found
+
+    only_grows = kind.count_later is not None
+    count = counts.get(key, values["moment"], count_records, only_grows=only_grows)
 
     def between(start: int, stop: int) -> Sequence[Any]:
         if start >= stop:

@@ -1,0 +1,73 @@
+"""How long lists are: what a process adds to an earlier count is what another one counts afresh."""
+
+import secrets
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from faregate.selfhosted.database.engine import Database
+from faregate.selfhosted.database.store import SqlStore
+from faregate.service.http import ListQuery
+from faregate.service.payments import PaymentPending
+from tests.selfhosted.databases import MovedClock
+from tests.selfhosted.sales import authorize, failed, open_store, settle, submit
+
+STATUSES = (None, "authorized", "settling", "reconciling", "failed", "succeeded")
+OTHER = "0x00000000000000000000000000000000000000aA"
+
+
+def count_all(store: SqlStore, as_of: datetime, payers: tuple[str, ...]) -> dict[tuple[str, str], int]:
+    query = ListQuery(as_of=as_of, page=1, page_size=1, newest_first=True, filters={})
+    kinds = [(status, payer) for status in STATUSES for payer in (None, *payers)]
+    found = {(str(a), str(b)): store.list_transactions(query, a, b).count for a, b in kinds}
+    return {**found, ("payers", ""): store.list_payers(query).count}
+
+
+def test_a_later_list_is_as_long_as_if_it_were_counted_afresh(database: Database, clock: MovedClock) -> None:
+    store = open_store(database, clock)
+    open_sales = [submit(store) for _ in range(3)]
+    steps: list[Callable[[], object]] = [
+        lambda: settle(store),
+        lambda: authorize(store, OTHER),
+        lambda: store.record_outcome(authorize(store), failed(authorize(store))),
+        lambda: settle(store, OTHER),
+        lambda: store.record_failed(open_sales[0], None),
+        lambda: postpone(store),
+        lambda: store.record_settled(open_sales[1], f"0x{secrets.token_hex(32)}", None),
+        lambda: store.record_settled(open_sales[2], f"0x{secrets.token_hex(32)}", None),
+    ]
+    moments: list[datetime] = []
+    for step in steps:
+        step()
+        clock.move(1)
+        moment = store.fix_snapshot(None)
+        assert moment is not None
+        payer = store.list_payers(
+            ListQuery(as_of=moment, page=1, page_size=1, newest_first=False, filters={})
+        ).records[0]
+        moments.append(moment)
+        # Earlier lists, too: they are counted, or remembered, after later ones.
+        for one in (moment, moments[len(moments) // 2], moment - timedelta(seconds=1)):
+            fresh = open_store(database, clock)
+            assert count_all(store, one, (payer.id,)) == count_all(fresh, one, (payer.id,))
+
+
+def test_an_end_before_its_beginning_is_counted_once(database: Database, clock: MovedClock) -> None:
+    # The clock of the process that authorized is ahead of that of the process that settles.
+    ahead = open_store(database, clock)
+    clock.move(10)
+    made = submit(ahead)
+    clock.move(-8)
+    store = open_store(database, clock)
+    store.record_settled(made, f"0x{secrets.token_hex(32)}", None)
+    for seconds in (1, 5, 5):
+        clock.move(seconds)
+        moment = store.fix_snapshot(None)
+        assert moment is not None
+        assert count_all(store, moment, ()) == count_all(open_store(database, clock), moment, ())
+
+
+def postpone(store: SqlStore) -> None:
+    made = submit(store)
+    attempt = store.begin_attempt(made)
+    assert attempt is not None
+    store.postpone(made, attempt, PaymentPending("reconciling"), None)
