@@ -853,6 +853,9 @@ MUTANTS = (
     Mutant("a-database-that-is-away-is-401", "src/faregate/selfhosted/backends.py", "raise HttpError(UNAVAILABLE,", "raise build_401(INVALID_KEY) from None\n            raise HttpError(UNAVAILABLE,", ("tests/selfhosted/test_backends.py",)),
     Mutant("a-gas-nonce-that-waits-is-used-up", DIRECT + "upkeep.py", " or account.count_sent() > mined:", ":", DIRECT_TESTS),
     # The books of the self-hosted service (selfhosted/database/)
+    Mutant("an-end-is-missing-in-a-later-list", SQL + "lists.py", "later = or_(later, T.finished_at > _EARLIER)", "later = later", ("tests/selfhosted/test_list_counts.py",)),
+    Mutant("a-count-is-added-to-that-of-a-later-list", SQL + "lists.py", "if earlier is not None and earlier[0] > moment:", "if False:", ("tests/selfhosted/test_list_counts.py",)),
+    Mutant("an-early-end-is-counted-never", SQL + "lists.py", "later = or_(later, T.finished_at > _EARLIER)", "later = T.finished_at > _EARLIER", ("tests/selfhosted/test_list_counts.py",)),
     Mutant("books-use-an-authorization-twice", SQL + "migrations/versions/0001_first_tables.py", """        sa.UniqueConstraint(
             "account", "asset", "payer", "nonce", name=op.f("uq_transactions_account_asset_payer_nonce")
         ),

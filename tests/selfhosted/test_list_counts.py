@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.store import SqlStore
@@ -45,10 +45,10 @@ def test_a_later_list_is_as_long_as_if_it_were_counted_afresh(database: Database
             ListQuery(as_of=moment, page=1, page_size=1, newest_first=False, filters={})
         ).records[0]
         moments.append(moment)
-        # Earlier lists, too: they are counted, or remembered, after later ones.
-        for one in (moment, moments[len(moments) // 2], moment - timedelta(seconds=1)):
-            fresh = open_store(database, clock)
-            assert count_all(store, one, (payer.id,)) == count_all(fresh, one, (payer.id,))
+        if len(moments) % 2 == 0:  # every second moment is listed only after a later one
+            for one in (moment, moments[-2]):
+                fresh = open_store(database, clock)
+                assert count_all(store, one, (payer.id,)) == count_all(fresh, one, (payer.id,))
 
 
 def test_an_end_before_its_beginning_is_counted_once(database: Database, clock: MovedClock) -> None:
@@ -57,8 +57,8 @@ def test_an_end_before_its_beginning_is_counted_once(database: Database, clock: 
     clock.move(10)
     made = submit(ahead)
     clock.move(-8)
+    open_store(database, clock).record_settled(made, f"0x{secrets.token_hex(32)}", None)
     store = open_store(database, clock)
-    store.record_settled(made, f"0x{secrets.token_hex(32)}", None)
     for seconds in (1, 5, 5):
         clock.move(seconds)
         moment = store.fix_snapshot(None)
