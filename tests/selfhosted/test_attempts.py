@@ -1,15 +1,18 @@
 """Attempts: one at a time, written ahead, taken over when their lease has ended."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
+from faregate.selfhosted.database.clock import Stamps
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.errors import DatabaseError
 from faregate.selfhosted.database.store import SqlStore
 from faregate.service.payments import Attempt, PaymentPending, SignedTransfer
 from faregate.service.records import Transaction
-from tests.selfhosted.databases import MovedClock
+from tests.selfhosted.databases import START, MovedClock
 from tests.selfhosted.sales import HASH, authorize, open_store, submit
 
 LEASE, SENDER = 60.0, "0xAbCd000000000000000000000000000000000001"
@@ -191,3 +194,37 @@ def test_workers_do_not_wait_for_each_other(database: Database, clock: MovedCloc
     with database.write() as one, database.write() as another:
         found = [*find_due(one, store.account.id, now, 1), *find_due(another, store.account.id, now, 2)]
     assert sorted(found) == sorted(made)
+
+
+def test_leases_and_retries_outlive_a_clock_that_was_ahead(
+    store: SqlStore, database: Database, clock: MovedClock
+) -> None:
+    # A list of a process whose clock is an hour ahead: all later stamps are later than that.
+    Stamps(database, lambda: START + timedelta(hours=1)).fix_snapshot(store.account.id, None)
+    made = submit(store)
+    assert made.created_at > START + timedelta(hours=1)
+    assert store.now() == clock.moment
+    [(taken, attempt)] = take_when_due(store, clock, 1)
+    store.postpone(taken, attempt, PaymentPending("reconciling"), None)
+    assert len(take_when_due(store, clock, 1)) == 1
+    # Its worker dies: the lease ends by the clock, too.
+    assert len(take_when_due(store, clock, LEASE)) == 1
+
+
+def take_when_due(
+    store: SqlStore, clock: MovedClock, seconds: float
+) -> Sequence[tuple[Transaction, Attempt]]:
+    """Take what is due so many seconds later, and not before."""
+    assert store.take_jobs(1) == []
+    clock.move(seconds)
+    return store.take_jobs(1)
+
+
+def test_an_open_payment_is_not_called_expired_after_a_clock_was_ahead(
+    store: SqlStore, database: Database, clock: MovedClock
+) -> None:
+    Stamps(database, lambda: START + timedelta(hours=1)).fix_snapshot(store.account.id, None)
+    soon = int(clock.moment.timestamp()) + 60
+    made = authorize(store, valid_before=soon)
+    assert store.now().timestamp() < made.payment.valid_before
+    assert store.get_reserved(made.context.terms.token, made.payment.payer) == made.payment.value

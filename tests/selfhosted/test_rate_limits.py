@@ -1,5 +1,7 @@
 """Token buckets: a key has its own once it was accepted; all other calls share one."""
 
+import pytest
+
 from faregate.core.models import Headers
 from faregate.selfhosted.rate_limits import RateLimits
 
@@ -51,9 +53,10 @@ def test_invented_keys_share_the_anonymous_bucket() -> None:
     assert limits.take(()) == 1
 
 
-def test_an_unknown_path_makes_no_key_known() -> None:
+@pytest.mark.parametrize("status", [404, 405, 500, 503])
+def test_an_answer_that_may_precede_the_key_makes_none_known(status: int) -> None:
     limits = RateLimits(10, 5, Clock())
-    limits.learn(bearer("guess"), 404)
+    limits.learn(bearer("guess"), status)
     assert count_allowed(limits, bearer("guess")) == 10
 
 

@@ -156,3 +156,12 @@ def test_a_database_that_is_down_decides_nothing(clock: MovedClock) -> None:
     assert payments.send(payment, TERMS, ATTEMPT) == PaymentPending("reconciling")
     assert payments.look(payment, TERMS, ATTEMPT) == PaymentPending("reconciling")
     database.close()
+
+
+def test_a_real_payment_is_not_ended_by_the_simulation(
+    payments: SimulatedPayments, clock: MovedClock
+) -> None:
+    payment = sign(clock)
+    found = payments.send(payment, TERMS, replace(ATTEMPT, from_block=100))
+    assert found == PaymentPending("reconciling")
+    assert balance(payments, payment.payer) == 15_000

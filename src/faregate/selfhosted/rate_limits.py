@@ -60,8 +60,8 @@ class RateLimits:
         with self._lock:
             if status == 401:
                 self._keys.pop(name, None)
-            elif status != 404 and name not in self._keys:
-                # A path that does not exist is answered 404 before the key is looked at.
+            elif status not in (404, 405) and status < 500 and name not in self._keys:
+                # These may be answered before the key is looked at: another path or method, or no database.
                 self._keys[name] = _Bucket(max(1.0, self._per_key * _BURST_SECONDS), self._clock())
                 if len(self._keys) > _MAX_KEYS:
                     self._keys.popitem(last=False)

@@ -56,7 +56,7 @@ class Store(Protocol):
         ...
 
     def now(self) -> datetime:
-        """Return the current time in UTC, never earlier than a stamp already given."""
+        """Return the current time in UTC: for what expires, and what time alone settles."""
         ...
 
     # The catalog

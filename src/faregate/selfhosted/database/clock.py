@@ -71,9 +71,17 @@ class Stamps:
         self._clock = clock
         self._latest = 0
 
+    def read_clock(self) -> int:
+        """Return the time of this machine: for leases, retries and expiry.
+
+        Stamps may be ahead of it, for as long as the clock of any process once was. Time measured by them
+        would stand still until the clock has caught up: payers would be refused, and leases never end.
+        """
+        return to_microseconds(self._clock())
+
     def now(self) -> int:
-        """Return the present, never earlier than a stamp that this process has given."""
-        return max(to_microseconds(self._clock()), self._latest)
+        """Return the moment for a stamp or a list: never earlier than a stamp that this process has given."""
+        return max(self.read_clock(), self._latest)
 
     def remember(self, given: int) -> None:
         """Note a stamp that was given to a change."""

@@ -78,7 +78,9 @@ class SqlStore:
         return self._shared.challenge
 
     def now(self) -> datetime:
-        return to_datetime(self._stamps.now())
+        # The rules of the simulated ledger settle by the time of stamps.
+        simulated = self._options.is_simulated
+        return to_datetime(self._stamps.now() if simulated else self._stamps.read_clock())
 
     # The catalog
 
@@ -128,7 +130,7 @@ class SqlStore:
         return self._find(FIND_BY_AUTHORIZATION, keys)
 
     def get_reserved(self, token: Token, payer: str) -> int:
-        return sum_reserved(self._database, self.account.id, token.address, payer, self._stamps.now())
+        return sum_reserved(self._database, self.account.id, token.address, payer, self._stamps.read_clock())
 
     def authorize(
         self, context: AccessContext, payment: SignedPayment, verified: PaymentVerified
@@ -180,7 +182,9 @@ class SqlStore:
             return self._change(transaction, ACCEPT_FAILED, values)
         statement = ACCEPT_SUCCEEDED if self._options.is_simulated else ACCEPT_AND_SETTLE
         return self._change(
-            transaction, statement, {**values, "next": self._after(now, self._options.first_retry)}
+            transaction,
+            statement,
+            {**values, "next": self._after(self._stamps.read_clock(), self._options.first_retry)},
         )
 
     def find_settlement_rule(self, transaction: Transaction) -> SettlementRule | None:
@@ -224,7 +228,7 @@ class SqlStore:
 
     def _is_due(self, known: StoredTransaction) -> bool:
         next_attempt_at = known.row["next_attempt_at"]
-        return next_attempt_at is not None and next_attempt_at <= self._stamps.now()
+        return next_attempt_at is not None and next_attempt_at <= self._stamps.read_clock()
 
     def take_due(self, until: datetime) -> Sequence[DueSettlement]:
         if not self._options.is_simulated:
@@ -233,7 +237,7 @@ class SqlStore:
         with self._database.read() as connection:
             if not plans.has_due(connection, self.account.id, moment):
                 return ()
-        again = self._after(self._stamps.now(), self._options.lease)
+        again = self._after(self._stamps.read_clock(), self._options.lease)
         with self._database.write() as connection:
             due = plans.take_due(connection, self.account.id, moment, again)
         found = [(self.find_transaction(one), at) for one, at in due.items()]
@@ -244,13 +248,13 @@ class SqlStore:
         ]
 
     def begin_attempt(self, transaction: Transaction) -> Attempt | None:
-        now = self._stamps.now()
+        now = self._stamps.read_clock()
         until = self._after(now, self._options.lease)
         return settlement.begin_attempt(self._database, self.account.id, self._own(transaction), now, until)
 
     def take_jobs(self, most: int) -> Sequence[tuple[StoredTransaction, Attempt]]:
         """Begin an attempt for each of up to `most` payments that are due and that nobody works on."""
-        now = self._stamps.now()
+        now = self._stamps.read_clock()
         until = self._after(now, self._options.lease)
         taken: list[tuple[StoredTransaction, Attempt]] = []
         with self._database.write() as connection:
@@ -314,7 +318,7 @@ class SqlStore:
         self, transaction: Transaction, attempt: Attempt, pending: PaymentPending, at: datetime | None
     ) -> StoredTransaction:
         known, now = self._own(transaction), self._stamps.now()
-        again = self._after(now, self._options.get_retry(attempt.number))
+        again = self._after(self._stamps.read_clock(), self._options.get_retry(attempt.number))
         values = {"attempt": attempt.number, "now": now, "next": again}
         with self._database.write_statement() as connection:
             changed = settlement.postpone(connection, self.account.id, known, values, pending.status)
