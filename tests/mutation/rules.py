@@ -855,7 +855,7 @@ MUTANTS = (
     Mutant("an-environment-without-a-chain", "src/faregate/selfhosted/backends.py", "if found.store.environment not in self._settings.environments:", "if False:", ("tests/selfhosted/test_backends.py",)),
     Mutant("simulated-payments-are-live", "src/faregate/selfhosted/settings.py", '            return ("test",)', "            return _ENVIRONMENTS", ("tests/selfhosted/test_backends.py", "tests/selfhosted/test_settings.py")),
     Mutant("a-payment-called-failed-was-charged", "src/faregate/selfhosted/commands/reconcile.py", "transaction.status in FINAL or", "False or", ("tests/selfhosted/test_reconcile.py",)),
-    Mutant("a-database-that-is-away-is-401", "src/faregate/selfhosted/backends.py", "raise HttpError(UNAVAILABLE,", "raise build_401(INVALID_KEY) from None\n            raise HttpError(UNAVAILABLE,", ("tests/selfhosted/test_backends.py",)),
+    Mutant("a-database-that-is-away-is-500", "src/faregate/service/app.py", "    except StoreUnavailable as error:", "    except ZeroDivisionError as error:", ("tests/selfhosted/test_backends.py",)),
     Mutant("a-gas-nonce-that-waits-is-used-up", DIRECT + "upkeep.py", " or account.count_sent() > mined:", ":", DIRECT_TESTS),
     # The books of the self-hosted service (selfhosted/database/)
     Mutant("an-end-is-missing-in-a-later-list", SQL + "lists.py", "later = or_(later, T.finished_at > _EARLIER)", "later = later", ("tests/selfhosted/test_list_counts.py",)),

@@ -13,6 +13,7 @@ from faregate.selfhosted.books import Books
 from faregate.selfhosted.commands.setup import apply_seller
 from faregate.selfhosted.database.clock import Stamps
 from faregate.selfhosted.database.engine import Database
+from faregate.selfhosted.database.errors import LostConnection
 from faregate.selfhosted.database.keys import create_key
 from faregate.selfhosted.database.upgrade import upgrade
 from faregate.selfhosted.runtime import Runtime
@@ -21,7 +22,7 @@ from faregate.selfhosted.settlements import SettledEvents, Settlements
 from faregate.service.app import respond
 from faregate.service.builtin import builtin_account
 from faregate.service.records import Transaction
-from faregate.service.steps import Backend, Now, Steps
+from faregate.service.steps import Backend, ListPayers, Now, Steps
 from faregate.system import system_clock
 from faregate.x402.tokens import Environment
 
@@ -82,6 +83,18 @@ def test_steps_are_performed_by_the_backend_that_is_given(books: Books) -> None:
     runtime = Runtime(Settings(), books, {}, make_backend=Watched)
     assert ask(runtime, make_key(books, "test")) == 200
     assert "ListPayers" in seen
+    runtime.end()
+
+
+def test_a_database_that_goes_away_after_the_key_was_found_is_503(books: Books) -> None:
+    class Torn(Backend):
+        def perform(self, step: Any) -> Any:
+            if isinstance(step, ListPayers):
+                raise LostConnection("the connection ended")
+            return super().perform(step)
+
+    runtime = Runtime(Settings(), books, {}, make_backend=Torn)
+    assert ask(runtime, make_key(books, "test")) == 503
     runtime.end()
 
 

@@ -4,9 +4,7 @@ import itertools
 import logging
 from collections.abc import Callable, Mapping
 
-from faregate.merchant.problems import UNAVAILABLE
 from faregate.selfhosted.books import Books
-from faregate.selfhosted.database.errors import DatabaseError
 from faregate.selfhosted.database.keys import KeyOwner
 from faregate.selfhosted.database.shared import Shared, StoreOptions
 from faregate.selfhosted.database.store import SqlStore
@@ -17,7 +15,7 @@ from faregate.selfhosted.settlements import Settlements
 from faregate.selfhosted.simulated import SimulatedPayments
 from faregate.selfhosted.worker import Job
 from faregate.service.app import Access
-from faregate.service.http import INVALID_KEY, RETRY_SOON, HttpError, build_401
+from faregate.service.http import INVALID_KEY, build_401
 from faregate.service.settlement import run_attempt
 from faregate.service.steps import Backend
 from faregate.system import random_challenge, random_id
@@ -51,15 +49,8 @@ class Backends:
         self._turn = itertools.count()
 
     def authenticate(self, secret: str) -> Access:
-        """Return what this API key gives access to; `HttpError` 401 if it is not valid here.
-
-        503 while the database is away: the caller may try again, and is not asked to pay.
-        """
-        try:
-            found = self._stores.open_by_key(secret)
-        except DatabaseError as error:
-            _log.error("%s", error)
-            raise HttpError(UNAVAILABLE, "the service's database is away", (RETRY_SOON,)) from None
+        """Return what this API key gives access to; `HttpError` 401 if it is not valid here."""
+        found = self._stores.open_by_key(secret)
         if found is None:
             raise build_401(INVALID_KEY)
         if found.store.environment not in self._settings.environments:

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from faregate.core.models import Response, WireRequest
-from faregate.merchant.problems import INTERNAL_ERROR
+from faregate.merchant.problems import INTERNAL_ERROR, UNAVAILABLE
 from faregate.service.catalog import build_catalog
 from faregate.service.clock import Clock, MonotonicClock
 from faregate.service.config import DEFAULT_CREATED_AT, Account, Capability, Key
 from faregate.service.http import (
     INVALID_KEY,
+    RETRY_SOON,
     HttpError,
     ParsedRequest,
     build_401,
@@ -29,6 +30,7 @@ from faregate.service.routes import find_route
 from faregate.service.settlement import settle_due
 from faregate.service.state import EnvironmentState
 from faregate.service.steps import Backend, run
+from faregate.service.store import StoreUnavailable
 from faregate.x402.tokens import Environment
 
 _log = logging.getLogger("faregate.service")
@@ -63,6 +65,10 @@ def respond(request: WireRequest, accounts: Accounts) -> Response:
         return run(route.handle(call), access.backend)
     except HttpError as refusal:
         return refusal.response()
+    except StoreUnavailable as error:
+        # Not a 500, so that the caller tries again; and never a 402, so that nobody pays twice.
+        _log.error("%s", error)
+        return HttpError(UNAVAILABLE, "the service's database is away", (RETRY_SOON,)).response()
     except Exception:
         _log.exception("%s %s failed", request.method, path)
         return HttpError(INTERNAL_ERROR, "the service failed; its log says why").response()

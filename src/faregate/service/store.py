@@ -36,6 +36,10 @@ class RecordPage(Generic[T_co]):
     records: Sequence[T_co]
 
 
+class StoreUnavailable(Exception):
+    """The store could not be read or written. Nothing may be assumed written."""
+
+
 def cut_page(query: ListQuery, count: int, between: Callable[[int, int], Sequence[T]]) -> RecordPage[T]:
     """Cut a page out of `count` records; `between` returns those of two positions, oldest first."""
     start = min((query.page - 1) * query.page_size, count)

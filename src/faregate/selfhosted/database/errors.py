@@ -3,9 +3,10 @@
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError, TimeoutError
 
 from faregate.errors import FaregateError
+from faregate.service.store import StoreUnavailable
 
 
-class DatabaseError(FaregateError):
+class DatabaseError(FaregateError, StoreUnavailable):
     """The database could not be read or written. Nothing may be assumed written."""
 
 
