@@ -665,6 +665,8 @@ MUTANTS = (
     Mutant("expiry-by-stamps", SQL + "store.py", "self._stamps.now() if simulated else self._stamps.read_clock()", "self._stamps.now()", ATTEMPTS),
     Mutant("simulation-ends-a-real-payment", "src/faregate/selfhosted/simulated.py", "if attempt.from_block is not None:", "if False:",
            ("tests/selfhosted/test_simulated.py",)),
+    Mutant("completions-take-every-thread", "src/faregate/selfhosted/settlements.py", "max(1, 3 * threads // 4)", "threads",
+           ("tests/selfhosted/test_backends.py",)),
     Mutant("one-transaction-in-two-rows", SQLITE + "schema.py",
            "CONSTRAINT one_row_per_transaction UNIQUE (namespace, transaction_id),", "", STORE_TESTS),
     Mutant("released-failure", "src/faregate/journals/states.py", "State.FAILED: (State.STUCK, *_NO_RESULT)", "State.FAILED: (State.STUCK, *FINAL)",

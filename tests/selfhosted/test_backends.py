@@ -25,6 +25,7 @@ from faregate.service.records import Transaction
 from faregate.service.steps import Backend, ListPayers, Now, Steps
 from faregate.system import system_clock
 from faregate.x402.tokens import Environment
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -146,3 +147,29 @@ def test_a_completion_waits_no_longer_than_it_may() -> None:
 def test_a_completion_returns_when_its_payment_has_ended() -> None:
     status, took = settle(_Known("succeeded"), lambda: None, 30)
     assert (status, took < 10) == ("succeeded", True)
+
+
+def test_waiting_completions_leave_threads_for_other_calls() -> None:
+    gate = threading.Event()
+    settlements = Settlements(threads=4, complete_seconds=5, events=SettledEvents(), observe=lambda _: None)
+    known = _Known("settling")
+    transaction = cast(Transaction, known)
+
+    def operation() -> Steps[Transaction]:
+        yield from Now()
+        gate.wait(10)
+        return transaction
+
+    def complete() -> None:
+        settlements.settle(operation(), transaction, Backend(cast(Any, known), cast(Any, None)))
+
+    waiting = [threading.Thread(target=complete) for _ in range(4)]
+    for thread in waiting:
+        thread.start()
+    assert eventually(lambda: sum(thread.is_alive() for thread in waiting) == 3)
+    assert not eventually(lambda: sum(thread.is_alive() for thread in waiting) < 3, 1)
+    known.status = "succeeded"
+    gate.set()
+    for thread in waiting:
+        thread.join()
+    settlements.close()

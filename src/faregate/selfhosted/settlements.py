@@ -116,6 +116,8 @@ class Settlements:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._pool = ThreadPoolExecutor(threads, "faregate-settlement")
+        # The other threads are for calls that wait for no block, such as accesses.
+        self._may_wait = threading.Semaphore(max(1, 3 * threads // 4))
         self._seconds = complete_seconds
         self._events = events
         self._observe = observe
@@ -124,15 +126,28 @@ class Settlements:
     def settle(
         self, operation: Steps[Transaction], transaction: Transaction, backend: Backend
     ) -> Transaction:
-        """Run a settlement; return the transaction as it stands when it has ended, or the time is over."""
+        """Run a settlement; return the transaction as it stands when it has ended, or the time is over.
+
+        Three quarters of the threads may wait at once. Who comes later learns how it stands now.
+        """
+        running = self._pool.submit(_run, watch_attempt(operation, transaction.id, self._observe), backend)
+        found = None
+        if self._may_wait.acquire(blocking=False):
+            try:
+                found = self._wait(running, transaction, backend)
+            finally:
+                self._may_wait.release()
+        return found or backend.store.find_transaction(transaction.id) or transaction
+
+    def _wait(
+        self, running: "Future[Transaction]", transaction: Transaction, backend: Backend
+    ) -> Transaction | None:
         end = self._clock() + self._seconds
-        watched = watch_attempt(operation, transaction.id, self._observe)
-        running = self._pool.submit(_run, watched, backend)
         found = self._await_attempt(running, end)
         while found is not None and found.status in PENDING and (left := end - self._clock()) > 0:
             self._events.wait(transaction.id, min(left, _POLL_SECONDS))
             found = backend.store.find_transaction(transaction.id)
-        return found or backend.store.find_transaction(transaction.id) or transaction
+        return found
 
     def settle_here(
         self, operation: Steps[Transaction], transaction: Transaction, backend: Backend
