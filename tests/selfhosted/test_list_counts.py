@@ -1,15 +1,19 @@
 """How long lists are: what a process adds to an earlier count is what another one counts afresh."""
 
+import random
 import secrets
 from collections.abc import Callable
 from datetime import datetime
+from typing import Any
+
+from sqlalchemy import event
 
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.store import SqlStore
 from faregate.service.http import ListQuery
 from faregate.service.payments import PaymentPending
 from tests.selfhosted.databases import MovedClock
-from tests.selfhosted.sales import authorize, failed, open_store, settle, submit
+from tests.selfhosted.sales import PAYER, authorize, failed, open_store, settle, submit
 
 STATUSES = (None, "authorized", "settling", "reconciling", "failed", "succeeded")
 OTHER = "0x00000000000000000000000000000000000000aA"
@@ -71,3 +75,44 @@ def postpone(store: SqlStore) -> None:
     attempt = store.begin_attempt(made)
     assert attempt is not None
     store.postpone(made, attempt, PaymentPending("reconciling"), None)
+
+
+def test_pages_are_the_same_whatever_was_read_before(database: Database, clock: MovedClock) -> None:
+    store = open_store(database, clock)
+    for number in range(23):
+        settle(store, PAYER if number % 3 else OTHER)
+        clock.move(number % 2)  # some are made in one moment, and are ordered by their ids
+    moment = store.fix_snapshot(None)
+    assert moment is not None
+    pages = [(page, newest) for page in range(1, 10) for newest in (True, False)]
+    jumps = random.Random(7).sample(pages, len(pages))
+    for status in (None, "succeeded", "failed"):
+        for size in (1, 3, 5):
+            for asked in (pages, pages[::-1], jumps):
+                for page, newest_first in asked:
+                    query = ListQuery(moment, newest_first, page, size, {})
+                    found = [one.id for one in store.list_transactions(query, status, None).records]
+                    fresh = open_store(database, clock).list_transactions(query, status, None).records
+                    assert found == [one.id for one in fresh]
+    payers = [store.list_payers(ListQuery(moment, False, page, 1, {})).records for page in (1, 2)]
+    assert {found.identifier for [found] in payers} == {PAYER, OTHER}
+
+
+def test_a_walk_through_a_list_skips_nothing(database: Database, clock: MovedClock) -> None:
+    store = open_store(database, clock)
+    for _ in range(30):
+        settle(store)
+    moment = store.fix_snapshot(None)
+    assert moment is not None
+    offsets: list[int] = []
+
+    @event.listens_for(database._engine, "before_cursor_execute")
+    def watch(_c: object, _u: object, statement: str, _p: object, context: Any, _m: object) -> None:
+        if "OFFSET" in statement:
+            offsets.append(context.compiled_parameters[0]["start"])
+
+    for newest_first in (True, False):
+        offsets.clear()
+        for page in range(1, 16):
+            store.list_transactions(ListQuery(moment, newest_first, page, 2, {}), None, None)
+        assert offsets == [0] * 15

@@ -1,14 +1,18 @@
 """Lists of transactions and payers as of a moment.
 
 Up to the account's fence nothing changes any more, so how long such a list is can be remembered, and a later
-list of the same kind counts only what was added since. A page is cut by position from the nearer end, so that
-the first and the last page of a long list cost the same.
+list of the same kind counts only what was added since.
+
+A page is cut by position: from the nearer end, or from the edge of a page that was read before. So whoever
+follows a long list pays the same for each page. Only a jump into its middle walks through the index.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import itemgetter
+from threading import Lock
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -16,11 +20,13 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Integer,
+    String,
     and_,
     bindparam,
     func,
     or_,
     select,
+    tuple_,
 )
 
 from faregate.selfhosted.database.clock import ACCOUNT
@@ -36,6 +42,10 @@ _MOMENT: Final = bindparam("moment", type_=BigInteger())
 _EARLIER: Final = bindparam("earlier", type_=BigInteger())
 _START: Final = bindparam("start", type_=Integer())
 _SIZE: Final = bindparam("size", type_=Integer())
+_EDGE: Final = tuple_(bindparam("edge_at", type_=BigInteger()), bindparam("edge_id", type_=String()))
+_BEFORE_ALL: Final = (-1, "")
+_AFTER_ALL: Final = (2**62, "~")
+_REMEMBERED_EDGES: Final = 50
 
 
 def _had_not(column: ColumnElement[Any]) -> ColumnElement[bool]:
@@ -64,6 +74,7 @@ class _List:
     count_later: Any | None
     from_oldest: Any
     from_newest: Any
+    get_edge: Callable[[Any], "Edge"]
 
 
 def _list_transactions(status: str | None, of_payer: bool) -> _List:
@@ -75,9 +86,11 @@ def _list_transactions(status: str | None, of_payer: bool) -> _List:
     if status is not None:
         chosen.append(_STATUSES[status])
 
-    def page(*order: ColumnElement[Any]) -> Any:
+    place = tuple_(created_at, T.id)
+
+    def page(beyond: ColumnElement[bool], *order: ColumnElement[Any]) -> Any:
         # Only the index is read for what is skipped: the whole rows are looked up for one page.
-        found = select(T.id).where(*chosen).order_by(*order).offset(_START).limit(_SIZE).subquery()
+        found = select(T.id).where(*chosen, beyond).order_by(*order).offset(_START).limit(_SIZE).subquery()
         return SELECT.join(found, found.c.id == T.id).where(T.account == ACCOUNT).order_by(*order)
 
     counted = select(func.count()).select_from(transactions).where(*chosen)
@@ -88,8 +101,9 @@ def _list_transactions(status: str | None, of_payer: bool) -> _List:
     return _List(
         counted,
         counted.where(later) if status is None or status in FINAL else None,
-        page(T.created_at, T.id),
-        page(T.created_at.desc(), T.id.desc()),
+        page(place > _EDGE, T.created_at, T.id),
+        page(place < _EDGE, T.created_at.desc(), T.id.desc()),
+        itemgetter("created_at", "id"),
     )
 
 
@@ -109,15 +123,19 @@ def _list_payers() -> _List:
         .label("last_at")
     )
 
-    def page(*order: ColumnElement[Any]) -> Any:
-        return select(*PAYER_COLUMNS, last).where(*chosen).order_by(*order).offset(_START).limit(_SIZE)
+    place = tuple_(payers.c.created_at, payers.c.id)
+
+    def page(beyond: ColumnElement[bool], *order: ColumnElement[Any]) -> Any:
+        found = select(*PAYER_COLUMNS, last).where(*chosen, beyond)
+        return found.order_by(*order).offset(_START).limit(_SIZE)
 
     counted = select(func.count()).select_from(payers).where(*chosen)
     return _List(
         counted,
         counted.where(payers.c.created_at > _EARLIER),
-        page(payers.c.created_at, payers.c.id),
-        page(payers.c.created_at.desc(), payers.c.id.desc()),
+        page(place > _EDGE, payers.c.created_at, payers.c.id),
+        page(place < _EDGE, payers.c.created_at.desc(), payers.c.id.desc()),
+        itemgetter("payer_created_at", "payer_id"),
     )
 
 
@@ -131,11 +149,12 @@ _FIND_PAYER_ID: Final = select(payers.c.id).where(
 
 
 class Counts:
-    """How long lists are that cannot change any more; the latest are remembered."""
+    """How long lists are that cannot change any more, and the edges of their pages; of the latest."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[Any, ...], int] = OrderedDict()
         self._latest: OrderedDict[tuple[Any, ...], tuple[int, int]] = OrderedDict()
+        self.edges: Final = Edges()
 
     def get(
         self, key: tuple[Any, ...], moment: int, count: Callable[[int | None], int], *, only_grows: bool
@@ -157,6 +176,38 @@ class Counts:
         found = count(None) if earlier is None else earlier[1] + count(earlier[0])
         _remember(self._latest, key, (moment, found))
         return found
+
+
+Edge = tuple[int, str]
+"""When a record was created, and its id: the order of lists."""
+
+
+class Edges:
+    """Where the pages of lists began and ended, by position; the latest are remembered.
+
+    A list as of a moment never changes, so an edge stays where it is.
+    """
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[Any, ...], OrderedDict[int, Edge]] = OrderedDict()
+        self._lock = Lock()
+
+    def find(self, key: tuple[Any, ...], position: int, beginning: Edge) -> tuple[int, Edge]:
+        """Return the last known edge that is not after this position, and its own position."""
+        with self._lock:
+            known = self._known.get(key)
+            nearest = max((found for found in known or () if found <= position), default=0)
+            return nearest, known.get(nearest, beginning) if known else beginning
+
+    def remember(self, key: tuple[Any, ...], position: int, edge: Edge) -> None:
+        """Note that `edge` is the record before this position."""
+        with self._lock:
+            known = self._known.setdefault(key, OrderedDict())
+            known[position] = edge
+            if len(known) > _REMEMBERED_EDGES:
+                known.popitem(last=False)
+            if len(self._known) > _REMEMBERED_COUNTS:
+                self._known.popitem(last=False)
 
 
 def _remember(known: OrderedDict[tuple[Any, ...], Any], key: tuple[Any, ...], value: Any) -> None:
@@ -219,16 +270,26 @@ def _cut(
     only_grows = kind.count_later is not None
     count = counts.get(key, values["moment"], count_records, only_grows=only_grows)
 
+    oldest, newest = (*key, values["moment"], "oldest"), (*key, values["moment"], "newest")
+
     def between(start: int, stop: int) -> Sequence[Any]:
         if start >= stop:
             return ()
-        if start <= count - stop:
-            return read(kind.from_oldest, start, stop)
-        return read(kind.from_newest, count - stop, count - start)[::-1]
+        from_oldest = counts.edges.find(oldest, start, _BEFORE_ALL)
+        from_newest = counts.edges.find(newest, count - stop, _AFTER_ALL)
+        if start - from_oldest[0] <= count - stop - from_newest[0]:
+            rows = read(kind.from_oldest, from_oldest, start, stop)
+        else:
+            rows = read(kind.from_newest, from_newest, count - stop, count - start)[::-1]
+        if len(rows) == stop - start:
+            counts.edges.remember(oldest, stop, kind.get_edge(rows[-1]))
+            counts.edges.remember(newest, count - start, kind.get_edge(rows[0]))
+        return rows
 
-    def read(page: Any, start: int, stop: int) -> Sequence[Any]:
-        found = connection.execute(page, {**values, "start": start, "size": stop - start})
-        return found.mappings().all()
+    def read(page: Any, edge: tuple[int, Edge], start: int, stop: int) -> Sequence[Any]:
+        position, (edge_at, edge_id) = edge
+        own = {"start": start - position, "size": stop - start, "edge_at": edge_at, "edge_id": edge_id}
+        return connection.execute(page, {**values, **own}).mappings().all()
 
     return cut_page(query, count, between)
 
