@@ -6,7 +6,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import event
+import pytest
+from sqlalchemy import Engine, event
 
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.store import SqlStore
@@ -98,7 +99,9 @@ def test_pages_are_the_same_whatever_was_read_before(database: Database, clock: 
     assert {found.identifier for [found] in payers} == {PAYER, OTHER}
 
 
-def test_a_walk_through_a_list_skips_nothing(database: Database, clock: MovedClock) -> None:
+def test_a_walk_through_a_list_skips_nothing(
+    database: Database, clock: MovedClock, request: pytest.FixtureRequest
+) -> None:
     store = open_store(database, clock)
     for _ in range(30):
         settle(store)
@@ -106,11 +109,12 @@ def test_a_walk_through_a_list_skips_nothing(database: Database, clock: MovedClo
     assert moment is not None
     offsets: list[int] = []
 
-    @event.listens_for(database._engine, "before_cursor_execute")
     def watch(_c: object, _u: object, statement: str, _p: object, context: Any, _m: object) -> None:
         if "OFFSET" in statement:
             offsets.append(context.compiled_parameters[0]["start"])
 
+    event.listen(Engine, "before_cursor_execute", watch)
+    request.addfinalizer(lambda: event.remove(Engine, "before_cursor_execute", watch))
     for newest_first in (True, False):
         offsets.clear()
         for page in range(1, 16):
