@@ -27,7 +27,7 @@ _PAY_TO = "0x00000000000000000000000000000000000000Fe"
 
 
 def prepare(url: str, size: int) -> str:
-    """Create tables, catalogue and key in an empty database, and this many transactions; return the key."""
+    """Create tables, catalog and key in an empty database, and this many transactions; return the key."""
     upgrade(url)
     database = Database(url, pool_size=2, timeout=60)
     try:

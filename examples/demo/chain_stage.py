@@ -110,7 +110,7 @@ def _settings(folder: Path, chain: LocalChain, facilitator: FacilitatorProcess |
 
 
 def _prepare(environ: Mapping[str, str]) -> str:
-    """Make the database, publish the catalogue, and return a new key of the test environment."""
+    """Make the database, publish the catalog, and return a new key of the test environment."""
     run(["service", "init"], environ)
     run(["service", "apply", str(CATALOG)], environ)
     made: dict[str, str] = json.loads(run(["service", "key", "create", "--json"], environ))

@@ -1,5 +1,6 @@
 """Open the listening socket of a server, and say its URL."""
 
+import errno
 import socket
 
 from faregate.errors import ConfigurationError
@@ -16,7 +17,10 @@ def open_listener(host: str = "127.0.0.1", port: int = 0) -> socket.socket:
         listener.listen(1024)
     except (OSError, OverflowError) as error:
         listener.close()
-        raise ConfigurationError(f"cannot listen on {host} port {port}: {error}") from None
+        remedy = ""
+        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+            remedy = ". Stop what listens there, or give another port"
+        raise ConfigurationError(f"cannot listen on {host} port {port}: {error}{remedy}") from None
     return listener
 
 

@@ -159,7 +159,7 @@ def _copy_account(connection: Connection, template: int, org: str) -> int:
         "environment": known.environment,
         "name": known.name,
         "pay_to": known.pay_to,
-        "catalogue": known.catalogue,
+        "catalog": known.catalog,
         "created_at": 0,
     }
     account: int = connection.execute(_COPY_ACCOUNT, values).scalar_one()

@@ -1,6 +1,6 @@
 """The self-hosted service's rules on a database, with the hands that tests of the emulator have.
 
-The catalogue changes by applying account files, as an operator changes it.
+The catalog changes by applying account files, as an operator changes it.
 """
 
 import itertools
@@ -63,7 +63,7 @@ class SqlService:
         allow_live: bool = False,
     ) -> None:
         self.account = account or builtin_account()
-        self._catalogue = self.account
+        self._catalog = self.account
         """The account as the seller has changed it since."""
         self._source, self._payments, self._allow_live = source, payments, allow_live
         self._database, self._clock = source.database, clock
@@ -96,7 +96,7 @@ class SqlService:
             raise build_401("live keys are not allowed here")
         return Access(owner.capabilities, self._get_backend(owner.account))
 
-    # The seller's catalogue
+    # The seller's catalog
 
     def revision_id(self, key: str, environment: Environment = "test") -> str:
         return self._find_listing(key, environment).active.id
@@ -129,17 +129,17 @@ class SqlService:
         self._change(key, add)
 
     def _change(self, key: str, change: Callable[[Resource], Resource]) -> None:
-        if key not in {one.key for one in self._catalogue.resources}:
+        if key not in {one.key for one in self._catalog.resources}:
             raise ConfigurationError(f"there is no resource {key!r}")
         self._mark_used()
-        changed = tuple(change(one) if one.key == key else one for one in self._catalogue.resources)
-        self._catalogue = self._catalogue.model_copy(update={"resources": changed})
-        apply_account(self._database, self._stamps, self._catalogue)
+        changed = tuple(change(one) if one.key == key else one for one in self._catalog.resources)
+        self._catalog = self._catalog.model_copy(update={"resources": changed})
+        apply_account(self._database, self._stamps, self._catalog)
 
     def _find_listing(self, key: str, environment: Environment) -> Listing:
         with self._database.read() as connection:
             account = read_account(connection, self._accounts[environment])
-            return self._stores.catalogues.get(connection, account).catalog.listings[key]
+            return self._stores.catalogs.get(connection, account).catalog.listings[key]
 
     # Simulated payments
 
@@ -225,4 +225,4 @@ def _set_resource_rule(connection: Connection, account: int, key: str, rule: Set
     )
     connection.execute(versions.values(settlement=None if rule is None else rule.model_dump_json()))
     changed = update(accounts).where(accounts.c.id == account)
-    connection.execute(changed.values(catalogue=accounts.c.catalogue + 1))
+    connection.execute(changed.values(catalog=accounts.c.catalog + 1))

@@ -159,7 +159,7 @@ def test_only_loopback_addresses_are_served(host: str) -> None:
 
 
 def test_a_port_in_use_is_told_in_a_sentence() -> None:
-    with listen() as first, pytest.raises(ConfigurationError, match="cannot listen"):
+    with listen() as first, pytest.raises(ConfigurationError, match="give another port"):
         listen(port=first.getsockname()[1])
 
 

@@ -1,4 +1,4 @@
-"""A store with a catalogue, and sales on it without signatures: the store verifies none."""
+"""A store with a catalog, and sales on it without signatures: the store verifies none."""
 
 import secrets
 from collections.abc import Callable
@@ -29,7 +29,7 @@ HASH = "0x" + "ab" * 32
 
 
 def open_store(database: Database, clock: Clock = system_clock, **options: Any) -> SqlStore:
-    """The test environment of an account with the emulator's catalogue."""
+    """The test environment of an account with the emulator's catalog."""
     stamps = Stamps(database, clock)
     apply_account(database, stamps, builtin_account(), environments=("test",))
     with database.read() as connection:

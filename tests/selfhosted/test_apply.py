@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from faregate.selfhosted.database.accounts import AccountRow, find_account, list_accounts
 from faregate.selfhosted.database.apply import Change, ChangeKind, apply_account
-from faregate.selfhosted.database.catalogue import Catalogues, load_catalogue
+from faregate.selfhosted.database.catalog import Catalogs, load_catalog
 from faregate.selfhosted.database.clock import Stamps
 from faregate.selfhosted.database.engine import Database
 from faregate.service.builtin import builtin_account
@@ -28,20 +28,20 @@ values = [{name = "pages", unit = "page", required = true}]
 def read(database: Database) -> Catalog:
     with database.read() as connection:
         account = list_accounts(connection)[0]
-        return load_catalogue(connection, account)
+        return load_catalog(connection, account)
 
 
 def apply(database: Database, stamps: Stamps, text: str, **options: bool) -> list[Change]:
     return list(apply_account(database, stamps, Account.from_toml(text), environments=("test",), **options))
 
 
-def test_the_catalogue_comes_back_as_the_emulator_builds_it(database: Database, stamps: Stamps) -> None:
+def test_the_catalog_comes_back_as_the_emulator_builds_it(database: Database, stamps: Stamps) -> None:
     apply_account(database, stamps, builtin_account())
     for environment in ("test", "live"):
         built = build_catalog(builtin_account(), environment)
         with database.read() as connection:
             [account] = [one for one in list_accounts(connection) if one.environment == environment]
-            found = load_catalogue(connection, account)
+            found = load_catalog(connection, account)
         assert list(found.listings) == list(built.listings)
         for key, listing in built.listings.items():
             twin = found.listings[key]
@@ -151,14 +151,14 @@ def test_another_address_is_taken_over(database: Database, stamps: Stamps) -> No
     assert (after.id, after.pay_to) == (before.id, address)
 
 
-def test_a_process_learns_that_the_catalogue_changed(database: Database, stamps: Stamps) -> None:
+def test_a_process_learns_that_the_catalog_changed(database: Database, stamps: Stamps) -> None:
     apply(database, stamps, ONE)
-    catalogues = Catalogues()
+    catalogs = Catalogs()
     with database.read() as connection:
-        first = catalogues.get(connection, first_account(database))
-        assert catalogues.get(connection, first_account(database)) is first
+        first = catalogs.get(connection, first_account(database))
+        assert catalogs.get(connection, first_account(database)) is first
         apply(database, stamps, ONE.replace("10000", "20000"))
-        second = catalogues.get(connection, first_account(database))
+        second = catalogs.get(connection, first_account(database))
     assert second.catalog.listings["report"].active.rules.amount == 20000
     assert first.catalog.listings["report"].active.rules.amount == 10000
 

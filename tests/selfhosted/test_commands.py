@@ -18,7 +18,7 @@ REAL = {
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
-    """A folder with a database, and a catalogue that was applied."""
+    """A folder with a database, and a catalog that was applied."""
     assert call(tmp_path, "init").returncode == 0
     (tmp_path / "catalog.toml").write_text(CATALOG)
     assert call(tmp_path, "apply", "catalog.toml").returncode == 0
@@ -52,11 +52,21 @@ def test_a_new_price_is_a_new_revision(shop: Path) -> None:
     }
 
 
-def test_a_fault_in_the_catalogue_is_named(shop: Path) -> None:
+def test_a_fault_in_the_catalog_is_named(shop: Path) -> None:
     (shop / "catalog.toml").write_text(CATALOG.replace("amount", "amont"))
     told = call(shop, "apply", "catalog.toml")
     assert told.returncode == 1
     assert "resources[0].revisions[0].amont" in told.stderr
+    assert "at least 1 item" not in told.stderr  # what follows from the fault is no fault of its own
+
+
+def test_an_address_that_was_not_filled_in_is_named_in_words(shop: Path) -> None:
+    (shop / "catalog.toml").write_text(
+        CATALOG.replace("0x1111111111111111111111111111111111111111", "0xYOURS")
+    )
+    told = call(shop, "apply", "catalog.toml")
+    assert told.returncode == 1
+    assert "seller.pay_to: must be an address: 0x and 40 hex digits" in told.stderr
 
 
 def test_real_payments_never_go_to_the_address_of_the_example(shop: Path) -> None:

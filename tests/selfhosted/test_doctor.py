@@ -22,7 +22,7 @@ def facilitator(chain: LocalChain) -> Generator[FacilitatorProcess]:
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
-    """A folder with a database, a catalogue that was applied, and a key."""
+    """A folder with a database, a catalog that was applied, and a key."""
     (tmp_path / "catalog.toml").write_text(CATALOG)
     for words in (["init"], ["apply", "catalog.toml"], ["key", "create"]):
         assert call(tmp_path, *words).returncode == 0
@@ -84,6 +84,15 @@ def test_an_empty_gas_account_is_an_error(shop: Path, chain: LocalChain) -> None
     status, findings = diagnose(shop, *words, GAS="0x" + "17" * 32)
     assert status == 1
     assert any("send it some" in text for text in find_errors(findings))
+
+
+def test_a_gas_key_that_cannot_be_read_is_a_line_with_the_setting(shop: Path) -> None:
+    words = ("--payments", "direct", "--rpc-test", "http://127.0.0.1:1", "--gas-key", "file:nowhere.key")
+    status, findings = diagnose(shop, *words)
+    assert status == 1
+    assert find_errors(findings) == [
+        "payments: gas_key: the file nowhere.key cannot be read: No such file or directory."
+    ]
 
 
 def test_a_clock_that_is_wrong_is_a_warning(shop: Path, chain: LocalChain) -> None:

@@ -115,7 +115,7 @@ def test_each_command_is_one_of_ours(page: str) -> None:
         parser.parse_args(shlex.split(command, comments=True)[2:])
 
 
-def test_the_catalogue_of_the_operating_page_is_valid() -> None:
+def test_the_catalog_of_the_operating_page_is_valid() -> None:
     [block] = find_blocks(OPERATING, "toml")
     keys = '[[keys]]\nkey = "svc_test_x"\n'
     account = Account.from_toml(block.replace("0xYOUR_ADDRESS", RECIPIENT) + keys)

@@ -56,6 +56,7 @@ def test_lists_are_separated_by_commas_or_spaces() -> None:
         ((), {"FAREGATE_SERVICE_TREADS": "1"}, "FAREGATE_SERVICE_TREADS is not a setting. Did you mean"),
         (("--payments", "paypal"), {}, "--payments: Input should be 'simulated', 'facilitator' or 'direct'"),
         (("--rpc-test", "rpc.example"), {}, "--rpc-test: must be a URL"),
+        (("--rpc-test", "ftp://a"), {}, "such as https://host/path, that is a full http or https URL"),
         (("--auth-hook", "sign"), {}, "--auth-hook: String should match"),
         (("--payments", "facilitator"), {}, "needs rpc_test or rpc_live"),
         (("--payments", "direct", "--rpc-test", "http://a"), {}, "needs gas_key"),

@@ -177,7 +177,7 @@ def test_a_transaction_shows_the_resource_that_was_bought(
 
 
 def open_store_again(store: SqlStore) -> SqlStore:
-    again = SqlStore(replace(store._shared, catalogues=type(store._shared.catalogues)()), store.account)
+    again = SqlStore(replace(store._shared, catalogs=type(store._shared.catalogs)()), store.account)
     again.list_resources(again.now())
     return again
 

@@ -10,7 +10,7 @@ from faregate.merchant.api_key import ApiKey
 from faregate.merchant.transports import Transport
 from faregate.pay.wallet import PayerWallet, get_test_payer, load_payer_key
 from faregate.probe.client import RawClient
-from faregate.probe.discovery import Catalogue, ProductChoice, discover
+from faregate.probe.discovery import Catalog, ProductChoice, discover
 from faregate.probe.session import ProbeSession
 from faregate.service.builtin import READ_ONLY_TEST_KEY, TEST_KEY, builtin_account, parse_tenant_name
 from faregate.service.catalog import build_catalog
@@ -63,11 +63,9 @@ class ProbeConfig:
 
     def start_session(self) -> ProbeSession:
         """Discover what the service sells. Raises `CommandError` if its contracts cannot be read."""
-        catalogue = discover(self.client, self.wallet, self.choice)
-        foreign = self.foreign_revision or _find_foreign_revision(catalogue, self.client.environment)
-        return ProbeSession(
-            self.client, catalogue, self.wallet, self.slow_wallet, self.read_only_key, foreign
-        )
+        catalog = discover(self.client, self.wallet, self.choice)
+        foreign = self.foreign_revision or _find_foreign_revision(catalog, self.client.environment)
+        return ProbeSession(self.client, catalog, self.wallet, self.slow_wallet, self.read_only_key, foreign)
 
 
 def _load_api_key(environ: Mapping[str, str], *, allow_live: bool) -> ApiKey:
@@ -93,11 +91,11 @@ def _load_read_only_key(environ: Mapping[str, str]) -> ApiKey | None:
     return None if key is None else ApiKey(key)
 
 
-def _find_foreign_revision(catalogue: Catalogue, environment: Environment) -> str | None:
+def _find_foreign_revision(catalog: Catalog, environment: Environment) -> str | None:
     """Return a revision of the other environment if this is the emulator's built-in account, else None."""
     account = builtin_account()
     known = {one.active.id for one in build_catalog(account, environment).listings.values()}
-    if not {one.revision_id for one in catalogue.revisions} <= known:
+    if not {one.revision_id for one in catalog.revisions} <= known:
         return None
     foreign = build_catalog(account, _OTHER_ENVIRONMENT[environment]).listings.values()
     return next((one.active.id for one in foreign), None)

@@ -16,7 +16,7 @@ from faregate.probe.check import describe
 from faregate.probe.client import RawClient
 
 MAX_LOOKUPS = 20
-"""Access calls for revisions that the user did not choose: a catalogue may be large."""
+"""Access calls for revisions that the user did not choose: a catalog may be large."""
 SELLER = "https://probe.faregate.example"
 SLOW_RESOURCE = "slow_settlement"
 """The emulator's resource whose payments settle late."""
@@ -47,7 +47,7 @@ class Product:
 
 
 @dataclass(frozen=True, slots=True)
-class Catalogue:
+class Catalog:
     """The products found. None: this service has no such product, or this payer cannot buy it."""
 
     revisions: Sequence[ContractRevision]
@@ -66,7 +66,7 @@ def build_access_body(revision: ContractRevision, path: str = "probe") -> dict[s
     }
 
 
-def discover(client: RawClient, wallet: PayerWallet, choice: ProductChoice) -> Catalogue:
+def discover(client: RawClient, wallet: PayerWallet, choice: ProductChoice) -> Catalog:
     """Read the contracts and request access to some of them without a proof. Raises `CommandError`."""
     revisions = _read_revisions(client)
     products: list[Product] = []
@@ -77,7 +77,7 @@ def discover(client: RawClient, wallet: PayerWallet, choice: ProductChoice) -> C
             free.append(revision)
         elif (product := _parse_product(revision, response, wallet)) is not None:
             products.append(product)
-    return Catalogue(
+    return Catalog(
         revisions,
         product=_select_product(products, choice),
         metered=next((product for product in products if product.revision.required), None),

@@ -126,7 +126,7 @@ class ProbeRun:
 
     @property
     def free_revision(self) -> ContractRevision:
-        revision = self.session.catalogue.free
+        revision = self.session.catalog.free
         if revision is None:
             raise SkipCheck("no free resource was found: name one with --free-resource")
         return revision

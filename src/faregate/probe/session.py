@@ -15,7 +15,7 @@ from faregate.merchant.wire import parse
 from faregate.pay.wallet import PayerWallet
 from faregate.probe.check import SkipCheck, describe
 from faregate.probe.client import Body, RawClient
-from faregate.probe.discovery import Catalogue, Product, build_access_body
+from faregate.probe.discovery import Catalog, Product, build_access_body
 from faregate.service.identifiers import build_id
 
 METADATA = {
@@ -54,7 +54,7 @@ class ProbeSession:
     """`slow_wallet` belongs to a payer whose payments settle late, if there is one."""
 
     client: RawClient
-    catalogue: Catalogue
+    catalog: Catalog
     wallet: PayerWallet
     slow_wallet: PayerWallet | None
     read_only_key: ApiKey | None
@@ -63,24 +63,24 @@ class ProbeSession:
 
     @property
     def product(self) -> Product:
-        if self.catalogue.product is None:
+        if self.catalog.product is None:
             raise SkipCheck("no product was found that this payer can buy")
-        return self.catalogue.product
+        return self.catalog.product
 
     @property
     def slow_product(self) -> Product | None:
         """The product whose payment settles late, or None."""
-        return self.catalogue.slow or (self.catalogue.product if self.slow_wallet else None)
+        return self.catalog.slow or (self.catalog.product if self.slow_wallet else None)
 
     @property
     def expected_purchases(self) -> list[Product]:
         """The products paid for if the service decides as expected: one settles at once, one late."""
-        return [product for product in (self.catalogue.product, self.slow_product) if product is not None]
+        return [product for product in (self.catalog.product, self.slow_product) if product is not None]
 
     @property
     def worst_case_purchases(self) -> list[Product]:
         """The same, and what is paid for if it accepts the two completions that leave out a value."""
-        more = (self.catalogue.product, self.catalogue.metered)
+        more = (self.catalog.product, self.catalog.metered)
         return [*self.expected_purchases, *(product for product in more if product is not None)]
 
     def sign(self, product: Product, wallet: PayerWallet | None = None) -> str:

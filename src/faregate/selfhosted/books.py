@@ -22,7 +22,7 @@ from faregate.system import system_clock
 from faregate.x402.tokens import Environment
 
 EXAMPLE_PAY_TO: Final = Seller().pay_to
-"""Whom a catalogue pays that names nobody. Nobody has its key."""
+"""Whom a catalog pays that names nobody. Nobody has its key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +95,11 @@ def find_missing(database: Database) -> tuple[str, ...]:
 
 
 def read_catalog(path: str) -> tuple[Account, bool]:
-    """Read a catalogue file, and whether it has keys, which the service does not take from a file."""
+    """Read a catalog file, and whether it has keys, which the service does not take from a file."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"cannot read the catalogue: {error}") from None
+        raise ConfigurationError(f"cannot read the catalog: {error}") from None
     return Account.from_catalog(text, path)
 
 
@@ -108,5 +108,5 @@ def check_recipient(settings: Settings, name: str, pay_to: str) -> None:
     if settings.payments != "simulated" and pay_to.lower() == EXAMPLE_PAY_TO.lower():
         raise ConfigurationError(
             f"The seller {name!r} has no address of its own, so payments would be lost: write `pay_to` under "
-            "[seller] in the catalogue, and apply it."
+            "[seller] in the catalog, and apply it."
         )

@@ -65,7 +65,7 @@ def _fill_serve(parser: ArgumentParser) -> None:
 
 
 def _fill_apply(parser: ArgumentParser) -> None:
-    parser.add_argument("file", metavar="CATALOG", help="the catalogue: seller, resources, prices (TOML)")
+    parser.add_argument("file", metavar="CATALOG", help="the catalog: seller, resources, prices (TOML)")
     parser.add_argument(
         "--archive-missing",
         action="store_true",
@@ -139,7 +139,7 @@ ACTIONS: Final = (
     ),
     Action(
         "apply",
-        "make the catalogue what a file says",
+        "make the catalog what a file says",
         f"{_COMMANDS}.setup:run_apply",
         (*_DATABASE, "payments"),
         _fill_apply,

@@ -31,7 +31,7 @@ def _split(given: object) -> object:
 def _check_url(url: Any) -> Any:
     if isinstance(url, str) and (fault := find_url_fault(url.partition("?")[0])) is not None:
         # The URL itself is not repeated: it may hold an access key.
-        raise ValueError(f"must be a URL such as https://host/path: it {fault}")
+        raise ValueError(f"must be a URL such as https://host/path, that {fault}")
     return url
 
 
@@ -54,7 +54,7 @@ class Settings(FrozenModel):
         SecretStr(DEFAULT_DATABASE),
         in_repr=False,
     )
-    catalog: str | None = _describe("apply this catalogue before serving (TOML)")
+    catalog: str | None = _describe("apply this catalog before serving (TOML)")
     payments: PaymentsMode = _describe(
         "who moves the money: simulated (nobody), facilitator (x402 facilitators over HTTP) or direct (the "
         "service's own gas account)",

@@ -4,6 +4,7 @@ The Merchant API has no endpoints for these. Ids are derived from keys and revis
 that they are the same at every start and differ between test and live.
 """
 
+import re
 import tomllib
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ from pydantic import (
     AfterValidator,
     AwareDatetime,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
@@ -147,7 +149,16 @@ Capability = Literal[
     "transactions:read",
 ]
 CAPABILITIES: Final[tuple[Capability, ...]] = get_args(Capability)
-Address = Annotated[EvmAddress, AfterValidator(to_checksum_address)]
+
+
+def _check_address(given: object) -> object:
+    """Refuse text that is no address in words; `EvmAddress` would show a regular expression."""
+    if isinstance(given, str) and re.fullmatch("0x[0-9a-fA-F]{40}", given) is None:
+        raise ValueError("must be an address: 0x and 40 hex digits")
+    return given
+
+
+Address = Annotated[EvmAddress, BeforeValidator(_check_address), AfterValidator(to_checksum_address)]
 """An EVM address, kept in its checksum form."""
 
 
@@ -206,7 +217,7 @@ class Account(FrozenModel):
         return cls._from_values(_read_toml(text, name), name)
 
     @classmethod
-    def from_catalog(cls, text: str, name: str = "catalogue") -> tuple[Self, bool]:
+    def from_catalog(cls, text: str, name: str = "catalog") -> tuple[Self, bool]:
         """Read an account from TOML that needs no keys; return whether it has some."""
         values = _read_toml(text, name)
         has_keys = bool(values.get("keys"))
@@ -219,7 +230,7 @@ class Account(FrozenModel):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            faults = error.errors(include_url=False, include_input=False)
+            faults = _drop_consequences(error.errors(include_url=False, include_input=False))
             raise ConfigurationError("\n".join(f"{name}: {_describe(one)}" for one in faults)) from None
 
     def first_key(self, environment: Environment) -> str | None:
@@ -239,6 +250,17 @@ def describe_error(error: ValidationError, whole: str) -> str:
     # Context may hold an exception, and input may hold a key or a proof: neither is needed.
     fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
     return _describe(fault, whole)
+
+
+def _drop_consequences(faults: list[ErrorDetails]) -> list[ErrorDetails]:
+    """Leave out that a list is too short where one of its items has a fault of its own."""
+    places = [fault["loc"] for fault in faults]
+    return [
+        fault
+        for fault, place in zip(faults, places, strict=True)
+        if fault["type"] != "too_short"
+        or not any(other != place and other[: len(place)] == place for other in places)
+    ]
 
 
 def _describe(fault: ErrorDetails, whole: str = "the file") -> str:

@@ -45,7 +45,7 @@ def _check_not_json(run: ProbeRun) -> Observation:
 def _check_other_revision(run: ProbeRun) -> Observation:
     transaction = run.session.get_pending()
     own = transaction.product.revision.revision_id
-    other = next((one.revision_id for one in run.session.catalogue.revisions if one.revision_id != own), None)
+    other = next((one.revision_id for one in run.session.catalog.revisions if one.revision_id != own), None)
     if other is None:
         raise SkipCheck("there is only one active revision")
     response = run.session.complete(transaction, transaction.build_failure(revision_id=other))
@@ -61,7 +61,7 @@ def _check_no_values(run: ProbeRun) -> Observation:
 
 
 def _check_required_value(run: ProbeRun) -> Observation:
-    metered = run.session.catalogue.metered
+    metered = run.session.catalog.metered
     if metered is None:
         raise SkipCheck("no revision with a required value was found")
     transaction = run.session.authorize(metered)

@@ -57,7 +57,7 @@ def _check_other_revision(run: ProbeRun) -> Observation:
 
 
 def _check_unknown(run: ProbeRun) -> Observation:
-    revision = run.session.catalogue.free or run.session.product.revision
+    revision = run.session.catalog.free or run.session.product.revision
     response = _complete_execution(run, make_unknown_id("rex"), METADATA, revision.revision_id)
     return judge_error(response, 404, "resource_execution_not_found")
 

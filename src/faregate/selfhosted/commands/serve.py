@@ -49,7 +49,7 @@ def serve(settings: Settings, *, as_json: bool = False, make_backend: MakeBacken
 
 
 def _set_up(books: Books, settings: Settings, as_json: bool) -> str | None:
-    """Apply the catalogue; for a script that starts with a new database, make a test key and return it."""
+    """Apply the catalog; for a script that starts with a new database, make a test key and return it."""
     is_new = not books.list_accounts()
     if settings.catalog is not None:
         apply_catalog(books, settings, settings.catalog)

@@ -31,7 +31,7 @@ def run_init(arguments: Namespace) -> int:
 
 
 def run_apply(arguments: Namespace) -> int:
-    """Apply a catalogue, and print what changed."""
+    """Apply a catalog, and print what changed."""
     settings = read_command_settings(arguments)
     with open_books(settings) as books:
         changes = apply_catalog(books, settings, arguments.file, archive_missing=arguments.archive_missing)
@@ -56,7 +56,7 @@ def apply_catalog(
 
 
 def apply_seller(books: Books, seller: Account, *, archive_missing: bool = False) -> tuple[Change, ...]:
-    """Apply catalogue and simulated balances of this seller."""
+    """Apply catalog and simulated balances of this seller."""
     changes = apply_account(books.database, books.stamps, seller, archive_missing=archive_missing)
     for account in books.list_accounts():
         if account.org == derive_org_id(seller.seller):

@@ -14,14 +14,14 @@ from faregate.x402.tokens import Environment
 
 @dataclass(frozen=True, slots=True)
 class AccountRow:
-    """An account as it is now. `catalogue` counts the changes of its catalogue."""
+    """An account as it is now. `catalog` counts the changes of its catalog."""
 
     id: int
     org: str
     environment: Environment
     name: str
     pay_to: str
-    catalogue: int
+    catalog: int
 
 
 COLUMNS: Final = (

@@ -1,4 +1,4 @@
-"""Apply an account file: make the catalogue in the database what the file says.
+"""Apply an account file: make the catalog in the database what the file says.
 
 The file is that of the emulator (`service/config.py`); its keys are not applied. Applying a file twice
 changes nothing the second time. What was published is never edited: another price or contract is a new
@@ -14,7 +14,7 @@ from typing import Final
 from sqlalchemy import Connection, bindparam, select, update
 
 from faregate.selfhosted.database.accounts import AccountRow, ensure_account, update_account
-from faregate.selfhosted.database.catalogue import load_catalogue, save_versions
+from faregate.selfhosted.database.catalog import load_catalog, save_versions
 from faregate.selfhosted.database.clock import Stamps
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.schema import accounts
@@ -24,7 +24,7 @@ from faregate.service.config import Account, Resource, Revision
 from faregate.x402.tokens import Environment
 
 ENVIRONMENTS: Final[tuple[Environment, ...]] = ("test", "live")
-_NEXT_CATALOGUE: Final = (
+_NEXT_CATALOG: Final = (
     update(accounts)
     .where(accounts.c.id == bindparam("of_account"))
     .values(catalogue=accounts.c.catalogue + 1)
@@ -87,7 +87,7 @@ def _apply(
         changes.append(
             Change(environment, None, kind, f"{config.seller.name}, paid to {config.seller.pay_to}")
         )
-    before, after = load_catalogue(connection, account), load_catalogue(connection, account)
+    before, after = load_catalog(connection, account), load_catalog(connection, account)
     wanted = build_catalog(config, environment).listings
     changes += _create_missing(connection, account, after, wanted, moment)
     for key in before.listings:
@@ -96,7 +96,7 @@ def _apply(
         elif not after.listings[key].archived_at:
             changes.append(_leave_or_archive(after, key, moment, archive_missing))
     if save_versions(connection, account.id, before, after):
-        connection.execute(_NEXT_CATALOGUE, {"of_account": account.id})
+        connection.execute(_NEXT_CATALOG, {"of_account": account.id})
     return changes
 
 

@@ -60,7 +60,8 @@ accounts: Final = Table(
     _required("pay_to", ADDRESS),
     # Every list up to this moment was, or may have been, answered: what is written now is stamped later.
     _required("fence", BigInteger, server_default="0"),
-    # Counts the changes of the catalogue, so that a process knows when its copy is old.
+    # Counts the changes of the catalog, so that a process knows when its copy is old.
+    # It keeps the name that the first migration gave it: old and new processes share the table.
     _required("catalogue", Integer, server_default="0"),
     _required("created_at", BigInteger),
     UniqueConstraint("org", "environment"),

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from faregate.selfhosted.database.authorization import PayerCache
-from faregate.selfhosted.database.catalogue import Catalogues
+from faregate.selfhosted.database.catalog import Catalogs
 from faregate.selfhosted.database.clock import Stamps
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.lists import Counts
@@ -40,6 +40,6 @@ class Shared:
     ids: Ids
     challenge: Challenges
     options: StoreOptions = StoreOptions()
-    catalogues: Catalogues = field(default_factory=Catalogues)
+    catalogs: Catalogs = field(default_factory=Catalogs)
     counts: Counts = field(default_factory=Counts)
     payers: PayerCache = field(default_factory=PayerCache)

@@ -11,7 +11,7 @@ from faregate.merchant.models import AccessRequest, FailedCompleteRequest, Resou
 from faregate.selfhosted.database import executions, lists, plans, settlement
 from faregate.selfhosted.database.accounts import AccountRow, find_account
 from faregate.selfhosted.database.authorization import authorize, build_row, observe_payer, sum_reserved
-from faregate.selfhosted.database.catalogue import KnownCatalogue
+from faregate.selfhosted.database.catalog import KnownCatalog
 from faregate.selfhosted.database.completion import (
     ACCEPT_AND_SETTLE,
     ACCEPT_FAILED,
@@ -85,7 +85,7 @@ class SqlStore:
     # The catalog
 
     def find_revision(self, revision_id: str) -> tuple[Listing, PublishedRevision] | None:
-        return self._catalogue().catalog.find_revision(revision_id)
+        return self._catalog().catalog.find_revision(revision_id)
 
     def resolve(self, request: AccessRequest, listing: Listing, revision: PublishedRevision) -> AccessContext:
         timeout = listing.resource.max_timeout_seconds
@@ -93,27 +93,27 @@ class SqlStore:
         return AccessContext(request, listing, revision, terms)
 
     def list_active(self) -> Sequence[Listing]:
-        return list(self._catalogue().catalog.active(self.now()))
+        return list(self._catalog().catalog.active(self.now()))
 
     def list_resources(self, as_of: datetime) -> Sequence[Listing]:
         # What was published until the moment was fixed belongs to the list.
         return list(self._reload().catalog.at(as_of))
 
-    def _catalogue(self) -> KnownCatalogue:
-        known = self._shared.catalogues.find(self.account)
+    def _catalog(self) -> KnownCatalog:
+        known = self._shared.catalogs.find(self.account)
         if known is not None:
             return known
         with self._database.read() as connection:
-            return self._shared.catalogues.get(connection, self.account)
+            return self._shared.catalogs.get(connection, self.account)
 
-    def _reload(self) -> KnownCatalogue:
+    def _reload(self) -> KnownCatalog:
         with self._database.read() as connection:
             account = find_account(connection, self.account.org, self.account.environment)
             self.account = account or self.account
-            return self._shared.catalogues.get(connection, self.account)
+            return self._shared.catalogs.get(connection, self.account)
 
     def _resolve(self, resource_id: str, version: int, revision_id: str) -> tuple[Listing, PublishedRevision]:
-        known = self._catalogue()
+        known = self._catalog()
         try:
             return known.get_version(resource_id, version), known.get_revision(revision_id)
         except LookupError:  # another process published it
@@ -136,7 +136,7 @@ class SqlStore:
         self, context: AccessContext, payment: SignedPayment, verified: PaymentVerified
     ) -> StoredTransaction | None:
         now = self._stamps.now()
-        version = self._catalogue().count_versions(context.listing)
+        version = self._catalog().count_versions(context.listing)
         row = build_row(
             context, version, payment, verified, lambda prefix: self.ids(prefix, to_datetime(now))
         )
@@ -197,7 +197,7 @@ class SqlStore:
         with self._database.read() as connection:
             rules = plans.find_rules(connection, self.account.id, payer)
         # The rule of the resource as it is now, not as it was when it was bought.
-        listing = self._catalogue().catalog.listings[known.context.listing.resource.key]
+        listing = self._catalog().catalog.listings[known.context.listing.resource.key]
         return rules.get(payer) or listing.settlement or rules.get(DEFAULT)
 
     def schedule(

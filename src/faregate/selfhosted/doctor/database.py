@@ -1,4 +1,4 @@
-"""Check the database, the catalogue and the keys."""
+"""Check the database, the catalog and the keys."""
 
 from faregate.errors import FaregateError
 from faregate.selfhosted.books import EXAMPLE_PAY_TO, Books, find_missing
@@ -35,7 +35,7 @@ def check_database(settings: Settings) -> Findings:
 def _check_accounts(settings: Settings, books: Books) -> Findings:
     accounts = [one for one in books.list_accounts() if one.environment in settings.environments]
     if not accounts:
-        yield warn("catalogue", "there is nothing to sell", "Run `faregate service apply catalog.toml`.")
+        yield warn("catalog", "there is nothing to sell", "Run `faregate service apply catalog.toml`.")
     for account in accounts:
         yield from _check_account(settings, books, account)
 
@@ -46,7 +46,7 @@ def _check_account(settings: Settings, books: Books, account: AccountRow) -> Fin
         yield report_error(
             subject,
             "payments would go to the address of the example, which nobody owns",
-            "Write `pay_to` under [seller] in the catalogue, and apply it.",
+            "Write `pay_to` under [seller] in the catalog, and apply it.",
         )
     else:
         yield report_ok(subject, f"is paid at {account.pay_to}")

@@ -2,6 +2,7 @@
 
 from urllib.parse import urlsplit
 
+from faregate.errors import ConfigurationError
 from faregate.payments.chain import ChainReader
 from faregate.payments.facilitator import FacilitatorClient, FacilitatorUnavailable
 from faregate.payments.node import ChainNode
@@ -26,7 +27,11 @@ def check_payments(settings: Settings) -> Findings:
             "For real ones, set payments to facilitator or direct.",
         )
         return
-    lines = build_lines(settings)
+    try:
+        lines = build_lines(settings)
+    except ConfigurationError as error:  # such as a key file that cannot be read
+        yield report_error("payments", str(error).removesuffix("."), "Mend it, and run this again.")
+        return
     try:
         for environment, line in lines.items():
             for url in settings.get_rpc_urls(environment):

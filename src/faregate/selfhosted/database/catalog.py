@@ -1,7 +1,7 @@
-"""The catalogue in the database: read whole, and kept in memory until it changes.
+"""The catalog in the database: read whole, and kept in memory until it changes.
 
-A catalogue is small, and its parts never change: an edit adds a version, a new price adds a revision. So a
-process keeps each account's catalogue with its number, and asks the database for the number only.
+A catalog is small, and its parts never change: an edit adds a version, a new price adds a revision. So a
+process keeps each account's catalog with its number, and asks the database for the number only.
 """
 
 import json
@@ -30,8 +30,8 @@ _REVISIONS: Final = _all_of(revisions, "resource", "number")
 _VERSIONS: Final = _all_of(resource_versions, "resource", "number")
 
 
-class KnownCatalogue:
-    """An account's catalogue, found by ids. Nobody may change it."""
+class KnownCatalog:
+    """An account's catalog, found by ids. Nobody may change it."""
 
     def __init__(self, number: int, catalog: Catalog) -> None:
         self.number = number
@@ -41,11 +41,11 @@ class KnownCatalogue:
         self._revisions = {revision.id: revision for listing in listings for revision in listing.revisions}
 
     def get_version(self, resource_id: str, number: int) -> Listing:
-        """Return the resource as of this version; `LookupError` if it is newer than this catalogue."""
+        """Return the resource as of this version; `LookupError` if it is newer than this catalog."""
         return self.catalog.versions(self._keys[resource_id])[number - 1]
 
     def get_revision(self, revision_id: str) -> PublishedRevision:
-        """Return the revision; `LookupError` if it is newer than this catalogue."""
+        """Return the revision; `LookupError` if it is newer than this catalog."""
         return self._revisions[revision_id]
 
     def count_versions(self, listing: Listing) -> int:
@@ -54,29 +54,29 @@ class KnownCatalogue:
         return bisect_right(versions, listing.updated_at, key=lambda one: one.updated_at)
 
 
-class Catalogues:
-    """The catalogues of all accounts, as this process knows them."""
+class Catalogs:
+    """The catalogs of all accounts, as this process knows them."""
 
     def __init__(self) -> None:
-        self._known: dict[int, KnownCatalogue] = {}
+        self._known: dict[int, KnownCatalog] = {}
 
-    def find(self, account: AccountRow) -> KnownCatalogue | None:
-        """Return the catalogue if this process knows the one that the account names."""
+    def find(self, account: AccountRow) -> KnownCatalog | None:
+        """Return the catalog if this process knows the one that the account names."""
         known = self._known.get(account.id)
-        return known if known is not None and known.number >= account.catalogue else None
+        return known if known is not None and known.number >= account.catalog else None
 
-    def get(self, connection: Connection, account: AccountRow) -> KnownCatalogue:
-        """Return the catalogue with the number that the account names, or a later one."""
+    def get(self, connection: Connection, account: AccountRow) -> KnownCatalog:
+        """Return the catalog with the number that the account names, or a later one."""
         known = self.find(account)
         if known is None:
             # The number was read before the rows: at worst they are newer, and are read once more later.
-            known = KnownCatalogue(account.catalogue, load_catalogue(connection, account))
+            known = KnownCatalog(account.catalog, load_catalog(connection, account))
             self._known[account.id] = known
         return known
 
 
-def load_catalogue(connection: Connection, account: AccountRow) -> Catalog:
-    """Read the whole catalogue of the account."""
+def load_catalog(connection: Connection, account: AccountRow) -> Catalog:
+    """Read the whole catalog of the account."""
     # Versions name revisions, and both name resources. In this order everything that a row names is there,
     # even if somebody publishes meanwhile.
     versions = _group(connection.execute(_VERSIONS, {"of_account": account.id}).all())
