@@ -11,6 +11,7 @@ from faregate.selfhosted.settings import Settings
 from faregate.system import system_clock
 
 _SUBJECT = "database"
+_REMEDY = "Start it, create it, give its user rights to its tables, or mend `database` or `database_file`."
 
 
 def check_database(settings: Settings) -> Findings:
@@ -19,7 +20,7 @@ def check_database(settings: Settings) -> Findings:
     try:
         missing = find_missing(database)
     except FaregateError as error:
-        yield report_error(_SUBJECT, str(error), "Start it, or mend the setting `database`.")
+        yield report_error(_SUBJECT, str(error), _REMEDY)
         return
     else:
         if missing:
