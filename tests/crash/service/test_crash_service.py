@@ -28,6 +28,7 @@ def test_every_step_has_points() -> None:
     assert {"BeginAttempt", "LookAtPayment", "RecordSettled", "SendPayment"} <= known
 
 
+@pytest.mark.full  # the last payments may take minutes on two cores
 @pytest.mark.parametrize(("database", "payments"), [("sqlite", "direct"), ("postgres", "faulty")])
 def test_the_books_equal_the_chain_wherever_processes_are_killed(
     tmp_path: Path, database: str, payments: str
@@ -40,6 +41,7 @@ def test_the_books_equal_the_chain_wherever_processes_are_killed(
     assert sum(found["deaths"].values()) >= FEWEST_DEATHS
 
 
+@pytest.mark.full
 def test_a_service_that_believes_facilitators_is_caught(tmp_path: Path) -> None:
     words = ("--databases", "sqlite", "--payments", "faulty", "--times", "1", "--seconds", "8")
     status, found = campaign(tmp_path, *words, "--sellers", "6", "--naive")
