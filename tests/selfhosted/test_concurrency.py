@@ -143,7 +143,8 @@ def test_a_list_never_changes_while_four_processes_write(url: str, database: Dat
     with processes(url, 4, "sell", "3") as started:
         begin(started)
         end = time.monotonic() + 3
-        while time.monotonic() < end:
+        # On a busy machine longer, until there is enough to see.
+        while time.monotonic() < end or (len(seen) <= 50 and time.monotonic() < end + 30):
             as_of = store.fix_snapshot(None)
             for status in (None, *STATUSES):
                 seen[as_of, status] = show(store, as_of, status)
@@ -153,9 +154,8 @@ def test_a_list_never_changes_while_four_processes_write(url: str, database: Dat
     changed = [key for key, shown in seen.items() if show(fresh, *key) != shown]
     fresh._database.close()
     assert changed == []
-    # How much there was depends on the machine; it must have happened at once.
-    assert len(seen) >= 2 * (1 + len(STATUSES))
-    assert written >= 4 * 3
+    assert len(seen) > 50
+    assert written > 50
 
 
 def query(store: SqlStore, **changes: Any) -> ListQuery:

@@ -31,6 +31,8 @@ KINDS: Final = {
 """
 _PAUSE: Final = 0.1
 _SENDS: Final = 20
+_SAFE_SECONDS: Final = 2.5
+"""In which two blocks are mined; one is the most that is replaced."""
 _FINAL: Final = ("succeeded", "failed")
 _KNOWN: Final = {
     "access": {200, 402, 503},
@@ -216,14 +218,19 @@ class Sellers:
         return None
 
     def _mint(self, payer: ChainPayer, amount: int) -> None:
-        """Give the payer money, and wait until it is there: somebody else mines, and may lose blocks."""
+        """Give the payer money, and wait until it is in a block that no reorganisation removes."""
         chain = self._world.chain
-        while chain.get_balance(USDC, payer.address) < amount and not self._give_up.is_set():
-            self._send(lambda: chain.mint(USDC, payer.address, amount))
+        while not self._give_up.is_set():
+            if chain.get_balance(USDC, payer.address) < amount:
+                self._send(lambda: chain.mint(USDC, payer.address, amount))
             for _ in range(30):
                 if chain.get_balance(USDC, payer.address) >= amount:
                     break
                 time.sleep(_PAUSE)
+            self._give_up.wait(_SAFE_SECONDS)
+            # Without it the payment could not settle, and would be open until its authorization expires.
+            if chain.get_balance(USDC, payer.address) >= amount:
+                return
 
     def _count(self, what: str) -> None:
         with self._lock:
