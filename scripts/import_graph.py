@@ -15,7 +15,7 @@ PAGE = ROOT / "docs" / "contributing" / "architecture.md"
 BEGIN, END = "<!-- import graph: scripts/import_graph.py -->\n", "<!-- end of import graph -->\n"
 
 _GROUPS = {
-    **dict.fromkeys(("asgi", "wsgi", "starlette", "fastapi", "flask", "django"), "adapters"),
+    **dict.fromkeys(("asgi", "wsgi", "starlette", "fastapi", "flask", "django", "mcp"), "adapters"),
     "pytest_plugin": "testing",
     "offers": "paywall",
     "settings": "paywall",

@@ -10,6 +10,7 @@ import faregate.asgi
 import faregate.django
 import faregate.fastapi
 import faregate.flask
+import faregate.mcp
 import faregate.starlette
 import faregate.wsgi
 
@@ -47,6 +48,7 @@ def test_the_names_of_the_adapters() -> None:
         "paid",
     ]
     assert faregate.flask.__all__ == ["Faregate", "PayingClient", "Payment", "list_routes", "payment"]
+    assert faregate.mcp.__all__ == ["Payment", "PaywallMiddleware", "add_paywall", "list_routes", "paid"]
     assert faregate.asgi.__all__ == ["Payment", "PaywallMiddleware", "Scope", "require_payment"]
     assert faregate.wsgi.__all__ == [
         "Environ",
@@ -68,6 +70,7 @@ def test_the_names_of_the_adapters() -> None:
         ("faregate.flask", "starlette fastapi django eth_account uvicorn"),
         ("faregate.starlette", "fastapi werkzeug flask django eth_account uvicorn"),
         ("faregate.fastapi", "werkzeug flask django eth_account"),
+        ("faregate.mcp", "fastapi werkzeug flask django eth_account"),
         ("faregate.core.flow", "httpx asyncio threading socket pydantic starlette"),
         ("faregate.core.driver", "httpx asyncio threading socket pydantic starlette"),
     ],

@@ -5,7 +5,7 @@ app = Starlette(routes=[Route("/summary", summary)], middleware=[Middleware(Payw
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
-from inspect import getattr_static, isclass, iscoroutine, iscoroutinefunction, signature
+from inspect import isclass, iscoroutine, signature
 from typing import Any, TypeVar, Unpack, cast
 
 try:
@@ -26,6 +26,7 @@ from faregate.core.models import Offer
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.middleware.asgi_scope import ASGIApp, Receive, Scope, Send, decode_headers
+from faregate.middleware.callables import is_async
 from faregate.middleware.checkout import SkipHandler
 from faregate.middleware.handlers import inspect_handler, mark, mark_maker
 from faregate.middleware.openapi import with_payments
@@ -150,7 +151,7 @@ def paid(sells: str, **limits: Unpack[OfferOptions]) -> Callable[[Endpoint], End
 
     def decorate(endpoint: Endpoint) -> Endpoint:
         _check_endpoint(endpoint, sold)
-        run: Any = endpoint if _is_async(endpoint) else partial(run_in_threadpool, endpoint)
+        run: Any = endpoint if is_async(endpoint) else partial(run_in_threadpool, endpoint)
 
         @wraps(endpoint)
         async def guard(*args: Any, **kwargs: Any) -> Any:
@@ -210,12 +211,6 @@ def _check_endpoint(endpoint: Any, sold: Offer) -> None:
 
 
 _NO_REQUEST = "@paid needs an endpoint that is given the request. FastAPI: Depends(paid(...))."
-
-
-def _is_async(endpoint: Any) -> bool:
-    while isinstance(endpoint, partial):
-        endpoint = endpoint.func
-    return iscoroutinefunction(endpoint) or iscoroutinefunction(getattr_static(endpoint, "__call__", None))
 
 
 async def authorize(connection: HTTPConnection[Any], sold: Offer) -> Payment:

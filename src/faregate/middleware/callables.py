@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from inspect import getattr_static, iscoroutinefunction
 from types import FunctionType, MethodType
 from typing import Any, cast
 
@@ -97,3 +98,10 @@ def walk_chain(outermost: object, *, through_self: bool = False) -> Iterator[Any
         inside = {id(one): one for one in _inside(found, through_self) if callable(one)}
         attributes = {} if _is_proxy(type(found)) else getattr(found, "__dict__", {})
         found = attributes.get("__wrapped__") or (next(iter(inside.values())) if len(inside) == 1 else None)
+
+
+def is_async(called: Any) -> bool:
+    """Whether what this callable returns is awaited, through partials and objects that are called."""
+    while isinstance(called, partial):
+        called = called.func
+    return iscoroutinefunction(called) or iscoroutinefunction(getattr_static(called, "__call__", None))

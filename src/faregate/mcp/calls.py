@@ -1,0 +1,175 @@
+"""One tool call: its checkout, and what of the tool's result leaves."""
+
+import asyncio
+from collections.abc import Mapping
+from contextvars import ContextVar
+from functools import cached_property
+from typing import Any
+
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.mcpserver.tools import Tool
+from mcp_types import SERVER_INFO_META_KEY, CallToolResult
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel
+
+from faregate.core.models import Offer, Response
+from faregate.core.usage import Payment
+from faregate.errors import ConfigurationError
+from faregate.mcp.requests import find_payment, read_call, write_bound
+from faregate.mcp.results import HEADERS, Result, build_result, find_status, write_body
+from faregate.mcp.tools import AnyServer, find_tool, get_low_level, inspect_tool
+from faregate.middleware.checkout import PASSING, Checkout, State, time_out
+from faregate.middleware.shielding import is_cancelled_by_itself, is_cancelled_from_outside, make_scope
+from faregate.paywall import Paywall
+
+STOPPED = CallToolResult(content=[], is_error=True)
+"""What a tool returns in place of its work when the client's answer is decided already."""
+
+
+class ToolCall:
+    """Stands between a tool and its client, and lets out what its checkout lets out."""
+
+    def __init__(
+        self, server: AnyServer, paywall: Paywall, ctx: ServerRequestContext[Any, Any], call_next: CallNext
+    ) -> None:
+        self._server = server
+        self._ctx = ctx
+        self._call_next = call_next
+        self._params: Mapping[str, Any] = ctx.params or {}
+        self.has_payment = find_payment(self._params) is not None
+        scope = getattr(ctx.request, "scope", None)
+        self._checkout = Checkout(
+            paywall,
+            lambda: read_call(self._params, scope),
+            self.has_payment,
+            find_bypass=lambda _status: self._find_bypass(),
+        )
+
+    # The tool's side
+
+    async def authorize(self, sold: Offer) -> Payment:
+        """Let a paid tool run: see `Checkout.authorize`."""
+        if self.has_payment and self._checkout.state in PASSING and not self._checkout.has_body:
+            self._checkout.bind_body(write_bound(self._params))
+        return await self._checkout.aauthorize(sold, lambda: _restore_nothing)
+
+    def check_deadline(self) -> None:
+        """Raises `WorkTimedOut`."""
+        self._checkout.check_deadline()
+
+    # The middleware's side
+
+    async def run(self) -> HandlerResult:
+        """Run the call; return its result on the wire, or raise what the SDK answers."""
+        token = _call.set(self)
+        try:
+            if not self.has_payment:
+                return await self._run()
+            # With a payment the tool can be cut off, so that it never outlives its payment.
+            with make_scope() as cancel_scope:
+                self._checkout.cancel_scope = cancel_scope
+                return await self._run()
+            return await self._on_error(time_out())
+        except Exception:
+            raise
+        except BaseException as ended:
+            return await self._on_exit(ended)
+        finally:
+            _call.reset(token)
+            self._checkout.close()
+
+    async def _run(self) -> Result:
+        try:
+            result = _dump(await self._call_next(self._ctx))
+        except Exception as error:
+            return await self._on_error(error)
+        if self._checkout.state in PASSING and self._checkout.allow_unpaid(find_status(result)):
+            return result
+        return await self._take(result)
+
+    async def _take(self, result: Result) -> Result:
+        if self._checkout.state is State.AUTHORIZED:
+            try:
+                self._checkout.start_buffer(find_status(result), HEADERS)
+                self._checkout.buffer.append(write_body(result))
+            except Exception as error:
+                return await self._on_error(error)
+        return self._build(await self._checkout.acomplete())
+
+    async def _on_error(self, error: BaseException) -> Result:
+        must_raise = self._checkout.must_raise(error)
+        if self._checkout.state in PASSING:
+            raise error
+        answer = await self._checkout.afail(error)
+        if must_raise:
+            raise error
+        return self._build(answer)
+
+    async def _on_exit(self, ended: BaseException) -> Result:
+        """A tool that ended in more than an error failed; what ended it goes on, unless it was ours."""
+        if isinstance(ended, GeneratorExit) or is_cancelled_from_outside(ended):
+            raise ended
+        cancel_scope = self._checkout.cancel_scope
+        if cancel_scope and cancel_scope.cancel_called and isinstance(ended, asyncio.CancelledError):
+            return await self._on_error(time_out())
+        if self._checkout.state not in PASSING:
+            answer = await self._checkout.afail(ended)
+            if isinstance(ended, asyncio.CancelledError) and not is_cancelled_by_itself():
+                return self._build(answer)
+        raise ended
+
+    def _build(self, answer: Response) -> Result:
+        # The TypeScript SDK holds the structured content of errors, too, against a tool's output schema.
+        tool = self._tool
+        return build_result(
+            answer, self._envelope, structured=tool is not None and tool.output_schema is None
+        )
+
+    @property
+    def _envelope(self) -> Result:
+        """What the SDK adds to a result that a handler returned, and does not to one of a middleware."""
+        if self._ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            return {}
+        stamp = get_low_level(self._server).server_info_stamp
+        return {"resultType": "complete", "_meta": {SERVER_INFO_META_KEY: stamp}}
+
+    @cached_property
+    def _tool(self) -> Tool | None:
+        return find_tool(self._server, self._params.get("name"))
+
+    def _find_bypass(self) -> str:
+        """Describe how a paid tool was passed by; nothing if it was not."""
+        if self._tool is None:
+            return ""
+        found = inspect_tool(self._tool)
+        if found.mistake or not found.offers:
+            return found.mistake
+        return (
+            f"The tool {self._tool.name!r} sells {found.offers[0].sells!r}, and something in front of it "
+            "answered without a payment. Put caches outside: into the tool, below @paid."
+        )
+
+
+_call: ContextVar[ToolCall | None] = ContextVar("faregate tool call", default=None)
+
+
+def find_call(sold: Offer) -> ToolCall:
+    """The call that the current code serves. Raises `ConfigurationError` where no paywall serves one."""
+    call = _call.get()
+    if call is None:
+        raise ConfigurationError(
+            f"A tool sells {sold.sells!r}, but no paywall is in front of it: add_paywall(server). "
+            "Only calls of tools can be sold, not resources or prompts."
+        )
+    return call
+
+
+def _dump(result: Any) -> Result:
+    """A result on the wire, which a middleware may have made of anything that the SDK takes."""
+    if isinstance(result, BaseModel):
+        return result.model_dump(by_alias=True, mode="json", exclude_none=True)
+    return dict(result or {})
+
+
+def _restore_nothing() -> None:
+    """A tool has no session beside its result."""

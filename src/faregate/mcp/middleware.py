@@ -1,0 +1,86 @@
+"""The paywall of one MCP server, as a middleware of the SDK."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import anyio
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+
+from faregate.maintenance.background_sweep import sweep_until
+from faregate.mcp.calls import ToolCall
+from faregate.mcp.requests import METHOD
+from faregate.mcp.tools import AnyServer, check_tools
+from faregate.middleware.shielding import run_shielded, wait_shielded
+from faregate.paywall import Paywall
+
+EnterLifespan = Callable[[Any], AbstractAsyncContextManager[Any]]
+
+
+class PaywallMiddleware:
+    """Holds the result of every paid tool until its payment is proven; `add_paywall` makes it."""
+
+    faregate_middleware = True
+
+    def __init__(
+        self, server: AnyServer, paywall: Paywall, sweep_every: float | None, drain_seconds: float
+    ) -> None:
+        self.paywall = paywall
+        self._server = server
+        self._sweep_every = sweep_every
+        self._drain_seconds = drain_seconds
+        self._lives = 0
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        if ctx.method != METHOD or ctx.request_id is None:
+            return await call_next(ctx)
+        call = ToolCall(self._server, self.paywall, ctx, call_next)
+        if not call.has_payment:
+            return await call.run()
+        results: list[HandlerResult] = []
+
+        async def work() -> None:
+            results.append(await call.run())
+
+        # In a task of its own: the SDK cancels that of a call whose client left or gave it up, and the
+        # payment of a payer who left is completed all the same.
+        await run_shielded(work)
+        return results[0]
+
+    def wrap_lifespan(self, inner: EnterLifespan) -> EnterLifespan:
+        """The lifespan of the server, with the paywall's around it."""
+
+        @asynccontextmanager
+        async def live(server: Any) -> AsyncGenerator[Any]:
+            check_tools(self._server)
+            async with inner(server) as state, self._sweeping():
+                self._lives += 1
+                try:
+                    yield state
+                finally:
+                    self._lives -= 1
+                    await self._drain()
+
+        return live
+
+    @asynccontextmanager
+    async def _sweeping(self) -> AsyncGenerator[None]:
+        """Sweep the journal meanwhile, if that was asked for; at the end, the walk ends between two rows."""
+        if self._sweep_every is None:
+            yield
+            return
+        ending = anyio.Event()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(sweep_until, ending, self.paywall, self._sweep_every)
+            try:
+                yield
+            finally:
+                ending.set()
+                tasks.cancel_scope.deadline = anyio.current_time() + self._drain_seconds
+
+    async def _drain(self) -> None:
+        """Wait for what was begun for payers; the rest is the next sweep's."""
+        with anyio.move_on_after(self._drain_seconds, shield=True) as scope:
+            await wait_shielded()
+        if not (scope.cancelled_caught or self._lives):  # over stdio and in memory, a connection has a life
+            await self.paywall.aclose()

@@ -1,0 +1,100 @@
+"""Translate between the results of tools, as they are on the wire, and responses. Pure.
+
+Rules
+- A tool's result is buffered as a JSON body under a status of ours, and marked as the tool's own.
+- A response that is not the tool's own becomes an error (`isError`): its JSON is the text, and the
+  structured content where no client would take that for the tool's output.
+- What a payer has to pay is the text's only content, as x402's MCP transport defines it.
+"""
+
+import json
+from base64 import b64decode
+from collections.abc import Mapping
+from typing import Any, cast
+
+from faregate.core.models import Header, Headers, Response
+from faregate.core.responses import build_settling
+
+PAYMENT_RESPONSE = "x402/payment-response"
+"""The key of the receipt in the `_meta` of a result."""
+
+Result = dict[str, Any]
+"""A result on the wire: `content`, `structuredContent`, `isError`, `_meta`, `resultType`."""
+
+_OWN: Header = ("MCP-Result", "tool")
+HEADERS: Headers = (("Content-Type", "application/json"), _OWN)
+
+_COMPLETE, _ERROR, _NOT_YET = 200, 500, 300
+
+
+def find_status(result: Mapping[str, Any]) -> int:
+    """The status of a result: only 200 can be sold. 300 is a question to the client, and no result yet."""
+    if result.get("resultType", "complete") != "complete":
+        return _NOT_YET
+    return _ERROR if result.get("isError") else _COMPLETE
+
+
+def write_body(result: Result) -> bytes:
+    return json.dumps(result, separators=(",", ":")).encode()
+
+
+def build_result(response: Response, envelope: Result, *, structured: bool) -> Result:
+    """Build what the client gets of a response that a checkout gave.
+
+    `envelope` is what every result of this server has on this connection. With `structured` False, what the
+    paywall says is not put into the structured content.
+    """
+    if response.first(_OWN[0].lower()) == _OWN[1]:
+        return _build_own(response, envelope)
+    said = _read_payment_required(response)
+    text = [json.dumps(said)]
+    if not said:
+        said = _read_refusal(response)
+        text = [json.dumps(said)]
+    elif "transaction_id" in (refusal := _read_refusal(response)):
+        text.append(json.dumps(refusal))  # that an earlier payment was not taken
+    content = [{"type": "text", "text": one} for one in text]
+    built: Result = {**envelope, "content": content, "isError": True}
+    return {**built, "structuredContent": said} if structured else built
+
+
+def _build_own(response: Response, envelope: Result) -> Result:
+    result: Result = json.loads(response.body)
+    meta: Result = {**(result.pop("_meta", None) or {}), **envelope.get("_meta", {})}
+    receipt = _decode(response.first("payment-response"))
+    if receipt:
+        meta[PAYMENT_RESPONSE] = receipt
+    else:
+        meta.pop(PAYMENT_RESPONSE, None)  # a tool cannot say that it was paid
+    return {**result, **envelope, "_meta": meta} if meta else {**result, **envelope}
+
+
+def _read_payment_required(response: Response) -> Result:
+    return _decode(response.first("payment-required")) if response.status == 402 else {}
+
+
+def _read_refusal(response: Response) -> Result:
+    """The JSON of a response without a result, with what HTTP would say in its status and headers."""
+    said = _parse(response.body)
+    if response.status == 202 and "code" not in said:
+        # The service's own words, which say no more than how far it is: the client may be a language model.
+        said = {**_parse(build_settling(None).body), **said}
+    said["http_status"] = response.status
+    wait = response.first("retry-after")
+    return {**said, "retry_after": int(wait)} if wait is not None and wait.isdecimal() else said
+
+
+def _decode(header: str | None) -> Result:
+    """The object that a payment header holds; {} if there is none."""
+    try:
+        return _parse(b64decode(header or ""))
+    except ValueError:
+        return {}
+
+
+def _parse(text: bytes) -> Result:
+    try:
+        value: object = json.loads(text)
+    except ValueError:
+        return {}
+    return cast(Result, value) if isinstance(value, dict) else {}

@@ -1,0 +1,120 @@
+"""Know the tools of a server: what each sells, and what would give its result away."""
+
+from collections.abc import Iterator
+from typing import Any, TypeGuard, cast
+
+from mcp.server import MCPServer, Server
+from mcp.server.mcpserver.tools import Tool, ToolManager
+
+from faregate.core.models import Offer
+from faregate.errors import ConfigurationError
+from faregate.mcp.requests import METHOD, ROOT
+from faregate.middleware.handlers import Handler, inspect_handler, name_handler
+from faregate.paywall import Paywall
+from faregate.routes import RouteInfo, RouteTable
+from faregate.routes.access import build_row, describe_several_offers
+
+AnyServer = MCPServer[Any] | Server[Any]
+
+
+def get_low_level(server: AnyServer) -> Server[Any]:
+    """The server that runs an `MCPServer`, as the SDK's own transports take it."""
+    return server if isinstance(server, Server) else cast(Any, server)._lowlevel_server  # noqa: SLF001
+
+
+def list_tools(server: AnyServer) -> list[Tool]:
+    """The tools with their functions. A low-level server keeps none: it has one handler for all calls."""
+    return [] if isinstance(server, Server) else _get_manager(server).list_tools()
+
+
+def find_tool(server: AnyServer, name: object) -> Tool | None:
+    if isinstance(server, Server) or not isinstance(name, str):
+        return None
+    return _get_manager(server).get_tool(name)
+
+
+def _get_manager(server: MCPServer[Any]) -> ToolManager:
+    # Private: in public, an MCPServer tells of its tools without their functions.
+    manager: ToolManager = cast(Any, server)._tool_manager  # noqa: SLF001
+    return manager
+
+
+def inspect_tool(tool: Tool) -> Handler:
+    """The offer of a tool, or the mistake that would give its result away."""
+    found = inspect_handler(tool.fn)
+    if not found.mistake:
+        return found
+    return Handler(
+        (),
+        f"The tool {tool.name!r} is sold, but its server runs it without the price. Put @paid below "
+        "@server.tool(), next to the function.",
+    )
+
+
+def check_tools(server: AnyServer) -> None:
+    """Raises `ConfigurationError` for a tool that would be given away."""
+    if mistakes := list_mistakes(server):
+        raise ConfigurationError(" ".join(mistakes))
+
+
+def list_mistakes(server: AnyServer) -> tuple[str, ...]:
+    return tuple(found.mistake for tool in list_tools(server) if (found := inspect_tool(tool)).mistake)
+
+
+def find_server(app: Any) -> AnyServer | None:
+    """The server whose HTTP endpoint this is, through the layers that the SDK puts around it."""
+    seen = 0
+    while app is not None and seen < _MAX_LAYERS:
+        low_level = getattr(getattr(app, "session_manager", None), "app", None)
+        if _is_low_level(low_level):
+            return _find_outer(low_level)
+        app, seen = getattr(app, "app", None), seen + 1
+    return None
+
+
+_MAX_LAYERS = 8
+
+
+def _find_outer(low_level: Server[Any]) -> AnyServer:
+    """The `MCPServer` around a low-level server, whose method handles the calls."""
+    entry = low_level.get_request_handler(METHOD)
+    owner = getattr(getattr(entry, "handler", None), "__self__", None)
+    return owner if _is_outer(owner) else low_level
+
+
+def _is_low_level(one: object) -> TypeGuard[Server[Any]]:
+    return isinstance(one, Server)
+
+
+def _is_outer(one: object) -> TypeGuard[MCPServer[Any]]:
+    return isinstance(one, MCPServer)
+
+
+def list_routes(server: AnyServer, root: str = ROOT) -> RouteTable:
+    """List the tools of a server as routes, each as paid or free, below `root`."""
+    paywall = find_paywall(server)
+    rows, faults = list[RouteInfo](), list[str]()
+    for tool in list_tools(server):
+        row = _build_row(tool, root, inspect_tool(tool).offers, paywall)
+        if len(offers := inspect_tool(tool).offers) > 1:
+            faults.append(describe_several_offers(row, offers))
+        rows.append(row)
+    around = None if paywall is None else lambda: paywall
+    return RouteTable(tuple(rows), (), tuple(faults), list_mistakes(server), around)
+
+
+def _build_row(tool: Tool, root: str, offers: tuple[Offer, ...], paywall: Paywall | None) -> RouteInfo:
+    row = build_row(f"{root}{tool.name}", (METHOD,), name_handler(tool.fn), offers)
+    if paywall is None:
+        return row
+    return RouteInfo(row.path, row.methods, row.handler, row.offer, row.access, paywall=lambda: paywall)
+
+
+def find_paywall(server: AnyServer) -> Paywall | None:
+    return next((one.paywall for one in _find_paywalls(server)), None)
+
+
+def _find_paywalls(server: AnyServer) -> Iterator[Any]:
+    for one in server.middleware:
+        if getattr(one, "faregate_middleware", False):
+            yield one

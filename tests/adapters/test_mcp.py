@@ -1,0 +1,327 @@
+"""The paywall of an MCP server, asked by the SDK's own client: every situation that it translates."""
+
+import json
+from collections.abc import Generator
+from typing import Any
+
+import anyio
+import pytest
+from mcp.shared.exceptions import MCPError
+from mcp_types import ElicitRequestParams, ElicitResult
+
+from tests.adapters.mcp_shop import PAYMENT, Shop, make_shop, receipt_of, said, text_of
+from tests.support.faulty_service import FaultyService, answers, lost_after, lost_before
+
+pytestmark = pytest.mark.anyio
+
+MODERN, LEGACY = "2026-07-28", "legacy"
+
+
+on_every_loop = pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("faregate.core.completion.COMPLETE_PAUSES", (0.02, 0.05))
+
+
+@pytest.fixture
+def shop() -> Generator[Shop]:
+    service = FaultyService()
+    with service.serving() as url:
+        yield make_shop(service, url)
+
+
+async def test_a_call_without_a_payment_is_told_what_to_pay(shop: Shop) -> None:
+    async with shop.connect() as buyer:
+        asked = await buyer.call("report", {"city": "Oslo"})
+    assert said(asked)["resource"]["url"] == "https://seller.example/mcp/tools/report"
+    assert (len(asked.content), receipt_of(asked), shop.runs) == (1, None, [])
+
+
+async def test_what_to_pay_is_structured_only_where_no_schema_is_held_against_it(shop: Shop) -> None:
+    async with shop.connect() as buyer:
+        await buyer.client.list_tools()
+        with_schema, without = await buyer.call("report"), await buyer.call("plain")
+    assert with_schema.structured_content is None
+    assert without.structured_content == said(without)
+
+
+@on_every_loop
+async def test_a_paid_result_leaves_with_its_receipt(shop: Shop) -> None:
+    async with shop.connect() as buyer:
+        result = await buyer.buy("report", {"city": "Bergen"})
+    assert (result.is_error, result.structured_content) == (False, {"result": "sunny in Bergen"})
+    assert receipt_of(result)["success"]
+    assert (shop.runs, shop.statuses) == (["Bergen"], ["succeeded"])
+
+
+async def test_the_same_payment_again_gets_the_same_result(shop: Shop) -> None:
+    async with shop.connect() as buyer:
+        payment = await buyer.ask("report", {"city": "Oslo"})
+        first = await buyer.call("report", {"city": "Oslo"}, payment)
+        reordered = dict(reversed(payment.items())) | {"extensions": None}
+        again = await buyer.call("report", {"city": "Oslo"}, reordered)
+        as_text = await buyer.call("report", {"city": "Oslo"}, json.dumps(payment))
+    async with shop.connect(mode=LEGACY) as other:
+        elsewhere = await other.call("report", {"city": "Oslo"}, payment)
+    assert first == again == as_text
+    assert (elsewhere.content, receipt_of(elsewhere)) == (first.content, receipt_of(first))
+    assert (shop.runs, shop.service.count("complete")) == (["Oslo"], 1)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"), [("report", {"city": "Rome"}), ("report", {}), ("plain", {}), ("slow", {})]
+)
+async def test_a_used_payment_fetches_nothing_else(shop: Shop, tool: str, arguments: dict[str, str]) -> None:
+    async with shop.connect() as buyer:
+        payment = await buyer.ask("report", {"city": "Oslo"})
+        await buyer.call("report", {"city": "Oslo"}, payment)
+        other = await buyer.call(tool, arguments, payment)
+    assert (said(other)["code"], said(other)["http_status"]) == ("proof_already_used", 409)
+    assert shop.runs == ["Oslo"]
+
+
+@pytest.mark.parametrize(
+    ("how", "text"),
+    [
+        ("deliberately", "Error executing tool fail: no such city"),
+        ("crash", "Error executing tool fail"),
+        ("result", "out of order"),
+        ("output", "Error executing tool fail"),
+    ],
+)
+async def test_a_failed_tool_is_not_charged_and_its_error_arrives(shop: Shop, how: str, text: str) -> None:
+    async with shop.connect() as buyer:
+        result = await buyer.buy("fail", {"how": how})
+    assert (result.is_error, text_of(result), receipt_of(result)) == (True, text, None)
+    assert (shop.runs, shop.statuses) == ([how], ["failed"])
+
+
+async def test_a_protocol_error_is_failed_work(shop: Shop) -> None:
+    async with shop.connect() as buyer:
+        with pytest.raises(MCPError, match="not now"):
+            await buyer.buy("fail", {"how": "protocol"})
+    assert shop.statuses == ["failed"]
+
+
+async def test_after_a_failure_the_same_payment_is_answered_with_a_new_price(shop: Shop) -> None:
+    async with shop.connect() as buyer:
+        payment = await buyer.ask("fail", {"how": "crash"})
+        await buyer.call("fail", {"how": "crash"}, payment)
+        again = await buyer.call("fail", {"how": "crash"}, payment)
+    assert said(again)["accepts"]
+    assert shop.runs == ["crash"]
+
+
+async def test_wrong_arguments_cost_nothing_and_use_nothing_up(shop: Shop) -> None:
+    async with shop.connect() as buyer:
+        payment = await buyer.ask("large", {"size": 1})
+        wrong = await buyer.call("large", {"size": "many"}, payment)
+        right = await buyer.call("large", {"size": 1}, payment)
+    assert "validation error" in text_of(wrong)
+    assert not right.is_error
+    assert (shop.runs, shop.statuses) == (["large"], ["succeeded"])
+
+
+@pytest.mark.parametrize("tokens", [7, "7"])
+async def test_reported_values_are_sent(shop: Shop, tokens: Any) -> None:
+    async with shop.connect() as buyer:
+        assert not (await buyer.buy("metered", {"tokens": tokens})).is_error
+    assert shop.statuses == ["succeeded"]
+
+
+async def test_a_value_that_cannot_be_reported_is_failed_work(shop: Shop) -> None:
+    async with shop.connect() as buyer:
+        assert (await buyer.buy("metered", {"tokens": 0.5})).is_error
+    assert shop.statuses == ["failed"]
+
+
+@on_every_loop
+async def test_a_threaded_tool_is_sold(shop: Shop) -> None:
+    async with shop.connect() as buyer:
+        result = await buyer.buy("plain")
+    assert (text_of(result), result.structured_content, shop.statuses) == ("sunny", None, ["succeeded"])
+
+
+async def test_a_free_offer_and_a_free_tool_cost_nothing(shop: Shop) -> None:
+    async with shop.connect() as buyer:
+        notes, echo = await buyer.call("notes"), await buyer.call("echo", {"text": "hi"})
+        paid_for_nothing = await buyer.call("echo", {"text": "hi"}, {"x402Version": 2})
+    assert (text_of(notes), text_of(echo), text_of(paid_for_nothing)) == ("free", "hi", "hi")
+    assert (receipt_of(notes), shop.service.count("complete")) == (None, 0)
+
+
+@on_every_loop
+async def test_while_it_is_in_work_the_same_payment_is_told_to_come_back(shop: Shop) -> None:
+    results = list[Any]()
+    async with shop.connect() as buyer, anyio.create_task_group() as tasks:
+        payment = await buyer.ask("slow")
+
+        async def first() -> None:
+            results.append(await buyer.call("slow", {}, payment))
+
+        tasks.start_soon(first)
+        await until(lambda: shop.runs == ["slow"])
+        again = await buyer.call("slow", {}, payment)
+        shop.may_end.set()
+    assert (said(again)["code"], said(again)["retry_after"]) == ("payment_in_progress", 1)
+    assert "accepts" not in said(again)
+    assert (text_of(results[0]), shop.runs) == ("done", ["slow"])
+
+
+@on_every_loop
+async def test_a_call_that_its_client_gives_up_is_finished_and_can_be_fetched(shop: Shop) -> None:
+    async with shop.connect(mode=LEGACY) as buyer:  # over streams: else the client would run the tool itself
+        payment = await buyer.ask("slow")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(buyer.call, "slow", {}, payment)
+            await until(lambda: shop.runs == ["slow"])
+            tasks.cancel_scope.cancel()  # the SDK's client sends notifications/cancelled
+        shop.may_end.set()
+        await until(lambda: shop.statuses == ["succeeded"])
+        result = await fetch(buyer, "slow", payment)
+    assert (text_of(result), shop.runs) == ("done", ["slow"])
+
+
+@on_every_loop
+async def test_a_client_who_leaves_fetches_the_result_over_another_connection(shop: Shop) -> None:
+    async with shop.connect() as buyer:
+        payment = await buyer.ask("slow")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(buyer.call, "slow", {}, payment)
+            await until(lambda: shop.runs == ["slow"])
+            shop.may_end.set()
+            tasks.cancel_scope.cancel()
+    async with shop.connect() as buyer:
+        result = await fetch(buyer, "slow", payment)
+    assert (text_of(result), shop.runs, shop.statuses) == ("done", ["slow"], ["succeeded"])
+
+
+@on_every_loop
+async def test_work_that_takes_too_long_is_not_charged(shop: Shop) -> None:
+    async with shop.connect() as buyer:
+        result = await buyer.buy("hurried")
+    assert said(result)["http_status"] == 500
+    assert shop.statuses == ["failed"]
+
+
+async def test_a_result_that_is_too_large_is_not_charged(shop: Shop) -> None:
+    async with shop.connect() as buyer:
+        result = await buyer.buy("large", {"size": 1000})
+    assert "accepts" not in said(result)
+    assert shop.statuses == ["failed"]
+
+
+async def test_a_payment_that_settles_late_is_waited_for(shop: Shop) -> None:
+    async with shop.connect() as buyer:
+        payment = await buyer.ask("late")
+        results = [await buyer.call("late", {}, payment) for _ in range(3)]
+    waiting = [said(one) for one in results[:2]]
+    assert [(one["http_status"], one["code"]) for one in waiting] == [(202, "payment_settling")] * 2
+    assert "accepts" not in str(waiting)
+    assert (text_of(results[2]), shop.runs) == ("worth the wait", ["late"])
+
+
+async def test_a_payment_that_fails_is_answered_with_a_new_price_and_what_became_of_it(shop: Shop) -> None:
+    async with shop.connect() as buyer:
+        payment = await buyer.ask("never")
+        assert said(await buyer.call("never", {}, payment))["http_status"] == 202
+        result = await buyer.call("never", {}, payment)
+    assert said(result)["accepts"]
+    assert "nothing was charged" in json.loads(result.content[1].text)["message"]  # type: ignore[union-attr]
+    assert "not for you" not in str(result)
+
+
+async def test_an_unconfirmed_completion_holds_the_result_back(shop: Shop) -> None:
+    shop.service.fails("complete", *[lost_after] * 3)
+    async with shop.connect() as buyer:
+        payment = await buyer.ask("report")
+        held = await buyer.call("report", {}, payment)
+        assert (said(held)["code"], receipt_of(held)) == ("payment_unconfirmed", None)
+        result = await buyer.call("report", {}, payment)
+    assert (text_of(result), shop.runs) == ("sunny in Oslo", ["Oslo"])
+
+
+async def test_a_sweep_finishes_what_was_left_and_its_result_is_fetched(shop: Shop) -> None:
+    shop.service.fails("complete", *[lost_before] * 3)
+    async with shop.connect() as buyer:
+        payment = await buyer.ask("report")
+        await buyer.call("report", {}, payment)
+    shop.clock.now += 60
+    assert (await shop.paywall.asweep()).settled == 1
+    async with shop.connect() as buyer:
+        result = await buyer.call("report", {}, payment)
+    assert (text_of(result), shop.runs, shop.statuses) == ("sunny in Oslo", ["Oslo"], ["succeeded"])
+
+
+async def test_a_service_that_is_down_sells_nothing(shop: Shop) -> None:
+    shop.service.fails("access", answers(503), answers(503))
+    async with shop.connect() as buyer:
+        result = await buyer.call("report")
+    assert (said(result)["http_status"], said(result)["code"]) == (503, "payment_service_unavailable")
+    assert shop.runs == []
+
+
+@pytest.mark.parametrize("payment", [{}, {"x402Version": 2}, "", "garbage", 7, [], {"deep": "x" * 20_000}])
+async def test_what_is_no_payment_buys_nothing(shop: Shop, payment: Any) -> None:
+    async with shop.connect() as buyer:
+        result = await buyer.call("report", {}, payment)
+    assert result.is_error
+    assert receipt_of(result) is None
+    assert (shop.runs, shop.statuses) == ([], [])
+
+
+@on_every_loop
+async def test_a_paid_tool_may_ask_its_client(shop: Shop) -> None:
+    async def answer(_context: Any, _params: ElicitRequestParams) -> ElicitResult:
+        return ElicitResult(action="accept", content={"size": "small"})
+
+    async with shop.connect(mode=LEGACY, elicitation_callback=answer) as buyer:
+        result = await buyer.buy("questioned")
+    assert (text_of(result), shop.statuses) == ("Choice(size='small')", ["succeeded"])
+
+
+async def test_questions_are_asked_before_the_price_and_bound_to_the_payment(shop: Shop) -> None:
+    sizes = iter(["small", "small", "small", "large"])
+
+    async def answer(_context: Any, _params: ElicitRequestParams) -> ElicitResult:
+        return ElicitResult(action="accept", content={"size": next(sizes)})
+
+    async with shop.connect(mode=MODERN, elicitation_callback=answer) as buyer:
+        payment = await buyer.ask("asking")
+        first, again = await buyer.call("asking", {}, payment), await buyer.call("asking", {}, payment)
+        other = await buyer.call("asking", {}, payment)
+    assert (text_of(first), first) == ("small", again)
+    assert said(other)["code"] == "proof_already_used"
+    assert (shop.runs, shop.statuses) == (["asking small"], ["succeeded"])
+
+
+async def test_the_payment_is_no_argument_of_the_tool(shop: Shop) -> None:
+    async with shop.connect() as buyer:
+        tools = {one.name: one for one in (await buyer.client.list_tools()).tools}
+    assert set(tools["report"].input_schema["properties"]) == {"city"}
+    assert tools["report"].output_schema is not None
+    assert PAYMENT not in str(tools)
+
+
+async def fetch(buyer: Any, name: str, payment: Any) -> Any:
+    """The result, once nobody works on it any more."""
+    with anyio.fail_after(30):
+        while True:
+            result = await buyer.call(name, {}, payment)
+            if not result.is_error:
+                return result
+            assert "accepts" not in said(result)
+            await anyio.sleep(0.02)
+
+
+async def until(is_so: Any) -> None:
+    with anyio.fail_after(30):
+        while not is_so():
+            await anyio.sleep(0.01)
