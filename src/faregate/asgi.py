@@ -124,7 +124,7 @@ class PaywallMiddleware:
 
 
 async def require_payment(scope: Mapping[str, Any], offer: Offer) -> Payment:
-    """For adapters: let this request through to a paid handler.
+    """Sell what this request runs: call it in a handler or adapter, before the work.
 
     Raises `SkipHandler` when the payer's answer is something else than the work, and
     `ConfigurationError` when there is no paywall in front.

@@ -8,7 +8,7 @@ is for the commands.
 
 
 class FaregateError(Exception):
-    """The root of the tree."""
+    """The base class of every error of faregate."""
 
 
 class ConfigurationError(FaregateError):

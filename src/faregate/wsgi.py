@@ -159,7 +159,7 @@ def _read_ahead(checkout: WSGICheckout, environ: Environ) -> None:
 
 
 def require_payment(environ: Environ, offer: Offer) -> Payment:
-    """For adapters: let this request through to a paid handler.
+    """Sell what this request runs: call it in a handler or adapter, before the work.
 
     Raises `SkipHandler` when the payer's answer is something else than the work, and
     `ConfigurationError` when there is no paywall in front.
@@ -180,7 +180,7 @@ def find_checkout(environ: Environ) -> WSGICheckout | None:
 
 
 def on_release(environ: Environ, release: OnRelease) -> None:
-    """For adapters: have `release` called once the payment is proven, and never if it is not.
+    """Have `release` called once the payment is proven, and never if it is not.
 
     For what a paid handler stores beside its response, such as a session. It is given the released result;
     the headers that it gives go to this payer, and are not part of what is handed out again. An error is

@@ -10,16 +10,18 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 
 
+RUN_ELSEWHERE = {
+    "docs/emulator.md": "tests/emulator/test_docs.py",
+    "docs/testing-your-app.md": "tests/testing/test_docs.py",
+}
+"""Pages whose Python blocks belong together, and the tests that run them."""
 PAGES = (
     "README.md",
     *(
-        f"docs/{name}.md"
-        for name in [
-            *("quickstart", "flow", "settings", "journals", "holds", "payers"),
-            *("service", "service-operating"),
-        ]
+        page.relative_to(ROOT).as_posix()
+        for page in sorted((ROOT / "docs").glob("**/*.md"))
+        if page.relative_to(ROOT).as_posix() not in RUN_ELSEWHERE and "```python" in page.read_text()
     ),
-    *(f"docs/adapters/{page.name}" for page in sorted((ROOT / "docs/adapters").glob("*.md"))),
 )
 
 

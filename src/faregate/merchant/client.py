@@ -65,7 +65,11 @@ def _next_call(page: Page[T], call: Call[Page[T]]) -> Call[Page[T]] | None:
 
 
 class MerchantClient(Sender):
-    """Blocking; see `Sender` for its arguments and for what may share it."""
+    """A blocking client of the Merchant API. Any number of threads may share one, and it survives a fork.
+
+    `timeout` is in seconds and holds for a whole call. `transport` is an httpx transport, or an object with
+    `send`; left out, it is the built-in one. Close it with `close()` or a `with` block.
+    """
 
     def access(self, request: AccessRequest, proof: str | None = None) -> AccessDecision:
         """May the payer have the resource? Raises `PaymentRequired` (402) and `PaymentPending` (202)."""
@@ -124,7 +128,10 @@ class MerchantClient(Sender):
 
 
 class AsyncMerchantClient(AsyncSender):
-    """Awaiting; see `AsyncSender`."""
+    """An async client of the Merchant API, on asyncio and trio. Any number of event loops may share one.
+
+    Its arguments are those of `MerchantClient`. Close it with `await aclose()` or an `async with` block.
+    """
 
     async def access(self, request: AccessRequest, proof: str | None = None) -> AccessDecision:
         """May the payer have the resource? Raises `PaymentRequired` (402) and `PaymentPending` (202)."""

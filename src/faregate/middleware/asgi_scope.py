@@ -12,6 +12,7 @@ from faregate.middleware.request import IncomingRequest
 from faregate.middleware.snapshot import Snapshot
 
 Scope = MutableMapping[str, Any]
+"""The connection scope of ASGI, for type annotations."""
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]

@@ -9,6 +9,7 @@ from faregate.core.models import Request
 from faregate.middleware.request import IncomingRequest
 
 Environ = dict[str, Any]
+"""The environment of a WSGI request, for type annotations."""
 
 # A server joins doubled headers by a comma, which no proof has.
 _PAYMENT_HEADERS = (("PAYMENT-SIGNATURE", "HTTP_PAYMENT_SIGNATURE"), ("X-PAYMENT", "HTTP_X_PAYMENT"))

@@ -44,14 +44,18 @@ def with_tenant_keys(account: Account, name: str) -> Account:
 
 
 TEST_KEY: Final = "svc_test_emulator"
+"""The API key of the built-in account in the test environment."""
 LIVE_KEY: Final = "svc_live_emulator"
+"""The API key of the built-in account in the live environment, where no money moves either."""
 READ_ONLY_TEST_KEY: Final = "svc_test_emulator_readonly"
+"""A test key of the built-in account that may read and not sell."""
 _CENT: Final = 10_000
 _TOKENS_IN: Final = Value(name="input-tokens", label="Input tokens", unit="token")
 _TOKENS_OUT: Final = Value(name="output-tokens", label="Output tokens", unit="token")
 
 
 def builtin_account() -> Account:
+    """Build the account that an emulator has when it is given none."""
     return Account(
         keys=(
             Key(key=TEST_KEY),

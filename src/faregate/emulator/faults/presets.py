@@ -28,6 +28,7 @@ MODES: Final[Mapping[str, tuple[Fault, ...]]] = MappingProxyType(
         CLEAN: (),
     }
 )
+"""Faults that belong together, by the name of the mode that `Emulator.inject` and the control API take."""
 
 
 def get_preset(mode: str) -> tuple[Fault, ...]:

@@ -11,6 +11,7 @@ from faregate.core.models import Headers, Response, header_values
 from faregate.errors import BadAnswer, NoAnswer, ServiceError
 
 MAX_REPLY_BYTES = 1024 * 1024
+"""The largest reply of the service that is read."""
 KEEP_ALIVE_SECONDS = 3.0
 """How long an idle connection may be used again: less than the 5 s after which uvicorn closes it."""
 IDLE_CONNECTIONS = 100

@@ -10,7 +10,9 @@ if TYPE_CHECKING:
     import httpx
 
 Choice: TypeAlias = "Transport | httpx.BaseTransport | None"
+"""What a blocking client takes as `transport`; `None` is the built-in one."""
 AsyncChoice: TypeAlias = "AsyncTransport | httpx.AsyncBaseTransport | None"
+"""What an async client takes as `transport`; `None` is the built-in one."""
 
 
 def make_sync(choice: Choice) -> Transport:
