@@ -1,4 +1,4 @@
-"""Links of README.md and docs/*.md: files and #anchors must exist, addresses must be well formed.
+"""Links of all pages in Markdown: files and #anchors must exist, addresses must be well formed.
 
 Without arguments, from anywhere. Prints every dead link with its line; status 1 if there is one.
 """
@@ -87,8 +87,7 @@ def _fault_here(page: Path, path: str, fragment: str) -> str | None:
 def main() -> int:
     dead = [
         f"{page.relative_to(ROOT)}:{number}: {link}: {wrong}"
-        for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md")))
-        if page.exists()
+        for page in (*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("[de]*/**/*.md")))
         for number, link in links(page)
         if (wrong := fault(page, link)) is not None
     ]
