@@ -76,4 +76,11 @@ class Stuck:
     reason: str
 
 
-Event = Refused | Authorized | Worked | Settled | Released | Redelivered | Held | Failed | Stuck
+@frozen
+class Expired:
+    """A paid result was removed: its payer did not come for it in time (`faregate holds list`)."""
+
+    transaction_id: str
+
+
+Event = Refused | Authorized | Worked | Settled | Released | Redelivered | Held | Failed | Stuck | Expired

@@ -354,7 +354,7 @@ def test_frameworks_have_the_same_commands(seller: Seller, tmp_path: Path, front
     assert (code, [one["transaction_id"] for one in json.loads(said)["holds"]]) == (0, [stuck.id, held.id])
     assert run("sweep", "--json")[:2] == (
         0,
-        '{"looked_at": 1, "settled": 1, "failed": 0, "held": 0, "stuck": {}}\n',
+        '{"looked_at": 1, "settled": 1, "failed": 0, "held": 0, "expired": 0, "stuck": {}}\n',
     )
     code, _, complaint = run("holds", "discard", stuck.id)
     assert (code, "add --yes" in complaint) == (2, True)

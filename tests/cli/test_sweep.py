@@ -74,7 +74,7 @@ def test_a_full_walk_is_followed_by_the_next_at_once(seller: Seller) -> None:
     watching = seller.run("sweep", "--watch", "--every", "3600", "--limit", "1", "--json")
     found = [json.loads(first_line(watching)) for _ in range(4)]
     assert [one["looked_at"] for one in found] == [1, 1, 1, 0]
-    assert found[0] == {"looked_at": 1, "settled": 1, "failed": 0, "held": 0, "stuck": {}}
+    assert found[0] == {"looked_at": 1, "settled": 1, "failed": 0, "held": 0, "expired": 0, "stuck": {}}
     watching.send_signal(signal.SIGTERM)
     assert ended(watching) == ""
 

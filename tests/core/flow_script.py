@@ -26,6 +26,7 @@ from faregate.core.steps import (
     LogWarning,
     RecordOutcome,
     RecordTransaction,
+    RemoveUnfetched,
     ResolveOffer,
     RunHandler,
 )
@@ -127,12 +128,16 @@ def _play(flow: Flow[Any], script: tuple[tuple[Any, Any], ...], events: list[Eve
     raise AssertionError(f"the script is over, and the flow asks {last}")
 
 
+_ANSWERED: dict[type, Any] = {EmitEvent: None, GetTime: 0.0, RemoveUnfetched: ()}
+"""The answer to steps that no script has."""
+
+
 def _advance(flow: Flow[Any], answer: Any, events: list[Event]) -> Any:
     step = flow.throw(answer.error) if isinstance(answer, Raise) else flow.send(answer)
-    while isinstance(step, EmitEvent | GetTime):
+    while type(step) in _ANSWERED:
         if isinstance(step, EmitEvent):
             events.append(step.event)
-        step = flow.send(0.0 if isinstance(step, GetTime) else None)
+        step = flow.send(_ANSWERED[type(step)])
     return step
 
 

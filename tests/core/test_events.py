@@ -13,16 +13,19 @@ from faregate.core.claims import InProgress, PendingPayment, Replayable, Resumab
 from faregate.core.flow import serve
 from faregate.core.models import Failed as FailedOutcome
 from faregate.core.models import HandlerResult, Response
-from faregate.core.recovery import sweep
+from faregate.core.recovery import BATCH, sweep
 from faregate.core.results import CompletionPending, CompletionRejected, CompletionUnpaid, TransactionState
 from faregate.core.steps import (
     CallComplete,
+    EmitEvent,
     GetTransaction,
     LeaseNext,
+    LogWarning,
     MarkStuck,
     RecordFinal,
     RecordOutcome,
     RecordSettlement,
+    RemoveUnfetched,
     RunHandler,
     ScheduleRetry,
 )
@@ -30,6 +33,7 @@ from faregate.errors import ConfigurationError
 from faregate.events import (
     Authorized,
     Event,
+    Expired,
     Failed,
     Held,
     Redelivered,
@@ -252,3 +256,16 @@ def test_a_file_of_last_resort_that_cannot_be_written_is_told(
     last = caplog.records[-1].getMessage()
     assert last.startswith("the fallback file could not be written either: ")
     assert str(tmp_path / "no" / "ids") in last
+
+
+def test_the_removal_of_a_paid_result_is_logged_and_told() -> None:
+    flow = sweep()
+    assert next(flow) == RemoveUnfetched(BATCH)
+    warning: Any = flow.send((TXN,))
+    assert (type(warning), warning.transaction_id) == (LogWarning, TXN)
+    assert [flow.send(None), flow.send(None)] == [EmitEvent(Expired(TXN)), LeaseNext()]
+    with pytest.raises(StopIteration) as end:
+        flow.send(None)
+    report = end.value.value
+    assert (report.looked_at, json.loads(report.as_json())["expired"]) == (0, 1)
+    assert report.as_text().splitlines()[1] == "Removed, paid and not fetched in time: 1."

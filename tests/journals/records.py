@@ -23,6 +23,8 @@ CLAIMED: dict[str, Any] = {
     "size": 0,
     "reason": "",
     "proof": b"proof",
+    "request_line": b"line",
+    "payer": None,
     "payment_response": None,
     "receipt": None,
     "result": None,

@@ -261,7 +261,7 @@ def test_keys_are_long_enough(open_one: Open, keys: list[bytes]) -> None:
 def test_keys_are_not_shown(open_one: Open) -> None:
     journal = open_one()
     assert repr(KEY) not in repr(journal.__dict__)
-    assert "canary" not in repr(Row(b"", "", "", "canary", 1, 0.0, 0.0, None))
+    assert "canary" not in repr(Row(b"", "", "", "canary", "canary", 1, 0.0, 0.0, None))
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ HOLDER = Holder("owner", "seller", 7)
 
 
 def row_in(state: State, outcome: Any) -> Row:
-    row = Row.create(b"k" * 32, "key", HERE, "proof", HOLDER, NOW, DEFAULT_POLICY)
+    row = Row.create(b"k" * 32, "key", HERE, "proof", "GET /", HOLDER, NOW, DEFAULT_POLICY)
     transaction = "" if state is State.CLAIMED else "txn"
     return replace(row, state=state, outcome=outcome, transaction_id=transaction, expires_at=None)
 

@@ -1,10 +1,11 @@
 """A shelf in a dict: it refuses what every store should, and can fail, or let others in between two calls."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
-from faregate.journals.store import Due, KeyUsage, Record, TransactionTaken
+from faregate.journals.store import Due, KeyUsage, Record, TransactionTaken, may_be_removed
 from tests.model.invariants import Violation
 
 FORGOTTEN_AT_ONCE = 8
@@ -24,6 +25,10 @@ class DictStore:
         self.transactions: dict[str, bytes] = {}
         self.before: Around = lambda name: None
         self.after: Around = lambda name: None
+
+    @property
+    def namespace(self) -> str:
+        return ""
 
     def find(self, keys: Sequence[bytes]) -> Record | None:
         self.before("find")
@@ -100,6 +105,20 @@ class DictStore:
         owed = [row for row in self.rows.values() if row["expires_at"] is None]
         return sorted(owed, key=lambda row: row["since"])[:limit]
 
+    def list_unfetched(self, until: float, limit: int) -> list[Record]:
+        settled = [row for row in self.rows.values() if row["state"] == "settled" and not row["delivered"]]
+        return [row for row in settled if (row["expires_at"] or 0.0) <= until][:limit]
+
+    def iterate(self) -> Iterator[Record]:
+        yield from list(self.rows.values())
+
+    def list_namespaces(self) -> list[str]:
+        return []
+
+    @contextmanager
+    def open_namespace(self, namespace: str) -> Generator["DictStore"]:
+        yield DictStore()
+
     def purge(self, now: float, limit: int) -> int:
         return self._forget_expired(now, limit)
 
@@ -109,9 +128,7 @@ class DictStore:
     def disconnect(self) -> None: ...
 
     def _forget_expired(self, now: float, limit: int) -> int:
-        over = [
-            row for row in self.rows.values() if row["expires_at"] is not None and row["expires_at"] <= now
-        ]
+        over = [row for row in self.rows.values() if may_be_removed(row, now)]
         for row in over[:limit]:
             self._forget(row)
         return len(over[:limit])

@@ -13,6 +13,7 @@ STORE_TESTS = tuple(
 BATCH_TESTS = ("tests/journals/test_sqlite_batches.py", "tests/journals/test_sqlite_row_writes.py")
 WRITER_TESTS = ("tests/journals/test_writer.py",)
 LARGE_TESTS = ("tests/journals/test_sqlite_large.py",)
+UNFETCHED_TESTS = ("tests/journals/test_payment_info.py",)
 REDIS_SERVERS = ("tests/journals/test_redis_servers.py",)
 PROCESS_TESTS = ("tests/journals/test_processes.py",)
 LIMITS = ("tests/merchant/test_limits.py",)
@@ -623,7 +624,11 @@ MUTANTS = (
     Mutant("two-proofs", PROOF, "if names.count(PROOF) > 1:", "if False:", CORE),
     Mutant("huge-proofs", PROOF, "if len(proof) > MAX_PROOF_BYTES:", "if False:", CORE),
     # Journals that outlive their process
-    Mutant("expired-is-answered", PROCEDURES, 'if record["expires_at"] is not None and record["expires_at"] <= now:',
+    Mutant("paid-result-is-removed-by-a-claim", "src/faregate/journals/store.py", "<= now and not is_unfetched", "<= now", UNFETCHED_TESTS),
+    Mutant("paid-result-is-purged-unsaid", f"{SQLITE}store.py", " AND NOT ({UNFETCHED}) LIMIT ?", " LIMIT ?", UNFETCHED_TESTS),
+    Mutant("paid-result-is-forgotten-in-memory", "src/faregate/journals/memory.py", "        if row.is_unfetched:\n            self._unfetched[row.key] = row\n            return\n", "", UNFETCHED_TESTS),
+    Mutant("paid-result-expires-in-redis", f"{REDIS}journal.lua", "if row.state == 'settled' and row.delivered ~= '1' then", "if false then", UNFETCHED_TESTS),
+    Mutant("expired-is-answered", PROCEDURES, "if may_be_removed(record, now):",
            "if False:", ("tests/journals/test_contract.py",)),
     Mutant("overtaken-claim-is-believed", PROCEDURES, "return None if stamp is None else self._rows.grant(claim, after, stamp, after.lease_until - now)",
            "return self._rows.grant(claim, after, stamp or 1, after.lease_until - now)", STORE_TESTS),

@@ -144,9 +144,10 @@ class AlreadyFailed:
 class HoldInfo:
     """An unfinished row, as shown to operators. Times are the journal's clock, in seconds.
 
-    `state` is one of `open`, `waiting`, `running`, `ok`, `failed`, `stuck`; `reason` says why it is stuck.
-    `size` is that of the result, in bytes; `attempts` counts how often it was left open. A row that is not
-    `readable` is encrypted with a key that this journal does not have.
+    `state` is one of `open`, `waiting`, `running`, `ok`, `failed`, `stuck`; or `settled`, of a result that is
+    paid and that nobody has fetched. `reason` says why it is stuck. `size` is that of the result, in bytes;
+    `attempts` counts how often it was left open. A row that is not `readable` is encrypted with a key that
+    this journal does not have. `kept_until` is None while the payment is open.
     """
 
     transaction_id: str
@@ -158,6 +159,7 @@ class HoldInfo:
     attempts: int
     size: int
     readable: bool = True
+    kept_until: float | None = None
 
 
 Claim = (

@@ -91,6 +91,10 @@ class Journal(Protocol):
         """Lease one unfinished row whose lease has ended; None if there is none."""
         ...
 
+    def remove_unfetched(self, limit: int) -> MaybeAwaitable[tuple[str, ...]]:
+        """Remove paid results whose payer did not come in time; return their transactions."""
+        ...
+
 
 class Backend(Protocol):
     """Performs the steps of a flow (`faregate.core.steps` documents each)."""

@@ -35,14 +35,17 @@ from faregate.core.results import (
 )
 from faregate.core.steps import (
     AbandonClaim,
+    EmitEvent,
     Flow,
     GetTransaction,
     LeaseNext,
     LogWarning,
     Postpone,
+    RemoveUnfetched,
     ScheduleRetry,
 )
 from faregate.errors import BadAnswer, Forbidden, ServiceError, TransactionNotFound
+from faregate.events import Expired
 
 BATCH = 1000
 """Rows that one sweep looks at, so that it has an end."""
@@ -55,12 +58,16 @@ def never() -> bool:
 
 @dataclass(slots=True)
 class SweepReport:
-    """The result of a sweep, in numbers of rows; `stuck` gives the reason for each transaction."""
+    """The result of a sweep, in numbers of rows; `stuck` gives the reason for each transaction.
+
+    `expired` counts paid results that nobody fetched in time: they were removed.
+    """
 
     looked_at: int = 0
     settled: int = 0
     failed: int = 0
     held: int = 0
+    expired: int = 0
     stuck: dict[str, str] = field(default_factory=dict[str, str])
 
     def add(self, transaction_id: str, settlement: Settlement) -> None:
@@ -82,17 +89,23 @@ class SweepReport:
         listed = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
         payments = "payment" if self.looked_at == 1 else "payments"
         first = f"Looked at {self.looked_at} {payments}{listed and ': '}{listed}."
-        return "\n".join((first, *(f"Stuck: {one} ({why})." for one, why in self.stuck.items())))
+        lines = [first, *(f"Stuck: {one} ({why})." for one, why in self.stuck.items())]
+        if self.expired:
+            lines.append(f"Removed, paid and not fetched in time: {self.expired}.")
+        return "\n".join(lines)
 
     def as_json(self) -> str:
         """One line."""
         counts = {"looked_at": self.looked_at, "settled": self.settled, "failed": self.failed}
-        return json.dumps({**counts, "held": self.held, "stuck": self.stuck})
+        return json.dumps({**counts, "held": self.held, "expired": self.expired, "stuck": self.stuck})
 
 
 def sweep(limit: int = BATCH, should_stop: Callable[[], bool] = never) -> Flow[SweepReport]:
-    """Recover rows whose lease is over, each once, until `limit`, or until `should_stop` between two rows."""
-    report = SweepReport()
+    """Recover rows whose lease is over, each once, until `limit`, or until `should_stop` between two rows.
+
+    Before that, remove paid results that nobody fetched in time.
+    """
+    report = SweepReport(expired=(yield from _remove_unfetched(limit)))
     seen: set[bytes] = set()
     while len(seen) < limit and not should_stop():
         payment = yield from LeaseNext()
@@ -106,6 +119,17 @@ def sweep(limit: int = BATCH, should_stop: Callable[[], bool] = never) -> Flow[S
         report.looked_at += 1
         report.add(payment.transaction_id, (yield from recover(payment, awaited=False)))
     return report
+
+
+def _remove_unfetched(limit: int) -> Flow[int]:
+    """Remove paid results whose payer did not come in time, and tell: the payer may ask the seller yet."""
+    removed = yield from RemoveUnfetched(limit)
+    for transaction_id in removed:
+        yield from LogWarning(
+            "a paid result was removed: nobody fetched it within its retention", transaction_id
+        )
+        yield from EmitEvent(Expired(transaction_id))
+    return len(removed)
 
 
 def recover(payment: PendingPayment, *, awaited: bool) -> Flow[Settlement]:

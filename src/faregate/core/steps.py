@@ -287,6 +287,16 @@ class LeaseNext(Step[PendingPayment | None]):
         return backend.journal.lease_next()
 
 
+@frozen
+class RemoveUnfetched(Step[tuple[str, ...]]):
+    """Remove up to `limit` paid results whose payer did not come in time; their transactions."""
+
+    limit: int
+
+    def perform(self, backend: Backend) -> MaybeAwaitable[tuple[str, ...]]:
+        return backend.journal.remove_unfetched(self.limit)
+
+
 # The rest
 
 

@@ -1,4 +1,4 @@
-"""Convert rows to records and back. Proofs, payment responses, receipts and results are encrypted."""
+"""Convert rows to records and back. What a payer or a handler sent is encrypted."""
 
 import json
 from collections.abc import Mapping

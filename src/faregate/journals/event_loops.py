@@ -40,6 +40,8 @@ class BlockingCalls(Protocol):
 
     def lease_next(self) -> PendingPayment | None: ...
 
+    def remove_unfetched(self, limit: int) -> tuple[str, ...]: ...
+
 
 class AsyncJournal:
     """The calls of a stored journal for event loops (`faregate.core.interfaces.Journal`)."""
@@ -89,6 +91,9 @@ class AsyncJournal:
 
     def lease_next(self) -> Awaitable[PendingPayment | None]:
         return self._run(self._journal.lease_next)
+
+    def remove_unfetched(self, limit: int) -> Awaitable[tuple[str, ...]]:
+        return self._run(partial(self._journal.remove_unfetched, limit))
 
 
 def make_driver(store: RowStore, clock: Callable[[], float], run: Run) -> Drive:

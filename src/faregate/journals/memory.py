@@ -16,6 +16,13 @@ from faregate.core.claims import Claim, Claimant, Claimed, HoldInfo, Lease, Pend
 from faregate.core.credentials import hash_credential
 from faregate.core.models import Outcome
 from faregate.errors import JournalError, JournalFull
+from faregate.journals.payment_info import (
+    FoundPayments,
+    PaymentInfo,
+    Reference,
+    describe_row,
+    is_found_by,
+)
 from faregate.journals.policy import DEFAULT_POLICY, JournalPolicy
 from faregate.journals.row import Fingerprint, Holder, Row, size_of
 from faregate.journals.states import State
@@ -41,10 +48,12 @@ class MemoryJournal:
         self._max_rows = max_rows
         self._max_bytes = max_bytes
         self._clock = clock
+        self._namespace = namespace
         self._pepper = secrets.token_bytes(32) + namespace.encode()
         self._lock = threading.Lock()
         self._rows: dict[bytes, Row] = {}
         self._owed: dict[bytes, Row] = {}
+        self._unfetched: dict[bytes, Row] = {}
         self._transactions: dict[str, bytes] = {}
         self._expiring: list[tuple[float, bytes]] = []
         self._bytes = 0
@@ -56,7 +65,7 @@ class MemoryJournal:
     def clear(self) -> None:
         """Forget everything, open payments too: for tests."""
         with self._lock:
-            for kept in (self._rows, self._owed, self._transactions, self._expiring):
+            for kept in (self._rows, self._owed, self._unfetched, self._transactions, self._expiring):
                 kept.clear()
             self._bytes = 0
 
@@ -76,7 +85,7 @@ class MemoryJournal:
                 return claim
             if len(self._rows) >= self._max_rows or self._bytes >= self._max_bytes:
                 raise JournalFull(f"the memory journal is full ({len(self._rows)} rows, {self._bytes} bytes)")
-            row = Row.create(key, "", fingerprint, proof, self._holder(), now, self._policy)
+            row = Row.create(key, "", fingerprint, proof, claimant.request, self._holder(), now, self._policy)
             self._rows[key] = row
             self._note_expiry(row)
             return Claimed(Lease(key, row.fence))
@@ -198,6 +207,33 @@ class MemoryJournal:
             row = next((row for row in self._owed.values() if row.is_due(now)), None)
             return None if row is None else self._lease(row, now)
 
+    def remove_unfetched(self, limit: int) -> tuple[str, ...]:
+        """Remove paid results whose payer did not come in time; return their transactions."""
+        with self._lock:
+            now = self._clock()
+            expired = [row for row in self._unfetched.values() if row.expires_at and row.expires_at <= now]
+            for row in expired[:limit]:
+                self._forget(row)
+            return tuple(row.transaction_id for row in expired[:limit])
+
+    def list_unfetched(self, limit: int) -> list[HoldInfo]:
+        """List paid results that nobody has fetched, the first to be removed first."""
+        with self._lock:
+            rows = sorted(self._unfetched.values(), key=lambda row: row.expires_at or 0.0)
+            return [row.to_hold_info() for row in rows[:limit]]
+
+    def find_payments(self, reference: Reference) -> FoundPayments:
+        """Find the payments that a customer may mean."""
+        with self._lock:
+            now = self._clock()
+            found = [row for row in self._rows.values() if is_found_by(row, reference)]
+            return FoundPayments(self._describe(row, now) for row in found)
+
+    def _describe(self, row: Row, now: float) -> PaymentInfo:
+        leased = row.is_leased(now, self._policy, math.inf)
+        size = size_of(row.outcome)
+        return describe_row(row, self._namespace, now, self._policy, size=size, leased=leased)
+
     def list_holds(self, limit: int) -> list[HoldInfo]:
         """List open payments, oldest first."""
         with self._lock:
@@ -225,9 +261,14 @@ class MemoryJournal:
         return self._transactions.get(transaction_id, key) == key
 
     def _note_expiry(self, row: Row) -> None:
-        if row.expires_at is not None:
-            self._owed.pop(row.key, None)
-            heapq.heappush(self._expiring, (row.expires_at, row.key))
+        if row.expires_at is None:
+            return
+        self._owed.pop(row.key, None)
+        if row.is_unfetched:
+            self._unfetched[row.key] = row
+            return
+        self._unfetched.pop(row.key, None)
+        heapq.heappush(self._expiring, (row.expires_at, row.key))
 
     def _forget_expired(self, now: float) -> None:
         while self._expiring and self._expiring[0][0] <= now:
@@ -240,4 +281,5 @@ class MemoryJournal:
         self._bytes -= size_of(row.outcome)
         del self._rows[row.key]
         self._owed.pop(row.key, None)
+        self._unfetched.pop(row.key, None)
         self._transactions.pop(row.transaction_id, None)

@@ -4,6 +4,7 @@ from faregate.core.claims import HoldInfo, PendingPayment, Resumable
 from faregate.errors import JournalUnreadable
 from faregate.journals.operations import Procedure, run_procedure
 from faregate.journals.quota import Quota
+from faregate.journals.reader import describe_hold
 from faregate.journals.row import Row
 from faregate.journals.row_access import RowAccess, make_id
 from faregate.journals.store import Due, Record
@@ -73,11 +74,25 @@ class OpenPayments:
 
     def list_holds(self, limit: int) -> list[HoldInfo]:
         """List open payments, oldest first."""
-        return [self._describe(record) for record in self._store.list_owed(limit)]
+        return [describe_hold(record, self._rows.keyring) for record in self._store.list_owed(limit)]
 
     def get_hold(self, transaction_id: str) -> HoldInfo | None:
         record = self._store.find_transaction(transaction_id)
-        return None if record is None or record["expires_at"] is not None else self._describe(record)
+        is_open = record is not None and record["expires_at"] is None
+        return describe_hold(record, self._rows.keyring) if record is not None and is_open else None
+
+    def remove_unfetched(self, limit: int) -> tuple[str, ...]:
+        """Remove paid results whose payer did not come in time; return their transactions.
+
+        Not one whose payer comes at this moment.
+        """
+        expired = self._store.list_unfetched(self._rows.clock(), limit)
+        removed = tuple(one["transaction_id"] or "" for one in expired if self._remove(one))
+        self._quota.free(len(removed))
+        return removed
+
+    def _remove(self, record: Record) -> bool:
+        return self._store.delete(record["key"], record["stamp"])
 
     def lease_hold(self, transaction_id: str) -> PendingPayment | None:
         """Take the row of this transaction, due or not, even stuck; None while another has the lease."""
@@ -94,17 +109,3 @@ class OpenPayments:
         after.lease_to(self._rows.make_holder(), now + self._policy.completion_lease, now)
         stamp = yield from self._rows.replace(row, record["stamp"], after)
         return None if stamp is None else self._grant(after, stamp)
-
-    def _describe(self, record: Record) -> HoldInfo:
-        """Use the plain columns only: operators may list a journal without its keys."""
-        return HoldInfo(
-            record["transaction_id"] or "",
-            record["revision_id"],
-            record["state"],
-            record["reason"],
-            record["since"],
-            max(record["lease_until"], record["due_at"]),
-            record["holds_so_far"],
-            record["size"],
-            record["key_id"] in self._rows.keyring.key_ids,
-        )

@@ -1,7 +1,8 @@
 """A journal that survives its process and is shared by several: the rules of a row over any `RowStore`."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 
 from faregate.core.claims import Claim, Claimant, HoldInfo, Lease, PendingPayment
 from faregate.core.interfaces import Journal
@@ -11,9 +12,11 @@ from faregate.journals.event_loops import AsyncJournal, Run, make_driver, run_in
 from faregate.journals.heartbeat import Heartbeat
 from faregate.journals.open_payments import OpenPayments
 from faregate.journals.operations import Procedure, T, run_procedure
+from faregate.journals.payment_info import FoundPayments, Reference
 from faregate.journals.policy import DEFAULT_POLICY, JournalPolicy
 from faregate.journals.procedures import Procedures
 from faregate.journals.quota import Quota
+from faregate.journals.reader import NamespaceReader
 from faregate.journals.row_access import RowAccess
 from faregate.journals.store import KeyUsage, RowStore
 
@@ -105,6 +108,10 @@ class PersistentJournal:
         """Take the next row that is due. When none is left, delete expired rows."""
         return self._open_payments.lease_next()
 
+    def remove_unfetched(self, limit: int) -> tuple[str, ...]:
+        """Remove paid results whose payer did not come in time; return their transactions."""
+        return self._open_payments.remove_unfetched(limit)
+
     def list_holds(self, limit: int) -> list[HoldInfo]:
         """List open payments, oldest first."""
         return self._open_payments.list_holds(limit)
@@ -117,6 +124,27 @@ class PersistentJournal:
         return self._open_payments.lease_hold(transaction_id)
 
     # For operators
+
+    def find_payments(self, reference: Reference) -> FoundPayments:
+        """Find the payments of this namespace that a customer may mean."""
+        return self._make_reader(self._store).find(reference)
+
+    def list_unfetched(self, limit: int) -> list[HoldInfo]:
+        """List paid results that nobody has fetched, the first to be removed first."""
+        return self._make_reader(self._store).list_unfetched(limit)
+
+    def list_namespaces(self) -> list[str]:
+        """List the namespaces of this store that have rows."""
+        return self._store.list_namespaces()
+
+    @contextmanager
+    def read_namespace(self, namespace: str) -> Generator[NamespaceReader]:
+        """Read the rows of any namespace of this store."""
+        with self._store.open_namespace(namespace) as store:
+            yield self._make_reader(store)
+
+    def _make_reader(self, store: RowStore) -> NamespaceReader:
+        return NamespaceReader(store, self._keyring, self._policy, self._clock())
 
     def has_unknown_keys(self) -> bool:
         """Whether rows were stored under journal keys that this journal was not given."""

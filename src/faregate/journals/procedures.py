@@ -18,7 +18,7 @@ from faregate.journals.quota import Quota
 from faregate.journals.row import Row, size_of
 from faregate.journals.row_access import RowAccess, make_id
 from faregate.journals.states import State
-from faregate.journals.store import Record, TransactionTaken
+from faregate.journals.store import Record, TransactionTaken, may_be_removed
 
 ATTEMPTS = 64
 
@@ -41,7 +41,7 @@ class Procedures:
         for _ in range(ATTEMPTS):
             now = self._clock()
             full = yield from self._check_quota(now)
-            row, stamp = self._create_row(proof, next(iter(lookup_keys.values())), now), make_id()
+            row, stamp = self._create_row(proof, claimant, next(iter(lookup_keys.values())), now), make_id()
             if full is None and (yield Insert(self._rows.codec.pack(row, stamp), list(lookup_keys), now)):
                 return self._count(row, stamp)
             record: Record | None = yield Find(list(lookup_keys))
@@ -67,9 +67,11 @@ class Procedures:
             return error
         return None
 
-    def _create_row(self, proof: str, lookup: LookupKey, now: float) -> Row:
-        holder = self._rows.make_holder()
-        return Row.create(lookup.key, lookup.key_id, lookup.fingerprint, proof, holder, now, self._policy)
+    def _create_row(self, proof: str, claimant: Claimant, lookup: LookupKey, now: float) -> Row:
+        holder, line = self._rows.make_holder(), claimant.request
+        return Row.create(
+            lookup.key, lookup.key_id, lookup.fingerprint, proof, line, holder, now, self._policy
+        )
 
     def _count(self, row: Row, stamp: int) -> Claim:
         self._quota.add(1, 0)
@@ -79,7 +81,7 @@ class Procedures:
         self, record: Record, lookup_keys: dict[bytes, LookupKey], claimant: Claimant, now: float
     ) -> Procedure[Claim | None]:
         """Let the row answer. None if the claim must be tried again: the row has expired, or has changed."""
-        if record["expires_at"] is not None and record["expires_at"] <= now:
+        if may_be_removed(record, now):
             yield Delete(record["key"], record["stamp"])
             return None
         row = yield from self._rows.unpack(record)

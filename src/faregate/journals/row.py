@@ -11,7 +11,8 @@
    time, or as soon as its owner, a process, has not written for `owner_lease` seconds and is not known to
    live.
 4. Only rows that owe nothing expire: SETTLED, UNPAID, PAID_NO_RESULT, and a CLAIMED row that never learned of
-   a transaction. An open payment is never forgotten.
+   a transaction. An open payment is never forgotten. A result that is paid and was never fetched is served
+   until a sweep removes it, and says so.
 
 A journal calls a method of the row, and stores the row if it returns True: it changed.
 """
@@ -42,8 +43,11 @@ from faregate.core.models import Failed, Outcome, Succeeded
 from faregate.frozen import frozen
 from faregate.journals.policy import JournalPolicy
 from faregate.journals.states import AWAITING_SETTLEMENT, State
+from faregate.x402.payer import find_payer
 
 TOO_OLD = "not settled in time"
+MAX_REQUEST_LINE = 4096
+"""Characters of a request line that are kept: a stranger chooses the URL."""
 
 
 @frozen
@@ -69,14 +73,17 @@ class Row:
     """The journal's record of one proof. Times are in seconds of the journal's clock.
 
     `expires_at` is None exactly while the payment is open. `generation` counts the leases. `owner` is empty
-    while nobody has the lease; `touched_at` is when the owner wrote last. `client` has the hashes of the
-    credentials that the result is bound to, separated by spaces.
+    while nobody has the lease; `touched_at` is when the owner wrote last: of a final row, when it ended or
+    was delivered first. `client` has the hashes of the credentials that the result is bound to, separated by
+    spaces. `request_line` is the method and the URL, for operators. `payer` is an address, or empty where
+    the receipt or the proof has it.
     """
 
     key: bytes
     key_id: str
     request: str
     proof: str = field(repr=False)
+    request_line: str = field(repr=False)
     fence: int
     since: float
     lease_until: float
@@ -91,6 +98,7 @@ class Row:
     transaction_id: str = ""
     revision_id: str = ""
     outcome: Outcome | None = None
+    payer: str = field(default="", repr=False)
     payment_response: str = ""
     receipt: str = ""
     delivered: bool = False
@@ -106,13 +114,13 @@ class Row:
         key_id: str,
         fingerprint: Fingerprint,
         proof: str,
+        request_line: str,
         holder: Holder,
         now: float,
         policy: JournalPolicy,
     ) -> "Row":
-        row = cls(
-            key, key_id, fingerprint.request, proof, holder.fence, now, 0.0, now + 2 * policy.claim_lease
-        )
+        line, until = request_line[:MAX_REQUEST_LINE], now + 2 * policy.claim_lease
+        row = cls(key, key_id, fingerprint.request, proof, line, holder.fence, now, 0.0, until)
         row._bind_client(fingerprint, holder, now + policy.claim_lease, now)
         return row
 
@@ -194,7 +202,7 @@ class Row:
             return AlreadyUsed(self.transaction_id)
         if not self.delivered:
             self.delivered = True
-            self.expires_at = now + policy.redelivery_window
+            self.touched_at, self.expires_at = now, now + policy.redelivery_window
         elif replay is ReplayPolicy.NEVER or self.redelivered >= policy.redeliveries:
             return AlreadyUsed(self.transaction_id)
         elif replay is ReplayPolicy.SAME_CLIENT and not self._has_secret_credentials:
@@ -205,6 +213,11 @@ class Row:
 
     def is_leased(self, now: float, policy: JournalPolicy, owner_until: float) -> bool:
         return self.lease_until > now and max(self.touched_at + policy.owner_lease, owner_until) > now
+
+    @property
+    def is_unfetched(self) -> bool:
+        """Whether it is paid, and nobody has come for the result."""
+        return self.state is State.SETTLED and not self.delivered
 
     def is_due(self, now: float) -> bool:
         owed = self.expires_at is None and self.state is not State.STUCK
@@ -241,6 +254,7 @@ class Row:
             max(self.lease_until, self.due_at),
             self.holds_so_far,
             size_of(self.outcome),
+            kept_until=self.expires_at,
         )
 
     # Writes under a lease; each returns whether the row changed
@@ -328,11 +342,12 @@ class Row:
         """
         if self.state is State.SETTLED and delivered and not self.delivered:
             self.fence = lease.fence
-            self.delivered, self.expires_at = True, now + policy.redelivery_window
+            self.delivered = True
+            self.touched_at, self.expires_at = now, now + policy.redelivery_window
             return True
         if self.state not in (State.SUCCEEDED, State.STUCK) or not isinstance(self.outcome, Succeeded):
             return False
-        self._end(State.SETTLED)
+        self._end(State.SETTLED, now)
         self.fence = lease.fence
         self.payment_response = payment_response
         self.receipt = receipt
@@ -346,7 +361,8 @@ class Row:
     def record_final(self, lease: Lease, paid: bool, now: float, policy: JournalPolicy) -> bool:
         if not self._is_held(lease, *AWAITING_SETTLEMENT):
             return False
-        self._end(State.PAID_NO_RESULT if paid else State.UNPAID)
+        self.payer = find_payer(self.proof)  # it ends without a receipt
+        self._end(State.PAID_NO_RESULT if paid else State.UNPAID, now)
         self.outcome = None
         self.expires_at = now + (policy.paid_retention if paid else policy.failed_retention)
         return True
@@ -377,8 +393,9 @@ class Row:
         self.revision_id = revision_id
         self.expires_at = None
 
-    def _end(self, state: State) -> None:
+    def _end(self, state: State, now: float) -> None:
         self.state = state
+        self.touched_at = now
         self.proof = ""
         self.reason = ""
         self.owner = ""

@@ -23,6 +23,9 @@ _CHECKS = {
 CONSTRAINTS = ",\n".join(f"CONSTRAINT {name} CHECK ({check})" for name, check in _CHECKS.items())
 """For `CREATE TABLE`."""
 
+UNFETCHED = f"state = {State.SETTLED.value!r} AND NOT delivered"
+"""The rows that are paid and whose result nobody has fetched."""
+
 FORBIDDEN_TRANSITION = " OR ".join(
     f"OLD.state = {state.value!r} AND NEW.state NOT {_in((state, *following))}"
     for state, following in TRANSITIONS.items()

@@ -79,4 +79,5 @@ COLUMN_RULES = (
     ColumnRule("settled_is_paid", "payment_response", False, (State.SETTLED,)),
     ColumnRule("settled_has_its_receipt", "receipt", False, (State.SETTLED,)),
     ColumnRule("proof_until_final", "proof", True, FINAL),
+    ColumnRule("payer_without_receipt", "payer", True, (State.CLAIMED, *OWED, State.SETTLED), _NO_RESULT),
 )

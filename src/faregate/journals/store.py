@@ -4,18 +4,21 @@ To add a store, implement `RowStore` and pass it to `faregate.journals.persisten
 that can do many operations in one transaction or round trip is a `BatchStore` (`faregate.journals.batches`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol, TypedDict
+
+from faregate.journals.states import State
 
 
 class Record(TypedDict):
     """One row as it is stored (`faregate.journals.row`). Its keys are the names of the stored columns.
 
     `key` is the lookup key, derived with the journal key `key_id`. `request`, `client` and `body` are keyed
-    hashes; `seller` is a hash of an API key. `proof`, `payment_response`, `receipt` and `result` (the
-    outcome: a result or a failure code) are encrypted. `stamp` is the concurrency stamp: a new random number
-    with every write. A write names the stamp that it read, and changes nothing if another write came in
-    between. `expires_at` is None exactly while the payment is open.
+    hashes; `seller` is a hash of an API key. `proof`, `request_line`, `payer`, `payment_response`, `receipt`
+    and `result` (the outcome: a result or a failure code) are encrypted. `stamp` is the concurrency stamp: a
+    new random number with every write. A write names the stamp that it read, and changes nothing if another
+    write came in between. `expires_at` is None exactly while the payment is open.
     """
 
     key: bytes
@@ -42,6 +45,8 @@ class Record(TypedDict):
     size: int
     reason: str
     proof: bytes | None
+    request_line: bytes | None
+    payer: bytes | None
     payment_response: bytes | None
     receipt: bytes | None
     result: bytes | None
@@ -61,13 +66,21 @@ class Due(NamedTuple):
 
 
 COLUMNS = tuple(Record.__annotations__)
+PAGE = 100
+"""Rows read at once when all are."""
 PURGE_WITH_INSERT = 8
 """Expired rows deleted with each new one: more than come in, and too few to be noticed."""
 PURGE_SECONDS = 1.0
 """Expired rows are looked for with each new row while there are any, and else so often."""
 OWNER_RETENTION = 3600.0
 """An owner that died is forgotten after so many seconds."""
-ENCRYPTED = ("proof", "payment_response", "receipt", "result")
+ENCRYPTED = ("proof", "request_line", "payer", "payment_response", "receipt", "result")
+
+
+def may_be_removed(record: Record, now: float) -> bool:
+    """Whether its time is over. A result that nobody has fetched is served until a sweep removes it."""
+    is_unfetched = record["state"] == State.SETTLED.value and not record["delivered"]
+    return record["expires_at"] is not None and record["expires_at"] <= now and not is_unfetched
 
 
 class KeyUsage(NamedTuple):
@@ -93,6 +106,9 @@ class RowStore(Protocol):
     Rows are found without their `result`, which may be large: it is None, and read with `find_result`.
     """
 
+    @property
+    def namespace(self) -> str: ...
+
     def find(self, keys: Sequence[bytes]) -> Record | None:
         """Find the row with one of these keys; if there are several, that of the first key."""
         ...
@@ -107,7 +123,7 @@ class RowStore(Protocol):
         """Add a row, unless there is one with any of the `candidate_keys` (its own key among them).
 
         These are the keys of one proof under all journal keys, so that a rotation makes no second row. Also
-        deletes a few rows that expired before `now`.
+        deletes a few rows that `purge` would.
         """
         ...
 
@@ -157,8 +173,27 @@ class RowStore(Protocol):
         """List open rows, stuck ones included, oldest first, without the encrypted columns."""
         ...
 
+    def list_unfetched(self, until: float, limit: int) -> list[Record]:
+        """List settled rows that were never delivered and expire up to `until`, the first of them first.
+
+        Without the encrypted columns.
+        """
+        ...
+
+    def iterate(self) -> Iterator[Record]:
+        """Yield all rows, read in pages, in no order. A row that is written meanwhile may be missed."""
+        ...
+
+    def list_namespaces(self) -> list[str]:
+        """List the namespaces of this store that have rows."""
+        ...
+
+    def open_namespace(self, namespace: str) -> "AbstractContextManager[RowStore]":
+        """Open the rows of another namespace of this store."""
+        ...
+
     def purge(self, now: float, limit: int) -> int:
-        """Delete up to `limit` expired rows; return how many."""
+        """Delete up to `limit` expired rows, except those of `list_unfetched`; return how many."""
         ...
 
     def measure(self) -> tuple[int, int]:

@@ -34,6 +34,10 @@ def _exactly(condition: Q, states: tuple[str, ...]) -> Q:
     return (among & condition) | (~among & ~condition)
 
 
+UNFETCHED = Q(state=State.SETTLED.value, delivered=False)
+"""The rows that are paid and whose result nobody has fetched."""
+
+
 class JournalRow(models.Model):
     """One proof (`faregate.journals.store.Record`). The binary columns are encrypted."""
 
@@ -64,6 +68,8 @@ class JournalRow(models.Model):
     size: "Bytes" = models.PositiveBigIntegerField()
     reason: "LongText" = models.TextField(blank=True)
     proof: "Encrypted" = models.BinaryField(null=True)
+    request_line: "Encrypted" = models.BinaryField(null=True)
+    payer: "Encrypted" = models.BinaryField(null=True)
     payment_response: "Encrypted" = models.BinaryField(null=True)
     receipt: "Encrypted" = models.BinaryField(null=True)
     result: "Encrypted" = models.BinaryField(null=True)
@@ -78,6 +84,7 @@ class JournalRow(models.Model):
             ),
             models.Index(fields=["namespace", "expires_at", "size"], name="faregate_expiring"),
             models.Index(fields=["namespace", "key_id"], name="faregate_keys"),
+            models.Index(fields=["namespace", "expires_at"], name="faregate_unfetched", condition=UNFETCHED),
         ]
         constraints: ClassVar = [
             UniqueConstraint(fields=["namespace", "key"], name="faregate_one_row_per_proof"),

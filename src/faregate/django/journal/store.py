@@ -1,7 +1,8 @@
 """The rows of one namespace in Django's database (`faregate.journals.store.RowStore`)."""
 
 import hmac
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 from asgiref.sync import sync_to_async
@@ -9,7 +10,7 @@ from django.conf import settings
 from django.db import IntegrityError, connections
 from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet, Sum
 
-from faregate.django.journal.models import JournalRow, LeaseOwner
+from faregate.django.journal.models import UNFETCHED, JournalRow, LeaseOwner
 from faregate.django.journal.transactions import (
     ConnectionLost,
     atomic_transaction,
@@ -28,6 +29,7 @@ from faregate.journals.store import (
     COLUMNS,
     ENCRYPTED,
     OWNER_RETENTION,
+    PAGE,
     PURGE_SECONDS,
     PURGE_WITH_INSERT,
     Due,
@@ -78,6 +80,10 @@ class DjangoStore:
         self._namespace = namespace
         self._using = using
         self._purge_at = 0.0
+
+    @property
+    def namespace(self) -> str:
+        return self._namespace
 
     def _rows(self) -> QuerySet[JournalRow]:
         return JournalRow.objects.using(self._using).filter(namespace=self._namespace)
@@ -288,6 +294,39 @@ class DjangoStore:
             ]
 
     @retry_on_disconnect
+    def list_unfetched(self, until: float, limit: int) -> list[Record]:
+        with read_connection(self._using):
+            rows = self._rows().filter(UNFETCHED, expires_at__lte=until).order_by("expires_at")
+            return [_record({**_NOTHING_ENCRYPTED, **row}) for row in rows.values(*_PLAIN)[:limit]]
+
+    def iterate(self) -> Iterator[Record]:
+        last = ""
+        while records := self._read_page(last):
+            yield from records
+            last = records[-1]["key"].hex()
+
+    @retry_on_disconnect
+    def _read_page(self, after: str) -> list[Record]:
+        with read_connection(self._using):
+            rows = self._rows().filter(key__gt=after).order_by("key").values(*_WITHOUT_RESULT)
+            return [_record(row) for row in rows[:PAGE]]
+
+    @retry_on_disconnect
+    def list_namespaces(self) -> list[str]:
+        """Step over the index, as `key_ids` does."""
+        found: list[str] = [""]
+        with read_connection(self._using):
+            rows = JournalRow.objects.using(self._using)
+            names = rows.order_by("namespace").values_list("namespace", flat=True)
+            while (following := names.filter(namespace__gt=found[-1]).first()) is not None:
+                found.append(following)
+        return found[1:]
+
+    @contextmanager
+    def open_namespace(self, namespace: str) -> Generator["DjangoStore"]:
+        yield DjangoStore(namespace, self._using)
+
+    @retry_on_disconnect
     def purge(self, now: float, limit: int) -> int:
         return self._delete_expired(now, limit)
 
@@ -298,7 +337,8 @@ class DjangoStore:
             return self._delete_where(expired, "expires_at <=", now) if expired else 0
 
     def _expired(self, now: float, limit: int) -> list[str]:
-        return list(self._rows().filter(expires_at__lte=now).values_list("key", flat=True)[:limit])
+        expired = self._rows().filter(~UNFETCHED, expires_at__lte=now)
+        return list(expired.values_list("key", flat=True)[:limit])
 
     def _delete_where(self, keys: Sequence[str], condition: str, value: float) -> int:
         """Execute one conditional DELETE. Django's may SELECT first, and delete without the condition."""

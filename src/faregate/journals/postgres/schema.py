@@ -10,9 +10,9 @@ from psycopg import errors as psycopg_errors
 from psycopg.rows import TupleRow
 
 from faregate.journals.postgres import errors
-from faregate.journals.sql import CONSTRAINTS, FORBIDDEN_TRANSITION
+from faregate.journals.sql import CONSTRAINTS, FORBIDDEN_TRANSITION, UNFETCHED
 
-VERSION = 3
+VERSION = 4
 LOCK = 0x666172656761746A
 """The advisory lock held while the tables are created: an arbitrary number, never to be changed.
 
@@ -47,6 +47,8 @@ TABLES = (
         size bigint NOT NULL CHECK (size >= 0),
         reason text NOT NULL,
         proof bytea,
+        request_line bytea,
+        payer bytea,
         payment_response bytea,
         receipt bytea,
         result bytea,
@@ -68,6 +70,8 @@ TABLES = (
     # This one covers `measure` as well, and finds the stuck ones among those that never expire.
     "CREATE INDEX faregate_journal_expiring ON faregate_journal (expires_at, namespace, size)",
     "CREATE INDEX faregate_journal_keys ON faregate_journal (key_id, namespace)",
+    # A sale that goes well never has a row in it.
+    f"CREATE INDEX faregate_journal_unfetched ON faregate_journal (expires_at, namespace) WHERE {UNFETCHED}",
     # Processes that hold leases for longer than their rows say, and how long each is known to live.
     "CREATE TABLE faregate_journal_owner (id text PRIMARY KEY, until double precision NOT NULL)",
     """

@@ -5,7 +5,8 @@ committed together (`_execute`). Each write sets synchronous_commit and lock_tim
 (`_HOW`): behind a pooler, settings of a session may be another process's.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any, TypeVar, cast, get_args, get_type_hints
 
@@ -20,10 +21,12 @@ from faregate.journals.postgres.connection import Connection
 from faregate.journals.postgres.pipeline import encode, parse_rows
 from faregate.journals.postgres.pool import Pool
 from faregate.journals.postgres.statements import Failure, Statement, execute, perform
+from faregate.journals.sql import UNFETCHED
 from faregate.journals.store import (
     COLUMNS,
     ENCRYPTED,
     OWNER_RETENTION,
+    PAGE,
     PURGE_SECONDS,
     PURGE_WITH_INSERT,
     Due,
@@ -56,7 +59,9 @@ _TIME = "SELECT extract(epoch FROM clock_timestamp())::float8"
 _MEASURE = f"SELECT count(*), coalesce(sum(size), 0)::bigint {_MINE}"
 _KEY = f"SELECT {_MINE} AND key = %s"
 _HAS_STAMP = f"{_KEY} AND stamp = %s"
-_EXPIRED = f"SELECT key {_MINE} AND expires_at <= %s LIMIT %s FOR UPDATE SKIP LOCKED"
+_UNFETCHED = f"SELECT {_PLAIN} {_MINE} AND {UNFETCHED} AND expires_at <= %s ORDER BY expires_at LIMIT %s"
+_NEXT_PAGE = f"SELECT {_WITHOUT_RESULT} {_MINE} AND key > %s ORDER BY key LIMIT {PAGE}"
+_EXPIRED = f"SELECT key {_MINE} AND expires_at <= %s AND NOT ({UNFETCHED}) LIMIT %s FOR UPDATE SKIP LOCKED"
 _PURGE = f"DELETE {_MINE} AND key = ANY(ARRAY({_EXPIRED}))"
 _DELETE = f"DELETE {_MINE} AND key = %s AND stamp = %s AND {_HOW}"
 _OWNER_LIVES = (
@@ -79,6 +84,12 @@ _USAGE = (
     f"{_MINE} GROUP BY key_id"
 )
 _NAMESPACES = "SELECT namespace, count(*) FROM faregate_journal WHERE expires_at IS NULL GROUP BY namespace"
+_NEXT_NAMESPACE = "SELECT min(namespace) FROM faregate_journal"
+_ALL_NAMESPACES = (
+    f"WITH RECURSIVE one(name) AS (({_NEXT_NAMESPACE}) UNION ALL "  # noqa: S608
+    f"SELECT ({_NEXT_NAMESPACE} WHERE namespace > one.name) FROM one WHERE name IS NOT NULL) "
+    "SELECT name FROM one WHERE name IS NOT NULL"
+)
 _MOVE = (
     "UPDATE faregate_journal AS moved SET namespace = %s WHERE namespace = %s "  # noqa: S608
     "AND NOT EXISTS (SELECT 1 FROM faregate_journal AS other WHERE other.namespace = %s "
@@ -101,6 +112,10 @@ class PostgresStore(BatchedRows):
         self.writer: Writer[Statement] = Writer(
             self._execute, pool.timeout, partial(errors.busy, pool.location)
         )
+
+    @property
+    def namespace(self) -> str:
+        return self._namespace
 
     # Operations on one row
 
@@ -178,6 +193,16 @@ class PostgresStore(BatchedRows):
     def list_owed(self, limit: int) -> list[Record]:
         return [_record(row) for row in self._read(_OWED, limit)]
 
+    def list_unfetched(self, until: float, limit: int) -> list[Record]:
+        return [_record(row) for row in self._read(_UNFETCHED, until, limit)]
+
+    def iterate(self) -> Iterator[Record]:
+        last = b""
+        while rows := self._read(_NEXT_PAGE, last):
+            records = [_record(row) for row in rows]
+            yield from records
+            last = records[-1]["key"]
+
     def measure(self) -> tuple[int, int]:
         [measured] = self._read(_MEASURE)
         return cast(tuple[int, int], measured)
@@ -231,6 +256,13 @@ class PostgresStore(BatchedRows):
 
     def namespaces(self) -> dict[str, int]:
         return {str(namespace): int(number) for namespace, number in self._fetch(_NAMESPACES)}
+
+    def list_namespaces(self) -> list[str]:
+        return [str(name) for [name] in self._fetch(_ALL_NAMESPACES)]
+
+    @contextmanager
+    def open_namespace(self, namespace: str) -> Generator["PostgresStore"]:
+        yield PostgresStore(self._pool, namespace)
 
     def move(self, namespace: str) -> int:
         return self._write(_MOVE, (self._namespace, namespace, self._namespace), durable=True)

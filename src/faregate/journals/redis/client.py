@@ -52,7 +52,7 @@ class ScriptClient:
         # No method of ours: a journal that nobody uses must be collected, with the thread of its leases.
         prepare = partial(_prepare_connection, ServerCheck(self._location))
         self._connections = Connections(url, timeout / 2, prepare)
-        self._namespace = namespace
+        self.namespace = namespace
         self._schema_key = f"{_get_prefix(namespace)}schema"
         self._journal_id = ""
         self.writer: Writer[Command] = Writer(
@@ -69,9 +69,13 @@ class ScriptClient:
         seconds, micros = self._call("TIME")
         return int(seconds) + int(micros) / 1e6
 
+    def list_namespaces(self) -> list[str]:
+        """List the namespaces that this server has had rows of."""
+        return sorted(name.decode() for name in self._call("SMEMBERS", NAMESPACES))
+
     def count_owed(self) -> dict[str, int]:
         """Count the open rows of each namespace in this server that has any."""
-        names = [name.decode() for name in self._call("SMEMBERS", NAMESPACES)]
+        names = self.list_namespaces()
         counts = {name: int(self._call("ZCARD", f"{_get_prefix(name)}owed")) for name in names}
         return {name: count for name, count in counts.items() if count}
 
@@ -128,10 +132,10 @@ class ScriptClient:
 
     def _open_journal(self) -> str:
         """Return the id of the journal in this server. If there is none, create one."""
-        new_id = f"{VERSION} {os.urandom(8).hex()} {self._namespace}"
+        new_id = f"{VERSION} {os.urandom(8).hex()} {self.namespace}"
         commands = [
             encode_command("SET", self._schema_key, new_id, "NX"),
-            encode_command("SADD", NAMESPACES, self._namespace),
+            encode_command("SADD", NAMESPACES, self.namespace),
             encode_command("GET", self._schema_key),
         ]
         replies = self._send_twice(lambda _: commands)

@@ -11,6 +11,7 @@
 --   keys          how many rows are stored under each journal key
 --   owed          open rows, scored by when they were claimed
 --   expiring      the other rows, scored by when they may be deleted
+--   unfetched     instead: those that are settled and were never delivered
 --   transactions  which row has a transaction
 --   bytes         the size of all results
 --
@@ -29,6 +30,7 @@ local is_repeated = ARGV[2] == 'again'
 local prefix = string.sub(KEYS[1], 1, -7)
 local due, owed, expiring = prefix .. 'due', prefix .. 'owed', prefix .. 'expiring'
 local leased, owners, keys = prefix .. 'leased', prefix .. 'owners', prefix .. 'keys'
+local unfetched = prefix .. 'unfetched'
 local transactions, bytes = prefix .. 'transactions', prefix .. 'bytes'
 local function row_at(key) return prefix .. 'row:' .. key end
 local function result_at(key) return prefix .. 'result:' .. key end
@@ -47,7 +49,7 @@ end
 local function load(key)
   local names = {
     'stamp', 'state', 'reason', 'transaction_id', 'size', 'expires_at', 'lease_until', 'due_at', 'since',
-    'owner', 'key_id', 'proof', 'payment_response', 'receipt', 'apart'}
+    'owner', 'key_id', 'proof', 'payer', 'payment_response', 'receipt', 'delivered', 'apart'}
   local row, values = {}, redis.call('HMGET', row_at(key), unpack(names))
   for at, name in ipairs(names) do row[name] = values[at] or nil end
   if row.stamp then row.result = row.apart or redis.call('HEXISTS', row_at(key), 'result') == 1 or nil end
@@ -65,6 +67,7 @@ local function apply(row, set, cleared)
 end
 
 local function get_scores(row)
+  if row.state == 'settled' and row.delivered ~= '1' then return nil, nil, nil, nil, row.expires_at end
   if row.expires_at or not row.stamp then return nil, nil, nil, row.expires_at end
   if row.state == 'stuck' then return row.since end
   local until_due = tonumber(row.lease_until) > tonumber(row.due_at) and row.lease_until or row.due_at
@@ -77,12 +80,13 @@ local function update_index(index, key, before, after)
 end
 
 local function update_indexes(key, before, after)
-  local owed_before, due_before, leased_before, expiring_before = get_scores(before)
-  local owed_after, due_after, leased_after, expiring_after = get_scores(after)
+  local owed_before, due_before, leased_before, expiring_before, unfetched_before = get_scores(before)
+  local owed_after, due_after, leased_after, expiring_after, unfetched_after = get_scores(after)
   update_index(owed, key, owed_before, owed_after)
   update_index(due, key, due_before, due_after)
   update_index(leased, key, leased_before, leased_after)
   update_index(expiring, key, expiring_before, expiring_after)
+  update_index(unfetched, key, unfetched_before, unfetched_after)
   local growth = tonumber(after.size or 0) - tonumber(before.size or 0)
   if growth ~= 0 then redis.call('INCRBY', bytes, growth) end
   if before.transaction_id == after.transaction_id then return end
@@ -283,21 +287,29 @@ function COMMANDS.key_ids()
   return redis.call('HGETALL', keys)
 end
 
--- A page of the open or the expiring rows: key, journal key, expiry.
+-- A page of the rows in an index (owed, expiring or unfetched): key, journal key, expiry.
 function COMMANDS.list_rows(args)
   local rows, first = {}, tonumber(args[2])
-  local index = args[1] == 'owed' and owed or expiring
-  for _, key in ipairs(redis.call('ZRANGE', index, first, first + tonumber(args[3]) - 1)) do
+  for _, key in ipairs(redis.call('ZRANGE', prefix .. args[1], first, first + tonumber(args[3]) - 1)) do
     local row = redis.call('HMGET', row_at(key), 'key_id', 'expires_at')
     table.insert(rows, {key, row[1], row[2]})
   end
   return rows
 end
 
--- Open rows, oldest first; the names of the columns wanted follow the limit.
-function COMMANDS.owed(args)
-  local columns, rows = {unpack(args, 2)}, {}
-  for _, key in ipairs(redis.call('ZRANGEBYSCORE', owed, '-inf', '+inf', 'LIMIT', 0, args[1])) do
+-- Whole rows of a page.
+function COMMANDS.read_rows(args)
+  local rows, first = {}, tonumber(args[2])
+  for _, key in ipairs(redis.call('ZRANGE', prefix .. args[1], first, first + tonumber(args[3]) - 1)) do
+    table.insert(rows, read(key))
+  end
+  return rows
+end
+
+-- Rows of an index up to a score, the first ones first; the names of the columns wanted follow the limit.
+function COMMANDS.list(args)
+  local columns, rows = {unpack(args, 4)}, {}
+  for _, key in ipairs(redis.call('ZRANGEBYSCORE', prefix .. args[1], '-inf', args[2], 'LIMIT', 0, args[3])) do
     local row = redis.call('HMGET', row_at(key), unpack(columns))
     table.insert(row, 1, key)
     table.insert(rows, row)
@@ -310,7 +322,7 @@ function COMMANDS.purge(args)
 end
 
 function COMMANDS.measure()
-  local rows = redis.call('ZCARD', owed) + redis.call('ZCARD', expiring)
+  local rows = redis.call('ZCARD', owed) + redis.call('ZCARD', expiring) + redis.call('ZCARD', unfetched)
   return {rows, tonumber(redis.call('GET', bytes) or 0)}
 end
 

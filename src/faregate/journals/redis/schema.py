@@ -10,7 +10,7 @@ from importlib.resources import files
 from faregate.journals.states import COLUMN_RULES, TRANSITIONS, ColumnRule, State
 from faregate.journals.store import COLUMNS
 
-VERSION = 2
+VERSION = 3
 FOUND_COLUMNS = tuple(name for name in COLUMNS if name not in ("key", "result"))
 """In the order in which the script returns them."""
 

@@ -1,7 +1,8 @@
 """The rows of one namespace in Redis (`faregate.journals.store.RowStore`). The rules are in journal.lua."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain, count
 from typing import Any, cast, get_args
 
@@ -15,6 +16,7 @@ from faregate.journals.store import (
     COLUMNS,
     ENCRYPTED,
     OWNER_RETENTION,
+    PAGE,
     PURGE_WITH_INSERT,
     Due,
     KeyUsage,
@@ -22,7 +24,7 @@ from faregate.journals.store import (
     TransactionTaken,
 )
 
-PAGE, PAGES = 32, 64
+DUE_PAGE, DUE_PAGES = 32, 64
 """Due rows compared at a time, and how many times, if all of them are another seller's."""
 ROWS = 1000
 """Rows read with one command when all are needed: a script blocks the server while it runs."""
@@ -30,6 +32,8 @@ APART = 64 * 1024
 """A larger result has a key of its own, so that reading and writing its row stays fast."""
 
 
+_INDEXES = ("owed", "expiring", "unfetched")
+"""Each row is in one of them."""
 _PLAIN = tuple(name for name in COLUMNS if name not in ENCRYPTED)
 
 
@@ -39,6 +43,10 @@ class RedisStore(BatchedRows):
     def __init__(self, client: ScriptClient) -> None:
         self._client = client
         self.writer = client.writer
+
+    @property
+    def namespace(self) -> str:
+        return self._client.namespace
 
     def prepare(self, operation: RowOperation) -> Command:
         match operation:
@@ -72,7 +80,7 @@ class RedisStore(BatchedRows):
         return record
 
     def take_due(self, due: Due, changes: Mapping[str, Any]) -> Record | None:
-        words = ("take_due", *due, PAGE, PAGES, *_encode_changes(changes))
+        words = ("take_due", *due, DUE_PAGE, DUE_PAGES, *_encode_changes(changes))
         record: Record | None = self._client.run(*words, parse=_parse_record)
         return record
 
@@ -83,11 +91,36 @@ class RedisStore(BatchedRows):
         return float(self._client.run("owner_until", owner) or 0)
 
     def list_owed(self, limit: int) -> list[Record]:
+        return self._list("owed", "+inf", limit)
+
+    def list_unfetched(self, until: float, limit: int) -> list[Record]:
+        return self._list("unfetched", until, limit)
+
+    def _list(self, index: str, until: Word, limit: int) -> list[Record]:
         def parse(rows: list[list[bytes | None]]) -> list[Record]:
             return [_parse_row(_PLAIN, row) for row in rows]
 
-        records: list[Record] = self._client.run("owed", limit, *_PLAIN[1:], parse=parse)
+        records: list[Record] = self._client.run("list", index, until, limit, *_PLAIN[1:], parse=parse)
         return records
+
+    def iterate(self) -> Iterator[Record]:
+        for index in _INDEXES:
+            for first in count(0, PAGE):
+                rows = self._client.run("read_rows", index, first, PAGE)
+                yield from (_parse_row(("key", *FOUND_COLUMNS), row) for row in rows)
+                if len(rows) < PAGE:
+                    break
+
+    def list_namespaces(self) -> list[str]:
+        return self._client.list_namespaces()
+
+    @contextmanager
+    def open_namespace(self, namespace: str) -> Generator["RedisStore"]:
+        other = RedisStore(self._client.for_namespace(namespace))
+        try:
+            yield other
+        finally:
+            other.disconnect()
 
     def purge(self, now: float, limit: int) -> int:
         return int(self._client.run("purge", now, limit))
@@ -106,24 +139,31 @@ class RedisStore(BatchedRows):
         return {key.decode(): int(number) for key, number in zip(flat[::2], flat[1::2], strict=True)}
 
     def usage_of_keys(self) -> list[KeyUsage]:
-        owed: Counter[str] = Counter(key_id.decode() for _, key_id, _ in _rows(self._client, "owed"))
+        owed: Counter[str] = Counter(key_id.decode() for _, key_id, _ in self.iterate_index("owed"))
         last: dict[str, float] = {}
-        for _, key_id, expires_at in _rows(self._client, "expiring"):
-            last[key_id.decode()] = float(expires_at)  # in this order: the latest comes last
+        for index in ("expiring", "unfetched"):
+            for _, key_id, expires_at in self.iterate_index(index):
+                name = key_id.decode()
+                last[name] = max(last.get(name, 0.0), float(expires_at))
         found = self._count_rows_by_key().items()
         return [KeyUsage(key_id, rows, owed[key_id], last.get(key_id)) for key_id, rows in found]
 
     def namespaces(self) -> dict[str, int]:
         return self._client.count_owed()
 
+    def iterate_index(self, index: str) -> Iterator[list[bytes]]:
+        """Yield key, key id and expiry of all rows of an index, read in pages."""
+        for first in count(0, ROWS):
+            rows = self._client.run("list_rows", index, first, ROWS)
+            yield from rows
+            if len(rows) < ROWS:
+                return
+
     def move(self, namespace: str) -> int:
         """Move row by row: insert here, then delete there, so that an interrupted move can be repeated."""
-        source = RedisStore(self._client.for_namespace(namespace))
-        try:
-            names = [key for index in ("owed", "expiring") for key, _, _ in _rows(source._client, index)]
+        with self.open_namespace(namespace) as source:
+            names = [key for index in _INDEXES for key, _, _ in source.iterate_index(index)]
             return sum(self._move_row(source, bytes.fromhex(name.decode())) for name in names)
-        finally:
-            source.disconnect()
 
     def _move_row(self, source: "RedisStore", key: bytes) -> bool:
         record = source.find([key])
@@ -139,15 +179,6 @@ class RedisStore(BatchedRows):
 
     def disconnect(self) -> None:
         self._client.disconnect()
-
-
-def _rows(client: ScriptClient, index: str) -> Iterator[list[bytes]]:
-    """Yield key, key id and expiry of all rows of an index, read in pages."""
-    for first in count(0, ROWS):
-        rows = client.run("list_rows", index, first, ROWS)
-        yield from rows
-        if len(rows) < ROWS:
-            return
 
 
 def _encode_changes(columns: Mapping[str, Any]) -> list[Word]:

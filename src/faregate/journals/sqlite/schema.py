@@ -7,9 +7,9 @@ import sqlite3
 from pathlib import Path
 
 from faregate.errors import JournalUnreadable
-from faregate.journals.sql import CONSTRAINTS, FORBIDDEN_TRANSITION
+from faregate.journals.sql import CONSTRAINTS, FORBIDDEN_TRANSITION, UNFETCHED
 
-VERSION = 5
+VERSION = 6
 APPLICATION_ID = 0x66677431
 """Marks the file as ours. SQLite keeps it in the file's header."""
 
@@ -41,6 +41,8 @@ TABLES = (
         size INTEGER NOT NULL CHECK (size >= 0),
         reason TEXT NOT NULL,
         proof BLOB,
+        request_line BLOB,
+        payer BLOB,
         payment_response BLOB,
         receipt BLOB,
         result BLOB,
@@ -56,6 +58,8 @@ TABLES = (
     # Covers `measure` as well, and finds the stuck ones among those that never expire.
     "CREATE INDEX journal_expiring ON journal (namespace, expires_at, size)",
     "CREATE INDEX journal_keys ON journal (namespace, key_id)",
+    # A sale that goes well never has a row in it.
+    f"CREATE INDEX journal_unfetched ON journal (namespace, expires_at) WHERE {UNFETCHED}",
     # Processes that hold leases for longer than their rows say, and how long each is known to live.
     "CREATE TABLE owner (id TEXT NOT NULL PRIMARY KEY, until REAL NOT NULL) WITHOUT ROWID",
     f"""

@@ -1,18 +1,21 @@
 """The rows of one namespace in a SQLite file (`faregate.journals.store.RowStore`)."""
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, cast
 
 from faregate.journals.batches import BatchedRows
 from faregate.journals.operations import Delete, Find, FindResult, Insert, Replace, RowOperation
+from faregate.journals.sql import UNFETCHED
 from faregate.journals.sqlite.database import Database
 from faregate.journals.sqlite.work import Change, Deletion, Query, RowWrite, Work
 from faregate.journals.store import (
     COLUMNS,
     ENCRYPTED,
     OWNER_RETENTION,
+    PAGE,
     PURGE_SECONDS,
     PURGE_WITH_INSERT,
     Due,
@@ -45,7 +48,10 @@ _IS_DUE = f"SELECT 1 {_LONGEST_DUE}"
 _OWED = f"SELECT {_PLAIN} {_MINE} AND expires_at IS NULL ORDER BY since LIMIT ?"
 _INSERT_PART = "INSERT INTO large VALUES (?, ?, ?, ?)"
 _DELETE = f"DELETE {_MINE} AND key = ? AND stamp = ?"
-_PURGE = f"DELETE FROM journal WHERE rowid IN (SELECT rowid {_MINE} AND expires_at <= ? LIMIT ?)"  # noqa: S608
+_UNFETCHED = f"SELECT {_PLAIN} {_MINE} AND {UNFETCHED} AND expires_at <= ? ORDER BY expires_at LIMIT ?"
+_NEXT_PAGE = f"SELECT {_WITHOUT_RESULT} {_MINE} AND key > ? ORDER BY key LIMIT {PAGE}"
+_EXPIRED = f"SELECT rowid {_MINE} AND expires_at <= ? AND NOT ({UNFETCHED}) LIMIT ?"
+_PURGE = f"DELETE FROM journal WHERE rowid IN ({_EXPIRED})"  # noqa: S608
 _NEXT_KEY = "SELECT min(key_id) FROM journal WHERE namespace = :namespace"
 _KEYS = (
     f"WITH RECURSIVE one(id) AS ({_NEXT_KEY} UNION ALL "  # noqa: S608
@@ -54,6 +60,12 @@ _KEYS = (
 )
 _USAGE = f"SELECT key_id, count(*), sum(expires_at IS NULL), max(expires_at) {_MINE} GROUP BY key_id"
 _NAMESPACES = "SELECT namespace, count(*) FROM journal WHERE expires_at IS NULL GROUP BY namespace"
+_NEXT_NAMESPACE = "SELECT min(namespace) FROM journal"
+_ALL_NAMESPACES = (
+    f"WITH RECURSIVE one(name) AS ({_NEXT_NAMESPACE} UNION ALL "  # noqa: S608
+    f"SELECT ({_NEXT_NAMESPACE} WHERE namespace > name) FROM one WHERE name IS NOT NULL) "
+    "SELECT name FROM one WHERE name IS NOT NULL"
+)
 _MOVE = "UPDATE OR IGNORE journal SET namespace = :here WHERE namespace = :there"
 _MOVE_LARGE = (
     "UPDATE large SET namespace = :here WHERE namespace = :there AND NOT EXISTS "
@@ -74,6 +86,10 @@ class SqliteStore(BatchedRows):
         self._namespace = namespace
         self._purge_at = 0.0
         self.writer = database.writer
+
+    @property
+    def namespace(self) -> str:
+        return self._namespace
 
     def prepare(self, operation: RowOperation) -> Work:
         mine = self._namespace
@@ -135,6 +151,16 @@ class SqliteStore(BatchedRows):
     def list_owed(self, limit: int) -> list[Record]:
         return [_record(row) for row in self._read(_OWED, limit)]
 
+    def list_unfetched(self, until: float, limit: int) -> list[Record]:
+        return [_record(row) for row in self._read(_UNFETCHED, until, limit)]
+
+    def iterate(self) -> Iterator[Record]:
+        last: bytes = b""
+        while rows := self._read(_NEXT_PAGE, last):
+            records = [_record(row) for row in rows]
+            yield from records
+            last = records[-1]["key"]
+
     def measure(self) -> tuple[int, int]:
         [measured] = self._read(_MEASURE)
         return cast(tuple[int, int], measured)
@@ -182,6 +208,13 @@ class SqliteStore(BatchedRows):
 
     def namespaces(self) -> dict[str, int]:
         return {str(namespace): int(number) for namespace, number in self._fetch(_NAMESPACES, ())}
+
+    def list_namespaces(self) -> list[str]:
+        return [name for [name] in self._fetch(_ALL_NAMESPACES, ())]
+
+    @contextmanager
+    def open_namespace(self, namespace: str) -> Generator["SqliteStore"]:
+        yield SqliteStore(self._database, namespace)
 
     def move(self, namespace: str) -> int:
         def move(connection: sqlite3.Connection) -> int:

@@ -1,0 +1,98 @@
+"""Read the rows of one namespace for operators. Nothing here writes, and no API key is needed."""
+
+from typing import cast
+
+from faregate.core.claims import HoldInfo
+from faregate.errors import JournalUnreadable
+from faregate.journals.codec import Codec
+from faregate.journals.encryption import Keyring
+from faregate.journals.payment_info import (
+    FoundPayments,
+    PaymentInfo,
+    Reference,
+    ReferenceKind,
+    describe_row,
+    is_found_by,
+)
+from faregate.journals.policy import JournalPolicy
+from faregate.journals.row import Row
+from faregate.journals.store import ENCRYPTED, Record, RowStore
+
+ANY_TIME = 1e15
+"""Seconds: later than any row expires. MariaDB has no infinity."""
+
+
+class NamespaceReader:
+    """The rows of one namespace, as they are at `now` (seconds of the journal's clock)."""
+
+    def __init__(self, store: RowStore, keyring: Keyring, policy: JournalPolicy, now: float) -> None:
+        self.namespace = store.namespace
+        self._store = store
+        self._codec = Codec(keyring)
+        self._keyring = keyring
+        self._policy = policy
+        self._now = now
+
+    def list_holds(self, limit: int) -> list[HoldInfo]:
+        """List open payments, oldest first."""
+        return [describe_hold(record, self._keyring) for record in self._store.list_owed(limit)]
+
+    def list_unfetched(self, limit: int) -> list[HoldInfo]:
+        """List paid results that nobody has fetched, the first to be removed first."""
+        return [describe_hold(one, self._keyring) for one in self._store.list_unfetched(ANY_TIME, limit)]
+
+    def find(self, reference: Reference) -> FoundPayments:
+        """Find payments. All rows are decrypted for a hash or a payer: no index reveals who paid."""
+        if reference.kind is ReferenceKind.TRANSACTION:
+            record = self._store.find_transaction(reference.value)
+            return FoundPayments([] if record is None else [self._describe(record)])
+        found = list[PaymentInfo]()
+        unreadable = 0
+        seen = set[bytes]()
+        for record in self._store.iterate():
+            if record["key"] in seen:
+                continue
+            seen.add(record["key"])
+            row = self._read(record)
+            if row is None:
+                unreadable += 1
+            elif is_found_by(row, reference):
+                found.append(self._describe_row(row, record["size"]))
+        return FoundPayments(found, unreadable)
+
+    def _describe(self, record: Record) -> PaymentInfo:
+        row = self._read(record)
+        if row is not None:
+            return self._describe_row(row, record["size"])
+        plain = cast(Record, {**record, **dict.fromkeys(ENCRYPTED)})
+        return self._describe_row(self._codec.unpack(plain), record["size"], readable=False)
+
+    def _describe_row(self, row: Row, size: int, *, readable: bool = True) -> PaymentInfo:
+        owner_until = self._store.owner_until(row.owner) if row.owner else 0.0
+        leased = row.is_leased(self._now, self._policy, owner_until)
+        return describe_row(
+            row, self.namespace, self._now, self._policy, size=size, leased=leased, readable=readable
+        )
+
+    def _read(self, record: Record) -> Row | None:
+        """Decrypt a row, but for its result; None without its key."""
+        try:
+            return self._codec.unpack(record)
+        except JournalUnreadable:
+            return None
+
+
+def describe_hold(record: Record, keyring: Keyring) -> HoldInfo:
+    """Describe a row from its plain columns only: operators may list a journal without its keys."""
+    return HoldInfo(
+        record["transaction_id"] or "",
+        record["revision_id"],
+        record["state"],
+        record["reason"],
+        record["since"],
+        max(record["lease_until"], record["due_at"]),
+        record["holds_so_far"],
+        record["size"],
+        record["key_id"] in keyring.key_ids,
+        record["expires_at"],
+    )
