@@ -31,7 +31,10 @@ def test_the_public_names() -> None:
         "NoAnswer",
         "Offer",
         "Payment",
+        "PaymentPage",
+        "PaymentTerms",
         "Paywall",
+        "Price",
         "ServiceError",
         "SweepReport",
     ]

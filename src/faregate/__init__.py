@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from faregate.core.models import Offer
+    from faregate.core.payment_page import PaymentPage
     from faregate.core.recovery import SweepReport
+    from faregate.core.terms import PaymentTerms, Price
     from faregate.core.usage import Payment
     from faregate.errors import (
         ApiError,
@@ -40,7 +42,10 @@ __all__ = [
     "NoAnswer",
     "Offer",
     "Payment",
+    "PaymentPage",
+    "PaymentTerms",
     "Paywall",
+    "Price",
     "ServiceError",
     "SweepReport",
 ]
@@ -51,7 +56,10 @@ _ELSEWHERE = {
     "MerchantClient": "merchant.client",
     "Offer": "core.models",
     "Payment": "core.usage",
+    "PaymentPage": "core.payment_page",
+    "PaymentTerms": "core.terms",
     "Paywall": "paywall",
+    "Price": "core.terms",
     "SweepReport": "core.recovery",
 }
 """Where names are; the others are errors."""

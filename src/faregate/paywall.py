@@ -1,5 +1,6 @@
 """The `Paywall`: settings, client, journal and offers, for all adapters."""
 
+import logging
 import os
 import re
 import time
@@ -7,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
+from inspect import iscoroutinefunction
 from typing import Any, TypeVar, Unpack, cast
 from urllib.parse import quote
 from weakref import WeakSet
@@ -14,12 +16,15 @@ from weakref import WeakSet
 from faregate import settings as config
 from faregate.core.driver import arun, run
 from faregate.core.interfaces import Journal
-from faregate.core.models import Offer, PaidRequest, Request
+from faregate.core.models import Offer, PaidRequest, Request, Response
+from faregate.core.payment_page import BuildBody, RenderPage, prefers_html, present
 from faregate.core.recovery import BATCH, SweepReport, never, sweep
+from faregate.core.terms import read_terms
 from faregate.errors import ConfigurationError
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.policy import JournalContext, JournalPolicy
 from faregate.journals.registry import as_async, journal_from_url
+from faregate.logs import log
 from faregate.merchant.backend import AsyncMerchantBackend, MerchantBackend
 from faregate.merchant.calls import Call
 from faregate.merchant.formats import MAX_URL
@@ -31,6 +36,7 @@ T = TypeVar("T")
 
 _HOST = re.compile(r"[A-Za-z0-9.\-]+(?::[0-9]{1,5})?|\[[0-9a-fA-F:.]+\](?::[0-9]{1,5})?", re.ASCII)
 _PATH_SAFE = "/:@!$&'()*+,;=~-._"
+_URL_SAFE = f"{_PATH_SAFE}%?"
 
 MakeJournal = Callable[[JournalContext], Journal]
 """Makes the journal of a paywall."""
@@ -45,6 +51,8 @@ class Paywall:
     Arguments are those of `faregate.settings.Arguments`; `journal` is named as in `FAREGATE_JOURNAL`, or
     is a `Journal` object, or makes one of a `JournalContext`. One paywall serves any number of threads
     and event loops. `on_event` is called with every event (`faregate.events`); it must not block.
+    `payment_page` makes the page that people get with a 402, `payment_body` the JSON body that programs get
+    (docs/payment-page.md). Raises `ConfigurationError`.
     """
 
     def __init__(
@@ -52,6 +60,8 @@ class Paywall:
         *,
         journal: str | Journal | MakeJournal | None = None,
         on_event: Listener | None = None,
+        payment_page: RenderPage | None = None,
+        payment_body: BuildBody | None = None,
         environ: Mapping[str, str] | None = None,
         transport: Any = None,
         **arguments: Unpack[config.Arguments],
@@ -65,6 +75,8 @@ class Paywall:
         self._revisions = RevisionCache(time.monotonic)
         events = EventDispatcher(on_event, self.settings.last_resort)
         self._is_observed = on_event is not None
+        self._payment_page = _check_plain("payment_page", payment_page)
+        self._payment_body = _check_plain("payment_body", payment_body)
         shared = (self._revisions, time.monotonic, events)
         self.backend = MerchantBackend(self._client, self.journal, *shared)
         self.async_backend = AsyncMerchantBackend(self._async_client, as_async(self.journal), *shared)
@@ -123,6 +135,27 @@ class Paywall:
             self._is_observed,
         )
 
+    def present(
+        self, answer: Response, request: Request, accept: str, resource_url: str, offer: Offer | None
+    ) -> Response:
+        """Give what the paywall says to this payer: as a page to people, as JSON to everybody else.
+
+        `resource_url` is empty for a request that was refused before its offer was found. What the seller's
+        own functions raise is logged, and the answer is sent as if there were none.
+        """
+        page, body = self._payment_page, self._payment_body
+        if body is None and not prefers_html(accept):
+            return answer
+        path, mark, query = request.url.partition("?")
+        url = (resource_url or quote(path, safe=_URL_SAFE)) + mark + quote(query, safe=_URL_SAFE)
+        description, mime_type = ("", "") if offer is None else (offer.description, offer.mime_type)
+        terms = read_terms(answer, request.method, url, description, mime_type)
+        try:
+            return present(answer, terms, accept, page, body)
+        except Exception as error:
+            log(logging.ERROR, "payment_page or payment_body failed, and the default is sent", error=error)
+            return present(answer, terms, accept, None, None)
+
     def get_work_seconds(self, request: PaidRequest, elapsed: float) -> float:
         """How long the work of a request may take that began `elapsed` seconds ago.
 
@@ -166,6 +199,13 @@ class Paywall:
 
     async def aclose(self) -> None:
         await self._async_client.aclose()
+
+
+def _check_plain(name: str, function: T) -> T:
+    """Give the function if it can be called without awaiting. Raises `ConfigurationError`."""
+    if function is not None and (not callable(function) or iscoroutinefunction(function)):
+        raise ConfigurationError(f"{name} must be a plain function that takes the PaymentTerms.")
+    return function
 
 
 def _check_journal(journal: Any) -> Journal:

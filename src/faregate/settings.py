@@ -190,6 +190,16 @@ OBJECTS: Final = {
         "where payments are stored; see [journals](journals.md#choose-a-store)", shown="`memory:`"
     ),
     "on_event": Description("a plain function that receives every [event](journals.md#events)", shown="none"),
+    "payment_page": Description(
+        "the [page that people get](payment-page.md) with a `402`: a `PaymentPage`, or a plain function that "
+        "takes the `PaymentTerms` and returns HTML",
+        shown="`PaymentPage()`",
+    ),
+    "payment_body": Description(
+        "a plain function that takes the `PaymentTerms` of a `402` and returns [what its JSON body says]"
+        "(payment-page.md#the-json-body)",
+        shown="the service's body, unchanged",
+    ),
     "transport": Description(
         "how the service is called; see [the client](client.md#transports)",
         shown="the built-in one",

@@ -184,3 +184,33 @@ def test_a_prefix_is_sold_and_a_closed_one_is_not(seller: Seller) -> None:
     assert len(seller.runs()) == 1
     assert_withheld(seller.get("/closed/x"), 403, "not_for_sale")
     assert seller.get("/ground/%2e%2e/closed/x").status_code in (400, 402, 403, 404)
+
+
+# People
+
+BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+
+
+def test_a_person_gets_a_page_and_is_not_charged(seller: Seller) -> None:
+    """With the status and headers that a program gets."""
+    told, page = seller.get("/paid?city=Oslo"), seller.get("/paid?city=Oslo", headers=BROWSER)
+    assert (told.headers["content-type"], told.json()["code"]) == ("application/json", "payment_required")
+    assert_withheld(page, 402)
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert page.headers["content-security-policy"].startswith("default-src 'none'; style-src 'sha256-")
+    assert "Accept" in page.headers["vary"]
+    assert "https://seller.example/paid?city=Oslo" in page.text
+    assert "0.05 USDC" in page.text
+    assert seller.wallet.pay(page.headers["payment-required"])
+    assert (seller.runs(), seller.statuses()) == ([], {})
+
+
+@only(lambda stack: stack.is_reference)
+def test_a_person_who_paid_is_not_asked_to_pay_again(seller: Seller) -> None:
+    proof = seller.proof_for("/late")
+    page = seller.get("/late", proof, headers=BROWSER)
+    assert_withheld(page, 202)
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert "do not pay again" in page.text
+    assert "faregate pay" not in page.text
+    assert_released(seller.get("/paid", seller.proof_for("/paid"), headers=BROWSER))

@@ -313,7 +313,10 @@ def test_the_documented_table_is_made_from_the_declarations() -> None:
     """Where it fails, replace the rows of docs/settings.md with the expected ones."""
     rows = [build_row(one.variable, one.name, one.description) for one in SETTINGS.values()]
     rows.insert(3, build_row("FAREGATE_JOURNAL", "journal", OBJECTS["journal"]))
-    rows += [build_row("", name, OBJECTS[name]) for name in ("on_event", "transport")]
+    rows += [
+        build_row("", name, OBJECTS[name])
+        for name in ("on_event", "payment_page", "payment_body", "transport")
+    ]
     page = (Path(__file__).parents[2] / "docs" / "settings.md").read_text()
     table = page.partition("| Variable | Argument |")[2].partition("\n\n")[0].splitlines()[2:]
     assert table == rows

@@ -105,7 +105,8 @@ def build_free(response: Response) -> Response:
 
 def build_payment_required(reply: Response) -> Response:
     """The service's 402: its body bytes, its instructions, its `Retry-After`."""
-    return Response(402, _relay_headers(reply, "content-type", "payment-required", "retry-after"), reply.body)
+    headers = _relay_headers(reply, "content-type", "payment-required", "retry-after")
+    return Response(402, headers, reply.body, is_notice=True)
 
 
 def build_new_payment_required(reply: Response, transaction_id: str | None) -> Response:
@@ -122,7 +123,7 @@ def relay_settling(reply: Response, transaction_id: str | None) -> Response:
     headers = _relay_headers(reply, "content-type", "retry-after")
     if not header_values(headers, "retry-after"):
         headers = (*headers, ("Retry-After", DEFAULT_RETRY_AFTER))
-    return Response(202, headers, reply.body)
+    return Response(202, headers, reply.body, is_notice=True)
 
 
 def build_settling(transaction_id: str | None) -> Response:
@@ -194,7 +195,7 @@ def _build(
     headers: Headers = (("Content-Type", "application/json"), NO_STORE, EXPOSED)
     if retry_after is not None:
         headers = (*headers, ("Retry-After", retry_after))
-    return Response(status, headers, json.dumps(body).encode())
+    return Response(status, headers, json.dumps(body).encode(), is_notice=True)
 
 
 def _relay_headers(reply: Response, *names: str) -> Headers:

@@ -12,7 +12,6 @@ from faregate.django.options import find_journal_database, read_options
 from faregate.errors import ConfigurationError
 from faregate.journals.policy import JournalContext
 from faregate.middleware.path_rules import PathRules
-from faregate.observers import Listener
 from faregate.paywall import MakeJournal, Paywall
 from faregate.settings import SETTINGS, from_config
 
@@ -34,7 +33,9 @@ def get_config() -> Config:
     )
     paywall = Paywall(
         journal=_choose_journal(options),
-        on_event=_import_listener(options.get("ON_EVENT")),
+        on_event=_import_function(options, "ON_EVENT"),
+        payment_page=_import_function(options, "PAYMENT_PAGE"),
+        payment_body=_import_function(options, "PAYMENT_BODY"),
         transport=options.get("TRANSPORT"),
         **arguments,
     )
@@ -48,15 +49,16 @@ def reset(*, setting: str = "FAREGATE", **_: object) -> None:
         get_config.cache_clear()
 
 
-def _import_listener(listener: Any) -> Listener | None:
+def _import_function(options: Mapping[str, Any], name: str) -> Any:
     # It may be a dotted path, because settings are read before the apps can be imported.
-    if not isinstance(listener, str):
-        return cast("Listener | None", listener)
+    given = options.get(name)
+    if not isinstance(given, str):
+        return given
     try:
-        return cast(Listener, import_string(listener))
+        return import_string(given)
     except ImportError as error:
         raise ConfigurationError(
-            f"FAREGATE['ON_EVENT'] names {listener!r}, which cannot be imported: {error}"
+            f"FAREGATE[{name!r}] names {given!r}, which cannot be imported: {error}"
         ) from None
 
 

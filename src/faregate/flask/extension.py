@@ -49,12 +49,12 @@ class Faregate:
                 "This app already has a paywall: call init_app once, or Faregate(app) alone."
             )
         config = cast(dict[str, Any], app.config)
-        for name in (*SETTINGS, "journal", "on_event", "offers", "refuse"):
+        for name in (*SETTINGS, "journal", *_FUNCTIONS, "offers", "refuse"):
             config.setdefault(_key(name), None)
         said = {name: config[_key(name)] for name in SETTINGS}
         arguments = from_config(said, lambda name: f"{_key(name)} in the app's config")
-        journal, on_event = config["FAREGATE_JOURNAL"], config["FAREGATE_ON_EVENT"]
-        ready = paywall or Paywall(journal=journal, on_event=on_event, **arguments)
+        functions = {name: config[_key(name)] for name in _FUNCTIONS}
+        ready = paywall or Paywall(journal=config["FAREGATE_JOURNAL"], **functions, **arguments)
         offers, refuse = config["FAREGATE_OFFERS"], config["FAREGATE_REFUSE"] or ()
         middleware = FlaskPaywallMiddleware(app.wsgi_app, ready, offers=offers, refuse=refuse)
         middleware.find_sold = partial(find_sold, app)
@@ -116,6 +116,9 @@ class _Commands(AppGroup):
 def _check(value: object, kinds: type | tuple[type, ...], message: str) -> None:
     if not isinstance(value, kinds):
         raise ConfigurationError(message)
+
+
+_FUNCTIONS = ("on_event", "payment_page", "payment_body")
 
 
 def _key(name: str) -> str:

@@ -38,8 +38,9 @@ _PROTOCOL_KEYS = frozenset(
 )
 
 _SINGLE = (b"host", b"content-type")
+_JOINED = b"accept"
 _FRAMING = (b"content-length", b"transfer-encoding")
-_READ = frozenset((*PAYMENT_HEADERS, *CREDENTIAL_HEADERS, *_SINGLE, *_FRAMING))
+_READ = frozenset((*PAYMENT_HEADERS, *CREDENTIAL_HEADERS, *_SINGLE, _JOINED, *_FRAMING))
 """Names of the headers that are read. Most requests have few of them."""
 
 _PAYMENT_LENGTHS = frozenset(map(len, PAYMENT_HEADERS))
@@ -61,6 +62,7 @@ def parse_scope(scope: Mapping[str, Any], raw_headers: RawHeaders) -> IncomingRe
     kept: list[tuple[bytes, bytes]] = []
     single: dict[bytes, bytes] = {}
     framing: list[tuple[bytes, bytes]] = []
+    accept: list[bytes] = []
     for name, value in raw_headers:
         kind = name if name in _READ or name.islower() else name.lower()
         if kind not in _READ:
@@ -69,6 +71,8 @@ def parse_scope(scope: Mapping[str, Any], raw_headers: RawHeaders) -> IncomingRe
             single.setdefault(kind, value)
         elif kind in _FRAMING:
             framing.append((kind, value))
+        elif kind == _JOINED:
+            accept.append(value)
         else:
             kept.append((name, value))
     return IncomingRequest(
@@ -79,6 +83,7 @@ def parse_scope(scope: Mapping[str, Any], raw_headers: RawHeaders) -> IncomingRe
         single[b"host"].decode("latin-1") if b"host" in single else None,
         single.get(b"content-type", b"").decode("latin-1"),
         find_content_length(framing, scope.get("http_version", "1.1")),
+        b",".join(accept).decode("latin-1"),
     )
 
 

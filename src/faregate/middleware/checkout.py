@@ -118,6 +118,7 @@ class Checkout:
     _completion: "anyio.Event | None" = None
     _restore: Restore | None = None
     _result_bytes = 0
+    _resource_url = ""
     _work_start = 0.0
     _work_seconds = math.inf
 
@@ -239,6 +240,7 @@ class Checkout:
         )
         self._move(State.AUTHORIZING)
         self._offer, self._result_bytes = offer, paid_request.result_bytes
+        self._resource_url = paid_request.resource_url
         self._flow = serve(paid_request)
         return self._flow
 
@@ -321,7 +323,16 @@ class Checkout:
 
     def _decide(self, answer: Response) -> None:
         self._move(State.DECIDED)
-        self._answer = answer
+        self._answer = self._present(answer)
+
+    def _present(self, answer: Response) -> Response:
+        """Give what the paywall says as this payer reads it; a result stays as it is."""
+        if not answer.is_notice:
+            return answer
+        incoming = self.incoming
+        return self._paywall.present(
+            answer, incoming.request, incoming.accept, self._resource_url, self._offer
+        )
 
     # After the work
 
@@ -443,7 +454,7 @@ class Checkout:
     def _set_answer(self, answer: Response | RunHandler) -> Response:
         if isinstance(answer, RunHandler):
             raise RuntimeError("the flow asked for the work twice")
-        self._answer = answer
+        answer = self._answer = self._present(answer)
         if self.state is State.COMPLETING:  # CLOSED: the server left, and this went on
             self._move(State.COMPLETED)
         if answer.released:

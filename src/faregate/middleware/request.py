@@ -28,6 +28,7 @@ class IncomingRequest:
     `request` is what the flow sees. `path` and `root_path` are decoded. `origin` is the address on which the
     server listens, which no payer can choose; `host` is the Host header, which a payer can. `content_length`
     is the declared length of the body, "0" if there is none; None for a body whose length is not declared.
+    `accept` is the Accept header, its lines joined by commas.
     """
 
     request: Request
@@ -37,6 +38,7 @@ class IncomingRequest:
     host: str | None
     content_type: str
     content_length: str | None
+    accept: str = ""
 
 
 def digest_body(body: bytes, content_type: str) -> str:

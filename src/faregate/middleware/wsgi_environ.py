@@ -37,6 +37,7 @@ def parse_environ(environ: Mapping[str, Any], scheme: str, content_length: str |
         environ.get("HTTP_HOST"),
         environ.get("CONTENT_TYPE", ""),
         content_length,
+        str(environ.get("HTTP_ACCEPT", "")),
     )
 
 

@@ -41,6 +41,11 @@ TOKENS: Final[dict[tuple[Environment, SettlementAsset], Token]] = {
 
 def format_price(atomic: int, symbol: str) -> str:
     """Format an amount: `10000, "USDC"` is `0.01 USDC`. Exact, without floats."""
+    return f"{format_amount(atomic)} {symbol}"
+
+
+def format_amount(atomic: int) -> str:
+    """Format an amount in units of its token, with two decimals or more: `10000` is `0.01`."""
     whole, fraction = divmod(atomic, 10**DECIMALS)
     tail = f"{fraction:0{DECIMALS}d}".rstrip("0")
-    return f"{whole}.{tail.ljust(2, '0')} {symbol}"
+    return f"{whole}.{tail.ljust(2, '0')}"

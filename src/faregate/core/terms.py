@@ -1,0 +1,142 @@
+"""What a payer is told with a 402, as values: the price, what is sold, and why. Pure.
+
+Read from the service's instructions, which are x402 objects. They are relayed unchanged whatever can be read
+of them here.
+"""
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from faregate.core.models import Response
+from faregate.x402.instructions import parse_json
+from faregate.x402.tokens import CHAINS, TOKENS, Token, format_amount
+
+_NETWORKS = {"eip155:8453": "Base", "eip155:84532": "Base Sepolia, a test network"}
+_MAX_INSTRUCTIONS = 64 * 1024
+_MAX_DIGITS = 78
+"""Of an amount: a token's amounts are of 256 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """One way to pay. `amount` is in units of `asset`, exact: `"0.05"`, `"USDC"`.
+
+    Of an asset that faregate does not know, `asset` is the address and `amount` counts its atomic units.
+    `network` is the identifier (`eip155:8453`), `network_name` a name for people. `atomic` is what is signed.
+    """
+
+    amount: str
+    asset: str
+    network: str
+    network_name: str
+    pay_to: str
+    atomic: str
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it is real money: the network is none of those that faregate knows for tests."""
+        return self.network != f"eip155:{CHAINS['test']}"
+
+    def __str__(self) -> str:
+        return f"{self.amount} {self.asset} on {self.network_name}"
+
+
+@dataclass(frozen=True, slots=True)
+class PaymentTerms:
+    """What a payer is told when nothing is delivered: with a 402 the prices, else why.
+
+    `url` is the address of the request, public and with its query. `description` and `mime_type` are the
+    offer's. `prices` is empty where the instructions cannot be read, and with another status than 402.
+    `code` and `message` are those of the JSON body; `transaction_id` is there once one exists.
+    """
+
+    status: int
+    code: str
+    message: str
+    method: str
+    url: str
+    description: str = ""
+    mime_type: str = ""
+    prices: tuple[Price, ...] = ()
+    transaction_id: str | None = None
+
+
+def read_terms(response: Response, method: str, url: str, description: str, mime_type: str) -> PaymentTerms:
+    """Read the terms of a response that the paywall made or relays. Never raises for what it holds."""
+    said = _read_object(response.body)
+    instructions = response.first("payment-required")
+    return PaymentTerms(
+        response.status,
+        _get_text(said, "code"),
+        _get_text(said, "message"),
+        method,
+        url,
+        description,
+        mime_type,
+        () if instructions is None else read_prices(instructions),
+        _get_text(said, "transaction_id") or None,
+    )
+
+
+def read_prices(instructions: str) -> tuple[Price, ...]:
+    """Read the ways to pay of a `PAYMENT-REQUIRED` header; none of one that cannot be read."""
+    if len(instructions) > _MAX_INSTRUCTIONS:
+        return ()
+    try:
+        entries: Any = _read_object(base64.b64decode(instructions, validate=True)).get("accepts")
+    except ValueError:
+        return ()
+    if not isinstance(entries, list):
+        return ()
+    read = map(_read_price, cast("list[object]", entries))
+    return tuple(price for price in read if price is not None)
+
+
+def _read_price(entry: object) -> Price | None:
+    if not isinstance(entry, dict):
+        return None
+    named = cast("dict[str, Any]", entry)
+    atomic, asset, network, pay_to = (
+        _get_text(named, name) for name in ("amount", "asset", "network", "payTo")
+    )
+    if not (asset and network and atomic.isascii() and atomic.isdigit() and len(atomic) <= _MAX_DIGITS):
+        return None
+    token = _find_token(network, asset)
+    if token is None:
+        return Price(atomic, f"atomic units of {asset}", network, _name_network(network), pay_to, atomic)
+    amount = format_amount(int(atomic))
+    return Price(amount, token.symbol, network, _name_network(network), pay_to, atomic)
+
+
+def _find_token(network: str, asset: str) -> Token | None:
+    """By its published address, never by the name that the instructions give it."""
+    found = (one for one in TOKENS.values() if one.network == network)
+    return next((one for one in found if one.address.lower() == asset.lower()), None)
+
+
+def _name_network(network: str) -> str:
+    return _NETWORKS.get(network, network)
+
+
+def _read_object(text: bytes) -> Mapping[str, Any]:
+    try:
+        found = parse_json(text)
+    except (ValueError, RecursionError):
+        return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+def _get_text(holder: Mapping[str, Any], name: str) -> str:
+    found = holder.get(name)
+    return found if isinstance(found, str) else ""
+
+
+def write_body(terms: PaymentTerms, shaped: Mapping[str, object]) -> bytes:
+    """Write a JSON body of the seller's: programs find `code` and `message` in it whatever it holds."""
+    told: dict[str, object] = {"code": terms.code, "message": terms.message}
+    if terms.transaction_id is not None:
+        told["transaction_id"] = terms.transaction_id
+    return json.dumps({**told, **shaped}).encode()
