@@ -19,24 +19,24 @@ class NoTypeScript(Exception):
     """The client cannot be had on this machine; the message says why."""
 
 
-def install_client() -> Path:
-    """Return the folder of the client, installed on first use. Raises `NoTypeScript`."""
+def install_client(own: Path = SOURCES) -> Path:
+    """Return the folder of the client in `own`, installed on first use. Raises `NoTypeScript`."""
     if shutil.which("node") is None or shutil.which("npm") is None:
         raise NoTypeScript("node or npm is missing: the TypeScript client is installed with them")
-    sources = b"".join(path.read_bytes() for path in sorted(SOURCES.iterdir()) if path.is_file())
+    sources = b"".join(path.read_bytes() for path in sorted(own.iterdir()) if path.is_file())
     folder = CACHE / f"typescript-{hashlib.sha256(sources).hexdigest()[:16]}"
     if not folder.exists():
-        _install(folder)
+        _install(own, folder)
     return folder
 
 
-def _install(folder: Path) -> None:
+def _install(own: Path, folder: Path) -> None:
     CACHE.mkdir(exist_ok=True)
     command = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock"]
     # Installed elsewhere and moved: several processes may do it at once, and any may be killed.
     with tempfile.TemporaryDirectory(dir=CACHE) as place:
         made = Path(place) / "made"
-        shutil.copytree(SOURCES, made)
+        shutil.copytree(own, made)
         try:
             subprocess.run(command, cwd=made, check=True, capture_output=True, timeout=_INSTALL_SECONDS)
         except subprocess.CalledProcessError as error:

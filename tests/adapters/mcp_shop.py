@@ -43,7 +43,7 @@ class Shop:
     clock: Clock
     wallet: Wallet = field(default_factory=Wallet)
     runs: list[str] = field(default_factory=list)
-    may_end: anyio.Event = field(default_factory=anyio.Event)
+    may_end: bool = False
     server: MCPServer[Any] = field(default_factory=lambda: MCPServer("shop"))
 
     def __post_init__(self) -> None:
@@ -179,7 +179,8 @@ def add_tools(shop: Shop) -> None:
     @paid("daily_report")
     async def slow() -> str:
         runs.append("slow")
-        await shop.may_end.wait()
+        while not shop.may_end:
+            await anyio.sleep(0.01)
         return "done"
 
     @server.tool()

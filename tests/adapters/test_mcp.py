@@ -169,7 +169,7 @@ async def test_while_it_is_in_work_the_same_payment_is_told_to_come_back(shop: S
         tasks.start_soon(first)
         await until(lambda: shop.runs == ["slow"])
         again = await buyer.call("slow", {}, payment)
-        shop.may_end.set()
+        shop.may_end = True
     assert (said(again)["code"], said(again)["retry_after"]) == ("payment_in_progress", 1)
     assert "accepts" not in said(again)
     assert (text_of(results[0]), shop.runs) == ("done", ["slow"])
@@ -183,7 +183,7 @@ async def test_a_call_that_its_client_gives_up_is_finished_and_can_be_fetched(sh
             tasks.start_soon(buyer.call, "slow", {}, payment)
             await until(lambda: shop.runs == ["slow"])
             tasks.cancel_scope.cancel()  # the SDK's client sends notifications/cancelled
-        shop.may_end.set()
+        shop.may_end = True
         await until(lambda: shop.statuses == ["succeeded"])
         result = await fetch(buyer, "slow", payment)
     assert (text_of(result), shop.runs) == ("done", ["slow"])
@@ -196,7 +196,7 @@ async def test_a_client_who_leaves_fetches_the_result_over_another_connection(sh
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(buyer.call, "slow", {}, payment)
             await until(lambda: shop.runs == ["slow"])
-            shop.may_end.set()
+            shop.may_end = True
             tasks.cancel_scope.cancel()
     async with shop.connect() as buyer:
         result = await fetch(buyer, "slow", payment)

@@ -1,0 +1,213 @@
+"""What a seller may get wrong with an MCP server fails at import or at start, and gives nothing away."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from mcp.client import Client
+from mcp.server import MCPServer, Server
+from mcp.shared.exceptions import MCPError
+from mcp_types import CallToolResult, InputRequiredResult, TextContent
+
+from faregate.emulator import TEST_KEY, Emulator
+from faregate.emulator.transports import EmbeddedTransport
+from faregate.errors import ConfigurationError
+from faregate.mcp import Payment, add_paywall, paid
+from faregate.paywall import Paywall
+from tests.adapters.mcp_shop import text_of
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def paywall() -> Paywall:
+    transport: Any = EmbeddedTransport(Emulator())
+    return Paywall(api_key=TEST_KEY, base_url="http://service.example", environ={}, transport=transport)
+
+
+async def report() -> str:
+    return "paid content"
+
+
+def returns_questions() -> str | InputRequiredResult:
+    return "paid content"
+
+
+class Tools:
+    @staticmethod
+    def report() -> str:
+        return "paid content"
+
+
+@pytest.mark.parametrize(
+    ("decorate", "said"),
+    [
+        (lambda: paid(report), "not a function"),  # type: ignore[arg-type]
+        (lambda: paid(""), "Say what is sold"),
+        (lambda: paid("daily_report", billable=frozenset((200, 500))), "leave billable out"),
+        (lambda: paid("daily_report", asset="GBP"), "EURC or USDC"),  # type: ignore[arg-type]
+        (lambda: paid("daily_report")(paid("text_summary")(report)), "Keep one offer"),
+        (lambda: paid("daily_report")(paid("daily_report")(report)), "Keep one offer"),
+        (lambda: paid("daily_report")(Tools), "is none"),
+        (lambda: paid("daily_report")(Tools.__dict__["report"]), "Put @staticmethod above"),
+        (lambda: paid("daily_report")(7), "is none"),  # type: ignore[type-var]
+        (lambda: paid("daily_report")(returns_questions), "Ask before the price"),
+        (lambda: add_paywall(print), "goes to an MCPServer"),  # type: ignore[arg-type]
+        (lambda: add_paywall(MCPServer("shop"), sweep_every=0), "sweep_every"),
+    ],
+)
+def test_a_mistake_fails_where_it_is_written(decorate: Callable[[], Any], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        decorate()
+
+
+def test_a_second_paywall_is_refused(paywall: Paywall) -> None:
+    server = MCPServer("shop")
+    add_paywall(server, paywall)
+    with pytest.raises(ConfigurationError, match="call add_paywall once"):
+        add_paywall(server, paywall)
+
+
+def test_a_paywall_and_the_arguments_of_one_are_refused(paywall: Paywall) -> None:
+    with pytest.raises(ConfigurationError, match="not both"):
+        add_paywall(MCPServer("shop"), paywall, timeout=3)
+
+
+async def test_a_price_above_the_tool_decorator_fails_the_start(paywall: Paywall) -> None:
+    server = MCPServer("shop")
+    add_paywall(server, paywall)
+
+    @paid("daily_report")
+    @server.tool()
+    async def report() -> str:
+        return "paid content"
+
+    with pytest.RaisesGroup(
+        pytest.RaisesExc(ConfigurationError, match="below @server.tool"), flatten_subgroups=True
+    ):
+        async with Client(server, mode="legacy"):
+            pass
+
+
+async def test_a_tool_that_is_added_later_without_its_price_gives_nothing_away(paywall: Paywall) -> None:
+    server = MCPServer("shop")
+    add_paywall(server, paywall)
+    async with Client(server) as client:
+
+        async def later() -> str:
+            return "paid content"
+
+        server.add_tool(later)
+        paid("daily_report")(later)
+        with pytest.raises(MCPError) as refused:
+            await client.call_tool("later")
+    assert "paid content" not in str(refused.value)
+
+
+async def test_a_paid_tool_without_a_paywall_gives_nothing_away() -> None:
+    server = MCPServer("shop")
+    server.add_tool(paid("daily_report")(report))
+    async with Client(server) as client:
+        result = await client.call_tool("report")
+    assert (result.is_error, text_of(result)) == (True, "Error executing tool report")
+
+
+async def test_an_offer_that_is_made_in_a_tool_gives_nothing_away(paywall: Paywall) -> None:
+    server = MCPServer("shop")
+    add_paywall(server, paywall)
+
+    @server.tool()
+    async def inside() -> str:
+        paid("daily_report")(report)
+        return "paid content"
+
+    async with Client(server) as client:
+        with pytest.raises(MCPError) as refused:
+            await client.call_tool("inside")
+    assert "paid content" not in str(refused.value)
+
+
+async def test_a_cache_before_a_paid_tool_gives_nothing_away(paywall: Paywall) -> None:
+    server = MCPServer("shop")
+    add_paywall(server, paywall)
+    server.add_tool(paid("daily_report")(report))
+
+    async def cache(ctx: Any, call_next: Any) -> Any:
+        if ctx.method == "tools/call":
+            return CallToolResult(content=[TextContent(type="text", text="paid content")])
+        return await call_next(ctx)
+
+    server.middleware.append(cache)
+    async with Client(server) as client:
+        with pytest.raises(MCPError) as refused:
+            await client.call_tool("report")
+    assert "paid content" not in str(refused.value)
+
+
+async def test_the_paywall_is_outside_the_sellers_middleware(paywall: Paywall) -> None:
+    async def own(ctx: Any, call_next: Any) -> Any:
+        return await call_next(ctx)
+
+    server = MCPServer("shop", middleware=[own])
+    middleware = add_paywall(server, paywall)
+    assert server.middleware.index(middleware) == server.middleware.index(own) - 1
+
+
+async def test_a_sold_resource_gives_nothing_away(paywall: Paywall) -> None:
+    server = MCPServer("shop")
+    add_paywall(server, paywall)
+    server.resource("shop://report/{city}")(paid("daily_report")(sunny))
+    async with Client(server) as client:
+        with pytest.raises(MCPError) as refused:
+            await client.read_resource("shop://report/Oslo")
+    assert "paid content" not in str(refused.value)
+
+
+async def sunny(city: str) -> str:
+    return f"paid content of {city}"
+
+
+async def test_one_call_cannot_reach_two_offers(paywall: Paywall) -> None:
+    server = MCPServer("shop")
+    add_paywall(server, paywall)
+
+    @paid("text_summary")
+    async def other() -> str:
+        return "paid content"
+
+    @server.tool()
+    @paid("free_notes")
+    async def both() -> str:
+        return await other()
+
+    async with Client(server) as client:
+        result = await client.call_tool("both")
+    assert result.is_error
+    assert "paid content" not in str(result)
+
+
+async def test_a_low_level_server_sells_what_its_handler_calls(paywall: Paywall) -> None:
+    async def call(ctx: Any, params: Any) -> CallToolResult:
+        sold = await sell(params.arguments["city"])
+        return (
+            sold
+            if isinstance(sold, CallToolResult)
+            else CallToolResult(content=[TextContent(type="text", text=sold)])
+        )
+
+    @paid("daily_report")
+    async def report_of(city: str, payment: Payment) -> str:
+        return city
+
+    sell: Any = report_of
+    server: Server[Any] = Server("shop", on_call_tool=call)
+    add_paywall(server, paywall)
+    async with Client(server) as client:
+        result = await client.call_tool("report", {"city": "Oslo"})
+    assert '"accepts"' in text_of(result)
+    assert result.structured_content is None

@@ -1,0 +1,98 @@
+"""`examples/mcp` as its README starts it, paid with the official clients of MCP and x402."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Generator
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import pytest
+from eth_account import Account
+from examples.chain.typescript_payer import NoTypeScript, install_client
+from examples.demo.stage import server
+from mcp.client import Client
+from x402 import x402Client
+from x402.mcp import x402MCPSession
+from x402.mechanisms.evm.exact import ExactEvmScheme
+
+from faregate.emulator import TEST_KEY, Emulator
+from faregate.emulator.server import serve
+from tests.e2e.test_example_starlette import ROOT, command_of
+from tests.support.faulty_service import FaultyService
+
+EXAMPLE = ROOT / "examples" / "mcp"
+
+
+@pytest.fixture(scope="module")
+def emulator() -> Emulator:
+    return Emulator()
+
+
+@pytest.fixture(scope="module")
+def shop(emulator: Emulator) -> Generator[str]:
+    with serve(emulator) as service:
+        environ = {"FAREGATE_BASE_URL": service, "FAREGATE_API_KEY": TEST_KEY}
+        with server("the example", command_of("mcp"), environ) as address:
+            yield f"{address}/mcp"
+
+
+def pay(*command: str, **options: Any) -> dict[str, Any]:
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
+    assert ran.returncode == 0, ran.stderr
+    told: dict[str, Any] = json.loads(ran.stdout)
+    return told
+
+
+def test_the_readmes_payer_pays(shop: str) -> None:
+    told = pay(sys.executable, str(EXAMPLE / "pay.py"), shop, "forecast", '{"city": "Oslo"}')
+    assert (told["error"], told["text"]) == (False, ["Sunny, with a chance of receipts."])
+    assert told["receipt"]["success"]
+
+
+def test_the_client_for_typescript_pays_and_holds_answers_against_the_output_schema(shop: str) -> None:
+    try:
+        folder = install_client(EXAMPLE / "typescript")
+    except NoTypeScript as error:
+        pytest.skip(str(error))
+    told = pay("node", "pay.mjs", shop, "summarize", '{"text": "one two three four five six"}', cwd=folder)
+    assert (told["error"], json.loads(told["text"][0])["words"]) == (False, 6)
+    assert told["receipt"]["success"]
+
+
+class OldSession:
+    """A session of the SDK's 2.x as one of 1.x, for which x402 2.25 has written its client."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def call_tool(
+        self, name: str, arguments: Any, read_timeout_seconds: timedelta, meta: Any = None
+    ) -> Any:
+        seconds = read_timeout_seconds.total_seconds()
+        result = await self._client.call_tool(name, arguments, seconds, meta=meta)
+        return SimpleNamespace(
+            content=result.content,
+            isError=result.is_error,
+            structuredContent=result.structured_content,
+            meta=result.meta,
+        )
+
+
+def test_the_official_session_of_x402_pays_and_is_not_charged_for_a_failure(
+    shop: str, emulator: Emulator
+) -> None:
+    async def buy(city: str) -> Any:
+        payer = x402Client().register("eip155:*", ExactEvmScheme(Account.create()))
+        async with Client(shop) as client:
+            return await x402MCPSession(OldSession(client), payer).call_tool("forecast", {"city": city})
+
+    bought, failed = anyio.run(buy, "Bergen"), anyio.run(buy, "Rome")
+    assert (bought.is_error, bought.payment_made, bought.payment_response.success) == (False, True, True)
+    assert bought.content[0].text == "Rain, as agreed."
+    assert (failed.is_error, failed.payment_made, failed.payment_response) == (True, True, None)
+    assert "There is no forecast for 'Rome'" in failed.content[0].text
+    newest = FaultyService(emulator).list_transactions(newest=2)
+    assert [one["status"] for one in newest] == ["failed", "succeeded"]
