@@ -14,7 +14,8 @@ from docs_site.diagrams import draw_diagrams, find_undrawn, show_diagrams
 from docs_site.llms import make_full_text, make_llms_txt
 from docs_site.navigation import Section, read_navigation
 from docs_site.pages import DOCS, ROOT, Page, find_repository, read_pages, with_site_links
-from docs_site.public_names import find_old_tables, with_docstrings, write_tables
+from docs_site.public_names import with_docstrings
+from docs_site.tables import find_old_tables, write_tables
 
 STAGE = ROOT / ".cache" / "site"
 SITE = ROOT / "site"
@@ -28,7 +29,7 @@ _SUMMARY = (
 def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/docs", description="Build the documentation into site/.")
     parser.add_argument("--serve", action="store_true", help="serve it on http://127.0.0.1:8001 afterwards")
-    parser.add_argument("--tables", action="store_true", help="update the tables of docs/api/ first")
+    parser.add_argument("--tables", action="store_true", help="update the tables made from code first")
     parser.add_argument("--diagrams", action="store_true", help="draw the Mermaid diagrams first, with npm")
     arguments = parser.parse_args()
     if arguments.tables:
@@ -49,7 +50,7 @@ def main() -> int:
 def build() -> str:
     """Build the site; returns what is wrong with the pages, or nothing."""
     if old := find_old_tables():
-        return f"scripts/docs --tables updates {', '.join(old)} from the docstrings"
+        return f"scripts/docs --tables updates {', '.join(old)} from the code"
     shutil.rmtree(STAGE, ignore_errors=True)
     pages = stage_pages()
     index = next(page.text for page in pages if page.path == "index.md")

@@ -7,7 +7,6 @@ between them lists the names, for readers on a repository host; the site shows t
 import re
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import cast
 
 import griffe
@@ -74,18 +73,3 @@ def _directives(module: str, seen: set[str]) -> Iterator[str]:
         yield f"::: {module}.{name}\n\n"
     if again:
         yield f"Also here, and described above or on another page: {', '.join(again)}.\n\n"
-
-
-def find_old_tables() -> list[str]:
-    """The pages of docs/api/ whose tables are not current."""
-    return [page.relative_to(ROOT).as_posix() for page in sorted(PAGES.glob("*.md")) if _is_old(page)]
-
-
-def write_tables() -> None:
-    for page in filter(_is_old, PAGES.glob("*.md")):
-        page.write_text(with_tables(page.read_text("utf-8")), "utf-8")
-
-
-def _is_old(page: Path) -> bool:
-    text = page.read_text("utf-8")
-    return with_tables(text) != text

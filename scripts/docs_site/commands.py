@@ -1,0 +1,49 @@
+"""The commands and their options, for docs/cli.md, from their parsers."""
+
+import re
+from argparse import ArgumentParser, _HelpAction, _SubParsersAction
+from collections.abc import Iterator
+
+from docs_site.pages import DOCS
+from faregate.cli import _build_parser
+from faregate.cli.commands import COMMANDS
+
+PAGE = DOCS / "cli.md"
+_BLOCK = re.compile(r"^(<!-- commands -->\n).*?^(<!-- end of commands -->\n)", re.MULTILINE | re.DOTALL)
+
+
+def with_commands(text: str) -> str:
+    """The page as its file should be: with the current commands."""
+    sections = "\n".join("\n".join(_describe(command.name)) for command in COMMANDS)
+    return _BLOCK.sub(lambda match: f"{match[1]}\n{sections}\n{match[2]}", text)
+
+
+def _describe(name: str) -> Iterator[str]:
+    parser = _build_parser([name])._subparsers._group_actions[0].choices[name]  # type: ignore[union-attr,index]
+    yield f"### `faregate {name}`\n"
+    yield from _describe_parser(parser)
+
+
+def _describe_parser(parser: ArgumentParser, summary: str = "") -> Iterator[str]:
+    """Its description, its options as a table, and each of its actions."""
+    if parser.description and parser.description.rstrip(".").lower() != summary.lower():
+        yield f"{_escape(parser.description)}\n"
+    own = [action for action in parser._actions if not isinstance(action, _HelpAction | _SubParsersAction)]
+    if own:
+        yield "| Option | Meaning |\n|---|---|"
+        for action in own:
+            value = action.metavar or action.dest.upper()
+            flags = ", ".join(action.option_strings) or str(value)
+            shown = flags if action.nargs == 0 or not action.option_strings else f"{flags} {value}"
+            yield f"| `{shown}` | {_escape((action.help or '') % {**vars(action), 'prog': parser.prog})} |"
+        yield ""
+    for group in parser._actions:
+        if isinstance(group, _SubParsersAction):
+            helps = {choice.dest: choice.help or "" for choice in group._choices_actions}
+            for name, action in group.choices.items():
+                yield f"**`{parser.prog} {name}`**: {_escape(helps.get(name, ''))}\n"
+                yield from _describe_parser(action, helps.get(name, ""))
+
+
+def _escape(text: str) -> str:
+    return " ".join(text.split()).replace("|", r"\|").replace("<", "&lt;")
