@@ -148,6 +148,8 @@ def check_json(code: str) -> None:
 
 
 def check_ini(code: str) -> None:
+    """A whole file, or lines of one section."""
+    code = code if code.lstrip().startswith(("[", "#")) else f"[section]\n{code}"
     ConfigParser(interpolation=None, strict=False).read_string(code)
 
 
