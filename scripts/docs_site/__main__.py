@@ -19,6 +19,7 @@ from docs_site.tables import find_old_tables, write_tables
 
 STAGE = ROOT / ".cache" / "site"
 SITE = ROOT / "site"
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _OWN = Path(__file__).parent
 _SUMMARY = (
     "A paywall for Python web applications: it charges for HTTP requests with x402 version 2. "
@@ -61,7 +62,7 @@ def build() -> str:
         command, cwd=STAGE, env={**os.environ, "NO_COLOR": "1"}, capture_output=True, text=True, timeout=300
     )
     if done.returncode != 0:
-        return f"{done.stdout}{done.stderr}"
+        return _ANSI.sub("", done.stdout + done.stderr.partition("Traceback")[0])
     built = STAGE / "built"
     (built / "llms.txt").write_text(make_llms_txt(_SUMMARY, sections, pages), "utf-8")
     (built / "llms-full.txt").write_text(make_full_text(sections, pages), "utf-8")
