@@ -307,6 +307,27 @@ def read_settings(environ: Mapping[str, str], journal: str | None, arguments: Ar
     return settings
 
 
+def read_service_settings(environ: Mapping[str, str]) -> tuple[ApiKey, str, float]:
+    """API key, address and time-out in seconds, for a tool that calls the service and sells nothing.
+
+    Raises `ConfigurationError`.
+    """
+    given = from_environ(environ)
+    if not given.get("base_url"):
+        raise ConfigurationError(
+            "Where is the merchant service? Set FAREGATE_BASE_URL to its address, or to the address that "
+            "`faregate emulator` prints."
+        )
+    base_url = _check_base_url("FAREGATE_BASE_URL", given.get("base_url") or "")
+    key = given.get("api_key") or _get_default_key(base_url)
+    try:
+        api_key = ApiKey(key)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"FAREGATE_API_KEY: {error}") from None
+    timeout = given.get("timeout", SETTINGS["timeout"].description.default)
+    return api_key, base_url, _check_positive("FAREGATE_TIMEOUT", timeout)
+
+
 def _check_base_url(name: str, address: str) -> str:
     if not address:
         raise ConfigurationError(

@@ -16,6 +16,7 @@ from faregate.errors import CommandError, FaregateError
 _TARGETS: Final = {
     "routes": "faregate.cli.app_loader:open_routes",
     "paywall": "faregate.cli.app_loader:open_paywall",
+    "service": "faregate.cli.merchant_client:open_client_from_environ",
 }
 _EPILOG: Final = "Settings are read from the environment: FAREGATE_API_KEY, FAREGATE_JOURNAL and others."
 

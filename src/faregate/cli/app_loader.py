@@ -6,7 +6,7 @@ import sys
 import traceback
 from argparse import Namespace
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 from faregate.errors import CommandError, ConfigurationError, FaregateError
@@ -31,6 +31,14 @@ def open_paywall(_arguments: Namespace) -> Generator[Paywall]:
         yield paywall
     finally:
         paywall.close()
+
+
+def open_client_of(paywall: Paywall) -> AbstractContextManager[Any]:
+    """The client with which commands read the service that a paywall sells with."""
+    from faregate.cli.merchant_client import open_client
+
+    settings = paywall.settings
+    return open_client(settings.api_key, settings.base_url, settings.timeout)
 
 
 def load_app(target: str, directory: str = "", *, factory: bool = False) -> Any:

@@ -1,14 +1,17 @@
 """Commands as data, from which `faregate`, `flask faregate` and `manage.py` make their parsers."""
 
 import math
+import re
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 Echo = Callable[[str], object]
 """Prints text and a line break."""
+_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +19,8 @@ class Option:
     """An option of a command; a positional argument if `flag` has no dashes.
 
     `parse` makes its value from text, also from `default`, and raises `ValueError` with a message. Without
-    `parse` it is a switch, unless it is positional.
+    `parse` it is a switch, unless it is positional. `choices` are the texts it may have, for help and
+    completion; `parse` refuses others.
     """
 
     flag: str
@@ -24,6 +28,7 @@ class Option:
     parse: Callable[[str], Any] | None = None
     default: str = ""
     metavar: str | None = None
+    choices: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -39,8 +44,8 @@ class Command:
     """A command, or an action of one.
 
     `run` names a function as `module:function`; it is imported when the command is called. It receives
-    what `target` says (an application's `RouteTable`, or a `Paywall`), an `Echo` and the options by name,
-    and returns the exit status.
+    what `target` says (an application's `RouteTable`, a `Paywall`, or a `MerchantClient`), an `Echo` and
+    the options by name, and returns the exit status.
 
     A command without `target` belongs to `faregate` alone: its `run` receives argparse's `Namespace`, and
     the function that `add_arguments` names fills its parser.
@@ -52,7 +57,7 @@ class Command:
     description: str | None = None
     options: tuple[Option, ...] = ()
     actions: tuple["Command", ...] = ()
-    target: Literal["routes", "paywall"] | None = None
+    target: Literal["routes", "paywall", "service"] | None = None
     add_arguments: str = ""
 
     def call(self, target: Any, echo: Echo, values: Mapping[str, Any]) -> int:
@@ -90,9 +95,12 @@ def _add_option(parser: ArgumentParser, option: Option) -> None:
         parser.add_argument(option.flag, action="store_true", help=option.help)
     else:
         parse = raise_as(ArgumentTypeError, option.parse)
-        parser.add_argument(
+        added = parser.add_argument(
             option.flag, type=parse, default=option.default, metavar=option.metavar, help=option.help
         )
+        if option.choices:
+            # Only for completion: argparse would compare them with the parsed value.
+            added.complete_choices = option.choices  # type: ignore[attr-defined]
 
 
 def raise_as(error_type: type[Exception], parse: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -123,3 +131,30 @@ def parse_count(text: str) -> int:
     if not text.isdecimal() or not int(text):
         raise ValueError(f"{text!r} is not a whole number above 0")
     return int(text)
+
+
+def parse_optional(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    """`parse`, for an option that is None when it is not given."""
+    return lambda text: parse(text) if text else None
+
+
+def parse_choice(*choices: str) -> Callable[[str], str]:
+    """A parser of one of these texts."""
+
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise ValueError(f"{text!r} is not one of {', '.join(choices)}")
+        return text
+
+    return parse
+
+
+def parse_moment(text: str) -> datetime:
+    """Parse a time: a date, a date and time (UTC unless it says otherwise), or an age such as 12h or 30d."""
+    if age := re.fullmatch(r"([0-9]{1,6})([mhdw])", text):
+        return datetime.now(UTC) - timedelta(**{_UNITS[age[2]]: int(age[1])})
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a time: say 2026-01-31, 2026-01-31T12:00Z, 12h or 30d") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

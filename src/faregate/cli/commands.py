@@ -2,7 +2,15 @@
 
 from typing import Final
 
-from faregate.cli.command import Command, Option, parse_count, parse_seconds
+from faregate.cli.command import (
+    Command,
+    Option,
+    parse_choice,
+    parse_count,
+    parse_moment,
+    parse_optional,
+    parse_seconds,
+)
 from faregate.core.recovery import BATCH
 
 _JSON: Final = Option("--json", "print JSON instead of text")
@@ -137,6 +145,142 @@ JOURNAL: Final = Command(
     target="paywall",
 )
 
+_FORMATS: Final = ("table", "json", "jsonl", "csv", "parquet")
+_LIMIT: Final = Option("--limit", "list no more than this", parse_optional(parse_count), metavar="N")
+_ALL: Final = Option("--all", "list all; on a terminal the default is 50, elsewhere this")
+_OUTPUT: Final = (
+    Option("--json", "print JSON: an array with one object a line; the default in a pipe"),
+    Option(
+        "--format",
+        f"print or write {', '.join(_FORMATS)}; default: what the file's name says",
+        parse_optional(parse_choice(*_FORMATS)),
+        metavar="FORMAT",
+        choices=_FORMATS,
+    ),
+    Option("--output", "write to this file, with progress on stderr", str, metavar="FILE"),
+)
+_AS_OF: Final = Option(
+    "--as-of",
+    "list what the service knew at this time; repeat a list with the time it names",
+    parse_optional(parse_moment),
+    metavar="TIME",
+)
+_SNAPSHOT: Final = (
+    Option(
+        "--order",
+        "newest or oldest first; default newest",
+        parse_optional(parse_choice("newest", "oldest")),
+        metavar="ORDER",
+        choices=("newest", "oldest"),
+    ),
+    _AS_OF,
+)
+_SINCE: Final = Option(
+    "--since",
+    "created at this time or later: 2026-01-31, 2026-01-31T12:00Z, 12h or 30d",
+    parse_optional(parse_moment),
+    metavar="TIME",
+)
+_UNTIL: Final = Option("--until", "created before this time", parse_optional(parse_moment), metavar="TIME")
+_STATUSES: Final = ("authorized", "settling", "reconciling", "failed", "succeeded")
+
+TRANSACTIONS: Final = Command(
+    "transactions",
+    "list transactions",
+    "faregate.cli.listing:run_transactions",
+    "List transactions, newest first: a table on a terminal, JSON in a pipe, or a file. Amounts in data are "
+    "whole numbers of atomic units: 10000 is 0.01 USDC.",
+    (
+        Option(
+            "--status",
+            f"only these: {', '.join(_STATUSES)}",
+            parse_optional(str),
+            metavar="STATUS",
+            choices=_STATUSES,
+        ),
+        Option("--payer", "only of this payer: its pyr_ id or its address", str, metavar="PAYER"),
+        Option(
+            "--resource",
+            "only sales of this resource: its integration key or its res_ id; reads each receipt",
+            parse_optional(str),
+            metavar="RESOURCE",
+        ),
+        _SINCE,
+        _UNTIL,
+        Option("--details", "in data, add asset and resource, from each receipt; a table has them always"),
+        *_SNAPSHOT,
+        _LIMIT,
+        _ALL,
+        *_OUTPUT,
+    ),
+    target="service",
+)
+PAYERS: Final = Command(
+    "payers",
+    "list payers",
+    "faregate.cli.listing:run_payers",
+    "List everybody who paid, newest first.",
+    (*_SNAPSHOT, _LIMIT, _ALL, *_OUTPUT),
+    target="service",
+)
+RESOURCES: Final = Command(
+    "resources",
+    "list resources",
+    "faregate.cli.listing:run_resources",
+    "List the resources of the API key's environment.",
+    (Option("--archived", "list archived resources instead"), *_SNAPSHOT, _LIMIT, _ALL, *_OUTPUT),
+    target="service",
+)
+CONTRACTS: Final = Command(
+    "contracts",
+    "list what can be sold and reported, or write types for it",
+    "faregate.cli.listing:run_contracts",
+    "List the active revisions: integration keys, assets and values to report.",
+    (
+        Option("--python", "print a Python module with a type for the values of each integration key"),
+        _LIMIT,
+        _ALL,
+        *_OUTPUT,
+    ),
+    target="service",
+)
+RECEIPT: Final = Command(
+    "receipt",
+    "show the receipt of a transaction",
+    "faregate.cli.receipt:run_receipt",
+    "Show the receipt of a transaction. Exits with 1 if it has none yet.",
+    (_ID, _JSON),
+    target="service",
+)
+_STEPS: Final = ("hour", "day", "week", "month")
+REPORT: Final = Command(
+    "report",
+    "show revenue and outcomes over time",
+    "faregate.cli.report:run_report",
+    "Show revenue and outcomes over time: bars on a terminal, JSON in a pipe, or a page. Reads the receipt "
+    "of each transaction that succeeded.",
+    (
+        Option(
+            "--since",
+            "from this time: 2026-01-31, 2026-01-31T12:00Z, 12h or 30d; default 30d",
+            parse_optional(parse_moment),
+            metavar="TIME",
+        ),
+        Option("--until", "to this time; default now", parse_optional(parse_moment), metavar="TIME"),
+        Option(
+            "--by",
+            f"one bar for each {', '.join(_STEPS)}; default: what fits the time",
+            parse_optional(parse_choice(*_STEPS)),
+            metavar="STEP",
+            choices=_STEPS,
+        ),
+        _AS_OF,
+        Option("--html", "write a page to this file: one file, without scripts", str, metavar="FILE"),
+        _JSON,
+    ),
+    target="service",
+)
+
 COMMANDS: Final = (
     Command(
         "emulator",
@@ -161,6 +305,12 @@ COMMANDS: Final = (
     SWEEP,
     HOLDS,
     JOURNAL,
+    TRANSACTIONS,
+    PAYERS,
+    RESOURCES,
+    CONTRACTS,
+    RECEIPT,
+    REPORT,
     Command(
         "probe",
         "test how a merchant service decides",

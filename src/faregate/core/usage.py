@@ -6,6 +6,7 @@ The rules for the values are those of the revision (spec: Contract revision, Lim
 import re
 from collections.abc import Mapping
 from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 from faregate.core.models import OfferRevision
 from faregate.errors import InvalidUsage
@@ -13,13 +14,24 @@ from faregate.errors import InvalidUsage
 MAX_EXPONENT = 60
 """Digits before or after the point: more than any value may have, few enough to write out."""
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    Values_contra = TypeVar("Values_contra", contravariant=True, default=Mapping[str, object])
+else:  # the default is for type checkers alone, and typing_extensions would be one more import
+    from typing import TypeVar
+
+    Values_contra = TypeVar("Values_contra", contravariant=True)
+
 _DECIMAL = re.compile(r"(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,12})?", re.ASCII)
 
 
-class Payment:
+class Payment(Generic[Values_contra]):
     """The payment of one request, for its handler. `transaction_id` is None when access is free.
 
     The money is taken only after the handler has answered; nothing here is proof of payment.
+    `Payment[TextSummaryValues]` lets a type checker check the names that are reported, with a type from
+    `faregate contracts --python`; a plain `Payment` takes any.
     """
 
     __slots__ = ("transaction_id", "values")
@@ -28,13 +40,25 @@ class Payment:
         self.transaction_id = transaction_id
         self.values: dict[str, str] = {}
 
-    def report(self, values: Mapping[str, object] | None = None, /, **named: object) -> None:
+    @overload
+    def report(
+        self: "Payment[Mapping[str, object]]",
+        values: Mapping[str, object] | None = None,
+        /,
+        **named: object,
+    ) -> None: ...
+
+    @overload
+    def report(self, values: Values_contra, /) -> None: ...
+
+    def report(self, values: Any = None, /, **named: object) -> None:
         """Report measured values by their names in the revision; a later report replaces an earlier.
 
         A value is an int, a Decimal or a decimal string, never a float. Raises `InvalidUsage`. Whether
         the names are the revision's is checked when the handler has answered.
         """
-        for name, value in {**(values or {}), **named}.items():
+        given: Mapping[str, object] = values or {}
+        for name, value in {**given, **named}.items():
             self.values[name] = as_decimal(name, value)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from io import BytesIO
-from typing import Any
+from typing import Any, cast
 
 from django.http import HttpRequest
 
@@ -142,4 +142,4 @@ def get_payment(request: object) -> Payment:
     found = getattr(find_request((request,), {}), "payment", None)
     if not isinstance(found, Payment):
         raise ConfigurationError("There is no payment here: the view is not sold with @paid.")
-    return found
+    return cast(Payment, found)

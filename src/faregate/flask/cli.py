@@ -1,11 +1,13 @@
 """`flask faregate`: the commands, for the app that Flask loaded."""
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import click
 from flask import current_app
 from flask.cli import with_appcontext
 
+from faregate.cli.app_loader import open_client_of
 from faregate.cli.command import Command, Option, raise_as
 from faregate.cli.commands import COMMANDS
 from faregate.errors import CommandError, FaregateError
@@ -22,8 +24,8 @@ def _build_command(command: Command, target: str | None) -> click.Command:
     @with_appcontext
     def run(**values: Any) -> None:
         try:
-            on = list_routes(current_app) if target == "routes" else get_middleware(current_app).paywall
-            status = command.call(on, click.echo, values)
+            with _open_target(target) as on:
+                status = command.call(on, click.echo, values)
         except CommandError as error:
             raise click.UsageError(str(error)) from error
         except FaregateError as error:
@@ -33,6 +35,14 @@ def _build_command(command: Command, target: str | None) -> click.Command:
 
     params = [_build_parameter(option) for option in command.options]
     return click.Command(command.name, callback=run, params=params, help=text, short_help=line)
+
+
+def _open_target(target: str | None) -> AbstractContextManager[Any]:
+    """What a command works on, for the current app."""
+    if target == "routes":
+        return nullcontext(list_routes(current_app))
+    paywall = get_middleware(current_app).paywall
+    return nullcontext(paywall) if target == "paywall" else open_client_of(paywall)
 
 
 def _build_parameter(option: Option) -> click.Parameter:

@@ -47,7 +47,7 @@ def _payment() -> Payment:
     found = request.environ.get(_PAYMENT)
     if not isinstance(found, Payment):
         raise ConfigurationError("There is no payment here: the view is not sold with paid or paid_all.")
-    return found
+    return cast(Payment, found)
 
 
 payment = cast(Payment, LocalProxy(_payment))

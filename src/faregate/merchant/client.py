@@ -56,7 +56,7 @@ class ResourceFilters(ListFilters, total=False):
     archived: bool | None
 
 
-def _next_call(page: Page[T], call: Call[Page[T]]) -> Call[Page[T]] | None:
+def build_next_call(page: Page[T], call: Call[Page[T]]) -> Call[Page[T]] | None:
     """The call for the next page; `BadAnswer` for a page that is its own next."""
     following = wire.next_page(page, call)
     if following is not None and following.request.path == call.request.path:
@@ -124,7 +124,7 @@ class MerchantClient(Sender):
         while call is not None:
             page = self.send(call)
             yield from page.items
-            call = _next_call(page, call)
+            call = build_next_call(page, call)
 
 
 class AsyncMerchantClient(AsyncSender):
@@ -187,4 +187,4 @@ class AsyncMerchantClient(AsyncSender):
             page = await self.send(call)
             for item in page.items:
                 yield item
-            call = _next_call(page, call)
+            call = build_next_call(page, call)

@@ -1,9 +1,11 @@
 """Code shared by the commands of `manage.py`."""
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
 from django.core.management import base
 
+from faregate.cli.app_loader import open_client_of
 from faregate.cli.command import Command, fill_parser
 from faregate.django.conf import get_config
 from faregate.django.routes import list_routes
@@ -26,14 +28,20 @@ class FaregateCommand(base.BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         action = options["selected"] if self.command.actions else self.command
         try:
-            target = list_routes() if self.command.target == "routes" else get_config().paywall
-            status = action.call(target, self._echo, options)
+            with self._open_target() as target:
+                status = action.call(target, self._echo, options)
         except CommandError as error:
             raise base.CommandError(str(error), returncode=2) from error
         except FaregateError as error:
             raise base.CommandError(str(error)) from error
         if status:
             raise SystemExit(status)
+
+    def _open_target(self) -> AbstractContextManager[Any]:
+        if self.command.target == "routes":
+            return nullcontext(list_routes())
+        paywall = get_config().paywall
+        return nullcontext(paywall) if self.command.target == "paywall" else open_client_of(paywall)
 
     def _echo(self, text: str) -> None:
         self.stdout.write(text)

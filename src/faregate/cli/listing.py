@@ -1,0 +1,315 @@
+"""`transactions`, `payers`, `resources` and `contracts`: list what the merchant service knows.
+
+On a terminal they print a table of the first rows; into a pipe or a file, all rows as data.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from faregate.cli.command import Echo
+from faregate.cli.terminal import (
+    Cell,
+    Progress,
+    format_columns,
+    is_stdout_terminal,
+)
+from faregate.errors import CommandError
+from faregate.merchant.client import MerchantClient
+from faregate.merchant.models import ListQuery
+from faregate.reports.export import (
+    FORMATS,
+    Format,
+    check_parquet,
+    find_format,
+    format_moment,
+    iterate_lines,
+    write_file,
+)
+from faregate.reports.reader import (
+    Listing,
+    TransactionFilter,
+    find_payer_id,
+    find_resource_id,
+    list_payers,
+    list_resources,
+    list_revisions,
+    list_transactions,
+    take,
+)
+from faregate.reports.records import (
+    CONTRACT,
+    PAYER,
+    RECEIPT,
+    RESOURCE,
+    TRANSACTION,
+    Column,
+    Row,
+    Value,
+    build_contract_row,
+)
+from faregate.reports.typed_contracts import build_module
+from faregate.x402.tokens import CURRENCIES, format_price
+
+DEFAULT_LIMIT: Final = 50
+Describe = Callable[[Row], tuple[str, ...]]
+
+
+def run_transactions(
+    client: MerchantClient,
+    echo: Echo,
+    *,
+    status: str | None,
+    payer: str | None,
+    resource: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    details: bool,
+    order: str | None,
+    as_of: datetime | None,
+    **output: Any,
+) -> int:
+    """List transactions."""
+    choice = _Output(**output)
+    # A person wants to know what was sold and in which asset, which only the receipt says.
+    reads_receipts = details or resource is not None or choice.format is None
+    wanted = TransactionFilter(
+        status,
+        payer_id=find_payer_id(client, payer) if payer else None,
+        resource_id=find_resource_id(client, resource) if resource else None,
+        since=since,
+        until=until,
+        details=reads_receipts,
+    )
+    query = choice.build_query(order, as_of)
+    columns = (*TRANSACTION, *RECEIPT) if reads_receipts else TRANSACTION
+    listing = list_transactions(client, wanted, query)
+    return choice.print(echo, "transactions", listing, columns, _TRANSACTION_TABLE, _describe_transaction)
+
+
+_TRANSACTION_TABLE: Final = (
+    Cell("TRANSACTION"),
+    Cell("STATUS"),
+    Cell("SETTLED", align_right=True),
+    Cell("CREATED (UTC)", 1),
+    Cell("RESOURCE", 2),
+    Cell("PAYER", 3),
+    Cell("AUTHORIZED", 4, align_right=True),
+)
+
+
+def _describe_transaction(row: Row) -> tuple[str, ...]:
+    return (
+        str(row["id"]),
+        _text(row["status"]),
+        _amount(row["settled_atomic"], row["asset"]),
+        _moment(row["created_at"]),
+        _text(row["resource_name"]),
+        _short(row["payer"]),
+        _amount(row["authorized_atomic"], row["asset"]),
+    )
+
+
+def run_payers(
+    client: MerchantClient, echo: Echo, *, order: str | None, as_of: datetime | None, **output: Any
+) -> int:
+    """List payers."""
+    choice = _Output(**output)
+    listing = list_payers(client, choice.build_query(order, as_of))
+    table = (
+        Cell("PAYER"),
+        Cell("IDENTIFIER"),
+        Cell("LAST TRANSACTION (UTC)", 1),
+        Cell("FIRST SEEN (UTC)", 2),
+    )
+    return choice.print(
+        echo,
+        "payers",
+        listing,
+        PAYER,
+        table,
+        lambda row: (
+            str(row["id"]),
+            _text(row["identifier"]),
+            _moment(row["last_transaction_at"]),
+            _moment(row["created_at"]),
+        ),
+    )
+
+
+def run_resources(
+    client: MerchantClient,
+    echo: Echo,
+    *,
+    archived: bool,
+    order: str | None,
+    as_of: datetime | None,
+    **output: Any,
+) -> int:
+    """List active or archived resources."""
+    choice = _Output(**output)
+    listing = list_resources(client, choice.build_query(order, as_of), archived=archived)
+    table = (Cell("RESOURCE"), Cell("NAME"), Cell("UPDATED (UTC)", 2), Cell("DESCRIPTION", 1))
+    return choice.print(
+        echo,
+        "resources",
+        listing,
+        RESOURCE,
+        table,
+        lambda row: (
+            str(row["id"]),
+            _text(row["name"]),
+            _moment(row["updated_at"]),
+            _text(row["description"]),
+        ),
+    )
+
+
+def run_contracts(client: MerchantClient, echo: Echo, *, python: bool, **output: Any) -> int:
+    """List active revisions, or print a module of types for their values."""
+    if python:
+        return _write_module(echo, build_module(list_revisions(client)), output["output"])
+    choice = _Output(**output)
+    revisions = list_revisions(client)
+    rows = [build_contract_row(revision) for revision in revisions]
+    table = (
+        Cell("KEY"),
+        Cell("REVISION"),
+        Cell("ASSET"),
+        Cell("VALUES (* REQUIRED)", 1),
+        Cell("RESOURCE", 2),
+    )
+    return choice.print(
+        echo, "contracts", Listing(iter(rows), None, len(rows)), CONTRACT, table, _describe_contract
+    )
+
+
+def _write_module(echo: Echo, text: str, output: str) -> int:
+    if not output:
+        echo(text)
+        return 0
+    try:
+        Path(output).write_text(f"{text}\n", encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"{output} cannot be written: {error.strerror}.") from None
+    echo(f"Wrote {output}.")
+    return 0
+
+
+def _describe_contract(row: Row) -> tuple[str, ...]:
+    values, required = row["values"], row["required"]
+    assert isinstance(values, tuple)  # noqa: S101
+    assert isinstance(required, tuple)  # noqa: S101
+    return (
+        _text(row["integration_key"]),
+        _text(row["revision_id"]),
+        _text(row["settlement_asset"]),
+        ", ".join(f"{name}*" if name in required else name for name in values) or "-",
+        _text(row["resource_name"]),
+    )
+
+
+class _Output:
+    """Where rows go and as what. `format` is None for a table; `limit` None for all rows."""
+
+    def __init__(self, *, limit: int | None, all: bool, json: bool, format: str | None, output: str) -> None:
+        if json and format not in (None, "json"):
+            raise CommandError("Use either --json or --format.")
+        if all and limit is not None:
+            raise CommandError("Use either --all or --limit.")
+        self._path = Path(output) if output else None
+        self.format: Format | None = _choose_format("json" if json else format, output)
+        if self.format == "parquet":
+            if self._path is None:
+                raise CommandError("Parquet is not text: name a file with --output FILE.parquet.")
+            check_parquet()
+        # Data is whole unless it is asked for in part: rows that are missing from a file go unnoticed.
+        is_table = self.format is None
+        self.limit = DEFAULT_LIMIT if is_table and not all and limit is None else limit
+
+    def build_query(self, order: str | None, as_of: datetime | None) -> ListQuery:
+        return ListQuery.model_validate({"order": order, "as_of": as_of, "page_size": self._get_page_size()})
+
+    def _get_page_size(self) -> int | None:
+        return None if self.limit is None else min(self.limit, 100)
+
+    def print(
+        self,
+        echo: Echo,
+        noun: str,
+        listing: Listing,
+        columns: Sequence[Column],
+        table: Sequence[Cell],
+        describe: Describe,
+    ) -> int:
+        """Print or write the rows and return the status."""
+        taken = take(listing, self.limit)
+        if self.format is None:
+            self._print_table(echo, noun, taken, table, describe)
+        elif self._path is None:
+            for line in iterate_lines(taken.rows, columns, self.format):
+                echo(line)
+        else:
+            self._write(echo, noun, taken, columns, self.format, self._path)
+        return 0
+
+    def _print_table(
+        self, echo: Echo, noun: str, listing: Listing, table: Sequence[Cell], describe: Describe
+    ) -> None:
+        rows = list[tuple[str, ...]]()
+        with Progress(noun, listing.count) as progress:
+            for row in listing.rows:
+                rows.append(describe(row))
+                progress(len(rows))
+        if not rows:
+            echo(f"No {noun}.{_format_snapshot(listing)}")
+            return
+        echo(format_columns(rows, table) + "\n")
+        more = self.limit is not None and len(rows) == self.limit and listing.count != len(rows)
+        of_all = f" of {listing.count:,}" if listing.count not in (None, len(rows)) else ""
+        noun = noun.removesuffix("s") if len(rows) == 1 and not of_all else noun
+        hint = " List more with --limit N or --all." if more else ""
+        echo(f"{len(rows):,}{of_all} {noun}.{_format_snapshot(listing)}{hint}")
+
+    def _write(
+        self, echo: Echo, noun: str, listing: Listing, columns: Sequence[Column], format: Format, path: Path
+    ) -> None:
+        with Progress(noun, listing.count) as progress:
+            number = write_file(path, listing.rows, columns, format, progress)
+        echo(f"Wrote {number:,} {noun} to {path}.{_format_snapshot(listing)}")
+
+
+def _choose_format(named: str | None, output: str) -> Format | None:
+    for known in FORMATS:
+        if named == known:
+            return known
+    if output:
+        return find_format(output)
+    return None if named == "table" or is_stdout_terminal() else "json"
+
+
+def _format_snapshot(listing: Listing) -> str:
+    return "" if listing.as_of is None else f" As of {format_moment(listing.as_of)}."
+
+
+def _text(value: Value) -> str:
+    return "-" if value in (None, "") else str(value)
+
+
+def _moment(value: Value) -> str:
+    return value.strftime("%Y-%m-%d %H:%M") if isinstance(value, datetime) else "-"
+
+
+def _amount(value: Value, asset: Value) -> str:
+    if not isinstance(value, int):
+        return "-"
+    # Without a receipt the asset is unknown, but whatever settles here has six decimals.
+    is_known = asset is None or asset in CURRENCIES
+    return format_price(value, str(asset or "")).rstrip() if is_known else f"{value} atomic {asset}"
+
+
+def _short(value: Value) -> str:
+    """An address as wallets show it."""
+    text = _text(value)
+    return f"{text[:6]}…{text[-4:]}" if len(text) > 12 else text

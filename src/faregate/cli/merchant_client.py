@@ -1,0 +1,90 @@
+"""Open the client with which a command reads the merchant service, and say what an error asks of its user."""
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from pydantic import ValidationError
+
+from faregate.errors import (
+    ApiError,
+    BadAnswer,
+    CommandError,
+    ConfigurationError,
+    FaregateError,
+    Forbidden,
+    NoAnswer,
+    TransactionNotFound,
+    Unauthenticated,
+)
+from faregate.merchant.api_key import ApiKey
+from faregate.merchant.client import MerchantClient
+from faregate.merchant.transports.url import BaseURL
+from faregate.reports.reader import PatientClient
+from faregate.settings import EMULATOR, read_service_settings
+
+
+@contextmanager
+def open_client_from_environ(_arguments: object = None) -> Generator[MerchantClient]:
+    """The client of the environment's settings. Raises `ConfigurationError`."""
+    api_key, base_url, timeout = read_service_settings(os.environ)
+    with open_client(api_key, base_url, timeout) as client:
+        yield client
+
+
+@contextmanager
+def open_client(api_key: ApiKey, base_url: str, timeout: float) -> Generator[MerchantClient]:
+    """A client for one command. What goes wrong at the service while it is open is said with a remedy."""
+    if base_url == EMULATOR:
+        raise ConfigurationError(
+            f"FAREGATE_BASE_URL is {EMULATOR}, a service that lives inside one process and ends with it. Run "
+            "`faregate emulator` and set FAREGATE_BASE_URL to its address."
+        )
+    BaseURL(base_url, api_key.environment, "FAREGATE_BASE_URL")
+    with PatientClient(api_key, base_url, timeout=timeout) as client:
+        try:
+            yield client
+        except FaregateError as error:
+            raise ConfigurationError(_describe(error, base_url)) from None
+        except ValidationError as error:
+            fault = error.errors(include_url=False, include_input=False)[0]
+            name = ".".join(map(str, fault["loc"])).replace("_", "-")
+            raise CommandError(f"--{name}: {fault['msg']}.") from None
+
+
+def _describe(error: FaregateError, base_url: str) -> str:
+    match error:
+        case Unauthenticated():
+            return (
+                f"{base_url} does not know this API key (401). Set FAREGATE_API_KEY to a private key of your "
+                "account there, and FAREGATE_BASE_URL to the service that the key belongs to."
+            )
+        case Forbidden():
+            return (
+                f"This API key may not read that (403: {error.message}). Set FAREGATE_API_KEY to a key that "
+                "has this capability."
+            )
+        case TransactionNotFound():
+            return (
+                "The service knows no such transaction for this API key. Check the id, and that "
+                "FAREGATE_API_KEY belongs to the environment, test or live, that the transaction is in."
+            )
+        case ApiError(status=404) | BadAnswer():
+            return (
+                f"What answers at {base_url} is not the Merchant API ({_shorten(error)}). Set "
+                "FAREGATE_BASE_URL to its address, without /merchant/v1."
+            )
+        case NoAnswer():
+            return (
+                f"No answer from {base_url} ({_shorten(error)}). Check FAREGATE_BASE_URL, and that the "
+                "service is running; FAREGATE_TIMEOUT is how many seconds a call may take."
+            )
+        case ApiError(status=status) if status >= 500:
+            return f"The service at {base_url} failed ({_shorten(error)}). Try again later."
+        case _:
+            return str(error)
+
+
+def _shorten(error: FaregateError) -> str:
+    """The reason alone: a transport's message begins with the call and its URL."""
+    return str(error).partition(": no answer: ")[2] or str(error)

@@ -1,0 +1,159 @@
+"""`report`: revenue and outcomes over time, on the terminal, as JSON or as a page."""
+
+import json as jsonlib
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from faregate.cli.command import Echo
+from faregate.cli.table import count
+from faregate.cli.terminal import Progress, clean, get_width, is_stdout_terminal, style
+from faregate.errors import CommandError
+from faregate.merchant.client import MerchantClient
+from faregate.merchant.models import ListQuery
+from faregate.reports.export import format_moment
+from faregate.reports.page import build_page
+from faregate.reports.reader import TransactionFilter, list_transactions
+from faregate.reports.records import Row
+from faregate.reports.summary import STEPS, Step, Summary, Totals, summarize
+from faregate.reports.text import format_outcomes, format_period, format_revenue, format_span
+
+DEFAULT_DAYS: Final = 30
+_BLOCKS: Final = " ▏▎▍▌▋▊▉█"
+_LONGEST_BAR: Final = 24
+_SHORTEST_BAR: Final = 6
+
+
+def run_report(
+    client: MerchantClient,
+    echo: Echo,
+    *,
+    since: datetime | None,
+    until: datetime | None,
+    by: str | None,
+    as_of: datetime | None,
+    html: str,
+    json: bool,
+) -> int:
+    """Print the report, or write it to the file `html`. All of it is one snapshot."""
+    if html and json:
+        raise CommandError("Use either --html or --json.")
+    summary = _read(client, since, until, by, as_of)
+    if html:
+        _write(Path(html), build_page(summary, client.environment))
+        echo(f"Wrote {html}: {format_span(summary)}. As of {format_moment(summary.as_of)}.")
+    elif json or not is_stdout_terminal():
+        echo(jsonlib.dumps(_to_json(summary, client.environment), indent=2))
+    else:
+        echo(_format_text(summary, client.environment))
+    return 0
+
+
+def _read(
+    client: MerchantClient,
+    since: datetime | None,
+    until: datetime | None,
+    by: str | None,
+    as_of: datetime | None,
+) -> Summary:
+    end = until or as_of or datetime.now(UTC)
+    begin = since or end - timedelta(days=DEFAULT_DAYS)
+    if begin >= end:
+        raise CommandError("--since is not before --until.")
+    wanted = TransactionFilter(since=begin, until=until, details=True)
+    listing = list_transactions(client, wanted, ListQuery(as_of=as_of))
+    rows = list[Row]()
+    with Progress("transactions", None) as progress:
+        for row in listing.rows:
+            rows.append(row)
+            progress(len(rows))
+    step: Step | None = next((one for one in STEPS if one == by), None)
+    return summarize(rows, begin, until, listing.as_of or end, step)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"{path} cannot be written: {error.strerror}.") from None
+
+
+def _to_json(summary: Summary, environment: str) -> dict[str, Any]:
+    return {
+        "environment": environment,
+        "since": format_moment(summary.since),
+        "until": format_moment(summary.until),
+        "as_of": format_moment(summary.as_of),
+        "by": summary.step,
+        "payers": summary.payers,
+        **_totals_to_json(summary.totals),
+        "periods": [
+            {"start": format_moment(period.start), **_totals_to_json(period.totals)}
+            for period in summary.periods
+        ],
+        "resources": [{"name": name, **_totals_to_json(totals)} for name, totals in summary.resources],
+    }
+
+
+def _totals_to_json(totals: Totals) -> dict[str, Any]:
+    return {
+        "succeeded": totals.succeeded,
+        "failed": totals.failed,
+        "pending": totals.pending,
+        "revenue_atomic": dict(sorted(totals.revenue.items())),
+    }
+
+
+def _format_text(summary: Summary, environment: str) -> str:
+    lines = [
+        style(f"{format_span(summary)}, {environment}", "1"),
+        f"As of {format_moment(summary.as_of)}.",
+        "",
+    ]
+    if not summary.totals.count:
+        return "\n".join((*lines, "No transactions."))
+    lines.append(
+        f"{style(format_revenue(summary.totals) or 'no revenue', '1')} from {count(summary.payers, 'payer')}"
+    )
+    lines.extend((format_outcomes(summary.totals), "", *_format_periods(summary)))
+    if summary.resources:
+        lines.extend(("", *_format_resources(summary)))
+    return "\n".join(lines)
+
+
+def _format_periods(summary: Summary) -> list[str]:
+    names = [format_period(period.start, summary.step) for period in summary.periods]
+    left = max(len(summary.step), *map(len, names))
+    numbers = "  ".join(f"{head:>9}" for head in ("SUCCEEDED", "FAILED", "PENDING"))
+    revenues = [format_revenue(period.totals) for period in summary.periods]
+    # The asset that was sold most often has the bars; those of two assets could not be compared.
+    asset = max(
+        summary.assets, key=lambda one: sum(one in p.totals.revenue for p in summary.periods), default=""
+    )
+    most = max((period.totals.revenue[asset] for period in summary.periods), default=0)
+    room = get_width() - left - len(numbers) - max(map(len, revenues)) - 6
+    wide = min(_LONGEST_BAR, room) if room >= _SHORTEST_BAR else 0
+    lines = [f"{summary.step.upper():<{left}}  {numbers}  {'REVENUE'}"]
+    for name, period, revenue in zip(names, summary.periods, revenues, strict=True):
+        totals = period.totals
+        cells = "  ".join(f"{one or '-':>9}" for one in (totals.succeeded, totals.failed, totals.pending))
+        bar = _format_bar(totals.revenue[asset], most, wide)
+        coloured = style(bar, "32") + " " * (wide - len(bar) + 1) if wide else ""
+        lines.append(f"{name:<{left}}  {cells}  {coloured}{revenue}".rstrip())
+    return lines
+
+
+def _format_bar(value: int, most: int, wide: int) -> str:
+    eighths = value * wide * 8 // most if most else 0
+    if value and not eighths:
+        eighths = 1
+    return (_BLOCKS[8] * (eighths // 8) + _BLOCKS[eighths % 8]).strip()
+
+
+def _format_resources(summary: Summary) -> list[str]:
+    names = [clean(name) for name, _ in summary.resources]
+    left = max(len("RESOURCE"), *map(len, names))
+    lines = [f"{'RESOURCE':<{left}}  {'SUCCEEDED':>9}  REVENUE"]
+    for name, (_, totals) in zip(names, summary.resources, strict=True):
+        lines.append(f"{name:<{left}}  {totals.succeeded:>9}  {format_revenue(totals)}")
+    return lines

@@ -1,0 +1,133 @@
+"""What a terminal shows and a pipe does not: colours, tables of its width, progress."""
+
+import math
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from typing import Final, Self, TextIO
+
+from faregate.cli.table import format_table
+
+_GAP: Final = 2
+_STYLES: Final = {
+    "succeeded": "green",
+    "authorized": "cyan",
+    "settling": "yellow",
+    "reconciling": "yellow",
+    "failed": "red",
+}
+_SHOW_EVERY: Final = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A column of a table. `rank` 0 is always shown; in a narrow terminal the highest rank goes first."""
+
+    head: str
+    rank: int = 0
+    align_right: bool = False
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether people read this stream. A process without a console has None for it."""
+    return stream is not None and stream.isatty()
+
+
+def is_stdout_terminal() -> bool:
+    return is_terminal(sys.stdout)
+
+
+def has_colours() -> bool:
+    """Whether stdout shows colours: a terminal, without NO_COLOR (https://no-color.org) and not `dumb`."""
+    return is_terminal(sys.stdout) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def get_width() -> int:
+    return shutil.get_terminal_size().columns
+
+
+def clean(text: str) -> str:
+    """Make text of the service safe to print: one line, without control characters."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+def format_columns(rows: Sequence[Sequence[str]], cells: Sequence[Cell]) -> str:
+    """A table that fits the terminal as well as it can: with rich where it is installed, else plain."""
+    rows = [[clean(text) for text in row] for row in rows]
+    shown = _choose(rows, cells, get_width())
+    heads = [cells[place] for place in shown]
+    body = [[row[place] for place in shown] for row in rows]
+    return _format_rich(body, heads) or format_table(body, [cell.head for cell in heads])
+
+
+def _choose(rows: Sequence[Sequence[str]], cells: Sequence[Cell], width: int) -> list[int]:
+    """The places of the columns that fit; of an empty column nothing is shown."""
+    widths = [max(len(cell.head), *(len(row[place]) for row in rows)) for place, cell in enumerate(cells)]
+    shown = [
+        place
+        for place, cell in enumerate(cells)
+        if not cell.rank or any(row[place] not in ("", "-") for row in rows)
+    ]
+    while sum(widths[place] + _GAP for place in shown) - _GAP > width:
+        least = max(shown, key=lambda place: (cells[place].rank, place))
+        if not cells[least].rank:
+            break
+        shown.remove(least)
+    return shown
+
+
+def _format_rich(rows: Sequence[Sequence[str]], cells: Sequence[Cell]) -> str:
+    """ "" without rich or without colours."""
+    if not has_colours():
+        return ""
+    try:
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+    except ImportError:
+        return ""
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+    for cell in cells:
+        table.add_column(cell.head, justify="right" if cell.align_right else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*(Text(text, style=_STYLES.get(text, "")) for text in row))
+    # Wide enough for every column that was chosen: an id that is cut short cannot be copied.
+    wide = max(get_width(), sum(max(map(len, column)) + _GAP for column in zip(*rows, strict=True)))
+    output = StringIO()
+    Console(file=output, force_terminal=True, width=wide, highlight=False).print(table)
+    return "\n".join(line.rstrip() for line in output.getvalue().rstrip("\n").split("\n"))
+
+
+def style(text: str, code: str) -> str:
+    """Text with an SGR code, such as `1` for bold, where colours are shown."""
+    return f"\x1b[{code}m{text}\x1b[0m" if has_colours() else text
+
+
+class Progress:
+    """A growing number on stderr, if that is a terminal, while the block runs. Short work shows nothing."""
+
+    def __init__(self, noun: str, total: int | None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._noun = noun
+        self._of_total = "" if total is None else f" of {total:,}"
+        self._clock = clock
+        self._shown_at = clock() if is_terminal(sys.stderr) else math.inf
+        self._is_shown = False
+
+    def __call__(self, number: int) -> None:
+        if self._clock() - self._shown_at >= _SHOW_EVERY:
+            self._shown_at, self._is_shown = self._clock(), True
+            self._print(f"  {number:,}{self._of_total} {self._noun}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_shown:
+            self._print("")
+
+    def _print(self, text: str) -> None:
+        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)

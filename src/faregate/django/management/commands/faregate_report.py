@@ -1,0 +1,8 @@
+"""`manage.py faregate_report`."""
+
+from faregate.cli.commands import REPORT
+from faregate.django.management.base import FaregateCommand
+
+
+class Command(FaregateCommand):
+    command = REPORT

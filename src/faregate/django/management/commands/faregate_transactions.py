@@ -1,0 +1,8 @@
+"""`manage.py faregate_transactions`."""
+
+from faregate.cli.commands import TRANSACTIONS
+from faregate.django.management.base import FaregateCommand
+
+
+class Command(FaregateCommand):
+    command = TRANSACTIONS

@@ -1,0 +1,164 @@
+"""Write rows as JSON, JSON lines, CSV or Parquet. Amounts stay whole numbers of atomic units."""
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from importlib import import_module
+from io import StringIO
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from faregate.errors import CommandError
+from faregate.reports.records import Column, Row, Value
+
+Format = Literal["json", "jsonl", "csv", "parquet"]
+FORMATS: Final[tuple[Format, ...]] = ("json", "jsonl", "csv", "parquet")
+_BATCH: Final = 1000
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+_INT64: Final = 2**63 - 1
+
+
+def find_format(path: str) -> Format:
+    """The format that the end of a file's name says. Raises `CommandError`."""
+    suffix = Path(path).suffix.lower().lstrip(".")
+    for known in FORMATS:
+        if suffix == known:
+            return known
+    raise CommandError(f"{path} does not say its format: end it with .json, .jsonl, .csv or .parquet.")
+
+
+def iterate_lines(rows: Iterable[Row], columns: Sequence[Column], format: Format) -> Iterator[str]:
+    """The lines of a text format, without line breaks at their ends. JSON is an array, one object a line."""
+    if format == "csv":
+        return _iterate_csv(rows, columns)
+    objects = (json.dumps(to_json(row), ensure_ascii=False) for row in rows)
+    return objects if format == "jsonl" else _iterate_array(objects)
+
+
+def to_json(row: Row) -> dict[str, Any]:
+    """A row with times as ISO 8601 and names as a list."""
+    return {name: list(value) if isinstance(value, tuple) else _plain(value) for name, value in row.items()}
+
+
+def _plain(value: Value) -> Any:
+    return format_moment(value) if isinstance(value, datetime) else value
+
+
+def format_moment(moment: datetime) -> str:
+    """ISO 8601 as the service writes it: with milliseconds, UTC as `Z`."""
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _iterate_array(objects: Iterator[str]) -> Iterator[str]:
+    previous = next(objects, None)
+    if previous is None:
+        yield "[]"
+        return
+    yield "["
+    for one in objects:
+        yield f"  {previous},"
+        previous = one
+    yield f"  {previous}"
+    yield "]"
+
+
+def _iterate_csv(rows: Iterable[Row], columns: Sequence[Column]) -> Iterator[str]:
+    yield _format_csv([column.name for column in columns])
+    for row in rows:
+        yield _format_csv([_format_cell(row[column.name]) for column in columns])
+
+
+def _format_csv(cells: Sequence[object]) -> str:
+    line = StringIO()
+    csv.writer(line, lineterminator="").writerow(cells)
+    return line.getvalue()
+
+
+def _format_cell(value: Value) -> object:
+    if isinstance(value, tuple):
+        return " ".join(value)
+    # A spreadsheet would run a text that looks like a formula, and payers have a say in some texts.
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else _plain(value)
+
+
+def write_file(
+    path: Path,
+    rows: Iterable[Row],
+    columns: Sequence[Column],
+    format: Format,
+    progress: Callable[[int], None],
+) -> int:
+    """Write all rows to a file and return their number. The file appears only when it is complete.
+
+    `progress` is called with the number of rows so far. Raises `CommandError` if the file cannot be
+    written, or pyarrow is missing.
+    """
+    unfinished = path.with_name(f".{path.name}.part")
+    counted = _Counter(rows, progress)
+    try:
+        if format == "parquet":
+            _write_parquet(unfinished, counted, columns)
+        else:
+            with unfinished.open("w", encoding="utf-8", newline="") as file:
+                for line in iterate_lines(counted, columns, format):
+                    file.write(f"{line}\n")
+        unfinished.replace(path)
+    except OSError as error:
+        raise CommandError(f"{path} cannot be written: {error.strerror}.") from None
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return counted.number
+
+
+class _Counter:
+    """Rows, counted as they are taken."""
+
+    def __init__(self, rows: Iterable[Row], progress: Callable[[int], None]) -> None:
+        self.number = 0
+        self._rows = rows
+        self._progress = progress
+
+    def __iter__(self) -> Iterator[Row]:
+        for row in self._rows:
+            yield row
+            self.number += 1
+            self._progress(self.number)
+
+
+def _write_parquet(path: Path, rows: Iterable[Row], columns: Sequence[Column]) -> None:
+    arrow, parquet = _import_pyarrow()
+    types = {
+        "text": arrow.string(),
+        "amount": arrow.int64(),
+        "whole": arrow.int64(),
+        "moment": arrow.timestamp("us", tz="UTC"),
+        "names": arrow.list_(arrow.string()),
+    }
+    schema = arrow.schema([(column.name, types[column.kind]) for column in columns])
+    waiting = iter(rows)
+    with parquet.ParquetWriter(path, schema) as writer:
+        while batch := [_check_amounts(row) for row in islice(waiting, _BATCH)]:
+            writer.write_table(arrow.Table.from_pylist(batch, schema=schema))
+
+
+def _check_amounts(row: Row) -> Row:
+    for name, value in row.items():
+        if isinstance(value, int) and value > _INT64:
+            raise CommandError(f"{name} of {row['id']} is too large for Parquet here: use CSV or JSON.")
+    return row
+
+
+def check_parquet() -> None:
+    """Raise `CommandError` now rather than after all rows were read."""
+    _import_pyarrow()
+
+
+def _import_pyarrow() -> tuple[Any, Any]:
+    try:
+        return import_module("pyarrow"), import_module("pyarrow.parquet")
+    except ImportError:
+        raise CommandError(
+            "Parquet needs pyarrow: pip install 'faregate[parquet]'. CSV and JSON need nothing."
+        ) from None

@@ -1,0 +1,158 @@
+"""Sum transactions over time: outcomes, and revenue by asset. Pure.
+
+A transaction belongs to the period in which it was created, whenever it settles. Periods are UTC.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal
+
+from faregate.errors import CommandError
+from faregate.reports.records import Row
+
+Step = Literal["hour", "day", "week", "month"]
+STEPS: Final[tuple[Step, ...]] = ("hour", "day", "week", "month")
+MAX_PERIODS: Final = 400
+_UNKNOWN_ASSET: Final = "?"
+
+
+@dataclass(slots=True)
+class Totals:
+    """Outcomes and revenue of some transactions. `revenue` is in atomic units by asset."""
+
+    succeeded: int = 0
+    failed: int = 0
+    pending: int = 0
+    revenue: Counter[str] = field(default_factory=Counter[str])
+
+    def add(self, row: Row) -> None:
+        """Count a transaction. Whatever is neither `succeeded` nor `failed` is pending."""
+        if row["status"] == "failed":
+            self.failed += 1
+        elif row["status"] != "succeeded":
+            self.pending += 1
+        else:
+            self.succeeded += 1
+            settled = row["settled_atomic"]
+            if isinstance(settled, int):
+                self.revenue[str(row["asset"] or _UNKNOWN_ASSET)] += settled
+
+    @property
+    def count(self) -> int:
+        return self.succeeded + self.failed + self.pending
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """A period from `start` to the next one."""
+
+    start: datetime
+    totals: Totals
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """All transactions from `since` to `until`.
+
+    `payers` is how many paid. `resources` are by name, the best selling first.
+    """
+
+    since: datetime
+    until: datetime
+    as_of: datetime
+    step: Step
+    totals: Totals
+    payers: int
+    periods: tuple[Period, ...]
+    resources: tuple[tuple[str, Totals], ...]
+
+    @property
+    def assets(self) -> list[str]:
+        return sorted(self.totals.revenue)
+
+
+def summarize(
+    rows: Iterable[Row], since: datetime, until: datetime | None, as_of: datetime, step: Step | None
+) -> Summary:
+    """Sum rows with the columns of their receipts. Raises `CommandError` for too many periods.
+
+    There are no periods before the first transaction. Without `step`, the length of time decides.
+    """
+    totals, payers = Totals(), set[object]()
+    by_moment = dict[datetime, Totals]()
+    resources = dict[str, Totals]()
+    created = list[tuple[datetime, Row]]()
+    for row in rows:
+        moment = row["created_at"]
+        totals.add(row)
+        if row["status"] == "succeeded":
+            payers.add(row["payer"])
+        if row["resource_name"]:
+            resources.setdefault(str(row["resource_name"]), Totals()).add(row)
+        if isinstance(moment, datetime):
+            created.append((moment.astimezone(UTC), row))
+    end = (until or as_of).astimezone(UTC)
+    begin = max(since.astimezone(UTC), min((moment for moment, _ in created), default=since))
+    chosen = step or _choose_step(end - begin)
+    by_moment = {start: Totals() for start in _iterate_starts(begin, end, chosen)}
+    for moment, row in created:
+        by_moment.setdefault(_START[chosen](moment), Totals()).add(row)
+    periods = tuple(Period(start, found) for start, found in sorted(by_moment.items()))
+    best = sorted(resources.items(), key=lambda item: (-item[1].succeeded, item[0]))
+    return Summary(
+        since.astimezone(UTC), end, as_of, chosen, totals, len(payers - {None}), periods, tuple(best)
+    )
+
+
+def _choose_step(length: timedelta) -> Step:
+    if length <= timedelta(days=2):
+        return "hour"
+    if length <= timedelta(days=92):
+        return "day"
+    return "week" if length <= timedelta(days=2 * 366) else "month"
+
+
+def _start_of_hour(moment: datetime) -> datetime:
+    return moment.replace(minute=0, second=0, microsecond=0)
+
+
+def _start_of_day(moment: datetime) -> datetime:
+    return _start_of_hour(moment).replace(hour=0)
+
+
+def _start_of_week(moment: datetime) -> datetime:
+    return _start_of_day(moment) - timedelta(days=moment.weekday())
+
+
+def _start_of_month(moment: datetime) -> datetime:
+    return _start_of_day(moment).replace(day=1)
+
+
+_START: Final[dict[Step, Callable[[datetime], datetime]]] = {
+    "hour": _start_of_hour,
+    "day": _start_of_day,
+    "week": _start_of_week,
+    "month": _start_of_month,
+}
+# More than one period from a start and less than two: in UTC no day is longer than another.
+_BEYOND: Final[dict[Step, timedelta]] = {
+    "hour": timedelta(minutes=90),
+    "day": timedelta(hours=36),
+    "week": timedelta(days=10),
+    "month": timedelta(days=35),
+}
+
+
+def _iterate_starts(begin: datetime, end: datetime, step: Step) -> Iterable[datetime]:
+    starts = list[datetime]()
+    start = _START[step](begin)
+    while start < end:
+        starts.append(start)
+        if len(starts) > MAX_PERIODS:
+            raise CommandError(
+                f"These are more than {MAX_PERIODS} periods: use a longer --by or a later --since."
+            )
+        start = _START[step](start + _BEYOND[step])
+    return starts
