@@ -94,7 +94,7 @@ def page(_page: Page, url: str, tenant: str, emulator: Emulator) -> Iterator[Pag
     _page.emulate_media(color_scheme="null", reduced_motion="null")
     _page.goto(f"{url}/#{tenant}")
     expect(_page).to_have_title(f"{tenant} · faregate emulator")
-    _page.locator("#link.live").wait_for()
+    _page.locator("#link.connected").wait_for()
     yield _page
     _page.goto("about:blank")
     for event, hear in hears.items():

@@ -32,7 +32,7 @@ def test_a_server_that_comes_back_is_found_and_nothing_is_doubled_or_missing(alo
     stands = alone.locator("#now").inner_text()
     with serve(emulator, port=urlsplit(url).port or 0) as again:
         second = bought(again, emulator)
-        expect(alone.locator("#link")).to_have_text("live")
+        expect(alone.locator("#link")).to_have_text("connected")
         expect(alone.locator(".row")).to_have_count(2)
         assert alone.locator(".row").evaluate_all("all => all.map(one => one.dataset.id)") == [second, first]
         expect(alone.locator("#detail")).to_contain_text(first)
@@ -44,10 +44,10 @@ def test_a_connection_that_is_silent_is_made_anew(alone: Page) -> None:
     alone.clock.install()
     with serve(Emulator()) as url:
         alone.goto(url)
-        expect(alone.locator("#link")).to_have_text("live")
+        expect(alone.locator("#link")).to_have_text("connected")
         with alone.expect_request("**/events*"):
             alone.clock.run_for(QUIET_MS)
-        expect(alone.locator("#link")).to_have_text("live")
+        expect(alone.locator("#link")).to_have_text("connected")
 
 
 def test_an_answer_that_is_no_feed_is_asked_for_again(alone: Page) -> None:
@@ -60,7 +60,7 @@ def test_an_answer_that_is_no_feed_is_asked_for_again(alone: Page) -> None:
     alone.route("**/events*", refuse_first)
     with serve(Emulator()) as url:
         alone.goto(url)
-        expect(alone.locator("#link")).to_have_text("live")
+        expect(alone.locator("#link")).to_have_text("connected")
     assert len(asked) == 2
 
 
@@ -73,7 +73,7 @@ def test_a_tenant_that_did_not_come_back_leads_to_the_main_one(alone: Page) -> N
     with serve(Tenants(Emulator()), port=urlsplit(url).port or 0):
         expect(alone).to_have_title("main · faregate emulator")
         expect(alone.locator("#toast")).to_have_text("Tenant shop was deleted.")
-        expect(alone.locator("#link")).to_have_text("live")
+        expect(alone.locator("#link")).to_have_text("connected")
         expect(alone.locator(".row")).to_have_count(0)
 
 

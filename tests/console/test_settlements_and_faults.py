@@ -98,7 +98,7 @@ def test_a_rule_that_cannot_be_is_refused_with_its_reason(
     alone: Page, url: str, tenant: str, emulator: Emulator
 ) -> None:
     alone.goto(f"{url}/#{tenant}")
-    alone.locator("#link.live").wait_for()
+    alone.locator("#link.connected").wait_for()
     set_rule(alone, measure="after_seconds", count="-1")
     expect(alone.locator("#toast")).to_contain_text("after_seconds")
     expect(alone.locator("#rules")).to_contain_text("Payments settle at once")

@@ -53,5 +53,5 @@ def test_the_form_offers_every_kind_of_fault(http: httpx.Client) -> None:
 
 def test_it_is_small(http: httpx.Client) -> None:
     answers = [http.get(f"/_emulator/console/{name}") for name in SHIPPED]
-    assert sum(len(answer.content) for answer in answers) < 75 * 1024
-    assert sum(answer.num_bytes_downloaded for answer in answers) < 30 * 1024
+    assert sum(len(answer.content) for answer in answers) < 90 * 1024
+    assert sum(answer.num_bytes_downloaded for answer in answers) < 36 * 1024

@@ -5,19 +5,23 @@ import {copy, environment} from "./copy.js";
 import * as detail from "./detail.js";
 import {$, toast} from "./dom.js";
 import * as faults from "./faults.js";
+import * as filters from "./filters.js";
 import {follow, known} from "./feed.js";
 import * as list from "./list.js";
 import * as panels from "./panels.js";
 import * as plot from "./plot.js";
 import * as rules from "./rules.js";
+import * as sold from "./sold.js";
 
 const narrow = matchMedia("(max-width: 1000px)");
 /** What the detail panel shows: a transaction's id or a call's number. */
 let open = null;
 
-/** Open the tenant in the URL: `#name`, `#name/live`, or the main one. */
+/** Open the tenant in the URL: `#name`, `#name/live`, or the main one; `?` and filters may follow. */
 function openFromHash() {
-	const [tenant, data] = location.hash.slice(1).split("/");
+	const [place, query] = location.hash.slice(1).split("?"),
+		[tenant, data] = place.split("/");
+	filters.read(query ?? "");
 	switchTenant(tenant || "main", data === "live" ? "live" : "test");
 }
 
@@ -28,7 +32,9 @@ function switchTenant(tenant, data) {
 		form.reset();
 		form.closest("details")?.removeAttribute("open");
 	}
-	location.hash = data === "test" ? tenant : `${tenant}/${data}`;
+	const place = data === "test" ? tenant : `${tenant}/${data}`;
+	// Filters belong to the tenant that they were chosen for.
+	if (location.hash.slice(1).split("?")[0] !== place) location.hash = place;
 	document.title = `${tenant} · faregate emulator`;
 	showConnection("connecting");
 	follow(tenant, data, update, showConnection);
@@ -45,6 +51,8 @@ function update(whole, parts) {
 	if (parts.payers) panels.drawPayers(whole);
 	if (parts.faults) faults.draw();
 	if (parts.rules || parts.payers) rules.draw(open);
+	if (parts.rules || parts.resources) sold.draw();
+	if (parts.resources || parts.transactions || whole) filters.draw();
 	if (parts.calls || whole) panels.calls(chooseCall);
 	if (parts.about) $("env").textContent = environment();
 	if (parts.transactions || parts.counts || whole) list.draw(whole, parts.transactions);
@@ -125,6 +133,10 @@ const KEYS = {
 	p: () => getOpen() && detail.copyOf.p(getOpen()),
 	a: () => controls.advance(1),
 	" ": controls.freezeOrRun,
+	"/": () => {
+		$("filter-part").open = true;
+		$("search").focus();
+	},
 	"?": () => $("keys").showModal()
 };
 
@@ -141,6 +153,8 @@ document.addEventListener("keydown", event => {
 });
 
 list.setUp(toggle);
+filters.setUp(list.relayout);
+sold.setUp();
 detail.setUp(close, changeRule);
 faults.setUp();
 rules.setUp();

@@ -21,6 +21,11 @@ export function setUp(switchTenant) {
 	});
 	$("restore").addEventListener("change", restore);
 	$("reset").addEventListener("click", reset);
+	// On a phone the controls would take a third of the screen.
+	$("show-controls").addEventListener("click", () => {
+		const open = document.body.classList.toggle("controls-open");
+		$("show-controls").setAttribute("aria-expanded", String(open));
+	});
 	$("help").addEventListener("click", () => $("keys").showModal());
 }
 

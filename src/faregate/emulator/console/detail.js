@@ -3,10 +3,10 @@
 import {copy, curlOf, curlOfCall} from "./copy.js";
 import {$, el, glyph, span} from "./dom.js";
 import {send, known, currentTime} from "./feed.js";
-import {amount, between, day, duration, rule, time} from "./format.js";
+import {amount, between, bytes, day, duration, rule, time} from "./format.js";
 import {patch} from "./patch.js";
 import {pytestOf} from "./pytest.js";
-import {isFinal, moments, PENDING} from "./timeline.js";
+import {isFinal, moments, PENDING, reason} from "./timeline.js";
 
 const expanded = new Set();
 let close, changeRule;
@@ -115,8 +115,22 @@ function facts(one) {
 				.map(([name, value]) => `${name} = ${value}`)
 				.join(", "),
 		"failure code": one.completed?.failure_code,
+		"failed because": one.completed?.failure_code ? null : reason(one),
+		"seller's response": describeResponse(one.completed?.resource_execution),
 		"transaction hash": one.transaction_hash && copyable(one.transaction_hash)
 	});
+}
+
+/** What the seller told of its response: status, type, size and duration; null if nothing. */
+function describeResponse(told) {
+	const {response_status, response_content_type, response_size_bytes, duration_ms} = told ?? {};
+	const parts = [
+		response_status,
+		response_content_type,
+		response_size_bytes === undefined || response_size_bytes === null ? null : bytes(response_size_bytes),
+		duration_ms === undefined || duration_ms === null ? null : duration(duration_ms)
+	];
+	return parts.filter(one => one !== null && one !== undefined).join(", ") || null;
 }
 
 /** An identifier in full, with a button that copies it. */

@@ -27,7 +27,7 @@ function connect() {
 	source.addEventListener("whole", event => {
 		known.transactions.clear();
 		known.calls.clear();
-		onState("live");
+		onState("connected");
 		receive(event);
 	});
 	source.addEventListener("change", receive);

@@ -33,6 +33,11 @@ export function duration(ms) {
 	return `${Math.floor(s / 86_400)} d ${Math.floor((s % 86_400) / 3600)} h`;
 }
 
+export function bytes(size) {
+	if (size < 1024) return `${size} B`;
+	return size < 1024 ** 2 ? `${(size / 1024).toFixed(1)} KiB` : `${(size / 1024 ** 2).toFixed(1)} MiB`;
+}
+
 /** The time of day with milliseconds, UTC. */
 export const time = moment => new Date(moment).toISOString().slice(11, 23);
 

@@ -2,10 +2,11 @@
 
 import {$, el, glyph, span} from "./dom.js";
 import {known, currentTime} from "./feed.js";
+import {isActive, matches} from "./filters.js";
 import {amount, duration, payerName, when} from "./format.js";
 import {patch} from "./patch.js";
 import {steady} from "./steady.js";
-import {isFinal, PENDING, stops, totalDuration} from "./timeline.js";
+import {isFinal, reason, stops, totalDuration} from "./timeline.js";
 
 const rows = new Map(),
 	drawSteadily = steady($("list"));
@@ -15,7 +16,6 @@ let open = null,
 
 export function setUp(whenChosen) {
 	onChoose = whenChosen;
-	$("filter").onchange = () => layOut(true);
 }
 
 /** Draw what changed, or everything if `whole`. A pressed row is redrawn only after its click. */
@@ -27,8 +27,11 @@ export function draw(whole, changed = []) {
 	});
 }
 
+/** Show what the filters now let through. */
+export const relayout = () => layOut(true);
+
 function layOut(quiet) {
-	const shown = [...known.transactions.values()].filter(matchesFilter).reverse(),
+	const shown = [...known.transactions.values()].filter(matches).reverse(),
 		all = Object.values(known.counts ?? {}).reduce((sum, n) => sum + n, 0);
 	for (const id of rows.keys()) if (!known.transactions.has(id)) rows.delete(id);
 	patch(
@@ -36,13 +39,10 @@ function layOut(quiet) {
 		shown.map(one => rows.get(one.id) ?? row(one, quiet))
 	);
 	$("nothing").hidden = all > 0;
+	$("no-match").hidden = !all || shown.length > 0;
+	$("clear-filters").hidden = !isActive();
 	$("shown").textContent = all ? `${shown.length} of ${all.toLocaleString("en")}` : "";
 	keepTabStop();
-}
-
-function matchesFilter(one) {
-	const filter = $("filter").value;
-	return !filter || one.status === filter || (filter === "pending" && PENDING.includes(one.status));
 }
 
 function row(one, quiet) {
@@ -75,9 +75,9 @@ function fill(one) {
 	return true;
 }
 
-/** The failure code of the work, and the faults applied to its calls. */
+/** Why it failed, and the faults applied to its calls. */
 function faultTags(one) {
-	const names = new Set([one.completed?.failure_code, ...one.faults].filter(Boolean));
+	const names = new Set([reason(one), ...one.faults].filter(Boolean));
 	return [...names].map(name => span("tag broken", name));
 }
 

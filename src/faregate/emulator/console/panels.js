@@ -92,11 +92,14 @@ function drawCalls(choose) {
 	);
 }
 
+/** The first answer of every sale, nothing to worry about. */
+const isPrice = one => one.operation === "access" && one.status === 402 && !one.proof;
+
 function call(one, choose) {
 	const about = one.refusal ? `${one.resource ?? ""} ${one.refusal.message}` : (one.resource ?? "");
 	const children = [
 		el("b", {
-			class: one.ending === "whole" ? `code${String(one.status)[0]}` : "broken",
+			class: one.ending !== "whole" ? "broken" : isPrice(one) ? "price-asked" : `code${String(one.status)[0]}`,
 			text: one.status ?? "–"
 		}),
 		span(null, one.operation ?? `${one.method} ${one.path}`),

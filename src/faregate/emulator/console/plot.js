@@ -6,7 +6,7 @@ import {amount, day, duration, time} from "./format.js";
 
 const LEFT = 34,
 	RIGHT = 58,
-	TOP = 14,
+	TOP = 22,
 	BOTTOM = 22,
 	FEWEST = 24;
 
@@ -35,6 +35,8 @@ export function draw() {
 		curves = assets.map(asset => curve(asset, intervals));
 	const top = roundUp(Math.max(0, ...curves.map(points => points.at(-1)[1])) * 1000) / 1000;
 	chart.replaceChildren(
+		svg("text", {x: 4, y: 9, text: "payments"}),
+		svg("text", {x: width - 4, y: 9, "text-anchor": "end", text: "revenue"}),
 		...grid(width, y, most, top),
 		...intervals.flatMap(([second, good, ill]) =>
 			bars(

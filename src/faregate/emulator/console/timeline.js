@@ -16,6 +16,15 @@ const WORDS = {
 
 export const isFinal = one => FINAL.includes(one.status);
 
+/** Why a payment failed, in a few words; null if it did not. */
+export function reason(one) {
+	if (one.status !== "failed") return null;
+	if (one.completed?.failure_code) return one.completed.failure_code;
+	if (!one.completed) return "expired before complete";
+	const ended = Date.parse(one.history.at(-1)[0]) / 1000;
+	return ended >= Number(one.proof.validBefore) ? "authorization expired" : "payment failed";
+}
+
 /** The events `[{ state, at, text }]`, in order. */
 export function moments(one) {
 	const found = one.asked ? [{state: "asked", at: one.asked.at}] : [];

@@ -116,6 +116,22 @@ def format_payer(store: EnvironmentState, record: PayerRecord, now: datetime) ->
     }
 
 
+def format_resources(store: EnvironmentState, now: datetime) -> list[Json]:
+    """Format what is sold, with prices: in the order of the account, what is archived last."""
+    listings = sorted(store.catalog.listings.values(), key=lambda one: one.archived(now))
+    return [
+        {
+            "key": one.resource.key,
+            "name": one.resource.name,
+            "amount": str(one.active.rules.amount),
+            "asset": one.active.rules.asset,
+            "free": not one.require_payment,
+            "archived": one.archived(now),
+        }
+        for one in listings
+    ]
+
+
 def format_rules(store: EnvironmentState) -> Json:
     """Format how payments end: `set` has a rule for each target whose rule differs from the initial one.
 

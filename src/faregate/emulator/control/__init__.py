@@ -23,6 +23,7 @@ from faregate.emulator.control.common import (
 )
 from faregate.emulator.control.faults import build_fault_routes
 from faregate.emulator.control.payers import build_payer_routes
+from faregate.emulator.control.payments import build_test_payment_routes
 from faregate.emulator.control.state import build_state_routes
 from faregate.emulator.control.tenants import build_tenant_routes
 from faregate.emulator.control.transactions import build_transaction_routes
@@ -42,6 +43,7 @@ def build_control_plane(tenants: Tenants, console: Sequence[Route]) -> App:
         *build_state_routes(),
         *build_transaction_routes(),
         *build_payer_routes(),
+        *build_test_payment_routes(),
         *build_fault_routes(),
         *build_call_routes(),
     ]

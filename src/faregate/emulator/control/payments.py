@@ -1,0 +1,123 @@
+"""`/_emulator/tenants/{name}/test-payments`: a purchase by a test payer, without a seller's application."""
+
+import json
+from dataclasses import replace
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from faregate.core.models import Response as WireResponse
+from faregate.core.models import WireRequest, header_values
+from faregate.emulator.control.common import ControlError, get_emulator, json_response, parse_body
+from faregate.emulator.emulator import Emulator
+from faregate.emulator.wallet import Wallet
+from faregate.merchant import wire
+from faregate.merchant.models import (
+    AccessRequest,
+    AccessResource,
+    ResourceExecutionMetadata,
+    SucceededCompleteRequest,
+)
+from faregate.service.records import Status
+
+PATH: Final = "/_emulator/tenants/{name}/test-payments"
+_PAID: Final = frozenset({200, 202})
+
+
+class TestPayment(BaseModel):
+    """`resource` is an integration key, `payer` the name of a test payer."""
+
+    __test__ = False
+
+    model_config = ConfigDict(extra="forbid")
+
+    resource: str
+    payer: str = "good"
+
+
+class TestPaymentResult(BaseModel):
+    """`message` says why there is no transaction."""
+
+    __test__ = False
+
+    transaction: str | None = None
+    status: Status | None = None
+    message: str | None = None
+
+
+_test_payment: TypeAdapter[TestPayment] = TypeAdapter(TestPayment)
+
+
+def build_test_payment_routes() -> list[Route]:
+    return [Route(PATH, make_test_payment, methods=["POST"])]
+
+
+async def make_test_payment(request: Request) -> Response:
+    """Buy `resource` once, as `payer`, a test payer; the calls are those of a seller's application."""
+    body = await parse_body(request, _test_payment)
+    return json_response(_buy(get_emulator(request), body), 201)
+
+
+def _buy(emulator: Emulator, body: TestPayment) -> TestPaymentResult:
+    """Make the calls of one sale: the price, access with the proof, complete."""
+    wallet = Wallet.test(body.payer, clock=emulator.clock)
+    sold = next((one for one in emulator.account.resources if one.key == body.resource), None)
+    if sold is None:
+        raise ControlError(
+            422, "invalid_request", f"resource: nothing with the key {body.resource!r} is sold"
+        )
+    revision, rules = emulator.revision_id(sold.key), sold.revisions[-1]
+    resource = AccessResource(url=f"https://seller.example/{sold.key}", mime_type="application/json")
+    access = AccessRequest(revision_id=revision, resource=resource, settlement_asset=rules.asset)
+
+    asked = _send(emulator, wire.access(access).request)
+    instructions = header_values(asked.headers, "payment-required")
+    if asked.status != 402 or not instructions:
+        return TestPaymentResult(message=_describe(asked, "the price was not asked for"))
+    proof = wallet.pay(instructions[0])
+    allowed = _send(emulator, wire.access(access, proof).request)
+    transaction = _read(allowed).get("transaction_id")
+    if allowed.status != 200 or not isinstance(transaction, str):
+        return TestPaymentResult(message=_describe(allowed, "the payment was refused"))
+    outcome = SucceededCompleteRequest(
+        revision_id=revision,
+        values={one.name: "1" for one in rules.values},
+        resource_execution=ResourceExecutionMetadata(
+            duration_ms=0,
+            response_status=200,
+            response_size_bytes=2,
+            response_content_type="application/json",
+        ),
+    )
+    completed = _send(emulator, wire.complete_transaction(transaction, outcome, proof).request)
+    if completed.status not in _PAID:
+        return TestPaymentResult(
+            transaction=transaction, message=_describe(completed, "complete was refused")
+        )
+    status = _read(completed).get("status")
+    return TestPaymentResult.model_validate({"transaction": transaction, "status": status})
+
+
+def _send(emulator: Emulator, request: WireRequest) -> WireResponse:
+    key = emulator.account.first_key("test")
+    if key is None:
+        raise ControlError(422, "invalid_request", "the account has no key for test payments")
+    headers = (*request.headers, ("Authorization", f"Bearer {key}"))
+    return emulator.deliver(replace(request, headers=headers)).response
+
+
+def _read(response: WireResponse) -> dict[str, object]:
+    try:
+        body: object = json.loads(response.body)
+    except ValueError:
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
+def _describe(response: WireResponse, otherwise: str) -> str:
+    """The service's own message, or what happened with the status."""
+    message = _read(response).get("message")
+    return str(message) if message else f"{otherwise}: the service answered {response.status}"
