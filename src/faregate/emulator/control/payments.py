@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import replace
-from typing import Final
+from typing import Final, cast
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 from starlette.requests import Request
@@ -114,7 +114,7 @@ def _read(response: WireResponse) -> dict[str, object]:
         body: object = json.loads(response.body)
     except ValueError:
         return {}
-    return body if isinstance(body, dict) else {}
+    return cast("dict[str, object]", body) if isinstance(body, dict) else {}
 
 
 def _describe(response: WireResponse, otherwise: str) -> str:
