@@ -13,7 +13,7 @@ from faregate.errors import CommandError, ConfigurationError, FaregateError
 from faregate.maintenance.journal import get_shared_journal
 from faregate.paywall import Paywall
 from faregate.routes import RouteTable
-from faregate.routes.inspect import inspect_app
+from faregate.routes.inspect import inspect_app, is_mcp_server
 
 
 @contextmanager
@@ -56,7 +56,7 @@ def load_app(target: str, directory: str = "", *, factory: bool = False) -> Any:
     app = _get_attribute(_import_module(module), attribute, module)
     if factory:
         app, target = _call_factory(app, target), f"What {target} returned"
-    if not callable(app):
+    if not (callable(app) or is_mcp_server(app)):
         raise CommandError(f"{target} is not an application but of type {type(app).__name__}.")
     if not factory and inspect.isroutine(app) and not _accepts(app, 2, 3):
         hint = " Add --factory if it returns one." if _accepts(app, 0) else ""

@@ -91,16 +91,29 @@ def _is_outer(one: object) -> TypeGuard[MCPServer[Any]]:
 
 
 def list_routes(server: AnyServer, root: str = ROOT) -> RouteTable:
-    """List the tools of a server as routes, each as paid or free, below `root`."""
+    """List the tools of a server as routes below `root`, each as paid or free."""
     paywall = find_paywall(server)
     rows, faults = list[RouteInfo](), list[str]()
     for tool in list_tools(server):
-        row = _build_row(tool, root, inspect_tool(tool).offers, paywall)
-        if len(offers := inspect_tool(tool).offers) > 1:
-            faults.append(describe_several_offers(row, offers))
+        offers = inspect_tool(tool).offers
+        row = _build_row(tool, root, offers, paywall)
         rows.append(row)
+        if len(offers) > 1:
+            faults.append(describe_several_offers(row, offers))
+        if offers and paywall is None:
+            faults.append(
+                f"The tool {tool.name!r} sells {row.sells!r}, and its server has no paywall: "
+                "call add_paywall(server)."
+            )
     around = None if paywall is None else lambda: paywall
     return RouteTable(tuple(rows), (), tuple(faults), list_mistakes(server), around)
+
+
+def list_endpoint(endpoint: Any, path: str) -> Iterator[RouteTable]:
+    """The tools of the server whose HTTP endpoint is at `path`."""
+    server = find_server(endpoint)
+    if server is not None:
+        yield list_routes(server, f"{path.rstrip('/')}/tools/")
 
 
 def _build_row(tool: Tool, root: str, offers: tuple[Offer, ...], paywall: Paywall | None) -> RouteInfo:

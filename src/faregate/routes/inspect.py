@@ -15,10 +15,12 @@ from faregate.routes.wrappers import (
 
 
 def inspect_app(app: Any) -> RouteTable:
-    """The routes of an application of FastAPI, Starlette, Flask, Django or neither, as payers find them.
+    """The routes of an application of FastAPI, Starlette, Flask, Django, MCP or none, as payers find them.
 
     Looks through any number of middleware layers around it. Raises `ConfigurationError`.
     """
+    if is_mcp_server(app):
+        return _list_routes("faregate.mcp", app)
     *around, core = unwrap(app)
     if _is_instance(core, "starlette.applications", "Starlette") or _is_instance(
         core, "starlette.routing", "Router"
@@ -33,6 +35,11 @@ def inspect_app(app: Any) -> RouteTable:
     else:
         table = build_unlisted_app(core)
     return apply_paywalls(paywalls, table)
+
+
+def is_mcp_server(app: Any) -> bool:
+    """Whether it is a server of tools; unlike an application it cannot be called."""
+    return _is_instance(app, "mcp.server", "MCPServer") or _is_instance(app, "mcp.server", "Server")
 
 
 def _is_instance(app: Any, module: str, name: str) -> bool:

@@ -1,7 +1,9 @@
 """List Starlette's routes: mounts, hosts and routers at any depth, with the paywalls between them."""
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from importlib import import_module
 from inspect import isclass
 from itertools import chain
 from typing import Any
@@ -63,7 +65,7 @@ def list_routes(app: Any, expand: Expand = expand_router) -> RouteTable:
     Raises `ConfigurationError`.
     """
     table = _list_app(app, MountPoint(), expand)
-    faults = (*table.faults, *find_unprotected(table))
+    faults = (*table.faults, *find_unprotected(table), *_find_sold_mcp(table))
     return replace(table, faults=faults, mistakes=tuple(dict.fromkeys(table.mistakes)))
 
 
@@ -109,7 +111,28 @@ def _list_route(kind: type[BaseRoute], route: Any, mount: MountPoint, expand: Ex
     app = getattr(route, "app", None)
     mistakes.update(dict.fromkeys(find_answering_middleware(mount.behind(list_outer_middleware(app)).around)))
     table = RouteTable(tuple(rows), (), tuple(faults), tuple(mistakes))
-    return apply_paywalls(list_paywalls(unwrap(app)), table, mount.root)
+    return apply_paywalls(list_paywalls(unwrap(app)), _merge([table, *_list_tools(route, path)]), mount.root)
+
+
+def _list_tools(route: Any, path: str) -> Iterator[RouteTable]:
+    """The tools of an MCP server, if the route is its endpoint."""
+    if "mcp.server" in sys.modules and name_handler(route.endpoint).startswith(_MCP):
+        # By name: adapters import this package, and the SDK may not be installed.
+        yield from import_module("faregate.mcp.tools").list_endpoint(route.endpoint, path)
+
+
+_MCP = ("mcp.", "fastmcp.")
+"""Where the endpoints of MCP servers are made."""
+
+
+def _find_sold_mcp(table: RouteTable) -> Iterator[str]:
+    for route in table.routes:
+        if route.access == "paid" and route.handler.startswith(_MCP):
+            yield (
+                f"{route.verbs} {route.place} is an MCP endpoint, and its path is sold as {route.sells!r}: "
+                "every message is charged, and so is a tool that fails, because its error is an HTTP 200. "
+                "Take the prefix away and sell the tools: faregate.mcp."
+            )
 
 
 def _build_row(
