@@ -39,6 +39,7 @@ PROGRAMS = {
     "gunicorn",
     "hypercorn",
     "kill",
+    "node",
     "kubectl",
     "ln",
     "mkdir",
