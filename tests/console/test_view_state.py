@@ -156,3 +156,15 @@ def test_who_reads_further_down_is_not_moved_by_new_payments(page: Page, purchas
     newest = purchases.buy()
     expect(row(page, newest)).to_be_attached()
     assert abs(row(page, first).evaluate(TOP) - before) < 1
+
+
+def test_what_a_caller_wrote_is_shown_as_text(page: Page, purchases: Purchases, emulator: Emulator) -> None:
+    """The service's message names the field that nobody knows."""
+    body = {"revision_id": emulator.revision_id("text_summary"), "settlement_asset": "USDC", "<img src=x>": 1}
+    resource = {"url": "https://seller.example/", "mime_type": "text/plain"}
+    refused = purchases.http.post("/access", json={**body, "resource": resource})
+    assert "<img src=x>" in refused.json()["message"]
+    page.locator("#calls button").first.click()
+
+    expect(page.locator("#detail p")).to_contain_text("<img src=x>")
+    expect(page.locator("#detail img")).to_have_count(0)
