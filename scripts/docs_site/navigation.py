@@ -1,6 +1,9 @@
 """The navigation, read from docs/index.md: each of its headings is a section, each link below it a page."""
 
+import posixpath
 import re
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from docs_site.pages import Page, title_of
@@ -31,6 +34,21 @@ def read_navigation(index: str, pages: list[Page]) -> list[Section]:
                 entries.append((name.replace("`", ""), path))
         if entries:
             sections.append(Section(title.strip(), tuple(entries)))
-    if others := [(title_of(page.text), page.path) for page in pages if page.path not in seen]:
-        sections.append(Section("More", tuple(others)))
-    return sections
+    return [*sections, *_collect_others(pages, seen)]
+
+
+def _collect_others(pages: list[Page], seen: set[str]) -> Iterator[Section]:
+    """Pages that the index does not name: those of a folder whose `index.md` it names, and all others."""
+    titles = {
+        posixpath.dirname(page.path): title_of(page.text)
+        for page in pages
+        if posixpath.basename(page.path) == INDEX
+    }
+    others = defaultdict[str, list[tuple[str, str]]](list)
+    for page in pages:
+        if page.path not in seen:
+            folder = posixpath.dirname(page.path)
+            listed = f"{folder}/{INDEX}" in seen
+            others[titles[folder] if listed else "More"].append((title_of(page.text), page.path))
+    for title, entries in others.items():
+        yield Section(title, tuple(entries))
