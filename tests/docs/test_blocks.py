@@ -125,7 +125,7 @@ def parse_ours(words: list[str], *, at_home: bool = True) -> None:
         words = [words[0], "shop:app", *words[1:]]
     words = [word.strip("[]") for word in takewhile(lambda word: word not in ("<", ">", ">>"), words)]
     words = ["1" if word.startswith("$") else word for word in words]
-    parser = cli._build_parser(words)
+    parser = cli.build_parser(words)
     try:
         parser.parse_args(words)
     except SystemExit as ended:

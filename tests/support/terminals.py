@@ -7,6 +7,7 @@ import errno
 import fcntl
 import os
 import pty
+import re
 import struct
 import sys
 import tempfile
@@ -41,12 +42,15 @@ def in_terminal(words: Sequence[str], settings: Mapping[str, str], *, columns: i
     pid, terminal = pty.fork()
     if not pid:
         # The variables would win over the size of the terminal.
+        # Before the command looks: set from outside, the size could come too late.
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
         _run(words, {**settings, "COLUMNS": "", "LINES": "", "TERM": "xterm-256color"})
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
     said = b"".join(iter(lambda: _read(terminal), b""))
     os.close(terminal)
     _, status = os.waitpid(pid, 0)
-    return Ran(os.waitstatus_to_exitcode(status), said.decode().replace("\r\n", "\n"))
+    # A busy machine shows a progress, which is erased.
+    text = re.sub(r"(?:\r\x1b\[K  [^\r\n]*)+\r\x1b\[K", "", said.decode().replace("\r\n", "\n"))
+    return Ran(os.waitstatus_to_exitcode(status), text)
 
 
 def in_pipe(words: Sequence[str], settings: Mapping[str, str]) -> Ran:

@@ -3,7 +3,7 @@
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Some commands have more statuses; their help lists them.
     """
     words = sys.argv[1:] if argv is None else list(argv)
-    parser = _build_parser(words)
+    parser = build_parser(words)
     if not words:
         parser.print_help()
         return 0
@@ -48,7 +48,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
-def _build_parser(words: Sequence[str]) -> ArgumentParser:
+def build_parser(
+    words: Sequence[str] = (), fill_all: Callable[[Callable[[], None]], None] | None = None
+) -> ArgumentParser:
+    """The parser, in which the command that `words` call is filled; or each, by `fill_all`."""
     parser = ArgumentParser(prog="faregate", description="Charge for an HTTP resource.")
     parser.add_argument("--version", action="version", version=f"faregate {version('faregate')}")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -62,6 +65,8 @@ def _build_parser(words: Sequence[str]) -> ArgumentParser:
         subparser.set_defaults(command=command)
         if command.name in words[:1]:  # filling a parser may import a command's modules
             _fill(subparser, command)
+        elif fill_all:
+            fill_all(partial(_fill, subparser, command))
     return parser
 
 

@@ -318,6 +318,12 @@ COMMANDS: Final = (
         add_arguments="faregate.probe.cli:add_probe",
     ),
     Command(
+        "completion",
+        "print a script that completes commands in a shell",
+        "faregate.cli.completion:run_completion",
+        add_arguments="faregate.cli.completion:add_completion",
+    ),
+    Command(
         "openapi",
         "print the merchant service as an OpenAPI 3.1 document",
         "faregate.merchant.openapi.__main__:run_openapi",

@@ -1,12 +1,16 @@
 """`faregate emulator`: read the account, listen, print address and keys, serve."""
 
 import json
+import sys
 from argparse import ArgumentParser, Namespace
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
+from faregate.core.models import WireRequest
+from faregate.emulator.call_line import format_call
 from faregate.emulator.clock import EmulatorClock
+from faregate.emulator.delivery import Delivery
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.state_file import StateFile
 from faregate.emulator.tenants import Tenants
@@ -55,7 +59,8 @@ def add_emulator(command: ArgumentParser) -> None:
         action="store_true",
         help="return the execution id of free access",
     )
-    add("--json", action="store_true", help="print address and keys as one line of JSON")
+    add("--json", action="store_true", help="print address and keys as one line of JSON, and no calls")
+    add("--quiet", action="store_true", help="do not print a line for each call on stderr")
 
 
 def _add_clock_options(command: ArgumentParser) -> None:
@@ -128,7 +133,7 @@ def run_emulator(arguments: Namespace) -> int:
         expose_execution_id=arguments.expose_execution_id,
         mode=arguments.mode,
     )
-    tenants = Tenants(emulator)
+    tenants = Tenants(emulator) if arguments.json or arguments.quiet else Tenants(emulator, _print_call)
     state = None if arguments.state is None else StateFile(arguments.state)
     if state is not None:
         state.begin(tenants)
@@ -138,6 +143,12 @@ def run_emulator(arguments: Namespace) -> int:
         print(greet(emulator, get_url(listener), arguments), flush=True)
         run(tenants, listener, control=not arguments.no_control, state=state)
     return 0
+
+
+def _print_call(request: WireRequest, delivery: Delivery) -> None:
+    # On stderr: who reads the address from a pipe on stdout and then stops reading must not stop the server.
+    with suppress(OSError, ValueError):
+        print(format_call(request, delivery), file=sys.stderr, flush=True)
 
 
 def _build_clock(freeze: str | None, rate: float) -> EmulatorClock:

@@ -5,6 +5,7 @@ creates the tenant `<name>`; `svc_test_tenant_<name>.readonly` is its read-only 
 the main tenant.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 from typing import Final
@@ -30,10 +31,18 @@ class TenantConfig:
     seed: str | None = None
 
 
+Listener = Callable[[WireRequest, Delivery], object]
+"""Called with every call and its answer; it must not raise."""
+
+
+def _ignore(_request: WireRequest, _delivery: Delivery) -> None: ...
+
+
 class Tenants:
     """The main emulator and the others by name, which are built by `Emulator.like`."""
 
-    def __init__(self, main: Emulator) -> None:
+    def __init__(self, main: Emulator, on_call: Listener = _ignore) -> None:
+        self.on_call = on_call
         self.main = main
         self._lock = Lock()
         self._others: dict[str, tuple[Emulator, TenantConfig]] = {}
@@ -92,9 +101,11 @@ class Tenants:
     def deliver(self, request: WireRequest) -> Delivery:
         """Let the tenant of its key answer the call. Never raises."""
         try:
-            return self._route(request).deliver(request)
+            delivery = self._route(request).deliver(request)
         except ConfigurationError as error:
-            return Delivery(add_marker(HttpError(UNAUTHENTICATED, str(error)).response()))
+            delivery = Delivery(add_marker(HttpError(UNAUTHENTICATED, str(error)).response()))
+        self.on_call(request, delivery)
+        return delivery
 
     @staticmethod
     def _check_config(name: str, there: Emulator, had: TenantConfig, asked: TenantConfig) -> Emulator:
