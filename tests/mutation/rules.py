@@ -138,6 +138,10 @@ INSTRUCTIONS_TESTS = ("tests/x402/test_instructions.py",)
 REBUILT = ("tests/emulator/test_rebuilt_proofs.py",)
 CONTROL_TESTS = ("tests/emulator/test_control_plane.py",)
 PAY = "src/faregate/pay/"
+MCP = "src/faregate/mcp/"
+MCP_TESTS = ("tests/adapters/test_mcp.py",)
+MCP_MISTAKES = ("tests/adapters/test_mcp_mistakes.py",)
+MCP_TRANSPORTS = ("tests/adapters/test_mcp_transports.py",)
 
 MUTANTS = (
     # A result leaves only on proof
@@ -903,4 +907,19 @@ MUTANTS = (
     Mutant("console-shows-what-the-key-may-not-see", CONSOLE + "app.py", "if needed not in viewer.capabilities:", "if False:", CONSOLE_TESTS),
     Mutant("console-takes-forms-of-other-sites", CONSOLE + "app.py", "if not _is_own_form(request):", "if False:", CONSOLE_TESTS),
     Mutant("console-shows-markup-of-sellers", CONSOLE + "markup.py", "return child if isinstance(child, Markup) else escape(str(child))", "return str(child)", CONSOLE_TESTS),
+    # Tools of MCP servers
+    Mutant("mcp-sells-failed-tools", MCP + "results.py", 'return _ERROR if result.get("isError") else _COMPLETE', "return _COMPLETE", MCP_TESTS),
+    Mutant("mcp-sells-questions", MCP + "results.py", "return _NOT_YET\n", "return _COMPLETE\n", MCP_TESTS),
+    Mutant("mcp-forgets-the-arguments", MCP + "requests.py", '{"arguments": params.get("arguments") or {}}', "{}", MCP_TESTS),
+    Mutant("mcp-forgets-the-answers", MCP + "requests.py", 'bound["inputResponses"] = answers', "pass", MCP_TESTS),
+    Mutant("mcp-binds-nothing", MCP + "calls.py", "self._checkout.bind_body(write_bound(self._params))", "pass", MCP_TESTS),
+    Mutant("mcp-forgets-the-client", MCP + "requests.py", "(*_find_credentials(scope), *proof)", "proof", MCP_TRANSPORTS),
+    Mutant("mcp-takes-an-order-of-keys-for-another-payment", MCP + "requests.py", "sort_keys=True", "sort_keys=False", MCP_TESTS),
+    Mutant("mcp-cancels-paid-work", MCP + "middleware.py", "await run_shielded(work)", "await work()", MCP_TESTS),
+    Mutant("mcp-answers-past-the-checkout", MCP + "calls.py", "self._checkout.allow_unpaid(find_status(result))", "True", MCP_MISTAKES),
+    Mutant("mcp-overlooks-a-passed-price", MCP + "calls.py", "        if found.mistake or not found.offers:\n            return found.mistake\n", "        return found.mistake\n", MCP_MISTAKES),
+    Mutant("mcp-starts-with-a-tool-given-away", MCP + "middleware.py", "            check_tools(self._server)\n", "", MCP_MISTAKES),
+    Mutant("mcp-lets-a-tool-say-it-was-paid", MCP + "results.py", "meta.pop(PAYMENT_RESPONSE, None)", "pass", MCP_TESTS),
+    Mutant("mcp-is-inside-the-sellers-middleware", MCP + "server.py", "server.middleware.insert(_find_place(server), middleware)", "server.middleware.append(middleware)", MCP_MISTAKES),
+    Mutant("mcp-lets-work-outlive-its-payment", MCP + "calls.py", "                self._checkout.cancel_scope = cancel_scope\n", "", (*MCP_TESTS, "-k", "too_long")),
 )  # fmt: skip
