@@ -14,6 +14,7 @@ from typing import Any
 
 from tests.crash.service import report
 from tests.crash.service.campaign import Options, run_campaign
+from tests.crash.service.sellers import KINDS
 from tests.crash.service.world import DATABASES, PAYMENTS
 from tests.support.campaigns import Progress, choose, make_parser
 
@@ -27,12 +28,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--seconds", type=float, default=1200, help="of killing, at most, for each pair (1200)"
     )
     parser.add_argument("--sellers", type=int, default=12, help="that sell at the same time (12)")
+    parser.add_argument("--kinds", default=",".join(KINDS), help=f"of payments: {', '.join(KINDS)}")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--naive", action="store_true", help="believe what facilitators say")
     parser.add_argument("--folder", type=Path, help="for databases, logs and what was found")
     said = parser.parse_args(arguments)
     folder: Path = said.folder or Path(tempfile.mkdtemp(prefix="crash-service-"))
-    options = Options(said.times, said.seconds, said.seed, said.sellers, said.naive)
+    kinds = choose(said.kinds, list(KINDS))
+    options = Options(said.times, said.seconds, said.seed, said.sellers, said.naive, kinds)
     progress, found = Progress(quiet=said.json), list[dict[str, Any]]()
     for database in choose(said.databases, DATABASES):
         for payments in choose(said.payments, PAYMENTS):

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -11,13 +11,13 @@ from tests.crash.service.checker import Checker
 from tests.crash.service.child import Order
 from tests.crash.service.points import list_points
 from tests.crash.service.processes import Plan, Slot
-from tests.crash.service.sellers import Sellers
+from tests.crash.service.sellers import KINDS, Sellers
 from tests.crash.service.trouble import Trouble
 from tests.crash.service.world import World, open_world
 
 _ROLES: Final = ("serve", "work", "serve", "work")
 _HEALING_SECONDS: Final = 90.0
-_FEWEST_PAYMENTS: Final = 10
+_FEWEST_PAYMENTS: Final = 8
 _MORE_SECONDS: Final = 60.0
 
 
@@ -30,6 +30,7 @@ class Options:
     seed: int = 1
     sellers: int = 12
     naive: bool = False
+    kinds: Sequence[str] = tuple(KINDS)
 
 
 Told = Callable[[str, float], None]
@@ -48,7 +49,7 @@ class _Run:
         self._points = points
         self._plan = Plan(points, options.times, options.seed)
         self._trouble = Trouble(world, options.seed)
-        self._sellers = Sellers(world, options.sellers, options.seed)
+        self._sellers = Sellers(world, options.sellers, options.seed, options.kinds)
         self._slots = [
             Slot(self._make_order(role, number, folder), world, self._plan, options.seed + number)
             for number, role in enumerate(_ROLES)
@@ -64,7 +65,8 @@ class _Run:
             start()
         self._kill(name, tell)
         has_ended = self._heal(name, tell)
-        time.sleep(3.0)  # transfers that only hold a gas nonce may wait for a block still
+        if self._world.is_direct:
+            time.sleep(3.0)  # transfers that only hold a gas nonce may wait for a block still
         for slot in self._slots:
             slot.end()
         self._trouble.end()
@@ -78,7 +80,8 @@ class _Run:
         while self._plan.left and (time.monotonic() < end or self._is_too_soon(end)):
             time.sleep(0.2)
             done = planned - self._plan.left
-            tell(f"{name}: {done} of {planned} deaths, {len(self._sellers.sales)} payments", done / planned)
+            sold = len(self._sellers.sales)
+            tell(f"{name}: {done} of {planned} deaths, {sold} payments{self._plan.last_points}", done / planned)
 
     def _is_too_soon(self, end: float) -> bool:
         """Return whether there was too little to see, as on a machine that does other things as well."""

@@ -58,6 +58,12 @@ class Plan:
     def left(self) -> int:
         return sum(max(0, times) for times in self._left.values())
 
+    @property
+    def last_points(self) -> str:
+        """The points that are left, once they are few."""
+        left = [point for point, times in self._left.items() if times > 0]
+        return f", left: {' '.join(left)}" if len(left) <= 2 * AT_ONCE else ""
+
 
 def _hear_point(hear: Connection) -> str | None:
     """Return the point at which the process died; None if it was killed elsewhere."""
@@ -90,7 +96,9 @@ class Slot(threading.Thread):
     def run(self) -> None:
         while not self._end.is_set():
             points = frozenset[str]() if self._heal.is_set() else self._plan.choose()
-            self._live(replace(self._order, points=points, skips=self._chance.choice((0, 0, 0, 1, 3))))
+            # What is left towards the end is rare, so a process dies at the first of it that it reaches.
+            skips = self._chance.choice((0, 0, 0, 1, 3)) if len(points) >= AT_ONCE else 0
+            self._live(replace(self._order, points=points, skips=skips))
 
     def _live(self, order: Order) -> None:
         hear, tell = context.Pipe(duplex=False)

@@ -4,7 +4,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -59,8 +59,8 @@ class Sale:
 class Sellers:
     """Several threads that sell until `stop`, and then finish what they have begun."""
 
-    def __init__(self, world: World, count: int, seed: int) -> None:
-        self._world = world
+    def __init__(self, world: World, count: int, seed: int, kinds: Sequence[str]) -> None:
+        self._world, self._kinds = world, kinds
         self._stop, self._give_up = threading.Event(), threading.Event()
         self.sales: list[Sale] = []
         self.refused = 0
@@ -94,7 +94,7 @@ class Sellers:
             payer = ChainPayer()
             self._mint(payer, 10**9)
             while not self._stop.is_set():
-                kind = chance.choices(list(KINDS), list(KINDS.values()))[0]
+                kind = chance.choices(self._kinds, [KINDS[kind] for kind in self._kinds])[0]
                 self._sell(client, kind, payer, chance)
 
     def _sell(self, client: httpx.Client, kind: str, payer: ChainPayer, chance: random.Random) -> None:
@@ -110,8 +110,7 @@ class Sellers:
         is_early = chance.random() < 0.5
         if is_early:
             self._interfere(sale, payer)
-        if chance.random() < 0.4:
-            self._ask(client, "list", "GET", chance.choice(_LISTS))
+        self._ask(client, "list", "GET", chance.choice(_LISTS))
         self._complete(client, sale, payer, None if is_early else chance)
 
     def _authorize(self, client: httpx.Client, kind: str, payer: ChainPayer, name: str) -> Sale | None:
