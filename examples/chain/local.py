@@ -7,6 +7,7 @@ import time
 import urllib.request
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, Final
 
 from eth_utils.address import to_checksum_address
@@ -77,6 +78,7 @@ class LocalChain:
 
     def move(self, token: Token, sender: str, to: str, amount: int) -> str:
         """Transfer from any address, without its key."""
+        _ = self.accounts  # read before the node names the sender among them
         self.fund(sender)
         self.call("anvil_impersonateAccount", sender)
         return self.send(token.address, encode_call("transfer(address,uint256)", to, amount), sender=sender)
@@ -90,8 +92,9 @@ class LocalChain:
 
     # Transactions
 
-    @property
+    @cached_property
     def accounts(self) -> list[str]:
+        """The node's own accounts, which have ether. Later it names those that were impersonated as well."""
         accounts: list[str] = self.call("eth_accounts")
         return accounts
 
