@@ -30,7 +30,7 @@ class SettledPayments:
     """A facilitator and a chain that believe everything, and answer at once."""
 
     def verify(self, payment: SignedPayment, terms: Terms, **_: Any) -> PaymentVerified | PaymentRefused:
-        return PaymentVerified(payment.payer, 1)
+        return PaymentVerified(payment.payer, 1, 10**12)
 
     def look(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> PaymentSettled:
         return PaymentSettled(attempt.hashes[-1])

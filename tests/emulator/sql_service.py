@@ -225,4 +225,4 @@ def _set_resource_rule(connection: Connection, account: int, key: str, rule: Set
     )
     connection.execute(versions.values(settlement=None if rule is None else rule.model_dump_json()))
     changed = update(accounts).where(accounts.c.id == account)
-    connection.execute(changed.values(catalogue=accounts.c.catalogue + 1))
+    connection.execute(changed.values(catalog_changes=accounts.c.catalog_changes + 1))

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from faregate.service.payments import (
 from faregate.x402.tokens import TOKENS
 from tests.payments.books import PRICE, RECONCILING, SETTLING, SUBMITTED, TERMS, TO, Books, MakeReader
 from tests.support.chain import EURC, USDC, ChainPayer, LocalChain, require_anvil, start_chain
+from tests.support.rpc_proxy import serve_rpc_proxy
 
 
 @pytest.fixture
@@ -104,6 +106,26 @@ def test_confirmations_are_waited_for(chain: LocalChain, make_reader: MakeReader
     assert [books.look(reader, sent), books.look(reader)] == [SETTLING, SETTLING]
     chain.mine(1)
     assert [books.look(reader, sent), books.look(reader)] == [PaymentSettled(sent)] * 2
+
+
+def test_a_block_that_is_replaced_meanwhile_is_no_confirmation(
+    chain: LocalChain, make_reader: MakeReader, books: Books
+) -> None:
+    """The crash campaign found it: the block was read, then replaced, and then the head was two blocks on."""
+    sent, replaced = chain.settle(USDC, books.payment), list[str]()
+
+    def replace_block(params: list[Any], result: Any) -> Any:
+        if params[0] != "latest" and not replaced:
+            replaced.append(params[0])
+            chain.reorganise(1)
+            chain.mine(1)
+        return result
+
+    with serve_rpc_proxy(chain.url) as node:
+        node.change["eth_getBlockByNumber"] = replace_block
+        found = books.look(make_reader(node.url, confirmations=2), sent)
+    assert (len(replaced), found) == (1, SETTLING)
+    assert not chain.is_authorization_used(USDC, books.payment.payer, books.payment.nonce)
 
 
 # Refused

@@ -75,6 +75,12 @@ def authorize(store: SqlStore, payer: str = PAYER, key: str = "daily_report", **
     return made
 
 
+def get_reserved(store: SqlStore, payer: str = PAYER) -> int:
+    """What open transactions of this payer reserve."""
+    context = resolve(store)
+    return store.find_uses(context.terms.token, sign(context, payer)).reserved
+
+
 def submit(store: SqlStore, payer: str = PAYER) -> Transaction:
     """A transaction that its seller has completed."""
     made = authorize(store, payer)

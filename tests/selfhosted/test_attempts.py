@@ -13,7 +13,7 @@ from faregate.selfhosted.database.store import SqlStore
 from faregate.service.payments import Attempt, PaymentPending, SignedTransfer
 from faregate.service.records import Transaction
 from tests.selfhosted.databases import START, MovedClock
-from tests.selfhosted.sales import HASH, authorize, open_store, submit
+from tests.selfhosted.sales import HASH, authorize, get_reserved, open_store, submit
 
 LEASE, SENDER = 60.0, "0xAbCd000000000000000000000000000000000001"
 HASHES = ["0x" + f"{number:02x}" * 32 for number in range(9)]
@@ -227,4 +227,4 @@ def test_an_open_payment_is_not_called_expired_after_a_clock_was_ahead(
     soon = int(clock.moment.timestamp()) + 60
     made = authorize(store, valid_before=soon)
     assert store.now().timestamp() < made.payment.valid_before
-    assert store.get_reserved(made.context.terms.token, made.payment.payer) == made.payment.value
+    assert get_reserved(store) == made.payment.value

@@ -79,6 +79,21 @@ def collect(started: list["subprocess.Popen[str]"]) -> list[str]:
     return lines
 
 
+def test_calls_at_once_share_the_payers_funds(database: Database) -> None:
+    """Each found them free when it looked, and would let its seller work for nothing."""
+    store = open_store(database)
+    context = resolve(store)
+    made: list[object] = []
+
+    def pay() -> None:
+        for _ in range(3):
+            payment = sign(context)
+            made.append(store.authorize(context, payment, PaymentVerified(PAYER, 1, 4 * payment.value)))
+
+    run_at_once(*[pay] * 6)
+    assert (len(made), sum(one is not None for one in made)) == (18, 4)
+
+
 def test_one_authorization_makes_one_transaction(url: str, database: Database) -> None:
     """Tried by four threads and two processes."""
     store = open_store(database)

@@ -25,6 +25,7 @@ from tests.selfhosted.sales import (
     PAYER,
     authorize,
     failed,
+    get_reserved,
     open_store,
     resolve,
     settle,
@@ -48,10 +49,8 @@ def test_a_transaction_is_read_as_it_was_made(store: SqlStore, clock: MovedClock
     assert found.created_at == found.changed_at == found.payer.created_at == clock.moment
     assert found.is_proof(payment.header)
     assert not found.is_proof(payment.header + "=")
-    for other in (
-        store.find_by_proof(payment.header),
-        store.find_by_authorization(context.terms.token, payment),
-    ):
+    uses = store.find_uses(context.terms.token, payment)
+    for other in (store.find_by_proof(payment.header), uses.by_proof, uses.by_authorization):
         assert other is not None
         assert other.id == made.id
 
@@ -75,18 +74,32 @@ def test_an_authorization_is_used_once(store: SqlStore) -> None:
 
 
 def test_open_transactions_reserve_their_value(store: SqlStore, clock: MovedClock) -> None:
-    token, payer = resolve(store).terms.token, PAYER.lower()
     expiring = int(clock.moment.timestamp()) + 60
     authorize(store, valid_before=expiring)
     open_one, submitted = authorize(store), authorize(store, valid_before=expiring)
     store.record_outcome(submitted, succeeded(submitted))
     authorize(store, OTHER)
-    assert store.get_reserved(token, payer) == 150_000
+    assert get_reserved(store) == 150_000
     clock.move(60)  # what was not submitted in time can never settle
-    assert store.get_reserved(token, payer) == 100_000
+    assert get_reserved(store) == 100_000
     store.record_settled(submitted, HASH, None)
     store.record_outcome(open_one, failed(open_one))
-    assert store.get_reserved(token, payer) == 0
+    assert get_reserved(store) == 0
+
+
+@pytest.mark.parametrize(("open_for", "covered"), [(50_000, True), (49_999, False)])
+def test_funds_must_cover_what_is_open_as_well(
+    store: SqlStore, clock: MovedClock, open_for: int, covered: bool
+) -> None:
+    """Also if the open one was authorized while this payment was verified."""
+    authorize(store, valid_before=int(clock.moment.timestamp()) + 60)
+    context = resolve(store)
+    payment = sign(context, value=10**30 - 50_001)
+    funds = payment.value + open_for
+    made = store.authorize(context, payment, PaymentVerified(PAYER, 1, funds))
+    assert (made is not None) is covered
+    other = store.authorize(context, sign(context, OTHER), PaymentVerified(OTHER, 1, 50_000))
+    assert other is not None
 
 
 def test_the_first_outcome_counts(store: SqlStore, clock: MovedClock) -> None:

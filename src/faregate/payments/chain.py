@@ -175,18 +175,21 @@ class ChainReader:
         """Judge a payment by the transaction that ended its authorization."""
         if receipt.blockNumber < question.first_block:
             raise ContradictoryNode("the transaction is older than the payment")
-        block, head = node.get_block(receipt.blockNumber), _get_head(node, question)
+        fate = _read(receipt, question)
+        # A payment needs so many blocks; a cancellation goes with any block that can still be replaced.
+        head = _get_head(node, question)
+        is_paid = fate is Fate.PAID
+        last = head.number - self._confirmations + 1 if is_paid else _get_safe(node, question).number
+        # Read after the head: a reorganisation between the two would make a block that is gone look deep.
+        block = node.get_block(receipt.blockNumber)
         if block is None or block.hash != receipt.blockHash or block.number > head.number:
             raise ContradictoryNode("the block of the transaction is not in the chain")
-        fate = _read(receipt, question)
-        if fate is Fate.PAID:
-            is_final = head.number - block.number + 1 >= self._confirmations
-            return PaymentSettled(receipt.transactionHash) if is_final else question.pending
         if fate is Fate.NOTHING:
             raise ContradictoryNode("the log is not in the receipt of its transaction")
-        # A block that can still be replaced may take the cancellation with it.
-        if block.number > _get_safe(node, question).number:
+        if block.number > last:
             return question.pending
+        if is_paid:
+            return PaymentSettled(receipt.transactionHash)
         if fate is Fate.CANCELED:
             return PaymentRefused("the payer cancelled the authorization")
         return PaymentRefused("the payer used the authorization's nonce for another payment")

@@ -49,9 +49,14 @@ class FacilitatorPayments:
             return checked
         # Read before a facilitator is shown the payment: it can be in no earlier block.
         from_block = self._chain.get_head()
-        refusal = self._find_refusal(payment, terms, committed)
-        refusal = refusal or self._ask_facilitators(payment, terms, now)
-        return refusal or PaymentVerified(checked.payer, from_block)
+        # A used one looks as if it had settled before it was sent: no look would ever end it.
+        if self._chain.is_authorization_used(terms.token, payment.payer, payment.nonce):
+            return PaymentRefused("the authorization was already used")
+        funds = self._chain.get_balance(terms.token, payment.payer)
+        if funds - committed < payment.value:
+            return refuse_short_balance(terms)
+        refusal = self._ask_facilitators(payment, terms, now)
+        return refusal or PaymentVerified(checked.payer, from_block, funds)
 
     def look(
         self, payment: SignedPayment, terms: Terms, attempt: Attempt
@@ -74,15 +79,6 @@ class FacilitatorPayments:
         """Close the connections to the facilitators."""
         for facilitator in self._facilitators:
             facilitator.close()
-
-    def _find_refusal(self, payment: SignedPayment, terms: Terms, committed: int) -> PaymentRefused | None:
-        """Return why the chain rules the payment out; None if it does not."""
-        # A used one looks as if it had settled before it was sent: no look would ever end it.
-        if self._chain.is_authorization_used(terms.token, payment.payer, payment.nonce):
-            return PaymentRefused("the authorization was already used")
-        if self._chain.get_balance(terms.token, payment.payer) - committed < payment.value:
-            return refuse_short_balance(terms)
-        return None
 
     def _ask_facilitators(self, payment: SignedPayment, terms: Terms, now: datetime) -> PaymentRefused | None:
         """Return why a facilitator refuses the payment, None if it is good. Raises `PaymentsUnavailable`."""

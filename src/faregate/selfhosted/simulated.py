@@ -5,7 +5,7 @@ authorization as used. Whoever asks again, after a crash too, gets the same hash
 """
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from faregate.selfhosted.database import simulated as tables
@@ -48,7 +48,9 @@ class SimulatedPayments:
             raise PaymentsUnavailable from error
         if used is not None:
             return USED
-        return refuse_short_balance(terms) if balance - committed < payment.value else checked
+        if balance - committed < payment.value:
+            return refuse_short_balance(terms)
+        return replace(checked, funds=balance)
 
     def look(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> PaymentSettled | PaymentPending:
         """Return the transfer, if there is one."""

@@ -23,11 +23,13 @@ class PaymentVerified:
     """The payment is good.
 
     `payer` is its checksum address. `from_block` is a block before which nothing of this payment can be on
-    the chain; None if there is no chain.
+    the chain; None if there is no chain. `funds` is the payer's balance in atomic units as it was read; None
+    if it was not: then it covers everything.
     """
 
     payer: str
     from_block: int | None = None
+    funds: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

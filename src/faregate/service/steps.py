@@ -27,7 +27,7 @@ from faregate.service.payments import (
     SignedTransfer,
 )
 from faregate.service.records import AccessContext, DueSettlement, ExecutionRecord, PayerView, Transaction
-from faregate.service.store import Outcome, RecordPage, Store
+from faregate.service.store import Outcome, RecordPage, Store, Uses
 from faregate.x402.models import SignedPayment, Terms
 from faregate.x402.tokens import Token
 
@@ -157,21 +157,12 @@ class FindByProof(Step[Transaction | None]):
 
 
 @frozen
-class FindByAuthorization(Step[Transaction | None]):
+class FindUses(Step[Uses]):
     token: Token
     payment: SignedPayment
 
-    def perform(self, backend: Backend) -> Transaction | None:
-        return backend.store.find_by_authorization(self.token, self.payment)
-
-
-@frozen
-class GetReserved(Step[int]):
-    token: Token
-    payer: str
-
-    def perform(self, backend: Backend) -> int:
-        return backend.store.get_reserved(self.token, self.payer)
+    def perform(self, backend: Backend) -> Uses:
+        return backend.store.find_uses(self.token, self.payment)
 
 
 @frozen

@@ -29,6 +29,18 @@ Outcome = FailedCompleteRequest | SucceededCompleteRequest
 
 
 @dataclass(frozen=True, slots=True)
+class Uses:
+    """What is known of a payment: who was authorized with its proof, and who used its authorization.
+
+    `reserved` is what open transactions of its payer reserve, in atomic units of its token.
+    """
+
+    by_proof: Transaction | None = None
+    by_authorization: Transaction | None = None
+    reserved: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class RecordPage(Generic[T_co]):
     """The records of one page of a list, in the order asked for; `count` is that of the whole list."""
 
@@ -87,18 +99,18 @@ class Store(Protocol):
         """Find the transaction that was authorized with exactly this `PAYMENT-SIGNATURE` header."""
         ...
 
-    def find_by_authorization(self, token: Token, payment: SignedPayment) -> Transaction | None:
-        """Find the transaction that used this authorization of this token."""
-        ...
-
-    def get_reserved(self, token: Token, payer: str) -> int:
-        """Return the atomic units that open transactions of this payer (lower case) reserve."""
+    def find_uses(self, token: Token, payment: SignedPayment) -> Uses:
+        """Find what is known of this payment in this token, as of one moment."""
         ...
 
     def authorize(
         self, context: AccessContext, payment: SignedPayment, verified: PaymentVerified
     ) -> Transaction | None:
-        """Create an open transaction; None if the authorization or the proof was used meanwhile."""
+        """Create an open transaction; None if somebody else was faster.
+
+        The authorization or the proof was used meanwhile, or other open transactions reserve so much that the
+        payer's `verified.funds` do not cover this payment any more.
+        """
         ...
 
     def begin_execution(self, context: AccessContext) -> str | None:

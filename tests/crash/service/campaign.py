@@ -81,7 +81,9 @@ class _Run:
             time.sleep(0.2)
             done = planned - self._plan.left
             sold = len(self._sellers.sales)
-            tell(f"{name}: {done} of {planned} deaths, {sold} payments{self._plan.last_points}", done / planned)
+            tell(
+                f"{name}: {done} of {planned} deaths, {sold} payments{self._plan.last_points}", done / planned
+            )
 
     def _is_too_soon(self, end: float) -> bool:
         """Return whether there was too little to see, as on a machine that does other things as well."""

@@ -9,7 +9,7 @@ from examples.chain.facilitator import GAS_KEYS
 from sqlalchemy import select
 
 from faregate.payments.abi import encode_topic, hash_event
-from faregate.selfhosted.database.authorization import sum_reserved
+from faregate.selfhosted.database.authorization import find_uses
 from faregate.selfhosted.database.clock import Stamps
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.schema import gas_accounts, transactions
@@ -121,9 +121,11 @@ class Checker:
 
     def _check_reserved(self, rows: Sequence[Any]) -> None:
         now = Stamps(self._database, system_clock).now()
+        latest = {sale.payment.payer: sale.payment for sale in self._sales}
         submitted = {row.payer for row in rows if row.submitted_at is not None or row.outcome is not None}
-        for payer in submitted:
-            reserved = sum_reserved(self._database, rows[0].account, USDC.address, payer, now)
+        for payer in submitted & latest.keys():
+            account, payment = rows[0].account, latest[payer]
+            reserved = find_uses(self._database, account, USDC.address, payment, now).reserved
             given_up = sum(int(row.amount) for row in rows if row.payer == payer and row.outcome is None)
             if reserved > given_up:
                 self._tell("still reserved", f"{reserved} of {payer}")

@@ -52,11 +52,14 @@ class DirectPayments:
         if isinstance(checked, PaymentRefused):
             return checked
         from_block = self._chain.get_head()
-        refusal = self._find_refusal(payment, terms, committed)
-        if refusal is not None:
-            return refusal
+        funds = self._chain.get_balance(terms.token, payment.payer)
+        if funds - committed < payment.value:
+            return refuse_short_balance(terms)
+        reverts = self.account.simulate(terms.token, encode_transfer(payment))
+        if reverts is not None:
+            return PaymentRefused(f"the token would refuse the transfer: {reverts.reason}")
         self._require_gas(now)
-        return PaymentVerified(checked.payer, from_block)
+        return PaymentVerified(checked.payer, from_block, funds)
 
     def look(
         self, payment: SignedPayment, terms: Terms, attempt: Attempt
@@ -85,15 +88,6 @@ class DirectPayments:
         if signed is None:
             return PaymentSent(None, "nothing was signed")
         return PaymentSent(signed.transaction_hash, self.account.send(signed.raw))
-
-    def _find_refusal(self, payment: SignedPayment, terms: Terms, committed: int) -> PaymentRefused | None:
-        """Ask the chain whether it would take the payment now."""
-        if self._chain.get_balance(terms.token, payment.payer) - committed < payment.value:
-            return refuse_short_balance(terms)
-        reverts = self.account.simulate(terms.token, encode_transfer(payment))
-        if reverts is None:
-            return None
-        return PaymentRefused(f"the token would refuse the transfer: {reverts.reason}")
 
     def _find_waiting(self, terms: Terms, attempt: Attempt) -> SignedTransfer | PaymentPostponed | None:
         """Return what to do about the transfer that was signed before; None if a new one is needed."""

@@ -30,7 +30,7 @@ COLUMNS: Final = (
     accounts.c.environment,
     accounts.c.name,
     accounts.c.pay_to,
-    accounts.c.catalogue,
+    accounts.c.catalog_changes,
 )
 _ALL: Final = select(*COLUMNS).order_by(accounts.c.id)
 _FIND: Final = select(*COLUMNS).where(

@@ -27,7 +27,7 @@ ENVIRONMENTS: Final[tuple[Environment, ...]] = ("test", "live")
 _NEXT_CATALOG: Final = (
     update(accounts)
     .where(accounts.c.id == bindparam("of_account"))
-    .values(catalogue=accounts.c.catalogue + 1)
+    .values(catalog_changes=accounts.c.catalog_changes + 1)
 )
 _FENCE: Final = select(accounts.c.fence).where(accounts.c.id == bindparam("of_account"))
 _SHOWN: Final = ("name", "description", "image_url", "show_key", "max_timeout_seconds")

@@ -1,47 +1,78 @@
-"""Authorizations: open transactions, and the payers whose they are."""
+"""Authorizations: open transactions, and the payers whose they are.
+
+A payer's open transactions reserve its funds. Two calls at the same time would both find them free, so they
+are counted once more when the transaction is created: PostgreSQL lets the calls of one payer in one by one
+for that (`faregate_covers` of the third migration), SQLite every writer.
+"""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Connection, bindparam, or_, select
+from sqlalchemy import BigInteger, Connection, Text, bindparam, cast, func, literal_column, or_, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.sql.functions import aggregate_strings
 
-from faregate.selfhosted.database.clock import ACCOUNT, NOW, STAMP
+from faregate.selfhosted.database.clock import ACCOUNT, STAMP
 from faregate.selfhosted.database.engine import Database, Inserts
 from faregate.selfhosted.database.schema import payers, transactions
 from faregate.selfhosted.database.statements import Statement
 from faregate.selfhosted.database.transactions import CHANGING, PAYER_COLUMNS, T, hash_proof, read_row
-from faregate.selfhosted.database.types import to_datetime
+from faregate.selfhosted.database.types import Amount, sum_amounts, to_datetime
 from faregate.service.identifiers import Ids
 from faregate.service.payments import PaymentVerified
 from faregate.service.records import AccessContext
 from faregate.x402.models import SignedPayment
 
 _LAST_TIME: Final = 253_402_300_799
-_RESERVED: Final = Statement(
-    select(T.authorized_value).where(
-        T.account == ACCOUNT,
-        T.payer == bindparam("payer"),
-        T.asset == bindparam("asset"),
+_COMMA: Final[Any] = literal_column("','")
+_CLOCK: Final = bindparam("clock", type_=BigInteger())
+_OF_PAYER: Final = (T.account == ACCOUNT) & (T.payer == bindparam("payer")) & (T.asset == bindparam("asset"))
+_RESERVED: Final = (
+    # Summed by Python: SQLite cannot add numbers of 30 digits.
+    select(aggregate_strings(cast(T.authorized_value, Text), _COMMA))
+    .where(
+        _OF_PAYER,
         T.finished_at.is_(None),
         # A submitted payment may still settle after its authorization expired, so it stays reserved.
-        or_(T.submitted_at.is_not(None), T.expires_at > NOW),
+        or_(T.submitted_at.is_not(None), T.expires_at > _CLOCK),
+    )
+    .scalar_subquery()
+)
+_PROOF: Final = select(T.id).where(T.account == ACCOUNT, T.proof_hash == bindparam("proof_hash"))
+_AUTHORIZATION: Final = select(T.id).where(_OF_PAYER, T.nonce == bindparam("nonce"))
+_FIND_USES: Final = Statement(
+    select(
+        _PROOF.scalar_subquery().label("by_proof"),
+        _AUTHORIZATION.scalar_subquery().label("by_authorization"),
+        _RESERVED.label("reserved"),
     )
 )
 _GIVEN: Final = tuple(
-    column.name
+    column
     for column in transactions.columns
-    if column.name != "created_at" and not column.nullable and column.server_default is None
+    if column.name == "from_block"
+    or (column.name != "created_at" and not column.nullable and column.server_default is None)
 )
-_AUTHORIZE: Final = Statement(
-    Inserts(
-        transactions,
-        # Whoever else used the proof or the authorization meanwhile was faster.
-        lambda insert: (
-            insert.values(created_at=STAMP).on_conflict_do_nothing().returning(T.created_at, *CHANGING)
-        ),
-    ).build,
-    columns=(*_GIVEN, "from_block"),
-)
+_VALUE: Final = bindparam("authorized_value", type_=Amount())
+_FUNDS: Final = bindparam("funds", type_=Amount())
+
+
+def _build_authorize(dialect: str) -> Any:
+    if dialect == "sqlite":
+        insert: Any = sqlite.insert(transactions)
+        covers = func.faregate_covers(_FUNDS, _VALUE, _RESERVED)
+    else:
+        insert = postgresql.insert(transactions)
+        covers = func.faregate_covers(_FUNDS, _VALUE, ACCOUNT, bindparam("asset"), bindparam("payer"), _CLOCK)
+    given = [bindparam(column.name, type_=column.type) for column in _GIVEN]
+    row = select(*given, STAMP).where(covers)
+    names = [*(column.name for column in _GIVEN), "created_at"]
+    # Whoever else used the proof or the authorization meanwhile was faster.
+    return insert.from_select(names, row).on_conflict_do_nothing().returning(T.created_at, *CHANGING)
+
+
+_AUTHORIZE: Final = Statement(_build_authorize)
 _OBSERVE: Final = Inserts(
     payers,
     lambda insert: insert.values(created_at=STAMP).on_conflict_do_nothing().returning(*PAYER_COLUMNS),
@@ -68,11 +99,27 @@ class PayerCache:
         self._known[account, payer["identifier"].lower()] = payer
 
 
-def sum_reserved(database: Database, account: int, asset: str, payer: str, now: int) -> int:
-    """Sum what open transactions of this payer (lower case) reserve."""
-    keys = {"of_account": account, "asset": asset, "payer": payer, "now": now}
-    # Summed here: SQLite cannot add numbers of 30 digits.
-    return sum(row["authorized_value"] for row in database.query(_RESERVED, keys))
+@dataclass(frozen=True, slots=True)
+class UsedIds:
+    """The transactions that used a proof and an authorization, and what open ones reserve."""
+
+    by_proof: str | None
+    by_authorization: str | None
+    reserved: int
+
+
+def find_uses(database: Database, account: int, asset: str, payment: SignedPayment, clock: int) -> UsedIds:
+    """Find what is known of the payment, in one statement. `clock` is the present in microseconds."""
+    keys = {
+        "of_account": account,
+        "asset": asset,
+        "payer": payment.payer,
+        "nonce": payment.nonce,
+        "proof_hash": hash_proof(payment.header),
+        "clock": clock,
+    }
+    [found] = database.query(_FIND_USES, keys)
+    return UsedIds(found["by_proof"], found["by_authorization"], sum_amounts(found["reserved"]))
 
 
 def observe_payer(
@@ -91,7 +138,10 @@ def observe_payer(
 
 
 def authorize(database: Database, account: int, row: dict[str, Any], now: int) -> dict[str, Any] | None:
-    """Create an open transaction, and return it; None if the proof or the authorization was used."""
+    """Create an open transaction, and return it; None if somebody else was faster.
+
+    `row` has the columns, and the `funds` and the `clock` that reservations are compared with.
+    """
     values = {"account": account, **row}
     made = database.change(_AUTHORIZE, {**values, "of_account": account, "now": now})
     return {**values, **made[0]} if made else None

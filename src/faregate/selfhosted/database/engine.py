@@ -21,6 +21,7 @@ from faregate.selfhosted.database.errors import (
     describe_wait,
 )
 from faregate.selfhosted.database.statements import Compiled, Row, Statement, Values
+from faregate.selfhosted.database.types import covers
 
 _FORMS: Final = "postgresql://user:password@host:5432/database or sqlite:///service.db"
 _SQLITE_PRAGMAS: Final = (
@@ -31,6 +32,8 @@ _SQLITE_PRAGMAS: Final = (
 )
 _WRITES: Final = "faregate_writes"
 """The option of connections that begin a transaction."""
+_CURSOR: Final = "faregate_cursor"
+"""The cursor for statements of sales. Each connection keeps one: a new one costs as much as a statement."""
 _BUSY: Final = (5, 261, 517)  # SQLITE_BUSY, and while the log is recovered, or a snapshot is old
 _RETRY_SECONDS: Final = 0.0005, 0.0015
 """About as long as a write takes; random, so that processes that poll in step do not keep colliding."""
@@ -126,10 +129,11 @@ class Database:
         try:
             if writes:
                 _begin_immediate(self._engine, connection, self._timeout)
-            cursor = connection.execute(compiled.sql, given)
+            cursor = pooled.info[_CURSOR]
+            cursor.execute(compiled.sql, given)
             rows: list[Any] = cursor.fetchall() if compiled.columns else []
             if then is not None and rows:
-                connection.execute(*then)
+                cursor.execute(*then)
             if writes:
                 connection.commit()
         except self._engine.dialect.loaded_dbapi.Error as error:
@@ -139,7 +143,8 @@ class Database:
                 raise LostConnection(f"{self.name} closed the connection") from None
             raise describe_driver_error(error, self.name) from None
         finally:
-            # A transaction that was not committed is rolled back here.
+            if writes and connection.in_transaction:
+                connection.rollback()
             pooled.close()
         return rows
 
@@ -199,8 +204,9 @@ def _create_postgres(address: URL, pool_size: int, timeout: float) -> Engine:
     )
 
     @event.listens_for(engine, "connect")
-    def limit_waits(connection: Any, _: ConnectionPoolEntry) -> None:
+    def limit_waits(connection: Any, entry: ConnectionPoolEntry) -> None:
         connection.autocommit = True
+        entry.info[_CURSOR] = connection.cursor()
         # A stamp is taken under a lock, so what follows must see what was committed while it was waited for.
         connection.execute(
             "SET default_transaction_isolation = 'read committed'; "
@@ -224,9 +230,11 @@ def _create_sqlite(address: URL, pool_size: int, timeout: float) -> Engine:
     )
 
     @event.listens_for(engine, "connect")
-    def configure(connection: Any, _: ConnectionPoolEntry) -> None:
+    def configure(connection: Any, entry: ConnectionPoolEntry) -> None:
+        entry.info[_CURSOR] = connection.cursor()
         for pragma in _SQLITE_PRAGMAS:
             connection.execute(pragma)
+        connection.create_function("faregate_covers", 3, covers, deterministic=True)
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
@@ -269,5 +277,6 @@ def _pool_options(pool_size: int, timeout: float) -> dict[str, Any]:
         "max_overflow": 0,
         "pool_timeout": timeout,
         "pool_pre_ping": False,
+        "pool_reset_on_return": None,  # whoever begins a transaction ends it
         "hide_parameters": True,  # they may be signatures
     }

@@ -61,8 +61,7 @@ accounts: Final = Table(
     # Every list up to this moment was, or may have been, answered: what is written now is stamped later.
     _required("fence", BigInteger, server_default="0"),
     # Counts the changes of the catalog, so that a process knows when its copy is old.
-    # It keeps the name that the first migration gave it: old and new processes share the table.
-    _required("catalogue", Integer, server_default="0"),
+    _required("catalog_changes", Integer, server_default="0"),
     _required("created_at", BigInteger),
     UniqueConstraint("org", "environment"),
     CheckConstraint("environment IN ('test', 'live')", name="environment"),

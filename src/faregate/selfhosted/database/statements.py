@@ -33,7 +33,8 @@ class Compiled:
         """Build what the driver is given."""
         given = {**self.constants, **values}
         for name in self.amounts:
-            given[name] = convert(given[name])
+            amount = given[name]
+            given[name] = None if amount is None else convert(amount)
         return given if self.positions is None else tuple(given[name] for name in self.positions)
 
     def read(self, row: Sequence[Any]) -> Row:
@@ -47,13 +48,11 @@ class Compiled:
 class Statement:
     """A statement with named parameters. Its columns are integers, text, bytes and amounts: no other type.
 
-    `build` is the statement, or what makes it for a dialect of this name. An INSERT names the `columns` that
-    it is given.
+    `build` is the statement, or what makes it for a dialect of this name.
     """
 
-    def __init__(self, build: Any, *, columns: Sequence[str] | None = None) -> None:
+    def __init__(self, build: Any) -> None:
         self._build: Final = build
-        self._columns = columns
         self._compiled: dict[str, Compiled] = {}
 
     def compile(self, dialect: Dialect) -> Compiled:
@@ -65,13 +64,8 @@ class Statement:
 
     def _compile(self, dialect: Dialect) -> Compiled:
         statement: Any = self._build(dialect.name) if callable(self._build) else self._build
-        keys = (
-            list(self._columns)
-            if self._columns is not None
-            else []
-            if isinstance(statement, Insert)
-            else None
-        )
+        # Of an INSERT all columns would be parameters.
+        keys: list[str] | None = [] if isinstance(statement, Insert) else None
         text: Any = statement.compile(dialect=dialect, column_keys=keys)
         returned: Any = statement.exported_columns
         return Compiled(

@@ -10,7 +10,7 @@ from typing import Any, Final
 from faregate.merchant.models import AccessRequest, FailedCompleteRequest, ResourceExecutionMetadata
 from faregate.selfhosted.database import executions, lists, plans, settlement
 from faregate.selfhosted.database.accounts import AccountRow, find_account
-from faregate.selfhosted.database.authorization import authorize, build_row, observe_payer, sum_reserved
+from faregate.selfhosted.database.authorization import authorize, build_row, find_uses, observe_payer
 from faregate.selfhosted.database.catalog import KnownCatalog
 from faregate.selfhosted.database.completion import (
     ACCEPT_AND_SETTLE,
@@ -25,7 +25,6 @@ from faregate.selfhosted.database.simulated import DEFAULT
 from faregate.selfhosted.database.statements import Statement
 from faregate.selfhosted.database.transactions import (
     FIND,
-    FIND_BY_AUTHORIZATION,
     FIND_BY_PROOF,
     FIND_ROW,
     StoredTransaction,
@@ -40,7 +39,7 @@ from faregate.service.identifiers import Ids
 from faregate.service.payments import Attempt, PaymentPending, PaymentVerified, SignedTransfer
 from faregate.service.receipts import build_settlement_record
 from faregate.service.records import AccessContext, DueSettlement, ExecutionRecord, PayerView, Transaction
-from faregate.service.store import Outcome, RecordPage
+from faregate.service.store import Outcome, RecordPage, Uses
 from faregate.x402.models import SignedPayment, Terms
 from faregate.x402.tokens import Environment, Token
 
@@ -125,12 +124,13 @@ class SqlStore:
     def find_by_proof(self, proof: str) -> StoredTransaction | None:
         return self._find(FIND_BY_PROOF, {"proof_hash": hash_proof(proof)})
 
-    def find_by_authorization(self, token: Token, payment: SignedPayment) -> StoredTransaction | None:
-        keys = {"asset": token.address, "payer": payment.payer, "nonce": payment.nonce}
-        return self._find(FIND_BY_AUTHORIZATION, keys)
-
-    def get_reserved(self, token: Token, payer: str) -> int:
-        return sum_reserved(self._database, self.account.id, token.address, payer, self._stamps.read_clock())
+    def find_uses(self, token: Token, payment: SignedPayment) -> Uses:
+        found = find_uses(self._database, self.account.id, token.address, payment, self._stamps.read_clock())
+        by_proof, by_authorization = (
+            None if used is None else self.find_transaction(used)
+            for used in (found.by_proof, found.by_authorization)
+        )
+        return Uses(by_proof, by_authorization, found.reserved)
 
     def authorize(
         self, context: AccessContext, payment: SignedPayment, verified: PaymentVerified
@@ -146,7 +146,8 @@ class SqlStore:
             with self._database.write_statement() as connection:
                 payer = observe_payer(connection, account, verified.payer, now, self.ids)
             cache.put(account, payer)
-        made = authorize(self._database, account, row, now)
+        clock = self._stamps.read_clock()
+        made = authorize(self._database, account, {**row, "funds": verified.funds, "clock": clock}, now)
         if made is None:
             return None
         self._stamps.remember(made["created_at"])

@@ -61,14 +61,6 @@ OF_ID: Final = (T.account == ACCOUNT) & (T.id == bindparam("of_transaction"))
 FIND_ROW: Final = SELECT.where(OF_ID)
 FIND: Final = Statement(FIND_ROW)
 FIND_BY_PROOF: Final = Statement(SELECT.where(T.account == ACCOUNT, T.proof_hash == bindparam("proof_hash")))
-FIND_BY_AUTHORIZATION: Final = Statement(
-    SELECT.where(
-        T.account == ACCOUNT,
-        T.asset == bindparam("asset"),
-        T.payer == bindparam("payer"),
-        T.nonce == bindparam("nonce"),
-    )
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,16 @@ def code(length: int) -> TypeEngine[str]:
     return String(length).with_variant(String(length, collation="C"), "postgresql")
 
 
+def sum_amounts(joined: str | None) -> int:
+    """Add amounts that SQL joined with commas; None if there were none."""
+    return sum(map(int, joined.split(","))) if joined else 0
+
+
+def covers(funds: str | None, value: str, reserved: str | None) -> bool:
+    """Return whether funds cover a value beside what is reserved: `faregate_covers` of SQLite."""
+    return funds is None or int(value) + sum_amounts(reserved) <= int(funds)
+
+
 def to_microseconds(moment: datetime) -> int:
     """Convert to microseconds since 1970 (UTC), the form of every time in the database."""
     return (moment - _EPOCH) // _MICROSECOND

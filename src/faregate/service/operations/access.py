@@ -10,6 +10,7 @@ A proof is known by its bytes. Its authorization becomes public when it settles,
 bytes learns nothing about the transaction.
 """
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -25,29 +26,41 @@ from faregate.service.records import PENDING, AccessContext, Transaction
 from faregate.service.steps import (
     Authorize,
     BeginExecution,
-    FindByAuthorization,
     FindByProof,
     FindRevision,
+    FindUses,
     GetChallenge,
-    GetReserved,
     Now,
     Resolve,
     Steps,
     VerifyPayment,
 )
+from faregate.service.store import Uses
+from faregate.service.verification import refuse_short_balance
 from faregate.x402.headers import InvalidPayload, build_payment_required, parse_payment
 from faregate.x402.models import SignedPayment
+from faregate.x402.tokens import Token
 
 PROOF_HEADER: Final = "payment-signature"
 _USED: Final = "the authorization was already used"
 _request: TypeAdapter[AccessRequest] = TypeAdapter(AccessRequest)
 
 
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """The payment that a call brings, and what is known of it; `fault` says why it cannot be taken."""
+
+    payment: SignedPayment | None
+    uses: Uses
+    fault: str
+
+
 def access(call: ParsedRequest) -> Steps[Response]:
     proof = call.only_header(PROOF_HEADER)
     request = call.body_as(_request)
     listing, revision = yield from _find_named(request)
-    known = None if proof is None else (yield from FindByProof(proof))
+    offer = yield from _read_offer(proof, revision.token)
+    known = offer.uses.by_proof
     now = yield from Now()
     repeated = None if known is None else _repeat(known, listing, request, now)
     if repeated is not None:
@@ -57,8 +70,9 @@ def access(call: ParsedRequest) -> Steps[Response]:
         return _build_response(AccessDecision(transaction_id=None), (yield from BeginExecution(context)))
     if known is not None:
         raise (yield from _payment_required(context, _explain_refusal(known, now)))
-    payment = yield from _read_unused(context, proof)
-    return (yield from _authorize(context, payment, now))
+    if offer.payment is None or offer.uses.by_authorization is not None:
+        raise (yield from _payment_required(context, offer.fault))
+    return (yield from _authorize(context, offer.payment, offer.uses, now))
 
 
 def _find_named(request: AccessRequest) -> Steps[tuple[Listing, PublishedRevision]]:
@@ -70,6 +84,20 @@ def _find_named(request: AccessRequest) -> Steps[tuple[Listing, PublishedRevisio
     if revision.token.symbol != request.settlement_asset:
         raise invalid_request(f"the revision is settled in {revision.token.symbol}")
     return listing, revision
+
+
+def _read_offer(proof: str | None, token: Token) -> Steps[_Offer]:
+    """Read the proof, and look up what is known of it."""
+    if proof is None:
+        return _Offer(None, Uses(), "PAYMENT-SIGNATURE header is required")
+    try:
+        payment = parse_payment(proof)
+    except InvalidPayload as error:
+        fault = str(error)
+    else:
+        return _Offer(payment, (yield from FindUses(token, payment)), _USED)
+    # An earlier version may have been able to read it: nobody is asked to pay twice.
+    return _Offer(None, Uses(by_proof=(yield from FindByProof(proof))), fault)
 
 
 def _repeat(known: Transaction, listing: Listing, request: AccessRequest, now: datetime) -> Response | None:
@@ -107,43 +135,38 @@ def _resolve_purchase(
     return (yield from Resolve(request, listing, revision))
 
 
-def _read_unused(context: AccessContext, proof: str | None) -> Steps[SignedPayment]:
-    """Parse the proof; 402 if it is missing, unreadable or used."""
-    if proof is None:
-        raise (yield from _payment_required(context, "PAYMENT-SIGNATURE header is required"))
-    try:
-        payment = parse_payment(proof)
-    except InvalidPayload as error:
-        reason = str(error)
-    else:
-        if (yield from FindByAuthorization(context.terms.token, payment)) is None:
-            return payment
-        reason = _USED
-    raise (yield from _payment_required(context, reason))
-
-
-def _authorize(context: AccessContext, payment: SignedPayment, now: datetime) -> Steps[Response]:
-    verdict = yield from _verify(context, payment, now)
+def _authorize(context: AccessContext, payment: SignedPayment, uses: Uses, now: datetime) -> Steps[Response]:
+    verdict = yield from _verify(context, payment, uses.reserved, now)
     if isinstance(verdict, PaymentRefused):
         raise (yield from _payment_required(context, verdict.reason))
     made = yield from Authorize(context, payment, verdict)
     if made is not None:
         return _build_response(AccessDecision(transaction_id=made.id))
-    # The same proof was authorized by another call while this one was verified.
-    known = yield from FindByProof(payment.header)
-    repeated = None if known is None else _repeat(known, context.listing, context.request, now)
+    # While this payment was verified, another call was faster: with the same proof, or with the same funds.
+    uses = yield from FindUses(context.terms.token, payment)
+    repeated = (
+        None if uses.by_proof is None else _repeat(uses.by_proof, context.listing, context.request, now)
+    )
     if repeated is None:
-        raise (yield from _payment_required(context, _USED))
+        raise (yield from _payment_required(context, _explain_loss(context, payment, verdict, uses)))
     return repeated
 
 
+def _explain_loss(
+    context: AccessContext, payment: SignedPayment, verified: PaymentVerified, uses: Uses
+) -> str:
+    is_used = uses.by_proof is not None or uses.by_authorization is not None
+    if is_used or verified.funds is None or uses.reserved + payment.value <= verified.funds:
+        return _USED  # perhaps by another seller who is paid at the same address
+    return refuse_short_balance(context.terms).reason
+
+
 def _verify(
-    context: AccessContext, payment: SignedPayment, now: datetime
+    context: AccessContext, payment: SignedPayment, reserved: int, now: datetime
 ) -> Steps[PaymentVerified | PaymentRefused]:
     """Verify the payment; 503 if nobody can be asked."""
-    committed = yield from GetReserved(context.terms.token, payment.payer)
     try:
-        return (yield from VerifyPayment(payment, context.terms, now, committed))
+        return (yield from VerifyPayment(payment, context.terms, now, reserved))
     except PaymentsUnavailable:
         # Never a 402: the payer would sign a second payment while the first is good.
         raise HttpError(UNAVAILABLE, "payments cannot be verified at present", (RETRY_SOON,)) from None
