@@ -5,7 +5,7 @@ from argparse import ArgumentParser, _HelpAction, _SubParsersAction
 from collections.abc import Iterator
 
 from docs_site.pages import DOCS
-from faregate.cli import _build_parser
+from faregate.cli import build_parser
 from faregate.cli.commands import COMMANDS
 
 PAGE = DOCS / "cli.md"
@@ -19,7 +19,7 @@ def with_commands(text: str) -> str:
 
 
 def _describe(name: str) -> Iterator[str]:
-    parser = _build_parser([name])._subparsers._group_actions[0].choices[name]  # type: ignore[union-attr,index]
+    parser = build_parser([name])._subparsers._group_actions[0].choices[name]  # type: ignore[union-attr,index]
     yield f"### `faregate {name}`\n"
     yield from _describe_parser(parser)
 
