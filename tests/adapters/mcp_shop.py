@@ -188,6 +188,7 @@ def add_tools(shop: Shop) -> None:
     async def hurried() -> str:
         runs.append("hurried")
         await anyio.sleep(30)
+        runs.append("too late")
         return "too late"
 
     @server.tool()

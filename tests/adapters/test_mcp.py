@@ -208,7 +208,7 @@ async def test_work_that_takes_too_long_is_not_charged(shop: Shop) -> None:
     async with shop.connect() as buyer:
         result = await buyer.buy("hurried")
     assert said(result)["http_status"] == 500
-    assert shop.statuses == ["failed"]
+    assert (shop.runs, shop.statuses) == (["hurried"], ["failed"])
 
 
 async def test_a_result_that_is_too_large_is_not_charged(shop: Shop) -> None:
