@@ -1,4 +1,4 @@
-"""The events that `Paywall(on_event=...)` is called with. None carries a proof, a key or content.
+"""The events that `Paywall(on_event=...)` is called with. None carries a proof, a key, a query or content.
 
 A sale that goes well tells `Authorized`, `Worked`, `Settled` and `Released`. A listener is told, and is
 not asked: what it raises is logged and changes nothing.
@@ -8,11 +8,38 @@ from faregate.frozen import frozen
 
 
 @frozen
+class Sale:
+    """What is known of a sale when something happens to it. None is not known, or not yet.
+
+    `offer` is what the handler sells: an integration key or a revision id. `route` is the framework's pattern
+    of the path, such as `/reports/{day}`, or the paid prefix. `status` is that of the handler's response.
+    `amount` is what was paid, in atomic units of `asset`. Durations are in milliseconds: of the call to
+    access, of the handler, and of the completion with its retries.
+    """
+
+    offer: str | None = None
+    revision_id: str | None = None
+    method: str | None = None
+    route: str | None = None
+    environment: str | None = None
+    asset: str | None = None
+    amount: int | None = None
+    status: int | None = None
+    access_ms: int | None = None
+    work_ms: int | None = None
+    complete_ms: int | None = None
+
+
+UNKNOWN_SALE = Sale()
+
+
+@frozen
 class Refused:
     """The handler did not run: the payer got this status, and a body with this code."""
 
     status: int
     code: str
+    sale: Sale = UNKNOWN_SALE
 
 
 @frozen
@@ -20,6 +47,7 @@ class Authorized:
     """Access granted the transaction and the journal has its id: the work may begin."""
 
     transaction_id: str
+    sale: Sale = UNKNOWN_SALE
 
 
 @frozen
@@ -29,13 +57,19 @@ class Worked:
     transaction_id: str
     status: int
     duration_ms: int
+    sale: Sale = UNKNOWN_SALE
 
 
 @frozen
 class Settled:
-    """A completion proved the payment, or the payment was taken and there is no result to deliver."""
+    """A completion proved the payment, or the payment was taken and there is no result to deliver.
+
+    `awaited`: its payer waits for the result, so that `Released` follows.
+    """
 
     transaction_id: str
+    awaited: bool = False
+    sale: Sale = UNKNOWN_SALE
 
 
 @frozen
@@ -43,6 +77,7 @@ class Released:
     """The result is handed to the server, for the payer who waits for it."""
 
     transaction_id: str
+    sale: Sale = UNKNOWN_SALE
 
 
 @frozen
@@ -50,6 +85,7 @@ class Redelivered:
     """The same result was delivered again for the same proof."""
 
     transaction_id: str
+    sale: Sale = UNKNOWN_SALE
 
 
 @frozen
@@ -58,6 +94,7 @@ class Held:
 
     transaction_id: str
     reason: str
+    sale: Sale = UNKNOWN_SALE
 
 
 @frozen
@@ -66,6 +103,7 @@ class Failed:
 
     transaction_id: str
     code: str
+    sale: Sale = UNKNOWN_SALE
 
 
 @frozen
@@ -74,6 +112,7 @@ class Stuck:
 
     transaction_id: str
     reason: str
+    sale: Sale = UNKNOWN_SALE
 
 
 @frozen
@@ -83,4 +122,23 @@ class Expired:
     transaction_id: str
 
 
-Event = Refused | Authorized | Worked | Settled | Released | Redelivered | Held | Failed | Stuck | Expired
+@frozen
+class Swept:
+    """A sweep has ended. Rows it looked at, and of those how many settled, failed, were held and stuck.
+
+    `expired` counts paid results that were removed: nobody fetched them in time.
+    """
+
+    looked_at: int
+    settled: int
+    failed: int
+    held: int
+    stuck: int
+    duration_ms: int
+    environment: str | None = None
+    expired: int = 0
+
+
+Event = (
+    Refused | Authorized | Worked | Settled | Released | Redelivered | Held | Failed | Stuck | Expired | Swept
+)

@@ -1,4 +1,4 @@
-"""Dispatch events to the seller's listener, and write transaction ids to the fallback file.
+"""Dispatch events to observers, and write transaction ids to the fallback file.
 
 No function here raises into a flow, even if a listener, a log filter or a log handler does.
 """
@@ -9,10 +9,12 @@ import logging
 import os
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from functools import partial
+from typing import Protocol
 
 from faregate.errors import ConfigurationError
 from faregate.events import Event
 from faregate.logs import log
+from faregate.sale_log import SaleLog
 
 Listener = Callable[[Event], object]
 """Called with each event, in the thread or loop of the request. It must not block, and is not awaited."""
@@ -23,29 +25,39 @@ _PLAIN = (
 )
 
 
-class EventDispatcher:
-    """Passes events to `on_event`, and writes ids that the journal could not record to the log and a file.
+class Observer(Protocol):
+    """Receives events. Where none is listening, the flow of a sale that goes well makes no events."""
 
-    Raises `ConfigurationError` for an `on_event` that cannot be called, or that somebody would have to await.
+    def is_listening(self) -> bool:
+        """Whether it wants events now. Asked for each request, so it must be quick."""
+        ...
+
+    def receive(self, event: Event, /) -> None:
+        """Take an event in the thread or loop of the request. It must not block."""
+        ...
+
+
+class CallbackObserver:
+    """Calls the seller's `on_event`.
+
+    Raises `ConfigurationError` for one that cannot be called, or that somebody would have to await.
     """
 
-    def __init__(self, on_event: Listener | None = None, last_resort: str = "") -> None:
-        if on_event is not None:
-            _check_listener(on_event)
+    def __init__(self, on_event: Listener) -> None:
+        _check_listener(on_event)
         self._on_event = on_event
-        self._file = last_resort
         self._has_warned = False
 
-    def emit(self, event: Event) -> None:
-        """Call the listener. Its exceptions are logged, and change nothing."""
-        if self._on_event is None:
-            return
+    def is_listening(self) -> bool:
+        return True
+
+    def receive(self, event: Event) -> None:
         try:
             result = self._on_event(event)
             if result is not None:
                 self._check_result(result)
         except Exception as error:
-            log(logging.ERROR, "on_event failed for %s", type(event).__name__, error=error)
+            log("events", logging.ERROR, "on_event failed for %s", type(event).__name__, error=error)
 
     def _check_result(self, result: object) -> None:
         """A plain function may still give what somebody must await, such as a lambda around an async one."""
@@ -59,18 +71,49 @@ class EventDispatcher:
             result.close()
         if not self._has_warned:
             self._has_warned = True
-            log(logging.ERROR, "on_event returned an awaitable, which is never awaited: %s", _PLAIN)
+            log("events", logging.ERROR, "on_event returned an awaitable, which is never awaited: %s", _PLAIN)
+
+
+class EventDispatcher:
+    """Passes events to observers, and writes ids that the journal could not record to the log and a file."""
+
+    def __init__(self, on_event: Listener | None = None, last_resort: str = "") -> None:
+        self._observers: list[Observer] = [SaleLog()]
+        if on_event is not None:
+            self._observers.append(CallbackObserver(on_event))
+        self._file = last_resort
+
+    def add(self, observer: Observer) -> None:
+        self._observers.append(observer)
+
+    def is_listening(self) -> bool:
+        """Whether anybody wants events now."""
+        # Plain loops: a request asks this once, and mostly for nothing.
+        for observer in self._observers:  # noqa: SIM110
+            if observer.is_listening():
+                return True
+        return False
+
+    def emit(self, event: Event) -> None:
+        """Pass an event to the observers. Their exceptions are logged, and change nothing."""
+        for observer in self._observers:
+            try:
+                if observer.is_listening():
+                    observer.receive(event)
+            except Exception as error:
+                failed = type(observer).__name__
+                log("events", logging.ERROR, "%s failed for %s", failed, type(event).__name__, error=error)
 
     def write_fallback(self, transaction_id: str, revision_id: str) -> None:
         """Access granted this transaction, and the journal does not know."""
         line = json.dumps({"transaction_id": transaction_id, "revision_id": revision_id})
-        log(logging.CRITICAL, "the journal could not record an open transaction: %s", line)
+        log("events", logging.CRITICAL, "the journal could not record an open transaction: %s", line)
         if not self._file:
             return
         try:
             _append(self._file, line)
         except Exception as error:
-            log(logging.CRITICAL, "the fallback file could not be written either: %s", error)
+            log("events", logging.CRITICAL, "the fallback file could not be written either: %s", error)
 
 
 def _check_listener(listener: object) -> None:

@@ -21,6 +21,7 @@ from faregate.core.payment_page import BuildBody, RenderPage, prefers_html, pres
 from faregate.core.recovery import BATCH, SweepReport, never, sweep
 from faregate.core.terms import read_terms
 from faregate.errors import ConfigurationError
+from faregate.events import UNKNOWN_SALE, Sale
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.policy import JournalContext, JournalPolicy
 from faregate.journals.registry import as_async, journal_from_url
@@ -30,13 +31,16 @@ from faregate.merchant.calls import Call
 from faregate.merchant.formats import MAX_URL
 from faregate.merchant.revisions import RevisionCache
 from faregate.merchant.sender import AsyncSender, Sender
-from faregate.observers import EventDispatcher, Listener
+from faregate.observers import EventDispatcher, Listener, Observer
 
 T = TypeVar("T")
 
 _HOST = re.compile(r"[A-Za-z0-9.\-]+(?::[0-9]{1,5})?|\[[0-9a-fA-F:.]+\](?::[0-9]{1,5})?", re.ASCII)
 _PATH_SAFE = "/:@!$&'()*+,;=~-._"
 _URL_SAFE = f"{_PATH_SAFE}%?"
+
+FindRoute = Callable[[], str | None]
+"""Finds the pattern of the path that the framework routed a request by; None if it has none."""
 
 MakeJournal = Callable[[JournalContext], Journal]
 """Makes the journal of a paywall."""
@@ -73,11 +77,10 @@ class Paywall:
         self._client = Sender(**client)
         self._async_client = AsyncSender(**client)
         self._revisions = RevisionCache(time.monotonic)
-        events = EventDispatcher(on_event, self.settings.last_resort)
-        self._is_observed = on_event is not None
+        self._events = EventDispatcher(on_event, self.settings.last_resort)
         self._payment_page = _check_plain("payment_page", payment_page)
         self._payment_body = _check_plain("payment_body", payment_body)
-        shared = (self._revisions, time.monotonic, events)
+        shared = (self._revisions, time.monotonic, self._events)
         self.backend = MerchantBackend(self._client, self.journal, *shared)
         self.async_backend = AsyncMerchantBackend(self._async_client, as_async(self.journal), *shared)
         if self.settings.embedded and transport is None:
@@ -119,20 +122,29 @@ class Paywall:
         }
 
     def build_request(
-        self, offer: Offer, request: Request, path: str, origin: str | None, host: str | None
+        self,
+        offer: Offer,
+        request: Request,
+        path: str,
+        origin: str | None,
+        host: str | None,
+        find_route: FindRoute | None = None,
     ) -> PaidRequest:
         """Build the request on a paid handler that the flow serves.
 
         `path` is decoded and without query. `origin` is the address the server listens on, `host` the
-        Host header, used only with `trust_host`. Raises `ConfigurationError`.
+        Host header, used only with `trust_host`. `find_route` is asked only if somebody listens to events.
+        Raises `ConfigurationError`.
         """
+        is_observed = self._events.is_listening()
         return PaidRequest(
             offer,
             request,
             self._base(origin, host) + _quote_path(path),
             offer.max_work_seconds or self.settings.max_work_seconds,
             offer.max_result_bytes or self.settings.max_result_bytes,
-            self._is_observed,
+            is_observed,
+            self._describe_sale(offer, request, find_route) if is_observed else UNKNOWN_SALE,
         )
 
     def present(
@@ -153,8 +165,36 @@ class Paywall:
         try:
             return present(answer, terms, accept, page, body)
         except Exception as error:
-            log(logging.ERROR, "payment_page or payment_body failed, and the default is sent", error=error)
+            log(
+                "sale",
+                logging.ERROR,
+                "payment_page or payment_body failed, and the default is sent",
+                error=error,
+            )
             return present(answer, terms, accept, None, None)
+
+    def _describe_sale(self, offer: Offer, request: Request, find_route: FindRoute | None) -> Sale:
+        return Sale(
+            offer.sells,
+            method=request.method,
+            route=None if find_route is None else find_route(),
+            environment=self.environment,
+            asset=offer.asset,
+        )
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether anybody listens to events now."""
+        return self._events.is_listening()
+
+    @property
+    def environment(self) -> str:
+        """The environment of the API key: `test` or `live`."""
+        return self.settings.api_key.environment
+
+    def add_observer(self, observer: Observer) -> None:
+        """For adapters: have every event passed to this observer too."""
+        self._events.add(observer)
 
     def get_work_seconds(self, request: PaidRequest, elapsed: float) -> float:
         """How long the work of a request may take that began `elapsed` seconds ago.
@@ -188,11 +228,11 @@ class Paywall:
 
         `should_stop` is asked between two rows. Raises `JournalError`.
         """
-        return run(sweep(limit, should_stop), self.backend)
+        return run(sweep(limit, should_stop, self.environment), self.backend)
 
     async def asweep(self, limit: int = BATCH, should_stop: Callable[[], bool] = never) -> SweepReport:
         """Do the same as `sweep`, awaiting."""
-        return await arun(sweep(limit, should_stop), self.async_backend)
+        return await arun(sweep(limit, should_stop, self.environment), self.async_backend)
 
     def close(self) -> None:
         self._client.close()

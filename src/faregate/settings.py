@@ -189,7 +189,9 @@ OBJECTS: Final = {
     "journal": Description(
         "where payments are stored; see [journals](journals.md#choose-a-store)", shown="`memory:`"
     ),
-    "on_event": Description("a plain function that receives every [event](journals.md#events)", shown="none"),
+    "on_event": Description(
+        "a plain function that receives every [event](observability.md#events)", shown="none"
+    ),
     "payment_page": Description(
         "the [page that people get](payment-page.md) with a `402`: a `PaymentPage`, or a plain function that "
         "takes the `PaymentTerms` and returns HTML",
@@ -355,6 +357,7 @@ def _choose_request_seconds(name: str, given: float | None, server_timeout: floa
         return min(DEFAULT_REQUEST_SECONDS, SERVER_TIMEOUT_SHARE * (server_timeout or math.inf))
     if server_timeout is not None and given > server_timeout:
         log(
+            "settings",
             logging.WARNING,
             "%s is %g, and this server ends a request after %g s: a payer may be answered with the "
             "server's error although the payment succeeds. Raise the server's time-out.",

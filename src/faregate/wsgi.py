@@ -110,6 +110,10 @@ class PaywallMiddleware:
         """
         return ""
 
+    def find_route(self, environ: Environ) -> str | None:
+        """For adapters that know by which route a request came: the pattern of its path."""
+        return None
+
 
 class WSGICheckout(Checkout):
     """The checkout of one WSGI request. `on_release` is called with its result when that is released.
@@ -130,11 +134,13 @@ class WSGICheckout(Checkout):
             path_match,
             partial(middleware.find_bypass, self, server_environ),
         )
+        self._middleware = middleware
         self.on_release: list[OnRelease] = []
         self.is_checked = False
 
     def require_payment(self, environ: Environ, offer: Offer) -> Payment:
         """Let a paid handler run. Its changes to the environ stay only with a released result."""
+        self.find_route = partial(self._middleware.find_route, environ)
         return self.authorize(offer, partial(_take_snapshot, environ))
 
 
@@ -270,7 +276,7 @@ class _PaywallResponder:
                 answer = answer.plus(*release(answer))
             except Exception as error:
                 # The payer has paid: whatever fails here takes nothing away from it.
-                log(logging.ERROR, "a function given to on_release failed", error=error)
+                log("sale", logging.ERROR, "a function given to on_release failed", error=error)
         return answer
 
     def _append(self, chunk: bytes) -> None:

@@ -22,7 +22,7 @@ PREFLIGHT = {
     "Access-Control-Request-Method": "GET",
     "Access-Control-Request-Headers": "payment-signature",
 }
-PAYMENT_HEADERS = {"payment-required", "payment-response", "retry-after"}
+PAYMENT_HEADERS = {"payment-required", "payment-response", "faregate-transaction", "retry-after"}
 
 
 def seller(kind: str, emulator: Emulator, **cors: Any) -> Any:

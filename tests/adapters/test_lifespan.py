@@ -125,7 +125,7 @@ def test_a_journal_that_fails_for_a_moment_does_not_end_the_sweep(caplog: pytest
     app = PaywallMiddleware(Plain(), a_paywall(journal=journal), sweep_every=0.01)
     with serving(app, lifespan="on"):
         assert eventually(lambda: journal.walks >= 5)
-    told = [record.getMessage() for record in caplog.records if record.name == "faregate"]
+    told = [record.getMessage() for record in caplog.records if record.name == "faregate.sweep"]
     assert told == ["the sweep will try again: locked for too long", "the sweep will try again"]
 
 

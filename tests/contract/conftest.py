@@ -171,6 +171,8 @@ def assert_released(response: httpx.Response, content: str = CONTENT) -> None:
     assert content in response.text
     receipt = json.loads(base64.b64decode(response.headers["payment-response"]))
     assert receipt["success"] is True
+    assert response.headers["faregate-transaction"].startswith("txn_")
+    assert "Faregate-Transaction" in response.headers["access-control-expose-headers"]
 
 
 def assert_withheld(response: httpx.Response, status: int, code: str | None = None) -> None:
@@ -179,6 +181,8 @@ def assert_withheld(response: httpx.Response, status: int, code: str | None = No
     assert "payment-response" not in response.headers
     assert "x-own" not in response.headers
     assert response.headers.get_list("cache-control") == ["private, no-store"]
+    told = response.headers.get("faregate-transaction")
+    assert told == (response.json().get("transaction_id") if response.content else None)
     if code is not None:
         assert response.json()["code"] == code
 

@@ -255,6 +255,6 @@ def test_a_completion_that_was_waited_for_long_is_not_repeated(times: Any, asked
     for pause in (None, *COMPLETE_PAUSES)[:asked]:
         calls += [] if pause is None else [(Sleep(pause), None)]
         calls.append((CallComplete(ENTRY, GOOD), Raise(NoAnswer("too late"))))
-    flow = complete_success(ENTRY, GOOD, repeated=False, awaited=True)
+    flow = complete_success(ENTRY, GOOD, repeated=False, awaited=True, is_observed=False)
     kept = (ScheduleRetry(LEASE_HELD), True)
     assert played_by_the_clock(flow, at(*times), *calls, kept) == Unconfirmed("not proven")

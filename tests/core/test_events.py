@@ -14,10 +14,19 @@ from faregate.core.flow import serve
 from faregate.core.models import Failed as FailedOutcome
 from faregate.core.models import HandlerResult, Response
 from faregate.core.recovery import BATCH, sweep
-from faregate.core.results import CompletionPending, CompletionRejected, CompletionUnpaid, TransactionState
+from faregate.core.results import (
+    AccessGranted,
+    CompletionPaid,
+    CompletionPending,
+    CompletionRejected,
+    CompletionUnpaid,
+    TransactionState,
+)
 from faregate.core.steps import (
+    CallAccess,
     CallComplete,
     EmitEvent,
+    GetTime,
     GetTransaction,
     LeaseNext,
     LogWarning,
@@ -29,7 +38,7 @@ from faregate.core.steps import (
     RunHandler,
     ScheduleRetry,
 )
-from faregate.errors import ConfigurationError
+from faregate.errors import ConfigurationError, HandlerError
 from faregate.events import (
     Authorized,
     Event,
@@ -39,26 +48,35 @@ from faregate.events import (
     Redelivered,
     Refused,
     Released,
+    Sale,
     Settled,
     Stuck,
+    Swept,
     Worked,
 )
 from faregate.observers import EventDispatcher
 from tests.core.flow_parts import BACK, COMPLETE_HELD, FRESH_402, HELD, PENDING, STANDING
 from tests.core.flow_script import (
+    ACR,
     BEGINNING,
     COMPLETE,
     ENTRY,
     LEASE_HELD,
     NOTE,
     PAID,
+    PROOF,
     RECEIPT,
     RESULT,
+    RULES,
     TXN,
+    WORK,
     WORKED,
+    Raise,
     claimed,
+    found,
     sale,
     told,
+    told_whole,
 )
 
 BEGUN = [Authorized(TXN), Worked(TXN, 200, 5)]
@@ -70,7 +88,7 @@ def release(delivered: bool) -> tuple[Any, Any]:
 
 def test_a_sale_that_goes_well() -> None:
     events = told(serve(sale()), *WORKED, (COMPLETE, PAID), release(True))
-    assert events == [*BEGUN, Settled(TXN), Released(TXN)]
+    assert events == [*BEGUN, Settled(TXN, True), Released(TXN)]
 
 
 def test_a_sale_that_is_held_and_then_redeemed_by_a_sweep() -> None:
@@ -84,7 +102,7 @@ def test_a_sale_that_is_held_and_then_redeemed_by_a_sweep() -> None:
         (COMPLETE_HELD, PAID),
         release(False),
     )
-    assert told(sweep(), *redeemed, (LeaseNext(), None)) == [Settled(TXN)]
+    assert told(sweep(), *redeemed, (LeaseNext(), None)) == [Settled(TXN), Swept(1, 1, 0, 0, 0, 0)]
 
 
 def test_a_result_that_is_handed_out_again() -> None:
@@ -104,7 +122,7 @@ def test_work_that_was_interrupted() -> None:
     decide, *tell = failing(verdict)
     looked = (GetTransaction(TXN), TransactionState.AUTHORIZED)
     events = told(sweep(), (LeaseNext(), ENTRY), decide, looked, *tell, (LeaseNext(), None))
-    assert events == [Failed(TXN, "interrupted")]
+    assert events == [Failed(TXN, "interrupted"), Swept(1, 0, 1, 0, 0, 0)]
 
 
 def failing(verdict: FailedOutcome) -> tuple[tuple[Any, Any], ...]:
@@ -125,7 +143,8 @@ def test_a_payment_that_failed_and_the_402_after_it() -> None:
 @pytest.mark.parametrize("entry", [HELD, replace(ENTRY, waiting=True)])
 def test_a_payment_that_failed_while_nobody_looked(entry: PendingPayment) -> None:
     failed = ((LeaseNext(), entry), (STANDING, TransactionState.FAILED), (RecordFinal(LEASE_HELD), None))
-    assert told(sweep(), *failed, (LeaseNext(), None)) == [Failed(TXN, "payment_failed")]
+    swept = Swept(1, 0, 1, 0, 0, 0)
+    assert told(sweep(), *failed, (LeaseNext(), None)) == [Failed(TXN, "payment_failed"), swept]
 
 
 def test_a_payment_that_was_taken_for_nothing_that_is_here() -> None:
@@ -136,7 +155,7 @@ def test_a_payment_that_was_taken_for_nothing_that_is_here() -> None:
         NOTE,
         (RecordFinal(LEASE_HELD, paid=True), None),
     )
-    assert told(sweep(), *found, (LeaseNext(), None)) == [Settled(TXN)]
+    assert told(sweep(), *found, (LeaseNext(), None)) == [Settled(TXN), Swept(1, 1, 0, 0, 0, 0)]
 
 
 def test_a_row_that_is_left_to_people() -> None:
@@ -173,7 +192,7 @@ def test_events_carry_neither_proofs_nor_content() -> None:
 
 
 def test_every_event_is_documented() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "journals.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "observability.md").read_text()
     for event in get_args(Event):
         names = ", ".join(field.name for field in fields(event))
         assert f"\n| `{event.__name__}({names})` | " in page
@@ -260,12 +279,92 @@ def test_a_file_of_last_resort_that_cannot_be_written_is_told(
 
 def test_the_removal_of_a_paid_result_is_logged_and_told() -> None:
     flow = sweep()
-    assert next(flow) == RemoveUnfetched(BATCH)
+    assert next(flow) == GetTime()
+    assert flow.send(0.0) == RemoveUnfetched(BATCH)
     warning: Any = flow.send((TXN,))
     assert (type(warning), warning.transaction_id) == (LogWarning, TXN)
     assert [flow.send(None), flow.send(None)] == [EmitEvent(Expired(TXN)), LeaseNext()]
+    assert flow.send(None) == GetTime()
+    assert flow.send(0.5) == EmitEvent(Swept(0, 0, 0, 0, 0, 500, expired=1))
     with pytest.raises(StopIteration) as end:
         flow.send(None)
     report = end.value.value
     assert (report.looked_at, json.loads(report.as_json())["expired"]) == (0, 1)
     assert report.as_text().splitlines()[1] == "Removed, paid and not fetched in time: 1."
+
+
+# What is known of the sale
+
+
+ASKED = replace(sale(), sale=Sale("text_summary", method="GET", route="/summary", environment="test"))
+ACCESSED = replace(ASKED.sale, revision_id=ACR, asset="USDC", access_ms=250)
+DONE = replace(ACCESSED, status=200, work_ms=5)
+PAID_FOR = CompletionPaid("cGFpZA==", '{"payment":{"settled_atomic":"10000","asset":"EURC"}}')
+
+
+def sold(answer: CompletionPaid = PAID_FOR) -> list[Event]:
+    """What a sale tells whose steps take a quarter of a second each."""
+    access = (CallAccess(ASKED, RULES, PROOF), AccessGranted(TXN))
+    begun = (claimed(), found(), access, BEGINNING[-1], (RunHandler(ASKED, TXN), WORK), WORKED[-1])
+    settled = (RecordSettlement(LEASE_HELD, answer.payment_response, answer.receipt, True), True)
+    return told_whole(serve(ASKED), *begun, (COMPLETE, answer), settled, seconds=0.125)
+
+
+def test_each_event_says_what_is_known_of_the_sale_by_then() -> None:
+    paid = replace(DONE, complete_ms=250, amount=10000, asset="EURC")
+    assert sold() == [
+        Authorized(TXN, ACCESSED),
+        Worked(TXN, 200, 5, DONE),
+        Settled(TXN, True, paid),
+        Released(TXN, paid),
+    ]
+
+
+@pytest.mark.parametrize(
+    "receipt",
+    [
+        '{"payment":{}}',
+        '{"payment":{"settled_atomic":10000}}',
+        '{"payment":{"settled_atomic":"-1"}}',
+        '{"payment":{"settled_atomic":"1e9","asset":1}}',
+        '{"payment":"10000"}',
+        "[1]",
+        "[" * 100_000,
+    ],
+)
+def test_a_receipt_that_cannot_be_read_costs_the_payer_nothing(receipt: str) -> None:
+    *_, released = sold(CompletionPaid("cGFpZA==", receipt))
+    assert released == Released(TXN, replace(DONE, complete_ms=250))
+
+
+def test_a_refusal_and_a_second_delivery_say_whose_they_are() -> None:
+    assert told_whole(serve(ASKED), claimed(InProgress())) == [
+        Refused(409, "payment_in_progress", ASKED.sale)
+    ]
+    again = claimed(Replayable(RESULT, PAID.payment_response, TXN))
+    assert told_whole(serve(ASKED), again) == [Redelivered(TXN, ASKED.sale)]
+
+
+def test_a_handler_that_raised_has_taken_its_time() -> None:
+    access = (CallAccess(ASKED, RULES, PROOF), AccessGranted(TXN))
+    broken = (RunHandler(ASKED, TXN), Raise(HandlerError("no")))
+    begun = (claimed(), found(), access, BEGINNING[-1], broken, NOTE)
+    code = HandlerError("no").code
+    events = told_whole(serve(ASKED), *begun, *failing(FailedOutcome(code)), seconds=0.125)
+    assert events[-1] == Failed(TXN, code, replace(ACCESSED, work_ms=125, complete_ms=250))
+
+
+def test_a_payer_who_came_back_is_known_and_a_sweep_knows_the_revision() -> None:
+    lost = (GetTransaction(TXN), TransactionState.PENDING)
+    kept = (ScheduleRetry(LEASE_HELD), True)
+    back = told_whole(serve(ASKED), claimed(Resumable(HELD)), lost, kept)
+    assert back == [Held(TXN, "settling", replace(ASKED.sale, revision_id=ACR))]
+    swept = told_whole(sweep(environment="test"), (LeaseNext(), HELD), lost, kept, (LeaseNext(), None))
+    assert swept[0] == Held(TXN, "settling", Sale(revision_id=ACR, environment="test"))
+
+
+def test_where_nobody_listens_nothing_is_told_of_a_sale_that_goes_well() -> None:
+    quiet = replace(sale(), is_observed=False)
+    access = (CallAccess(quiet, RULES, PROOF), AccessGranted(TXN))
+    begun = (claimed(), found(), access, BEGINNING[-1], (RunHandler(quiet, TXN), WORK), WORKED[-1])
+    assert told(serve(quiet), *begun, (COMPLETE, PAID), release(True)) == []

@@ -64,7 +64,7 @@ from faregate.errors import (
     TransactionNotFound,
     WorkTimedOut,
 )
-from faregate.events import Stuck
+from faregate.events import Stuck, Swept
 from tests.core.flow_parts import (
     BACK,
     COMPLETE_HELD,
@@ -351,7 +351,7 @@ def test_work_that_outlived_its_payment_is_not_sold_though_nobody_could_cut_it_o
 
 
 def test_whatever_speaks_of_payment_may_be_read_by_a_browsers_script() -> None:
-    exposed = "PAYMENT-REQUIRED, PAYMENT-RESPONSE, Retry-After"
+    exposed = "PAYMENT-REQUIRED, PAYMENT-RESPONSE, Faregate-Transaction, Retry-After"
     unpaid = play(serve(sale(None)), found(), accessed(AccessUnpaid(NEEDED), None))
     paid = play(
         serve(sale()),
@@ -969,7 +969,8 @@ def test_the_sweep_looks_at_so_many_rows_at_most() -> None:
 def test_what_is_open_beyond_the_horizon_is_told_as_stuck() -> None:
     beyond = ((STANDING, TransactionState.PENDING), (ScheduleRetry(LEASE_HELD), False), NOTE)
     assert told(sweep(), (LeaseNext(), HELD), *beyond, (LeaseNext(), None)) == [
-        Stuck(TXN, "still open: settling")
+        Stuck(TXN, "still open: settling"),
+        Swept(1, 0, 0, 0, 1, 0),
     ]
 
 

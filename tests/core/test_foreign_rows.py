@@ -81,7 +81,7 @@ def test_who_was_overtaken_hands_nothing_out() -> None:
     lost = (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), False)
     response = play(serve(sale()), *WORKED, (COMPLETE, PAID), lost)
     assert (response.status, code(response)) == (409, "payment_in_progress")
-    assert Settled(TXN) in told(serve(sale()), *WORKED, (COMPLETE, PAID), lost)
+    assert Settled(TXN, awaited=True) in told(serve(sale()), *WORKED, (COMPLETE, PAID), lost)
 
 
 def test_a_sweep_that_was_overtaken_has_nothing_to_hand_out() -> None:

@@ -10,7 +10,7 @@ import math
 import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from unittest.mock import AsyncMock
 
 import anyio
@@ -24,11 +24,12 @@ from faregate.core.models import Response
 from faregate.errors import ConfigurationError
 from faregate.events import Event, Refused, Settled
 from faregate.journals.heartbeat import Heartbeat
+from faregate.logs import Area
 from faregate.maintenance.background_sweep import sweep_until
 from faregate.observers import EventDispatcher
 from tests.core.flow_script import TXN, sale
 
-logger = logging.getLogger("faregate")
+LOGGERS = [logging.getLogger(f"faregate.{area}") for area in get_args(Area)]
 
 
 # Logging that raises
@@ -45,16 +46,20 @@ def broken_filter(record: logging.LogRecord) -> bool:
 
 @pytest.fixture(params=["filter", "handler", "handler of the root", "filter of a handler"])
 def broken_logging(request: pytest.FixtureRequest) -> Generator[None]:
-    where = logging.getLogger() if request.param == "handler of the root" else logger
+    # A filter of a logger is asked for what is logged there, not for what its children log.
+    everywhere = [logging.getLogger()] if request.param == "handler of the root" else LOGGERS
     handler = logging.StreamHandler(io.StringIO()) if "filter" in request.param else BrokenHandler()
     if request.param == "filter":
-        logger.addFilter(broken_filter)
+        for one in LOGGERS:
+            one.addFilter(broken_filter)
     elif request.param == "filter of a handler":
         handler.addFilter(broken_filter)
-    where.addHandler(handler)
+    for one in everywhere:
+        one.addHandler(handler)
     yield
-    logger.removeFilter(broken_filter)
-    where.removeHandler(handler)
+    for one in (*everywhere, *LOGGERS):
+        one.removeFilter(broken_filter)
+        one.removeHandler(handler)
 
 
 @pytest.fixture

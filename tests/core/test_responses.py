@@ -11,7 +11,11 @@ from tests.core.flow_script import TXN
 
 JSON: Header = ("Content-Type", "application/json")
 STORED_NOWHERE: Header = ("Cache-Control", "private, no-store")
-READABLE: Header = ("Access-Control-Expose-Headers", "PAYMENT-REQUIRED, PAYMENT-RESPONSE, Retry-After")
+READABLE: Header = (
+    "Access-Control-Expose-Headers",
+    "PAYMENT-REQUIRED, PAYMENT-RESPONSE, Faregate-Transaction, Retry-After",
+)
+NAMED: Header = ("Faregate-Transaction", TXN)
 OWN: Header = ("x-own", "1")
 
 
@@ -52,7 +56,8 @@ def test_an_answer_of_the_paywalls_own(
     assert (response.status, body["code"], body.get("transaction_id")) == (status, code, transaction_id)
     assert body.keys() - {"transaction_id"} == {"code", "message"}
     later = () if retry_after is None else (("Retry-After", retry_after),)
-    assert response.headers == (JSON, STORED_NOWHERE, READABLE, *later)
+    named = () if transaction_id is None else (NAMED,)
+    assert response.headers == (JSON, STORED_NOWHERE, READABLE, *named, *later)
 
 
 # The service's own answers
@@ -74,12 +79,13 @@ def test_a_402_is_relayed_with_its_instructions_and_no_other_header() -> None:
 
 def test_a_202_is_relayed_without_instructions_or_a_proof() -> None:
     told = responses.relay_settling(Response(202, (*SAID, ("retry-after", "7")), b"wait"), TXN)
-    assert told == Response(202, (SAID[0], ("retry-after", "7"), STORED_NOWHERE, READABLE), b"wait")
+    assert told == Response(202, (SAID[0], ("retry-after", "7"), STORED_NOWHERE, READABLE, NAMED), b"wait")
 
 
 def test_a_202_that_does_not_say_when_to_come_back_is_told_when() -> None:
     told = responses.relay_settling(Response(202, SAID, b"wait"), TXN)
-    assert told == Response(202, (SAID[0], STORED_NOWHERE, READABLE, ("Retry-After", "2")), b"wait")
+    later = ("Retry-After", "2")
+    assert told == Response(202, (SAID[0], STORED_NOWHERE, READABLE, later, NAMED), b"wait")
 
 
 @pytest.mark.parametrize("reply", [Response(202), Response(200, (), b'{"status":"succeeded"}')])
@@ -90,7 +96,13 @@ def test_what_cannot_be_relayed_as_a_202_is_told_in_our_words(reply: Response) -
 # The handler's own headers
 
 
-PAYMENT = ("PAYMENT-REQUIRED", "Payment-Response", "payment-signature", "X-Payment-Response")
+PAYMENT = (
+    "Faregate-Transaction",
+    "PAYMENT-REQUIRED",
+    "Payment-Response",
+    "payment-signature",
+    "X-Payment-Response",
+)
 OF_THE_CONNECTION = (
     "Connection",
     "keep-alive",
@@ -152,8 +164,8 @@ def test_what_a_handler_says_of_payment_or_of_the_connection_stays_here(name: st
     assert responses.build_free(given) == Response(200, (OWN,), b"result")
     assert responses.build_unsold(given) == Response(200, (OWN, STORED_NOWHERE), b"result")
     proof = ("PAYMENT-RESPONSE", "cGFpZA==")
-    assert responses.build_paid(given, proof[1]) == Response(
-        200, (OWN, STORED_NOWHERE, proof, READABLE), b"result"
+    assert responses.build_paid(given, proof[1], TXN) == Response(
+        200, (OWN, STORED_NOWHERE, proof, NAMED, READABLE), b"result"
     )
 
 
@@ -162,7 +174,8 @@ def test_what_was_paid_for_is_not_kept_by_a_shared_cache(own: Header) -> None:
     given = Response(200, (own, OWN), b"result")
     proof = ("PAYMENT-RESPONSE", "cGFpZA==")
     assert responses.build_unsold(given).headers == (OWN, STORED_NOWHERE)
-    assert responses.build_paid(given, proof[1]).headers == (OWN, STORED_NOWHERE, proof, READABLE)
+    paid = responses.build_paid(given, proof[1], TXN)
+    assert paid.headers == (OWN, STORED_NOWHERE, proof, NAMED, READABLE)
     assert responses.build_free(given) == given
 
 

@@ -16,7 +16,8 @@ OPEN = ("authorized", "settling", "reconciling", "succeeded")
 
 def look_at(case: Case, seen: Seen, proven: bool) -> None:
     """One answer to a payer, at the moment it came."""
-    whole = seen.body.decode(errors="replace") + repr(seen.headers)
+    named = [pair for pair in seen.headers if pair[0].lower() != "faregate-transaction"]
+    whole = seen.body.decode(errors="replace") + repr(named)
     if seen.status == 0:
         case.wrong("no answer")
     elif CONTENT in whole:

@@ -165,7 +165,7 @@ MUTANTS = (
            "if self.state not in (State.SUCCEEDED, State.STUCK, State.RUNNING):"),
     # Never run unpaid, never twice
     Mutant("run-without-proof", FLOW, 'yield from LogWarning("access granted a transaction without a proof", transaction_id)\n'
-           "            return (yield from _refuse(responses.build_unavailable(502), UNAVAILABLE))",
+           "            return (yield from _refuse(request, responses.build_unavailable(502), UNAVAILABLE))",
            "return (yield from _serve_free(request, revision, AccessFree()))"),
     Mutant("run-without-start", FLOW, "if not (yield from start):", "if False:"),
     Mutant("free-when-nothing-is-said", INTERPRET, 'decision.get("transaction_id", "") is None', 'decision.get("transaction_id") is None'),
@@ -182,8 +182,8 @@ MUTANTS = (
     # The outcome is recorded once, then reported
     Mutant("complete-before-decide", SETTLEMENT, "    if not (yield from record_outcome(payment, _remove_cookies(outcome))):\n"
            "        return LeaseLost()\n"
-           "    if is_observed:\n        yield from EmitEvent(Worked(",
-           "    if is_observed:\n        yield from EmitEvent(Worked("),
+           "    if is_observed:\n        yield from EmitEvent(\n            Worked(",
+           "    if is_observed:\n        yield from EmitEvent(\n            Worked("),
     Mutant("decide-twice", ROW, "self._is_held(lease, State.RUNNING, *", "self._is_held(lease, State.RUNNING, State.SUCCEEDED, *"),
     Mutant("charge-for-errors", FLOW, "if status not in request.offer.billable or", "if"),
     Mutant("charge-for-the-slash", FLOW, " or _is_slash_redirect(result.response, request)", "", ("tests/attacks/test_redirects.py",)),
@@ -270,10 +270,12 @@ MUTANTS = (
            "            flow.close()",
            "keep each other alive.\n"
            "        del result, value"),
-    Mutant("listeners-decide", OBSERVERS, "        except Exception as error:\n            log(logging.ERROR,", "        except TypeError as error:\n            log(logging.ERROR,"),
+    Mutant("listeners-decide", OBSERVERS, "        except Exception as error:\n            log(\"events\", logging.ERROR, \"on_event", "        except TypeError as error:\n            log(\"events\", logging.ERROR, \"on_event"),
+    Mutant("observers-decide", OBSERVERS, "            except Exception as error:\n                failed =", "            except TypeError as error:\n                failed ="),
+    Mutant("a-receipt-decides", "src/faregate/core/sales.py", "    except Exception:\n", "    except KeyError:\n"),
     Mutant("logging-decides", "src/faregate/logs.py", "    except Exception as broken:\n", "    except TypeError as broken:\n"),
-    Mutant("notes-log-directly", "src/faregate/merchant/backend.py", "        log(logging.WARNING,", "        logging.getLogger(\"faregate\").log(logging.WARNING,"),
-    Mutant("async-listeners-are-accepted", OBSERVERS, "            _check_listener(on_event)\n", "            pass\n"),
+    Mutant("notes-log-directly", "src/faregate/merchant/backend.py", "        log(\"sale\", logging.WARNING, \"%s%s\", message, about, fields=", "        logging.getLogger(\"faregate\").log(logging.WARNING, \"%s%s\", message, about, extra="),
+    Mutant("async-listeners-are-accepted", OBSERVERS, "        _check_listener(on_event)\n", ""),
     Mutant("stuck-for-the-sweep", ROW, "owed = self.expires_at is None and self.state is not State.STUCK", "owed = self.expires_at is None"),
     Mutant("leased-for-the-work-while-told", ROW, "        self.lease_until, self.touched_at = now + policy.completion_lease, now\n        return True", "        return True",
            ("tests/journals/test_open_payments.py",)),
@@ -334,7 +336,7 @@ MUTANTS = (
     # Rows of others, and rows that no key opens
     Mutant("begun-by-another-seller-and-completed", RECOVERY, "if payment.foreign and not (yield from _is_known_to_service(payment)):", "if False:"),
     Mutant("no-row-is-foreign", ROW, "foreign=self.seller != seller", "foreign=False", LEASES),
-    Mutant("402-while-rows-cannot-be-found", FLOW, "    if may_be_missed:\n        return (yield from _refuse(responses.build_unconfirmed(None)", "    if False:\n        return (yield from _refuse(responses.build_unconfirmed(None)"),
+    Mutant("402-while-rows-cannot-be-found", FLOW, "    if may_be_missed:\n        return (yield from _refuse(request, responses.build_unconfirmed(None)", "    if False:\n        return (yield from _refuse(request, responses.build_unconfirmed(None)"),
     Mutant("used-while-rows-cannot-be-found", FLOW, "    if may_be_missed:\n"
            "        return (\n",
            "    if False:\n"
@@ -369,8 +371,8 @@ MUTANTS = (
     Mutant("relay-402-of-complete", INTERPRET, "if not 400 <= reply.status < 600 or reply.status == 402:", "if not 400 <= reply.status < 600:",
            CORE),
     Mutant("claim-kept-after-402", FLOW, "            yield from write(AbandonClaim(lease))\n"
-           "            return (yield from _refuse_access(access))",
-           "            return (yield from _refuse_access(access))"),
+           "            return (yield from _refuse_access(request, access))",
+           "            return (yield from _refuse_access(request, access))"),
     # What travels
     Mutant("held-and-not-told-when", RESPONSES, "retry_after or DEFAULT_RETRY_AFTER)\n"
            "\n"
@@ -381,8 +383,8 @@ MUTANTS = (
            "\n"
            "def build_in_progress"),
     Mutant("not-taken-and-not-told-so", FLOW, "anew = responses.build_new_payment_required(access.response, transaction_id)", "anew = responses.build_payment_required(access.response)"),
-    Mutant("handler-forges-payment-response", RESPONSES, '_PAYMENT = frozenset(("payment-required", "payment-response", ',
-           '_PAYMENT = frozenset(("payment-required", '),
+    Mutant("handler-forges-payment-response", RESPONSES, '        "payment-response",\n', ""),
+    Mutant("handler-forges-transaction", RESPONSES, '        TRANSACTION.lower(),\n', ""),
     Mutant("shared-caches", RESPONSES, 'NO_STORE: Header = ("Cache-Control", "private, no-store")',
            'NO_STORE: Header = ("Cache-Control", "public")'),
     Mutant("caching-header-of-a-new-network", RESPONSES, "return _Kind.OTHER if _CACHING_NAME.search(name) is None else _Kind.CACHING",
@@ -578,7 +580,7 @@ MUTANTS = (
     Mutant("django-messages-are-not-restored", DJANGO + "state.py", "            self._snapshot.take(vars(storage), deep=True)\n", "            pass\n", DJANGO_STATE),
     Mutant("django-language-stays", DJANGO + "state.py", "        _activate(self._language, self._zone)\n", "        pass\n", DJANGO_STATE),
     Mutant("django-cookies-of-middleware-leave", DJANGO + "responses.py", "            self.cookies = _NoCookies()\n", "            pass\n", DJANGO_STATE),
-    Mutant("django-broken-store-takes-the-result", DJANGO + "state.py", '        except Exception as error:\n            log(logging.ERROR, "a paid', '        except ZeroDivisionError as error:\n            log(logging.ERROR, "a paid', DJANGO_STATE),
+    Mutant("django-broken-store-takes-the-result", DJANGO + "state.py", '        except Exception as error:\n            log("sale", logging.ERROR, "a paid', '        except ZeroDivisionError as error:\n            log("sale", logging.ERROR, "a paid', DJANGO_STATE),
     Mutant("django-cache-above-gives-away", DJANGO + "middleware.py", "if view is None or not inspect_view(view, str(request.method)).offers:",
            "if True:", DJANGO_PLACEMENT),
     Mutant("django-cache-below-is-not-resolved", DJANGO + "middleware.py", "    if match is None:\n        try:\n", "    if match is None:\n        return None\n        try:\n", DJANGO_PLACEMENT),

@@ -18,7 +18,7 @@ def run_sweep(paywall: Paywall, echo: Echo, *, watch: bool, every: float, limit:
     """Sweep once, or until interrupted. Raises `JournalError`, unless it watches."""
     with suppress(JournalError):  # the sweep reports it
         for problem in find_problems(paywall):
-            log(logging.WARNING, "%s", problem)
+            log("journal", logging.WARNING, "%s", problem)
     try:
         if watch:
             sweep_repeatedly(paywall, every, echo, limit=limit, json=json)

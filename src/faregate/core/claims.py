@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any
 
 from faregate.core.models import Outcome, Response
+from faregate.events import UNKNOWN_SALE, Sale
 from faregate.frozen import frozen
 
 
@@ -62,7 +63,7 @@ class PendingPayment:
 
     `outcome` None is not decided: the work did not begin, is running, or was interrupted; or the payment
     is `waiting`: it settles without work of ours. `proof` is the payer's header, which complete needs.
-    `foreign`: it was begun under another API key, perhaps another seller's.
+    `foreign`: it was begun under another API key, perhaps another seller's. `sale` is for events alone.
     """
 
     lease: Lease
@@ -72,6 +73,7 @@ class PendingPayment:
     outcome: Outcome | None = None
     waiting: bool = False
     foreign: bool = False
+    sale: Sale = field(default=UNKNOWN_SALE, compare=False, repr=False)
 
 
 @frozen

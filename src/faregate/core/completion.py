@@ -26,6 +26,7 @@ from faregate.core.results import (
     StuckPayment,
     Unconfirmed,
 )
+from faregate.core.sales import describe, describe_receipt, measure
 from faregate.core.steps import (
     AbandonClaim,
     CallComplete,
@@ -58,7 +59,9 @@ def report_success(payment: PendingPayment, outcome: Succeeded, is_observed: boo
     if not (yield from record_outcome(payment, _remove_cookies(outcome))):
         return LeaseLost()
     if is_observed:
-        yield from EmitEvent(Worked(payment.transaction_id, outcome.result.status, outcome.duration_ms))
+        yield from EmitEvent(
+            Worked(payment.transaction_id, outcome.result.status, outcome.duration_ms, payment.sale)
+        )
     return (
         yield from complete_success(payment, outcome, repeated=False, awaited=True, is_observed=is_observed)
     )
@@ -97,19 +100,23 @@ def complete_success(
 
     `repeated`: the outcome was written by an earlier attempt. `awaited`: the payer waits for the result.
     """
-    completion = yield from _complete(payment, outcome)
+    if is_observed:
+        payment, completion = yield from _measure_completion(payment, outcome)
+    else:
+        completion = yield from _complete(payment, outcome)
     match completion:
         case CompletionPaid(payment_response, receipt):
             # From here on the payment is proven, whatever happens to the journal.
             if is_observed:
-                yield from EmitEvent(Settled(payment.transaction_id))
+                payment = describe_receipt(payment, receipt)
+                yield from EmitEvent(Settled(payment.transaction_id, awaited, payment.sale))
             may_leave = yield from _record_settlement(
                 RecordSettlement(payment.lease, payment_response, receipt, awaited), payment
             )
             if awaited and not may_leave:
                 return DeliveredElsewhere()
             if awaited and is_observed:
-                yield from EmitEvent(Released(payment.transaction_id))
+                yield from EmitEvent(Released(payment.transaction_id, payment.sale))
             return PaymentProven(outcome.result, payment_response)
         case CompletionPending(reply):
             return (yield from schedule_retry(payment, StillSettling(reply)))
@@ -126,7 +133,7 @@ def complete_success(
 
 def complete_failure(payment: PendingPayment, outcome: Failed, *, repeated: bool) -> Flow[Settlement]:
     """Report work that gave nothing to sell."""
-    completion = yield from _complete(payment, outcome)
+    payment, completion = yield from _measure_completion(payment, outcome)
     match completion:
         case CompletionUnpaid():
             return (yield from close_unpaid(payment, outcome.code))
@@ -143,6 +150,13 @@ def complete_failure(payment: PendingPayment, outcome: Failed, *, repeated: bool
         case _:
             yield from LogWarning("a failed outcome is not acknowledged yet", payment.transaction_id)
             return (yield from schedule_retry(payment, Unconfirmed("not acknowledged")))
+
+
+def _measure_completion(payment: PendingPayment, outcome: Outcome) -> Flow[tuple[PendingPayment, Completion]]:
+    """The payment, with the time that its completion took, and the first clear answer."""
+    began = yield from GetTime()
+    completion = yield from _complete(payment, outcome)
+    return describe(payment, complete_ms=(yield from measure(began))), completion
 
 
 def _complete(payment: PendingPayment, outcome: Outcome) -> Flow[Completion]:
@@ -179,7 +193,7 @@ def schedule_retry(payment: PendingPayment, state: OpenPayment) -> Flow[Settleme
         yield from LogWarning(f"the journal could not record ScheduleRetry: {error}", payment.transaction_id)
     if not is_kept:
         return (yield from _report_stuck(payment, state, f"still open: {state.reason}"))
-    yield from EmitEvent(Held(payment.transaction_id, state.reason))
+    yield from EmitEvent(Held(payment.transaction_id, state.reason, payment.sale))
     return state
 
 
@@ -200,21 +214,21 @@ def mark_stuck(payment: PendingPayment, state: OpenPayment) -> Flow[Settlement]:
 
 def _report_stuck(payment: PendingPayment, state: OpenPayment, reason: str) -> Flow[Settlement]:
     yield from LogWarning(f"an operator must resolve this: {reason} (faregate holds)", payment.transaction_id)
-    yield from EmitEvent(Stuck(payment.transaction_id, reason))
+    yield from EmitEvent(Stuck(payment.transaction_id, reason, payment.sale))
     return StuckPayment(state, reason)
 
 
 def close_unpaid(payment: PendingPayment, code: str) -> Flow[Settlement]:
     """End the row: nothing was charged, for certain."""
     yield from write(RecordFinal(payment.lease), payment.transaction_id)
-    yield from EmitEvent(FailedEvent(payment.transaction_id, code))
+    yield from EmitEvent(FailedEvent(payment.transaction_id, code, payment.sale))
     return PaymentFailed(code)
 
 
 def close_paid(payment: PendingPayment) -> Flow[Settlement]:
     """End the row: the payer was charged, and there is no result to deliver."""
     yield from write(RecordFinal(payment.lease, paid=True), payment.transaction_id)
-    yield from EmitEvent(Settled(payment.transaction_id))
+    yield from EmitEvent(Settled(payment.transaction_id, sale=payment.sale))
     return PaidWithoutResult()
 
 

@@ -60,6 +60,7 @@ from faregate.core.results import (
     RevisionRejected,
     Settlement,
 )
+from faregate.core.sales import describe, describe_access, describe_resumed, measure
 from faregate.core.steps import (
     AbandonClaim,
     CallAccess,
@@ -91,7 +92,7 @@ from faregate.errors import (
     TooManyCalls,
     WorkTimedOut,
 )
-from faregate.events import Authorized, Redelivered, Refused
+from faregate.events import UNKNOWN_SALE, Authorized, Redelivered, Refused
 from faregate.x402.instructions import are_unguessable
 
 MAX_RESOURCE_URL = 2048
@@ -106,28 +107,28 @@ def serve(request: PaidRequest) -> Flow[Response]:
     try:
         proof = find_proof(request.http)
     except BadProof as bad:
-        return _refuse(responses.build_refused(bad.status, bad.code, bad.message), bad.code)
+        return _refuse(request, responses.build_refused(bad.status, bad.code, bad.message), bad.code)
     if len(request.resource_url) > MAX_RESOURCE_URL:
         too_long = responses.build_refused(
             414, "uri_too_long", "A paid resource's URL may have 2048 characters."
         )
-        return _refuse(too_long, "uri_too_long")
+        return _refuse(request, too_long, "uri_too_long")
     return _serve_without_proof(request) if proof is None else _serve_with_proof(request, proof)
 
 
 def _serve_without_proof(request: PaidRequest) -> Flow[Response]:
     revision = yield from _find_revision(request)
     if isinstance(revision, AccessFailed):
-        return (yield from _refuse_access(revision))
+        return (yield from _refuse_access(request, revision))
     revision, access = yield from _call_access(request, revision, None)
     match access:
         case AccessFree():
             return (yield from _serve_free(request, revision, access))
         case AccessGranted(transaction_id):
             yield from LogWarning("access granted a transaction without a proof", transaction_id)
-            return (yield from _refuse(responses.build_unavailable(502), UNAVAILABLE))
+            return (yield from _refuse(request, responses.build_unavailable(502), UNAVAILABLE))
         case _:
-            return (yield from _refuse_access(access))
+            return (yield from _refuse_access(request, access))
 
 
 def _serve_with_proof(request: PaidRequest, proof: str) -> Flow[Response]:
@@ -135,7 +136,7 @@ def _serve_with_proof(request: PaidRequest, proof: str) -> Flow[Response]:
         claim: Claim | Response = yield from _build_claim(request, proof, ReplayPolicy.SAME_CLIENT)
     except Exception as error:
         yield from LogWarning(f"the journal could not claim the proof: {error}")
-        return (yield from _refuse(responses.build_unavailable(503), UNAVAILABLE))
+        return (yield from _refuse(request, responses.build_unavailable(503), UNAVAILABLE))
     if isinstance(claim, ClientUnverified):
         claim = yield from _claim_without_credentials(request, proof, claim.transaction_id)
     match claim:
@@ -144,19 +145,24 @@ def _serve_with_proof(request: PaidRequest, proof: str) -> Flow[Response]:
         case Claimed():
             return (yield from _serve_first_use(request, proof, claim))
         case Resumable(payment):
+            payment = describe_resumed(payment, request)
             settlement = yield from recover(payment, awaited=True)
             return (yield from _answer_settlement(request, payment, settlement))
         case Replayable(result, payment_response, transaction_id):
-            yield from EmitEvent(Redelivered(transaction_id))
-            return responses.build_paid(result, payment_response)
+            yield from EmitEvent(Redelivered(transaction_id, request.sale))
+            return responses.build_paid(result, payment_response, transaction_id)
         case InProgress():
-            return (yield from _refuse(responses.build_in_progress(), "payment_in_progress"))
+            return (yield from _refuse(request, responses.build_in_progress(), "payment_in_progress"))
         case RequestMismatch():
-            return (yield from _refuse(responses.build_already_used(), "proof_already_used"))
+            return (yield from _refuse(request, responses.build_already_used(), "proof_already_used"))
         case ClientMismatch():
-            return (yield from _refuse(responses.build_other_client(), "proof_already_used"))
+            return (yield from _refuse(request, responses.build_other_client(), "proof_already_used"))
         case AlreadyUsed(transaction_id) | ClientUnverified(transaction_id):
-            return (yield from _refuse(responses.build_already_used(transaction_id), "proof_already_used"))
+            return (
+                yield from _refuse(
+                    request, responses.build_already_used(transaction_id), "proof_already_used"
+                )
+            )
         case AlreadyFailed():
             return (yield from _ask_for_new_payment(request, None))
 
@@ -185,14 +191,20 @@ def _claim_without_credentials(
     """Claim without credentials, but only where nobody but the payer can know the proof."""
     unguessable = yield from _find_guessability(request)
     if unguessable is None:
-        return (yield from _refuse(responses.build_unconfirmed(transaction_id), "payment_unconfirmed"))
+        return (
+            yield from _refuse(request, responses.build_unconfirmed(transaction_id), "payment_unconfirmed")
+        )
     if not unguessable:
-        return (yield from _refuse(responses.build_not_recognized(transaction_id), "proof_already_used"))
+        return (
+            yield from _refuse(request, responses.build_not_recognized(transaction_id), "proof_already_used")
+        )
     try:
         return (yield from _build_claim(request, proof, ReplayPolicy.SAME_PROOF))
     except Exception as error:
         yield from LogWarning(f"the journal could not claim the proof: {error}", transaction_id)
-        return (yield from _refuse(responses.build_unconfirmed(transaction_id), "payment_unconfirmed"))
+        return (
+            yield from _refuse(request, responses.build_unconfirmed(transaction_id), "payment_unconfirmed")
+        )
 
 
 def _recall_guessability() -> Flow[Guessability]:
@@ -236,44 +248,48 @@ def _serve_first_use(request: PaidRequest, proof: str, claim: Claimed) -> Flow[R
     revision = yield from _find_revision(request)
     if isinstance(revision, AccessFailed):
         yield from write(AbandonClaim(lease))
-        return (yield from _refuse_access(revision))
+        return (yield from _refuse_access(request, revision))
+    began = (yield from GetTime()) if request.is_observed else 0.0
     revision, access = yield from _call_access(request, revision, proof)
+    sale = UNKNOWN_SALE
+    if request.is_observed:
+        sale = yield from describe_access(request, revision, began)
     match access:
         case AccessGranted(transaction_id):
-            payment = PendingPayment(lease, proof, transaction_id, revision.revision_id)
+            payment = PendingPayment(lease, proof, transaction_id, revision.revision_id, sale=sale)
             return (yield from _run_and_settle(request, revision, payment))
         case AccessPending(_, transaction_id) if transaction_id is not None:
-            payment = PendingPayment(lease, proof, transaction_id, revision.revision_id)
+            payment = PendingPayment(lease, proof, transaction_id, revision.revision_id, sale=sale)
             yield from _record_pending(payment)
-            return (yield from _refuse_access(access))
+            return (yield from _refuse_access(request, access))
         case AccessFree():
             yield from write(AbandonClaim(lease))
             return (yield from _serve_free(request, revision, access))
         case AccessUnpaid() if claim.transaction_id:
             # An earlier attempt was authorized and never ended; its authorization is over by now.
-            payment = PendingPayment(lease, proof, claim.transaction_id, claim.revision_id)
+            payment = PendingPayment(lease, proof, claim.transaction_id, claim.revision_id, sale=sale)
             settlement = yield from recover(payment, awaited=True)
             return (yield from _answer_settlement(request, payment, settlement))
         case AccessUnpaid():
-            return (yield from _handle_refused_proof(lease, access))
+            return (yield from _handle_refused_proof(request, lease, access))
         case _:
             yield from write(AbandonClaim(lease))
-            return (yield from _refuse_access(access))
+            return (yield from _refuse_access(request, access))
 
 
-def _handle_refused_proof(lease: Lease, access: AccessUnpaid) -> Flow[Response]:
+def _handle_refused_proof(request: PaidRequest, lease: Lease, access: AccessUnpaid) -> Flow[Response]:
     """Answer a 402 to a proof. Another worker may have used it, who took this claim over meanwhile."""
     may_be_missed = yield from _may_miss_rows()
     try:
         ours = yield from AbandonClaim(lease)
     except Exception as error:
         yield from LogWarning(f"the journal could not record AbandonClaim: {error}")
-        return (yield from _refuse(responses.build_unavailable(503), UNAVAILABLE))
+        return (yield from _refuse(request, responses.build_unavailable(503), UNAVAILABLE))
     if not ours:
-        return (yield from _refuse(responses.build_in_progress(), "payment_in_progress"))
+        return (yield from _refuse(request, responses.build_in_progress(), "payment_in_progress"))
     if may_be_missed:
-        return (yield from _refuse(responses.build_unconfirmed(None), "payment_unconfirmed"))
-    return (yield from _refuse_access(access))
+        return (yield from _refuse(request, responses.build_unconfirmed(None), "payment_unconfirmed"))
+    return (yield from _refuse_access(request, access))
 
 
 def _may_miss_rows() -> Flow[bool]:
@@ -361,22 +377,28 @@ def _call_access_once(request: PaidRequest, revision: OfferRevision, proof: str 
         return AccessFailed(502, f"access could not be asked, or was answered with nonsense: {error}")
 
 
-def _refuse_access(access: Access) -> Flow[Response]:
+def _refuse_access(request: PaidRequest, access: Access) -> Flow[Response]:
     match access:
         case AccessUnpaid(reply):
-            return (yield from _refuse(responses.build_payment_required(reply), "payment_required"))
+            return (yield from _refuse(request, responses.build_payment_required(reply), "payment_required"))
         case AccessPending(reply, transaction_id):
-            return (yield from _refuse(responses.relay_settling(reply, transaction_id), "payment_settling"))
+            return (
+                yield from _refuse(
+                    request, responses.relay_settling(reply, transaction_id), "payment_settling"
+                )
+            )
         case AccessFailed(status, reason, retry_after):
             yield from LogWarning(reason)
-            return (yield from _refuse(responses.build_unavailable(status, retry_after), UNAVAILABLE))
+            return (
+                yield from _refuse(request, responses.build_unavailable(status, retry_after), UNAVAILABLE)
+            )
         case _:
             yield from LogWarning(f"access gave {type(access).__name__}, which cannot be used here")
-            return (yield from _refuse(responses.build_unavailable(503), UNAVAILABLE))
+            return (yield from _refuse(request, responses.build_unavailable(503), UNAVAILABLE))
 
 
-def _refuse(response: Response, code: str) -> Flow[Response]:
-    yield from EmitEvent(Refused(response.status, code))
+def _refuse(request: PaidRequest, response: Response, code: str) -> Flow[Response]:
+    yield from EmitEvent(Refused(response.status, code, request.sale))
     return response
 
 
@@ -393,12 +415,12 @@ def _ask_for_new_payment(request: PaidRequest, transaction_id: str | None) -> Fl
     """Answer a payment that failed for certain with fresh instructions, got without the dead proof."""
     revision = yield from _find_revision(request)
     if isinstance(revision, AccessFailed):
-        return (yield from _refuse_access(revision))
+        return (yield from _refuse_access(request, revision))
     _, access = yield from _call_access(request, revision, None)
     if isinstance(access, AccessUnpaid):
         anew = responses.build_new_payment_required(access.response, transaction_id)
-        return (yield from _refuse(anew, "payment_required"))
-    return (yield from _refuse_access(access))
+        return (yield from _refuse(request, anew, "payment_required"))
+    return (yield from _refuse_access(request, access))
 
 
 # Free
@@ -439,30 +461,38 @@ def _run_and_settle(request: PaidRequest, revision: OfferRevision, payment: Pend
             payment.lease, payment.transaction_id, payment.revision_id, request.work_seconds
         )
         if not (yield from start):
-            return (yield from _handle_lost_start(payment))
+            return (yield from _handle_lost_start(request, payment))
     except Exception as error:
         yield from LogWarning(
             f"the journal could not record the start of the work: {error}", payment.transaction_id
         )
         yield from WriteFallback(payment.transaction_id, payment.revision_id)
         return (
-            yield from _refuse(responses.build_unconfirmed(payment.transaction_id), "payment_unconfirmed")
+            yield from _refuse(
+                request, responses.build_unconfirmed(payment.transaction_id), "payment_unconfirmed"
+            )
         )
+    began = 0.0
     if request.is_observed:
-        yield from EmitEvent(Authorized(payment.transaction_id))
+        yield from EmitEvent(Authorized(payment.transaction_id, payment.sale))
+        began = yield from GetTime()
     try:
         result = yield from RunHandler(request, payment.transaction_id)
+        if request.is_observed:
+            payment = describe(payment, status=result.response.status, work_ms=result.duration_ms)
         outcome = _decide_outcome(result, request, revision)
     except (HandlerError, InvalidUsage) as error:
         yield from LogWarning(
             f"{_describe_handler(request)} returned nothing that can be sold: {error}", payment.transaction_id
         )
         code = error.code if isinstance(error, HandlerError) else "invalid_usage"
+        payment = yield from _describe_failed_work(request, payment, began)
         settlement = yield from report_failure(payment, code)
         if isinstance(settlement, PaymentFailed):
             return responses.build_work_failed(500, code)
         return responses.build_unconfirmed(payment.transaction_id)
     except Exception:
+        payment = yield from _describe_failed_work(request, payment, began)
         yield from report_failure(payment, "handler_error")
         raise
     if isinstance(outcome, Failed):
@@ -472,16 +502,28 @@ def _run_and_settle(request: PaidRequest, revision: OfferRevision, payment: Pend
     return (yield from _answer_settlement(request, payment, settlement))
 
 
-def _handle_lost_start(payment: PendingPayment) -> Flow[Response]:
+def _describe_failed_work(
+    request: PaidRequest, payment: PendingPayment, began: float
+) -> Flow[PendingPayment]:
+    return describe(payment, work_ms=(yield from measure(began))) if request.is_observed else payment
+
+
+def _handle_lost_start(request: PaidRequest, payment: PendingPayment) -> Flow[Response]:
     """Answer a lost start: another proof has this transaction, or another worker took the claim over."""
     may_be_missed = yield from _may_miss_rows()
     if not (yield from AbandonClaim(payment.lease)):
-        return (yield from _refuse(responses.build_in_progress(), "payment_in_progress"))
+        return (yield from _refuse(request, responses.build_in_progress(), "payment_in_progress"))
     if may_be_missed:
         return (
-            yield from _refuse(responses.build_unconfirmed(payment.transaction_id), "payment_unconfirmed")
+            yield from _refuse(
+                request, responses.build_unconfirmed(payment.transaction_id), "payment_unconfirmed"
+            )
         )
-    return (yield from _refuse(responses.build_already_used(payment.transaction_id), "proof_already_used"))
+    return (
+        yield from _refuse(
+            request, responses.build_already_used(payment.transaction_id), "proof_already_used"
+        )
+    )
 
 
 def _describe_handler(request: PaidRequest) -> str:

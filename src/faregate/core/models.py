@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import field
 
+from faregate.events import UNKNOWN_SALE, Sale
 from faregate.frozen import frozen
 
 Header = tuple[str, str]
@@ -111,7 +112,8 @@ class PaidRequest:
     """One request on one paid handler. `resource_url` is the public URL without query.
 
     `work_seconds` and `result_bytes` are the offer's limits, or else the paywall's. `is_observed`: whether
-    there is a listener for events. Without one, the flow of a sale that goes well makes none.
+    there is a listener for events. Without one, the flow of a sale that goes well makes none. `sale` is what
+    is known of the sale before access is called, if there is a listener.
     """
 
     offer: Offer
@@ -120,6 +122,7 @@ class PaidRequest:
     work_seconds: float
     result_bytes: int
     is_observed: bool = True
+    sale: Sale = UNKNOWN_SALE
 
 
 # Results of the work

@@ -33,10 +33,12 @@ from faregate.core.results import (
     TransactionState,
     Unconfirmed,
 )
+from faregate.core.sales import describe, describe_recovered, measure
 from faregate.core.steps import (
     AbandonClaim,
     EmitEvent,
     Flow,
+    GetTime,
     GetTransaction,
     LeaseNext,
     LogWarning,
@@ -45,7 +47,7 @@ from faregate.core.steps import (
     ScheduleRetry,
 )
 from faregate.errors import BadAnswer, Forbidden, ServiceError, TransactionNotFound
-from faregate.events import Expired
+from faregate.events import Expired, Swept
 
 BATCH = 1000
 """Rows that one sweep looks at, so that it has an end."""
@@ -83,6 +85,11 @@ class SweepReport:
             case _:
                 self.held += 1
 
+    def as_event(self, duration_ms: int, environment: str | None) -> Swept:
+        stuck = len(self.stuck)
+        counts = (self.looked_at, self.settled, self.failed, self.held, stuck)
+        return Swept(*counts, duration_ms, environment, self.expired)
+
     def as_text(self) -> str:
         """One sentence, and one more for each that became stuck."""
         counts = {"settled": self.settled, "failed": self.failed, "held": self.held, "stuck": len(self.stuck)}
@@ -100,11 +107,14 @@ class SweepReport:
         return json.dumps({**counts, "held": self.held, "expired": self.expired, "stuck": self.stuck})
 
 
-def sweep(limit: int = BATCH, should_stop: Callable[[], bool] = never) -> Flow[SweepReport]:
+def sweep(
+    limit: int = BATCH, should_stop: Callable[[], bool] = never, environment: str | None = None
+) -> Flow[SweepReport]:
     """Recover rows whose lease is over, each once, until `limit`, or until `should_stop` between two rows.
 
-    Before that, remove paid results that nobody fetched in time.
+    Before that, remove paid results that nobody fetched in time. `environment` is for events alone.
     """
+    began = yield from GetTime()
     report = SweepReport(expired=(yield from _remove_unfetched(limit)))
     seen: set[bytes] = set()
     while len(seen) < limit and not should_stop():
@@ -117,7 +127,9 @@ def sweep(limit: int = BATCH, should_stop: Callable[[], bool] = never) -> Flow[S
             break
         seen.add(payment.lease.key)
         report.looked_at += 1
+        payment = describe(payment, environment=environment)
         report.add(payment.transaction_id, (yield from recover(payment, awaited=False)))
+    yield from EmitEvent(report.as_event((yield from measure(began)), environment))
     return report
 
 
@@ -134,6 +146,7 @@ def _remove_unfetched(limit: int) -> Flow[int]:
 
 def recover(payment: PendingPayment, *, awaited: bool) -> Flow[Settlement]:
     """Bring an unfinished payment nearer to its end; `awaited` if its payer waits for the answer."""
+    payment = describe_recovered(payment)
     if payment.foreign and not (yield from _is_known_to_service(payment)):
         yield from LogWarning(
             "started with another API key, whose seller must finish it", payment.transaction_id

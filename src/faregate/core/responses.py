@@ -1,13 +1,14 @@
 """Build every response that a payer gets: which headers pass, and our own bodies. Pure.
 
 Rules
-- A result leaves with the service's `PAYMENT-RESPONSE` and no other payment header.
+- A result leaves with the service's `PAYMENT-RESPONSE` and our `Faregate-Transaction`, and with no other
+  payment header.
 - Everything the paywall says is `Cache-Control: private, no-store`: a shared cache must never hand a
   paid result, or a stale 402, to somebody else.
 - Whatever speaks of payment lets a browser's script read the payment headers, where the app allows its
   origin (CORS): without that header of the app's own, ours says nothing.
-- Bodies made here are `{code, message}` and, where there is one, `transaction_id`. They reflect
-  nothing a payer sent and tell nothing of the seller's setup.
+- Bodies made here are `{code, message}` and, where there is one, `transaction_id`, which is also in
+  `Faregate-Transaction`. They reflect nothing a payer sent and tell nothing of the seller's setup.
 """
 
 import json
@@ -32,10 +33,23 @@ from faregate.core.results import (
 )
 
 NO_STORE: Header = ("Cache-Control", "private, no-store")
-EXPOSED: Header = ("Access-Control-Expose-Headers", "PAYMENT-REQUIRED, PAYMENT-RESPONSE, Retry-After")
+TRANSACTION = "Faregate-Transaction"
+"""The header with the transaction id, for a payer to quote. It is sent wherever a body would tell the id."""
+EXPOSED: Header = (
+    "Access-Control-Expose-Headers",
+    f"PAYMENT-REQUIRED, PAYMENT-RESPONSE, {TRANSACTION}, Retry-After",
+)
 DEFAULT_RETRY_AFTER = "2"
 
-_PAYMENT = frozenset(("payment-required", "payment-response", "payment-signature", "x-payment-response"))
+_PAYMENT = frozenset(
+    (
+        TRANSACTION.lower(),
+        "payment-required",
+        "payment-response",
+        "payment-signature",
+        "x-payment-response",
+    )
+)
 # A header that speaks of caching passes only if it is named here. There is no list of those that do not:
 # content delivery networks keep adding their own, such as `Netlify-CDN-Cache-Control` and `X-VC-TTL`.
 _STORES_NOTHING = frozenset(
@@ -66,7 +80,7 @@ def build_settlement(settlement: Settlement, transaction_id: str) -> Response:
     """Build the payer's response, unless the payment failed: then they get fresh instructions."""
     match settlement:
         case PaymentProven(result, payment_response):
-            return build_paid(result, payment_response)
+            return build_paid(result, payment_response, transaction_id)
         case DeliveredElsewhere():
             return build_in_progress()  # the payer may come back for a replay
         case PaidWithoutResult():
@@ -85,10 +99,10 @@ def build_settlement(settlement: Settlement, transaction_id: str) -> Response:
             raise ValueError("a failed payment is answered with fresh instructions")
 
 
-def build_paid(result: Response, payment_response: str) -> Response:
+def build_paid(result: Response, payment_response: str, transaction_id: str) -> Response:
     """The result of paid work, with its proof of payment."""
-    proven = (*_filter_headers(result.headers), ("PAYMENT-RESPONSE", payment_response), EXPOSED)
-    return Response(result.status, proven, result.body, released=True)
+    proof = (("PAYMENT-RESPONSE", payment_response), (TRANSACTION, transaction_id), EXPOSED)
+    return Response(result.status, (*_filter_headers(result.headers), *proof), result.body, released=True)
 
 
 def build_unsold(response: Response) -> Response:
@@ -123,6 +137,8 @@ def relay_settling(reply: Response, transaction_id: str | None) -> Response:
     headers = _relay_headers(reply, "content-type", "retry-after")
     if not header_values(headers, "retry-after"):
         headers = (*headers, ("Retry-After", DEFAULT_RETRY_AFTER))
+    if transaction_id is not None:
+        headers = (*headers, (TRANSACTION, transaction_id))
     return Response(202, headers, reply.body, is_notice=True)
 
 
@@ -190,9 +206,10 @@ def _build(
     status: int, code: str, message: str, transaction_id: str | None = None, retry_after: str | None = None
 ) -> Response:
     body = {"code": code, "message": message}
+    headers: Headers = (("Content-Type", "application/json"), NO_STORE, EXPOSED)
     if transaction_id is not None:
         body["transaction_id"] = transaction_id
-    headers: Headers = (("Content-Type", "application/json"), NO_STORE, EXPOSED)
+        headers = (*headers, (TRANSACTION, transaction_id))
     if retry_after is not None:
         headers = (*headers, ("Retry-After", retry_after))
     return Response(status, headers, json.dumps(body).encode(), is_notice=True)

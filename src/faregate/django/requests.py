@@ -62,11 +62,17 @@ def make_checkout(config: Config, request: HttpRequest, find_bypass: FindBypass)
     path, root_path, _ = find_path(environ)
     path_match = config.path_rules.match(path, root_path)
     checkout = DjangoCheckout(config.paywall, read, has_payment(environ), path_match, find_bypass)
+    checkout.find_route = partial(_find_route, request)
     setattr(request, _CHECKOUT, checkout)
     if checkout.has_payment:
         request.META.pop("wsgi.early_hints", None)  # a way of sending past the buffer
         _read_ahead(checkout, request)
     return checkout
+
+
+def _find_route(request: HttpRequest) -> str | None:
+    match = request.resolver_match
+    return None if match is None else f"/{match.route}"
 
 
 def _find_content_length(request: HttpRequest) -> str | None:

@@ -150,7 +150,7 @@ class _DeferredWrites:
         try:
             yield self._writes
         except Exception as error:
-            log(logging.ERROR, "a paid view's session could not be stored", error=error)
+            log("sale", logging.ERROR, "a paid view's session could not be stored", error=error)
         finally:
             self._set(final)
 

@@ -58,6 +58,11 @@ class FlaskPaywallMiddleware(PaywallMiddleware):
         endpoint = self.find_sold(server_environ)
         return "" if endpoint is None else describe_answer(endpoint)
 
+    def find_route(self, environ: Environ) -> str | None:
+        """Find the rule of the request that Flask made of this environ."""
+        rule = getattr(environ.get("werkzeug.request"), "url_rule", None)
+        return None if rule is None else str(rule.rule)
+
 
 def describe_answer(endpoint: str) -> str:
     return (

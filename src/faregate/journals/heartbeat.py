@@ -79,9 +79,9 @@ class Heartbeat:
             renew(self.owner)
         except FaregateError as error:
             # Not fatal: whoever takes a row over has a new fencing token, and our later writes are refused.
-            log(logging.WARNING, "leases could not be renewed: %s", error)
+            log("journal", logging.WARNING, "leases could not be renewed: %s", error)
         except Exception as error:
-            log(logging.ERROR, "leases could not be renewed", error=error)
+            log("journal", logging.ERROR, "leases could not be renewed", error=error)
         return True
 
     def _is_still_needed(self, now: float) -> bool:

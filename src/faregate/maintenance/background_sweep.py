@@ -27,11 +27,11 @@ async def sweep_until(stop: anyio.Event, paywall: Paywall, every: float, limit: 
             report = await paywall.asweep(limit, stop.is_set)
             is_full = report.looked_at >= limit
             if report.looked_at:
-                log(logging.INFO, "%s", report.as_text())
+                log("sweep", logging.INFO, "%s", report.as_text())
         except JournalError as error:
-            log(logging.WARNING, "the sweep will try again: %s", error)
+            log("sweep", logging.WARNING, "the sweep will try again: %s", error)
         except Exception as error:
-            log(logging.ERROR, "the sweep will try again", error=error)
+            log("sweep", logging.ERROR, "the sweep will try again", error=error)
         if not is_full:
             with anyio.move_on_after(jitter(every)):
                 await stop.wait()

@@ -112,7 +112,8 @@ class _MerchantBackend(Generic[C]):
         return self._send(Call(build_closing(execution_id, body), parse_closed_execution))
 
     def log_warning(self, message: str, transaction_id: str | None) -> None:
-        log(logging.WARNING, "%s%s", message, f" [{transaction_id}]" if transaction_id else "")
+        about = f" [{transaction_id}]" if transaction_id else ""
+        log("sale", logging.WARNING, "%s%s", message, about, fields={"transaction_id": transaction_id})
 
 
 class MerchantBackend(_MerchantBackend[Sender]):

@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import anyio
@@ -19,6 +19,7 @@ from faregate.middleware.asgi_scope import (
     Send,
     build_messages,
     decode_headers,
+    find_route,
     has_payment,
     parse_scope,
     take_snapshot,
@@ -118,6 +119,8 @@ class PaywallResponder:
             outer.checkout.mark_sold_inside()
         if self.checkout.state in PASSING and self._is_compared:
             await self._read_ahead()
+        root_path = self._server_scope.get("root_path", "")
+        self.checkout.find_route = partial(find_route, scope, root_path)
         return await self.checkout.aauthorize(offer, lambda: self._prepare_work(scope))
 
     def _prepare_work(self, scope: Mapping[str, Any]) -> Callable[[], None]:

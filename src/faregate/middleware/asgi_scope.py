@@ -100,6 +100,20 @@ def find_content_length(headers: Iterable[tuple[bytes, bytes]], http_version: st
     return lengths[0].decode("latin-1") if len(lengths) == 1 else None
 
 
+def find_route(scope: Mapping[str, Any], root_path: str) -> str | None:
+    """Find the pattern of the path by which Starlette or FastAPI chose a handler; None if none did.
+
+    `root_path` is that of the server's scope: what was added to it since is where the route is mounted.
+    """
+    included: Any = scope.get("fastapi") or {}
+    route: Any = included.get("effective_route_context") or scope.get("route")
+    path = getattr(route, "path", None)
+    if not isinstance(path, str):
+        return None
+    mounted_at: str = scope.get("root_path", "").removeprefix(root_path)
+    return mounted_at + path
+
+
 def take_snapshot(
     server_scope: Mapping[str, Any], scope: Mapping[str, Any], shared: Mapping[str, object] | None
 ) -> Snapshot:

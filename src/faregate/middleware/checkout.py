@@ -15,6 +15,7 @@ The usual moves (`_TRANSITIONS` has all of them):
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from enum import Enum, auto
 from functools import cached_property
 from time import monotonic
@@ -31,7 +32,7 @@ from faregate.middleware.buffer import BufferedResponse
 from faregate.middleware.path_rules import NO_RULES, PathMatch
 from faregate.middleware.request import IncomingRequest, comparable_length, digest_body
 from faregate.offers import watch_offers
-from faregate.paywall import Paywall
+from faregate.paywall import FindRoute, Paywall
 
 if TYPE_CHECKING:
     # Modules for event loops are imported where they are used: a blocking process needs 50 modules less.
@@ -102,13 +103,15 @@ class Checkout:
 
     `state` and `offers_made` are those of a request that was watched before its checkout was opened.
 
-    `payment` is there once the handler may run. `buffer` holds what it answers. `cancel_scope` is the scope
+    `payment` is there once the handler may run. `buffer` holds what it answers. `find_route` finds the route
+    of the request, for events. `cancel_scope` is the scope
     in which an async handler runs, if it can be cut off.
     """
 
     # Defaults of the class, and no call that can wait: most requests reach no paid handler.
     payment: Payment | None = None
     cancel_scope: "anyio.CancelScope | None" = None
+    find_route: FindRoute | None = None
     _body_digest = ""
     _offer: Offer | None = None
     _flow: Flow[Response] | None = None
@@ -236,13 +239,20 @@ class Checkout:
         incoming = self.incoming
         request = incoming.request.with_body_digest(self._body_digest)
         paid_request = self._paywall.build_request(
-            offer, request, incoming.path, incoming.origin, incoming.host
+            offer, request, incoming.path, incoming.origin, incoming.host, self._find_route
         )
         self._move(State.AUTHORIZING)
         self._offer, self._result_bytes = offer, paid_request.result_bytes
         self._resource_url = paid_request.resource_url
         self._flow = serve(paid_request)
         return self._flow
+
+    def _find_route(self) -> str | None:
+        """Find the route of the request, or the prefix that is sold. No framework's fault stops a sale."""
+        with suppress(Exception):
+            if self.find_route is not None and (route := self.find_route()):
+                return route
+        return self.path_match.prefix
 
     def _reach(self, step: Response | RunHandler, snapshot: Callable[[], Restore]) -> None:
         if isinstance(step, Response):
@@ -403,7 +413,7 @@ class Checkout:
         if self._flow is not None and is_unfinished:
             self._flow.close()
         # They refer to the request, which refers to this checkout: only the collector would free the three.
-        self._read, self._find_bypass = _read_nothing, _find_none
+        self._read, self._find_bypass, self.find_route = _read_nothing, _find_none, None
 
     def _make_result(self) -> HandlerResult | Exception:
         # A framework may have caught these errors; what it answered instead is not sold.

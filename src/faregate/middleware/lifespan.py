@@ -68,7 +68,7 @@ class Lifespan:
             except Exception as error:
                 fault = error
             if fault is not None and self._phase is Phase.NOT_STARTED:
-                log(logging.DEBUG, "the application has no lifespan: %r", fault)
+                log("sweep", logging.DEBUG, "the application has no lifespan: %r", fault)
                 fault = None
             if fault is None:
                 await self._finish_alone()
@@ -120,7 +120,7 @@ class Lifespan:
             except asyncio.CancelledError as ended:
                 if is_cancelled_from_outside(ended):
                     raise
-                log(logging.WARNING, "the sweep will try again: its call was cancelled")
+                log("sweep", logging.WARNING, "the sweep will try again: its call was cancelled")
                 with anyio.move_on_after(every):
                     await self._ending.wait()
 
@@ -134,6 +134,7 @@ class Lifespan:
         self._sweep.cancel()
         if not self._is_drained:
             log(
+                "sweep",
                 logging.WARNING,
                 "the shutdown waited %g s; requests that still run are left to the sweep",
                 self._drain_seconds,

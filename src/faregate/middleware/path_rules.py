@@ -23,14 +23,16 @@ _NOT_TEXT = re.compile("[\ufffd\ud800-\udfff]")
 class PathMatch:
     """The decision of the rules for one path.
 
-    `refused`: what has no offer is not served. `ambiguous`: routers may read the path in two ways, so nothing
-    is served. Without rules, `is_path` is False for a request target that is no path: nothing is sold for it.
+    `prefix` is the paid prefix that has the offer. `refused`: what has no offer is not served. `ambiguous`:
+    routers may read the path in two ways, so nothing is served. Without rules, `is_path` is False for a
+    request target that is no path: nothing is sold for it.
     """
 
     offer: Offer | None = None
     refused: bool = False
     ambiguous: bool = False
     is_path: bool = True
+    prefix: str | None = None
 
     @property
     def protected(self) -> bool:
@@ -72,7 +74,7 @@ class PathRules:
     def _match_readings(self, paths: tuple[str, ...]) -> PathMatch:
         prefix = _find_longest(paths, tuple(self.offers))
         refused = _find_longest(paths, self.refused) is not None
-        return PathMatch(None if prefix is None else self.offers[prefix], refused)
+        return PathMatch(None if prefix is None else self.offers[prefix], refused, prefix=prefix)
 
 
 def _check_prefix(path: str) -> str:

@@ -148,10 +148,10 @@ class ChainReader:
         try:
             return self._look_at(self._open(node, until), question)
         except RpcError as error:
-            log(logging.WARNING, "%s", error)
+            log("service", logging.WARNING, "%s", error)
             return None
         except ContradictoryNode as error:
-            log(logging.WARNING, "RPC node %s is not believed: %s", node.host, error)
+            log("service", logging.WARNING, "RPC node %s is not believed: %s", node.host, error)
             return PaymentPending("reconciling")
 
     def _look_at(self, node: ChainNode, question: Question) -> Seen:
@@ -245,6 +245,7 @@ def _agree(answers: Sequence[Seen]) -> Seen:
         return refused[0]
     if refused:
         log(
+            "service",
             logging.WARNING,
             "RPC nodes disagree about a payment: %d of %d refuse it",
             len(refused),

@@ -89,7 +89,7 @@ class FacilitatorPayments:
             except FacilitatorUnavailable as error:
                 self._resting[facilitator] = now + REST
                 failures.append(str(error))
-                log(logging.WARNING, "A facilitator gave no verdict: %s", error)
+                log("service", logging.WARNING, "A facilitator gave no verdict: %s", error)
             else:
                 return None if verdict.is_valid else PaymentRefused(verdict.reason)
         raise PaymentsUnavailable(f"no facilitator could verify the payment: {'; '.join(failures)}")

@@ -126,7 +126,7 @@ class RpcClient:
             try:
                 return question(node)
             except RpcError as error:
-                log(logging.WARNING, "%s; the next node is asked", error)
+                log("service", logging.WARNING, "%s; the next node is asked", error)
         return question(last)
 
     def close(self) -> None:

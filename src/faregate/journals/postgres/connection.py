@@ -98,4 +98,11 @@ def set_read_committed(connection: Connection) -> None:
 def warn_if_not_durable(connection: Connection, location: str) -> None:
     """Warn of settings with which a power cut loses committed writes."""
     for [name] in connection.execute(_IS_OFF, [list(_WEAK)]):
-        log(logging.WARNING, "%s has %s = off: when its machine loses power, %s", location, name, _WEAK[name])
+        log(
+            "journal",
+            logging.WARNING,
+            "%s has %s = off: when its machine loses power, %s",
+            location,
+            name,
+            _WEAK[name],
+        )

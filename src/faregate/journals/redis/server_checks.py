@@ -42,13 +42,13 @@ class ServerCheck:
         for weakness in _find_weaknesses(settings):
             if weakness not in self._warned:
                 self._warned.add(weakness)
-                log(logging.WARNING, "the journal at %s: %s", self._location, weakness)
+                log("journal", logging.WARNING, "the journal at %s: %s", self._location, weakness)
         self._warn_of_fail_over(settings.get("master_replid", ""), settings.get("master_replid2", ""))
 
     def _warn_of_fail_over(self, history: str, before: str) -> None:
         """Compare replication ids: a replica that was promoted has a new one, and knows the one before."""
         if self._history not in ("", history) and before == self._history:
-            log(logging.WARNING, "the journal at %s: %s", self._location, _TAKEN_OVER)
+            log("journal", logging.WARNING, "the journal at %s: %s", self._location, _TAKEN_OVER)
         self._history = history or self._history
 
 

@@ -133,7 +133,12 @@ class GasAccount:
             return transfer
         fees = raise_fees(read_transfer(transfer).fees, self._chain.ask(ask_fee_market), self._policy)
         if fees is None:
-            log(logging.WARNING, "%s waits at the highest fee; raise max_fee_gwei", transfer.transaction_hash)
+            log(
+                "service",
+                logging.WARNING,
+                "%s waits at the highest fee; raise max_fee_gwei",
+                transfer.transaction_hash,
+            )
             return transfer
         return self._replace(transfer, fees)
 
@@ -165,7 +170,7 @@ class GasAccount:
                 replaces=transfer.transaction_hash,
             )
         except SigningFailed as error:
-            log(logging.WARNING, "%s is not replaced: %s", transfer.transaction_hash, error)
+            log("service", logging.WARNING, "%s is not replaced: %s", transfer.transaction_hash, error)
             return transfer
 
     def _describe_lack(self, balance: int, cost: int) -> str | None:

@@ -80,6 +80,7 @@ def _fill_gap(account: GasAccount, mined: int, first: SignedTransfer) -> int | N
         return None
     said = account.fill_nonce(mined)
     log(
+        "service",
         logging.WARNING,
         "gas nonce %s of %s is not in the books and was used up: %s",
         mined,

@@ -1,0 +1,58 @@
+"""Describe a sale for those who listen to events: what is known of it, and how long each part took. Pure."""
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+from faregate.core.claims import PendingPayment
+from faregate.core.models import OfferRevision, PaidRequest
+from faregate.core.steps import Flow, GetTime
+from faregate.events import Sale
+
+_AMOUNT = re.compile(r"0|[1-9][0-9]{0,29}", re.ASCII)
+
+
+def describe(payment: PendingPayment, **known: Any) -> PendingPayment:
+    """Return the payment, whose sale is known better by now."""
+    return replace(payment, sale=replace(payment.sale, **known))
+
+
+def describe_resumed(payment: PendingPayment, request: PaidRequest) -> PendingPayment:
+    """Return the payment that the request came back for."""
+    if not request.is_observed:
+        return payment
+    return replace(payment, sale=replace(request.sale, revision_id=payment.revision_id))
+
+
+def describe_recovered(payment: PendingPayment) -> PendingPayment:
+    """Return a payment out of the journal, which keeps no more than the revision of its sale."""
+    is_known = payment.sale.revision_id is not None
+    return payment if is_known else describe(payment, revision_id=payment.revision_id)
+
+
+def describe_access(request: PaidRequest, revision: OfferRevision, began: float) -> Flow[Sale]:
+    """Return the sale after a call to access that began at this time."""
+    access_ms = yield from measure(began)
+    return replace(request.sale, revision_id=revision.revision_id, asset=revision.asset, access_ms=access_ms)
+
+
+def describe_receipt(payment: PendingPayment, receipt: str) -> PendingPayment:
+    """Return the payment with the amount and the asset of its receipt, as far as they can be read."""
+    try:
+        # Whatever is wrong with it: the payment is proven, and its result leaves.
+        paid: Any = json.loads(receipt)["payment"]
+        amount, asset = paid.get("settled_atomic"), paid.get("asset")
+    except Exception:
+        return payment
+    known: dict[str, Any] = {}
+    if isinstance(amount, str) and _AMOUNT.fullmatch(amount):
+        known["amount"] = int(amount)
+    if isinstance(asset, str):
+        known["asset"] = asset
+    return describe(payment, **known)
+
+
+def measure(began: float) -> Flow[int]:
+    """Milliseconds since `began`, a time of `GetTime`."""
+    return int(((yield from GetTime()) - began) * 1000)
