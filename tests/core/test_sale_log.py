@@ -34,9 +34,9 @@ PAID = Sale("text_summary", "acr_1", "GET", "/summary", "test", "USDC", 10000, 2
 
 
 @pytest.fixture
-def lines(caplog: pytest.LogCaptureFixture) -> Generator[list[logging.LogRecord]]:
+def log(caplog: pytest.LogCaptureFixture) -> Generator[pytest.LogCaptureFixture]:
     with caplog.at_level(logging.INFO, "faregate.sale"):
-        yield caplog.records
+        yield caplog
 
 
 @pytest.mark.parametrize(
@@ -54,15 +54,15 @@ def lines(caplog: pytest.LogCaptureFixture) -> Generator[list[logging.LogRecord]
         (Stuck(TXN, "refused"), "sale of an unknown offer stuck: refused"),
     ],
 )
-def test_the_end_of_a_sale_is_one_line(event: Event, text: str, lines: list[logging.LogRecord]) -> None:
+def test_the_end_of_a_sale_is_one_line(event: Event, text: str, log: pytest.LogCaptureFixture) -> None:
     EventDispatcher().emit(event)
-    assert [(line.name, line.getMessage()) for line in lines] == [("faregate.sale", f"{text} [{TXN}]")]
+    assert [(line.name, line.getMessage()) for line in log.records] == [("faregate.sale", f"{text} [{TXN}]")]
 
 
-def test_the_line_has_its_facts_as_fields(lines: list[logging.LogRecord]) -> None:
+def test_the_line_has_its_facts_as_fields(log: pytest.LogCaptureFixture) -> None:
     EventDispatcher().emit(Released(TXN, PAID))
     EventDispatcher().emit(Held(TXN, "settling", ASKED))
-    paid, held = (vars(line) for line in lines)
+    paid, held = (vars(line) for line in log.records)
     assert {field.name: paid[field.name] for field in fields(Sale)} == {
         field.name: getattr(PAID, field.name) for field in fields(Sale)
     }
@@ -81,9 +81,9 @@ def test_the_line_has_its_facts_as_fields(lines: list[logging.LogRecord]) -> Non
         Swept(1, 1, 0, 0, 0, 5),
     ],
 )
-def test_what_ends_no_sale_is_no_line(event: Event, lines: list[logging.LogRecord]) -> None:
+def test_what_ends_no_sale_is_no_line(event: Event, log: pytest.LogCaptureFixture) -> None:
     EventDispatcher().emit(event)
-    assert lines == []
+    assert log.records == []
 
 
 def test_the_flow_makes_events_only_for_who_listens(caplog: pytest.LogCaptureFixture) -> None:
