@@ -5,6 +5,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
@@ -31,7 +32,7 @@ from faregate.merchant.calls import Call
 from faregate.merchant.formats import MAX_URL
 from faregate.merchant.revisions import RevisionCache
 from faregate.merchant.sender import AsyncSender, Sender
-from faregate.observers import EventDispatcher, Listener, Observer
+from faregate.observers import EventDispatcher, Instrumentation, Listener, Observer
 
 T = TypeVar("T")
 
@@ -83,8 +84,16 @@ class Paywall:
         shared = (self._revisions, time.monotonic, self._events)
         self.backend = MerchantBackend(self._client, self.journal, *shared)
         self.async_backend = AsyncMerchantBackend(self._async_client, as_async(self.journal), *shared)
+        self.instrumentation: Instrumentation | None = None
+        if self.settings.otel:
+            self._instrument()
         if self.settings.embedded and transport is None:
             EMBEDDED.add(self)
+
+    def _instrument(self) -> None:
+        telemetry = _import_telemetry().Telemetry(self.journal, self.backend, self.async_backend)
+        self.instrumentation = telemetry
+        self._events.add(telemetry.observer)
 
     def forget(self) -> None:
         """Reset the paywall, for tests: empty a journal in memory, and forget the revisions."""
@@ -228,11 +237,16 @@ class Paywall:
 
         `should_stop` is asked between two rows. Raises `JournalError`.
         """
-        return run(sweep(limit, should_stop, self.environment), self.backend)
+        with self._trace_sweep():
+            return run(sweep(limit, should_stop, self.environment), self.backend)
 
     async def asweep(self, limit: int = BATCH, should_stop: Callable[[], bool] = never) -> SweepReport:
         """Do the same as `sweep`, awaiting."""
-        return await arun(sweep(limit, should_stop, self.environment), self.async_backend)
+        with self._trace_sweep():
+            return await arun(sweep(limit, should_stop, self.environment), self.async_backend)
+
+    def _trace_sweep(self) -> AbstractContextManager[object]:
+        return nullcontext() if self.instrumentation is None else self.instrumentation.trace_sweep()
 
     def close(self) -> None:
         self._client.close()
@@ -266,6 +280,16 @@ def _quote_path(path: str) -> str:
 @lru_cache(maxsize=1024)
 def _quote_short_path(path: str) -> str:
     return quote(path, safe=_PATH_SAFE)
+
+
+def _import_telemetry() -> Any:
+    # By name: its package is an extra, and importing it takes longer than all of ours.
+    try:
+        return import_module("faregate.telemetry")
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            "FAREGATE_OTEL needs OpenTelemetry's API: pip install 'faregate[otel]'"
+        ) from error
 
 
 def _embedded() -> Any:

@@ -45,6 +45,7 @@ class Settings:
     max_work_seconds: float
     max_request_seconds: float
     timeout: float
+    otel: bool
     redeliveries: int
     redelivery_window: float
     last_resort: str
@@ -149,6 +150,13 @@ class Arguments(TypedDict, total=False):
         Description(
             "how long a paid request may take; see [time-outs](timeouts.md)",
             shown="55; less if the server ends requests sooner",
+        ),
+    ]
+    otel: Annotated[
+        bool,
+        Description(
+            "spans and metrics through [OpenTelemetry](observability.md#opentelemetry)",
+            False,
         ),
     ]
     timeout: Annotated[
@@ -302,6 +310,7 @@ def read_settings(environ: Mapping[str, str], journal: str | None, arguments: Ar
         max_result_bytes=check_positive("max_result_bytes"),
         max_work_seconds=check_positive("max_work_seconds"),
         timeout=check_positive("timeout"),
+        otel=values["otel"],
         redelivery_window=check_positive("redelivery_window"),
     )
     _check_live(settings)

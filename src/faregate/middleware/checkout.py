@@ -13,6 +13,7 @@ The usual moves (`_TRANSITIONS` has all of them):
      └── allow_unpaid ──> UNPAID: the application's own answer is on its way
 """
 
+import logging
 import math
 from collections.abc import Callable
 from contextlib import suppress
@@ -28,9 +29,11 @@ from faregate.core.models import HandlerResult, Offer, Response
 from faregate.core.steps import Flow, RunHandler
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError, SoldTwice, WorkInterrupted, WorkTimedOut
+from faregate.logs import log
 from faregate.middleware.buffer import BufferedResponse
 from faregate.middleware.path_rules import NO_RULES, PathMatch
 from faregate.middleware.request import IncomingRequest, comparable_length, digest_body
+from faregate.observers import Instrumentation, Work
 from faregate.offers import watch_offers
 from faregate.paywall import FindRoute, Paywall
 
@@ -120,6 +123,7 @@ class Checkout:
     _sold_twice: SoldTwice | None = None
     _completion: "anyio.Event | None" = None
     _restore: Restore | None = None
+    _work: Work | None = None
     _result_bytes = 0
     _resource_url = ""
     _work_start = 0.0
@@ -265,6 +269,23 @@ class Checkout:
             step.request, self._work_start - self._request_start
         )
         self._restore = snapshot()
+        if self._paywall.instrumentation is not None:
+            self._work = self._begin_work(self._paywall.instrumentation, step)
+
+    def _begin_work(self, instrumentation: Instrumentation, step: RunHandler) -> Work | None:
+        try:
+            return instrumentation.begin_work(step.request, step.transaction_id)
+        except Exception as error:
+            log("events", logging.ERROR, "the work could not be traced", error=error)
+            return None
+
+    def _end_work(self, result: HandlerResult | BaseException | None) -> None:
+        work, self._work = self._work, None
+        try:
+            if work is not None:
+                work.end(result)
+        except Exception as error:
+            log("events", logging.ERROR, "the work could not be traced", error=error)
 
     def _get_payment(self) -> Payment:
         if self.payment is None:
@@ -410,6 +431,8 @@ class Checkout:
         is_unfinished = self.state not in (State.COMPLETING, State.COMPLETED)
         self.state = State.CLOSED  # from every state
         self._restore_all()
+        if self._work is not None:
+            self._end_work(None)
         if self._flow is not None and is_unfinished:
             self._flow.close()
         # They refer to the request, which refers to this checkout: only the collector would free the three.
@@ -430,6 +453,8 @@ class Checkout:
         return self.buffer.too_large or error
 
     def _finish(self, result: HandlerResult | Exception) -> Response:
+        if self._work is not None:
+            self._end_work(result)
         self._move(State.COMPLETING)
         return self._set_answer(drive(self._get_flow(), self._paywall.backend, result))
 
@@ -438,6 +463,8 @@ class Checkout:
 
         # A coroutine that ends in GeneratorExit is being closed, and may wait for nothing.
         run = run_shielded if is_closing else run_uncancelled
+        if self._work is not None:
+            self._end_work(result)
         await self._lift_deadline()
         self._move(State.COMPLETING)
         await run(lambda: self._drive_to_end(result))

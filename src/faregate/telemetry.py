@@ -1,0 +1,254 @@
+"""OpenTelemetry: spans of access, work, complete and sweep, and metrics of sales. Needs the extra `otel`.
+
+Spans are children of the span that is current, such as the framework's for the request. Providers are the
+global ones of the process. Names follow OpenTelemetry's semantic conventions; those of ours begin with
+`faregate.`. No attribute carries a proof, a key, a query or content.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache
+from typing import Any, TypeVar
+from weakref import WeakSet
+
+from opentelemetry import context, metrics, trace
+from opentelemetry.metrics import CallbackOptions, Observation
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+from opentelemetry.util.types import AttributeValue
+
+from faregate.core.claims import PendingPayment
+from faregate.core.interfaces import MaybeAwaitable
+from faregate.core.models import HandlerResult, OfferRevision, Outcome, PaidRequest
+from faregate.core.results import Access, Completion
+from faregate.events import Event, Refused, Sale, Settled, Swept
+from faregate.merchant.backend import AsyncMerchantBackend, MerchantBackend
+from faregate.sale_log import SaleOutcome, find_outcome
+
+T = TypeVar("T")
+Attributes = dict[str, AttributeValue]
+
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 30.0)
+"""Limits of the buckets of durations: those of HTTP's semantic conventions, and one for slow work."""
+MAX_COUNTED = 10_000
+"""Open payments that are counted in each journal."""
+
+_tracer = trace.get_tracer("faregate")
+
+
+# Spans
+
+
+def trace_call(name: str, attributes: Attributes, call: Callable[[], MaybeAwaitable[T]]) -> MaybeAwaitable[T]:
+    """Make a call of the service, or an awaitable of one, within a span."""
+    span = _tracer.start_span(name, kind=SpanKind.CLIENT, attributes=attributes)
+    with _end_on_error(span):
+        answer = call()
+    if hasattr(answer, "__await__"):
+        return _await_within(span, answer)
+    _end(span, answer)
+    return answer
+
+
+async def _await_within(span: Span, answer: Any) -> Any:
+    with _end_on_error(span):
+        result = await answer
+    _end(span, result)
+    return result
+
+
+@contextmanager
+def _end_on_error(span: Span) -> Generator[None]:
+    try:
+        with trace.use_span(span, end_on_exit=False, record_exception=False, set_status_on_exception=False):
+            yield
+    except BaseException as error:
+        _fail(span, error)
+        span.end()
+        raise
+
+
+def _end(span: Span, result: object) -> None:
+    span.set_attribute("faregate.result", type(result).__name__)
+    transaction_id = getattr(result, "transaction_id", None)
+    if transaction_id is not None:
+        span.set_attribute("faregate.transaction.id", transaction_id)
+    span.end()
+
+
+def _fail(span: Span, error: BaseException) -> None:
+    # Not the message: it may quote what a payer or the service sent.
+    _mark_failed(span, type(error).__qualname__)
+
+
+def _mark_failed(span: Span, kind: str) -> None:
+    span.set_attribute("error.type", kind)
+    span.set_status(Status(StatusCode.ERROR))
+
+
+def trace_backend(backend: MerchantBackend | AsyncMerchantBackend) -> None:
+    """Put a span around each of the two calls of the service that a sale makes."""
+    access, complete = backend.call_access, backend.call_complete
+
+    def call_access(
+        request: PaidRequest, revision: OfferRevision, proof: str | None
+    ) -> MaybeAwaitable[Access]:
+        attributes = describe(request.sale, {"faregate.revision.id": revision.revision_id})
+        return trace_call("faregate.access", attributes, lambda: access(request, revision, proof))
+
+    def call_complete(payment: PendingPayment, outcome: Outcome) -> MaybeAwaitable[Completion]:
+        known: Attributes = {
+            "faregate.revision.id": payment.revision_id,
+            "faregate.transaction.id": payment.transaction_id,
+            "faregate.work.outcome": type(outcome).__name__.lower(),
+        }
+        attributes = describe(payment.sale, known)
+        return trace_call("faregate.complete", attributes, lambda: complete(payment, outcome))
+
+    backend.call_access = call_access  # type: ignore[method-assign]
+    backend.call_complete = call_complete  # type: ignore[method-assign]
+
+
+class WorkSpan:
+    """The span of a handler: current while the handler runs, so that the handler's spans are below it."""
+
+    def __init__(self, request: PaidRequest, transaction_id: str | None) -> None:
+        known: Attributes = {} if transaction_id is None else {"faregate.transaction.id": transaction_id}
+        self._span = _tracer.start_span("faregate.work", attributes=describe(request.sale, known))
+        self._token = context.attach(trace.set_span_in_context(self._span))
+
+    def end(self, result: HandlerResult | BaseException | None) -> None:
+        """End the span; None if the handler was given up."""
+        # A task or a thread of its own had a copy of the context, which has ended with it.
+        if trace.get_current_span() is self._span:
+            context.detach(self._token)
+        if isinstance(result, HandlerResult):
+            status = result.response.status
+            self._span.set_attribute("http.response.status_code", status)
+            if status >= 500:  # a framework answered what the handler raised
+                _mark_failed(self._span, str(status))
+        elif result is not None:
+            _fail(self._span, result)
+        self._span.end()
+
+
+# Metrics
+
+
+class Metrics:
+    """An observer that counts what is sold, and measures how long it takes."""
+
+    def __init__(self) -> None:
+        meter = metrics.get_meter("faregate")
+        self._sales = meter.create_counter(
+            "faregate.sales", "{sale}", "Sales that a request or a sweep was done with, by outcome"
+        )
+        self._revenue = meter.create_counter(
+            "faregate.revenue", "{atomic_unit}", "Settled payments, in atomic units of their asset"
+        )
+        self._refusals = meter.create_counter(
+            "faregate.refusals", "{request}", "Requests whose handler did not run, by status and code"
+        )
+        self._durations = meter.create_histogram(
+            "faregate.operation.duration",
+            "s",
+            "How long the parts of a sale took",
+            explicit_bucket_boundaries_advisory=_SECONDS,
+        )
+        self._sweeps = meter.create_histogram(
+            "faregate.sweep.duration",
+            "s",
+            "How long sweeps took",
+            explicit_bucket_boundaries_advisory=_SECONDS,
+        )
+        self._swept = meter.create_counter(
+            "faregate.sweep.payments", "{payment}", "Payments that sweeps looked at, by what became of them"
+        )
+        self.journals: WeakSet[Any] = WeakSet()
+        meter.create_observable_gauge(
+            "faregate.journal.open_payments",
+            [self._count_open],
+            "{payment}",
+            "Payments in the journal that have not ended, by state",
+        )
+
+    def is_listening(self) -> bool:
+        return True
+
+    def receive(self, event: Event) -> None:
+        match event:
+            case Refused(status, code, sale):
+                reason: Attributes = {"http.response.status_code": status, "faregate.code": code}
+                self._refusals.add(1, describe(sale, reason))
+            case Swept():
+                self._add_sweep(event)
+            case _:
+                if isinstance(event, Settled) and event.sale.amount is not None:
+                    self._revenue.add(event.sale.amount, describe(event.sale, _describe_asset(event.sale)))
+                found = find_outcome(event)
+                if found is not None:
+                    self._add_sale(found[0].sale, found[1])
+
+    def _add_sale(self, sale: Sale, outcome: SaleOutcome) -> None:
+        self._sales.add(1, describe(sale, {"faregate.outcome": str(outcome)}))
+        if outcome is SaleOutcome.REDELIVERED:
+            return
+        took = (("access", sale.access_ms), ("work", sale.work_ms), ("complete", sale.complete_ms))
+        for name, duration_ms in took:
+            if duration_ms is not None:
+                known: Attributes = {"faregate.operation.name": name}
+                self._durations.record(duration_ms / 1000, describe(sale, known))
+
+    def _add_sweep(self, sweep: Swept) -> None:
+        known: Attributes = {} if sweep.environment is None else {"faregate.environment": sweep.environment}
+        self._sweeps.record(sweep.duration_ms / 1000, known)
+        for outcome in ("settled", "failed", "held", "stuck"):
+            self._swept.add(getattr(sweep, outcome), {**known, "faregate.outcome": outcome})
+
+    def _count_open(self, _options: CallbackOptions) -> Iterable[Observation]:
+        """Count the open payments of each journal that can list them."""
+        found: Counter[str] = Counter(dict.fromkeys(_STATES, 0))
+        for journal in tuple(self.journals):
+            found.update(hold.state for hold in journal.list_holds(MAX_COUNTED))
+        return [Observation(number, {"faregate.journal.state": state}) for state, number in found.items()]
+
+
+_STATES = ("open", "waiting", "running", "ok", "failed", "stuck")
+
+
+@cache
+def get_metrics() -> Metrics:
+    """The metrics of this process: an instrument exists once, however many paywalls there are."""
+    return Metrics()
+
+
+def describe(sale: Sale, known: Attributes) -> Attributes:
+    """Return attributes that have few values each, so that metrics may have them too."""
+    found = {
+        "faregate.offer": sale.offer,
+        "faregate.environment": sale.environment,
+        "http.request.method": sale.method,
+        "http.route": sale.route,
+    }
+    return {**{name: value for name, value in found.items() if value is not None}, **known}
+
+
+def _describe_asset(sale: Sale) -> Attributes:
+    return {} if sale.asset is None else {"faregate.asset": sale.asset}
+
+
+class Telemetry:
+    """What a paywall needs of OpenTelemetry: an observer, the spans of work, and those of sweeps."""
+
+    def __init__(self, journal: object, *backends: MerchantBackend | AsyncMerchantBackend) -> None:
+        self.observer = get_metrics()
+        if callable(getattr(journal, "list_holds", None)):
+            self.observer.journals.add(journal)
+        for backend in backends:
+            trace_backend(backend)
+
+    def begin_work(self, request: PaidRequest, transaction_id: str | None) -> WorkSpan:
+        return WorkSpan(request, transaction_id)
+
+    def trace_sweep(self) -> AbstractContextManager[object]:
+        return _tracer.start_as_current_span("faregate.sweep")

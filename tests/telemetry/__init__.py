@@ -1,0 +1,1 @@
+"""OpenTelemetry, with the real SDK."""

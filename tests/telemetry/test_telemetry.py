@@ -1,0 +1,165 @@
+"""Spans and metrics of sales, as the SDK exports them."""
+
+import logging
+import sys
+from typing import Any
+
+import anyio
+import pytest
+from opentelemetry.trace import StatusCode
+
+from faregate import Paywall
+from faregate.emulator import Wallet
+from faregate.errors import ConfigurationError
+from tests.telemetry.conftest import Telemetry
+from tests.telemetry.shops import ROUTES, Ask, make_fastapi, make_flask, make_paywall, make_starlette, tracer
+
+shops = pytest.mark.parametrize("make", ROUTES, ids=lambda make: make.__name__)
+
+
+def buy(ask: Ask, path: str = "/report/today") -> Any:
+    with tracer.start_as_current_span("unpaid"):
+        unpaid = ask(path, {})
+    with tracer.start_as_current_span("paid"):
+        return ask(path, {"PAYMENT-SIGNATURE": Wallet().pay(unpaid.headers["payment-required"])})
+
+
+@shops
+def test_each_part_of_a_sale_is_a_span_below_the_current_one(
+    make: Any, telemetry: Telemetry, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = buy(make(make_paywall()))
+    assert answer.status_code == 200
+    asked, access = telemetry.find("faregate.access")
+    [work], [complete] = telemetry.find("faregate.work"), telemetry.find("faregate.complete")
+    # FastAPI begins a trace of its own for each request.
+    above = [f"GET {ROUTES[make]}"] * 2 if make is make_fastapi else ["unpaid", "paid"]
+    assert telemetry.list_ancestors(asked)[-1] == above[0]
+    assert {telemetry.list_ancestors(span)[-1] for span in (access, work, complete)} == {above[1]}
+    named = [dict(span.attributes or {}).get("faregate.transaction.id") for span in (access, work, complete)]
+    assert named == [answer.headers["faregate-transaction"]] * 3
+    for span in (asked, access, work, complete):
+        attributes = dict(span.attributes or {})
+        assert attributes["faregate.offer"] == "daily_report"
+        assert attributes["http.route"] == ROUTES[make]
+        assert span.status.status_code is StatusCode.UNSET
+    # OpenTelemetry logs a context that is left in another task or thread.
+    assert [one for one in caplog.records if one.levelno >= logging.ERROR] == []
+
+
+@pytest.mark.parametrize("make", [make_starlette, make_flask])
+def test_the_handlers_own_spans_are_below_its_work(make: Any, telemetry: Telemetry) -> None:
+    buy(make(make_paywall()))
+    [own] = telemetry.find("own")
+    assert telemetry.list_ancestors(own)[0] == "faregate.work"
+
+
+@shops
+def test_work_that_raised_has_the_type_of_its_error_and_no_more(make: Any, telemetry: Telemetry) -> None:
+    assert buy(make(make_paywall()), "/report/fails").status_code == 500
+    [work] = telemetry.find("faregate.work")
+    assert work.status.status_code is StatusCode.ERROR
+    shown = work.to_json() + "".join(span.to_json() for span in telemetry.find("faregate.complete"))
+    assert "secret of the handler" not in shown
+
+
+def test_a_context_does_not_stay_in_its_thread(telemetry: Telemetry) -> None:
+    from opentelemetry import trace
+
+    buy(make_flask(make_paywall()))
+    assert not trace.get_current_span().get_span_context().is_valid
+
+
+def test_no_span_has_a_proof_a_query_or_a_result(telemetry: Telemetry) -> None:
+    ask = make_starlette(make_paywall())
+    unpaid = ask("/report/today?secret=query", {})
+    proof = Wallet().pay(unpaid.headers["payment-required"])
+    assert ask("/report/today?secret=query", {"PAYMENT-SIGNATURE": proof}).status_code == 200
+    ours = [one for one in telemetry.exporter.get_finished_spans() if one.name.startswith("faregate.")]
+    shown = "".join(span.to_json() for span in ours)
+    assert len(ours) == 4
+    for secret in (proof, "secret=query", "Sunny", unpaid.headers["payment-required"]):
+        assert secret not in shown
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_sweep_is_a_span_above_its_completions(is_async: bool, telemetry: Telemetry) -> None:
+    paywall = make_paywall()
+    assert buy(make_starlette(paywall), "/late").status_code == 202
+    telemetry.exporter.clear()
+    held = {"faregate.journal.state": "ok"}
+    assert [
+        value for attributes, value in telemetry.read("faregate.journal.open_payments") if attributes == held
+    ]
+    report = sweep(paywall, is_async)
+    [span] = telemetry.find("faregate.sweep")
+    assert report.looked_at == 0 or telemetry.find("faregate.complete")
+    for complete in telemetry.find("faregate.complete"):
+        assert telemetry.list_ancestors(complete) == ["faregate.sweep"]
+    assert span.status.status_code is StatusCode.UNSET
+
+
+def sweep(paywall: Paywall, is_async: bool) -> Any:
+    return anyio.run(paywall.asweep) if is_async else paywall.sweep()
+
+
+def count(telemetry: Telemetry, name: str, /, **wanted: Any) -> float:
+    """The sum of the points whose attributes end in these names and have these values."""
+    return sum(
+        value
+        for attributes, value in telemetry.read(name)
+        if wanted.items() <= {key.rpartition(".")[2]: one for key, one in attributes.items()}.items()
+    )
+
+
+def test_sales_are_counted_by_outcome_and_measured(telemetry: Telemetry) -> None:
+    def read() -> list[float]:
+        return [
+            count(telemetry, "faregate.sales", outcome="delivered", offer="daily_report"),
+            count(telemetry, "faregate.sales", outcome="failed", offer="daily_report"),
+            count(telemetry, "faregate.sales", outcome="held", offer="slow_settlement"),
+            count(telemetry, "faregate.revenue", asset="USDC", environment="test"),
+            count(telemetry, "faregate.refusals", status_code=402),
+            count(telemetry, "faregate.operation.duration", name="access"),
+            count(telemetry, "faregate.operation.duration", name="work"),
+            count(telemetry, "faregate.operation.duration", name="complete"),
+            count(telemetry, "faregate.sweep.duration"),
+        ]
+
+    before = read()
+    paywall = make_paywall()
+    ask = make_starlette(paywall)
+    buy(ask)
+    buy(ask, "/report/fails")
+    buy(ask, "/late")
+    paywall.sweep()
+    assert [after - was for was, after in zip(before, read(), strict=True)] == [1, 1, 1, 50000, 3, 3, 3, 3, 1]
+
+
+def test_without_the_package_the_setting_is_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    monkeypatch.delitem(sys.modules, "faregate.telemetry", raising=False)
+    with pytest.raises(ConfigurationError, match="faregate\\[otel\\]"):
+        make_paywall()
+
+
+def test_a_paywall_that_is_not_traced_imports_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "faregate.telemetry", raising=False)
+    paywall = Paywall(base_url="emulator:", environ={})
+    assert "faregate.telemetry" not in sys.modules
+    assert paywall.instrumentation is None
+    assert not paywall.is_observed
+
+
+def test_tracing_that_fails_costs_no_sale(
+    telemetry: Telemetry, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    paywall = make_paywall()
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    assert paywall.instrumentation is not None
+    monkeypatch.setattr(paywall.instrumentation, "begin_work", fail)
+    assert buy(make_starlette(paywall)).status_code == 200
+    assert "the work could not be traced" in caplog.text
