@@ -202,7 +202,7 @@ class Metrics:
     def _add_sweep(self, sweep: Swept) -> None:
         known: Attributes = {} if sweep.environment is None else {"faregate.environment": sweep.environment}
         self._sweeps.record(sweep.duration_ms / 1000, known)
-        for outcome in ("settled", "failed", "held", "stuck"):
+        for outcome in ("settled", "failed", "held", "stuck", "expired"):
             self._swept.add(getattr(sweep, outcome), {**known, "faregate.outcome": outcome})
 
     def _count_open(self, _options: CallbackOptions) -> Iterable[Observation]:
