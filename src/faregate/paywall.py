@@ -119,7 +119,13 @@ class Paywall:
         }
 
     def build_request(
-        self, offer: Offer, request: Request, path: str, origin: str | None, host: str | None
+        self,
+        offer: Offer,
+        request: Request,
+        path: str,
+        origin: str | None,
+        host: str | None,
+        is_chosen: bool = False,
     ) -> PaidRequest:
         """Build the request on a paid handler that the flow serves.
 
@@ -133,6 +139,7 @@ class Paywall:
             offer.max_work_seconds or self.settings.max_work_seconds,
             offer.max_result_bytes or self.settings.max_result_bytes,
             self._is_observed,
+            is_chosen,
         )
 
     def present(
