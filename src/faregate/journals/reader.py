@@ -1,5 +1,6 @@
 """Read the rows of one namespace for operators. Nothing here writes, and no API key is needed."""
 
+from dataclasses import replace
 from typing import cast
 
 from faregate.core.claims import HoldInfo
@@ -35,11 +36,14 @@ class NamespaceReader:
 
     def list_holds(self, limit: int) -> list[HoldInfo]:
         """List open payments, oldest first."""
-        return [describe_hold(record, self._keyring) for record in self._store.list_owed(limit)]
+        return [self._describe_hold(record) for record in self._store.list_owed(limit)]
 
     def list_unfetched(self, limit: int) -> list[HoldInfo]:
         """List paid results that nobody has fetched, the first to be removed first."""
-        return [describe_hold(one, self._keyring) for one in self._store.list_unfetched(ANY_TIME, limit)]
+        return [self._describe_hold(record) for record in self._store.list_unfetched(ANY_TIME, limit)]
+
+    def _describe_hold(self, record: Record) -> HoldInfo:
+        return replace(describe_hold(record, self._keyring), namespace=self.namespace)
 
     def find(self, reference: Reference) -> FoundPayments:
         """Find payments. All rows are decrypted for a hash or a payer: no index reveals who paid."""
