@@ -49,8 +49,9 @@ def run_list(view: JournalView, echo: Echo, *, all: bool, stuck: bool, unfetched
     if shown:
         echo(_format_holds(shown, now) + "\n")
     echo(_summarize(holds))
-    for problem in [] if view.own is None else find_journal_problems(view.journal, view.own):
-        echo(problem)
+    if view.own is not None:
+        for problem in find_journal_problems(view.journal, view.own):
+            echo(problem)
     return 0
 
 
