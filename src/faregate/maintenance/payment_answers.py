@@ -117,8 +117,8 @@ def explain_unknown(reference: Reference, unreadable: int) -> Answer:
         step = f"Ask the service: faregate receipt {reference.value}. Your log has a line for each sale."
     elif reference.kind is ReferenceKind.HASH:
         step = (
-            "Try the payer's address: by its chain hash a payment is found only once it is proven. Or find the "
-            "transaction id in your seller account."
+            "Try the payer's address: by its chain hash a payment is found only once it is proven. Or find "
+            "the transaction id in your seller account."
         )
     else:
         step = "Find the transaction id in your seller account. Your log has a line for each sale."
