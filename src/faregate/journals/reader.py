@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import cast
 
 from faregate.core.claims import HoldInfo
-from faregate.errors import JournalUnreadable
+from faregate.errors import JournalError, JournalUnreadable
 from faregate.journals.codec import Codec
 from faregate.journals.encryption import Keyring
 from faregate.journals.payment_info import (
@@ -63,6 +63,13 @@ class NamespaceReader:
             elif is_found_by(row, reference):
                 found.append(self._describe_row(row, record["size"]))
         return FoundPayments(found, unreadable)
+
+    def describe(self, key: bytes) -> PaymentInfo:
+        """Describe the row with this key. Raises `JournalError` if it is gone."""
+        record = self._store.find([key])
+        if record is None:
+            raise JournalError("the row is gone: its retention is over")
+        return self._describe(record)
 
     def _describe(self, record: Record) -> PaymentInfo:
         row = self._read(record)

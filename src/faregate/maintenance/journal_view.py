@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 from faregate.core.claims import HoldInfo
 from faregate.errors import ConfigurationError
 from faregate.journals.memory import MemoryJournal
-from faregate.journals.payment_info import FoundPayments, Reference
+from faregate.journals.payment_info import FoundPayments, PaymentInfo, Reference
 from faregate.journals.policy import JournalContext
 from faregate.journals.registry import journal_from_url
 from faregate.settings import read_journal_settings
@@ -26,6 +26,8 @@ class NamespaceView(Protocol):
     def list_unfetched(self, limit: int) -> list[HoldInfo]: ...
 
     def find(self, reference: Reference) -> FoundPayments: ...
+
+    def describe(self, key: bytes) -> PaymentInfo: ...
 
 
 @runtime_checkable
