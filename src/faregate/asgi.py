@@ -13,7 +13,7 @@ from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.middleware.asgi_responder import PaywallResponder, find_responder
 from faregate.middleware.asgi_scope import ASGIApp, Receive, Scope, Send
-from faregate.middleware.checkout import State
+from faregate.middleware.checkout import AsyncAsk, State
 from faregate.middleware.lifespan import Lifespan, check_lifespan
 from faregate.middleware.path_rules import PathRules
 from faregate.middleware.shielding import run_shielded
@@ -123,8 +123,10 @@ class PaywallMiddleware:
             await send({"type": "websocket.close", "code": 1008, "reason": "payment required"})
 
 
-async def require_payment(scope: Mapping[str, Any], offer: Offer) -> Payment:
+async def require_payment(scope: Mapping[str, Any], offer: Offer, ask: AsyncAsk | None = None) -> Payment:
     """Sell what this request runs: call it in a handler or adapter, before the work.
+
+    `ask` awaits a function that chooses the offer; without it, that function gets the scope.
 
     Raises `SkipHandler` when the payer's answer is something else than the work, and
     `ConfigurationError` when there is no paywall in front.
@@ -135,4 +137,4 @@ async def require_payment(scope: Mapping[str, Any], offer: Offer) -> Payment:
             f"A handler sells {offer.sells!r}, but no PaywallMiddleware is in front of it: "
             "app.add_middleware(PaywallMiddleware)"
         )
-    return await responder.authorize(offer, scope)
+    return await responder.authorize(offer, scope, ask)

@@ -7,8 +7,9 @@ app.add_middleware(PaywallMiddleware)
 async def summary(payment: Annotated[Payment, Depends(paid("text_summary"))]): ...
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from inspect import Parameter, signature
 from types import SimpleNamespace
 from typing import Any, Unpack
 
@@ -28,7 +29,7 @@ from starlette.routing import BaseRoute, Mount, Route
 
 from faregate import starlette
 from faregate.core import responses
-from faregate.core.models import Offer
+from faregate.core.models import Choose, Offer, OfferChoice
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.middleware.checkout import SkipHandler
@@ -95,10 +96,22 @@ class _Scheme(SecurityBase):
         scheme = {"in": APIKeyIn.header, "name": "PAYMENT-SIGNATURE", INFO: payment_info(sold)}
         self.model = APIKey.model_validate(scheme)
         self.scheme_name = f"{MARK}{sold.sells}"
+        own = signature(self.__call__)
+        if isinstance(sold, OfferChoice):
+            # FastAPI solves the parameters of the function that chooses, as those of any dependency.
+            chosen = Parameter("chosen", Parameter.KEYWORD_ONLY, annotation=Any, default=Depends(sold.choose))
+            self.__signature__ = own.replace(parameters=[*list(own.parameters.values())[:2], chosen])
+        else:
+            self.__signature__ = own.replace(parameters=list(own.parameters.values())[:2])
 
-    async def __call__(self, connection: HTTPConnection, response: Response) -> Payment:
+    async def __call__(
+        self, connection: HTTPConnection, response: Response, *, chosen: object = None
+    ) -> Payment:
+        async def ask(_choose: Choose) -> object:
+            return chosen
+
         try:
-            payment = await authorize(connection, self._sold)
+            payment = await authorize(connection, self._sold, ask)
         except SkipHandler as stop:
             # The client never gets this answer: the paywall sends its own instead.
             raise HTTPException(stop.status) from None
@@ -108,13 +121,16 @@ class _Scheme(SecurityBase):
         return payment
 
 
-def paid(sells: str, **limits: Unpack[OfferOptions]) -> RequirePayment:
+def paid(
+    sells: str | Choose, among: Sequence[str | Offer] | None = None, **limits: Unpack[OfferOptions]
+) -> RequirePayment:
     """The dependency that sells a route: `Depends(paid("text_summary"))`.
 
-    `sells` is an integration key or an `acr_` revision id. The route's OpenAPI operation gets the
+    `sells` is an integration key or an `acr_` revision id; or a dependency, plain or async, that returns one
+    of the names in `among`: FastAPI solves its parameters. The route's OpenAPI operation gets the
     answers of a payment. Raises `ConfigurationError`, here or on the first call.
     """
-    return RequirePayment(check_offer(sells, "Depends(paid('text_summary'))", **limits))
+    return RequirePayment(check_offer(sells, "Depends(paid('text_summary'))", among, **limits))
 
 
 mark_maker(paid)

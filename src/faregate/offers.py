@@ -1,12 +1,13 @@
 """Make offers, and notice those that are made while a request is served."""
 
 import math
+from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from inspect import currentframe
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack, cast
 
-from faregate.core.models import Offer
+from faregate.core.models import Choose, Offer, OfferChoice
 from faregate.errors import ConfigurationError
 from faregate.merchant.backend import build_resource
 from faregate.x402.tokens import SettlementAsset
@@ -26,23 +27,30 @@ class OfferOptions(TypedDict, total=False):
     replay: bool
 
 
-def offer(sells: str, **options: Unpack[OfferOptions]) -> Offer:
+def offer(
+    sells: str | Choose, *, among: Sequence[str | Offer] | None = None, **options: Unpack[OfferOptions]
+) -> Offer:
     """Make an offer, checked as far as it can be without the service. Raises `ConfigurationError`.
 
-    `sells` is an integration key or an `acr_` revision id.
+    `sells` is an integration key or an `acr_` revision id. Or it is a function that gets the request and
+    returns one of the names in `among`; the options are those of each offer that `among` only names.
     """
-    made = build_offer(sells, **options)
+    made = build_offer(sells, among=among, **options)
     during_request = _made.get()
     if during_request is not None and not _is_importing():
         during_request.append(made)
     return made
 
 
-def build_offer(sells: str, **options: Unpack[OfferOptions]) -> Offer:
+def build_offer(
+    sells: str | Choose, *, among: Sequence[str | Offer] | None = None, **options: Unpack[OfferOptions]
+) -> Offer:
     """Make an offer that is not recorded: a server may build middleware with path rules in a request.
 
     Raises `ConfigurationError`.
     """
+    if not isinstance(sells, str) or among is not None:
+        return _build_choice(sells, among, options)
     if not sells:
         raise ConfigurationError("Say what is sold: paid('text_summary') or paid('acr_...').")
     made = Offer(sells, **options)
@@ -54,6 +62,37 @@ def build_offer(sells: str, **options: Unpack[OfferOptions]) -> Offer:
         raise ConfigurationError(f"asset={made.asset!r}: the service settles in EURC or USDC.")
     build_resource(made, "https://seller.invalid/")
     return made
+
+
+def _build_choice(sells: Any, among: Any, options: OfferOptions) -> OfferChoice:
+    if isinstance(sells, str):
+        raise ConfigurationError(f"among goes with a function that chooses, not with {sells!r}.")
+    if not callable(sells) or isinstance(sells, type):
+        raise ConfigurationError("Say what is sold: a name, or a function that chooses among several names.")
+    if isinstance(among, str) or not isinstance(among, Sequence) or not among:
+        raise ConfigurationError(f"{CHOICE} Without it nobody could list what is sold.")
+    named = cast("Sequence[str | Offer]", among)
+    made = tuple(_build_alternative(one, options) for one in named)
+    names = [one.sells for one in made]
+    if len(set(names)) < len(names):
+        raise ConfigurationError(f"among names an offer twice: {', '.join(names)}.")
+    return OfferChoice(" or ".join(names), choose=sells, among=made)
+
+
+def _build_alternative(one: Any, options: OfferOptions) -> Offer:
+    if isinstance(one, OfferChoice) or not isinstance(one, str | Offer):
+        raise ConfigurationError(f"among takes names and offers, not {one!r}.")
+    return one if isinstance(one, Offer) else build_offer(one, **options)
+
+
+CHOICE = "A function that chooses needs the names to choose from: paid(choose, among=('small', 'large'))."
+
+
+def check_sells(sells: object, among: object, message: str) -> None:
+    """Check that something is named to be sold. Raises `ConfigurationError` with `message`."""
+    if isinstance(sells, str) or (callable(sells) and among is not None):
+        return
+    raise ConfigurationError(f"{message} {CHOICE}" if callable(sells) else message)
 
 
 def watch_offers() -> list[Offer]:

@@ -137,6 +137,7 @@ class Paywall:
         path: str,
         origin: str | None,
         host: str | None,
+        is_chosen: bool = False,
         find_route: FindRoute | None = None,
     ) -> PaidRequest:
         """Build the request on a paid handler that the flow serves.
@@ -153,6 +154,7 @@ class Paywall:
             offer.max_work_seconds or self.settings.max_work_seconds,
             offer.max_result_bytes or self.settings.max_result_bytes,
             is_observed,
+            is_chosen,
             self._describe_sale(offer, request, find_route) if is_observed else UNKNOWN_SALE,
         )
 

@@ -5,12 +5,12 @@ import hmac
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final, TypedDict, cast, get_args, get_type_hints
 
 from faregate.core.completion import RETRY_BUDGET_SECONDS
 from faregate.errors import ConfigurationError
-from faregate.journals.policy import DEFAULT_POLICY
+from faregate.journals.policy import DEFAULT_POLICY, JournalPolicy
 from faregate.journals.registry import MEMORY
 from faregate.logs import log
 from faregate.merchant.address import make_namespace
@@ -434,7 +434,7 @@ def _check_live(settings: Settings) -> None:
         )
 
 
-def _decode_journal_keys(name: str, given: str | Sequence[str], api_key: ApiKey) -> tuple[bytes, ...]:
+def _decode_journal_keys(name: str, given: str | Sequence[str], api_key: ApiKey | None) -> tuple[bytes, ...]:
     """The keys of a stored journal, newest first; none for a live key that has none.
 
     For a test key one is derived from it: a test journal holds nothing of value.
@@ -442,7 +442,7 @@ def _decode_journal_keys(name: str, given: str | Sequence[str], api_key: ApiKey)
     keys = given.split(",") if isinstance(given, str) else given
     if any(keys):
         return tuple(_decode_journal_key(name, key.strip()) for key in keys)
-    if api_key.environment == "live":
+    if api_key is None or api_key.environment == "live":
         return ()
     return (hmac.digest(api_key.reveal().encode(), b"faregate test journal", "sha256"),)
 
@@ -459,6 +459,46 @@ def _decode_journal_key(name: str, text: str) -> bytes:
 
 def _describe_making_a_key() -> str:
     return f"Create one with {_MAKE_A_KEY} and keep it: without it the journal cannot be read."
+
+
+@dataclass(frozen=True, slots=True)
+class JournalSettings:
+    """What it takes to look into a journal: no API key.
+
+    `namespace` is None unless both the API key and the address of the service are set.
+    """
+
+    journal: str
+    keys: tuple[bytes, ...] = field(repr=False)
+    policy: JournalPolicy
+    namespace: str | None
+
+
+def read_journal_settings(environ: Mapping[str, str]) -> JournalSettings:
+    """Read what it takes to look into a journal. Raises `ConfigurationError`."""
+    defaults = {name: setting.description.default for name, setting in SETTINGS.items()}
+    values: dict[str, Any] = {**defaults, **from_environ(environ)}
+    base_url, given = values["base_url"] or "", values["api_key"]
+    api_key = ApiKey(given or _get_default_key(base_url)) if given or base_url == EMULATOR else None
+    policy = replace(
+        DEFAULT_POLICY, redeliveries=values["redeliveries"], redelivery_window=values["redelivery_window"]
+    )
+    return JournalSettings(
+        environ.get("FAREGATE_JOURNAL") or MEMORY,
+        _choose_journal_keys(values["journal_key"] or "", api_key),
+        policy,
+        make_namespace(api_key.environment, base_url) if api_key and base_url else None,
+    )
+
+
+def _choose_journal_keys(given: str | Sequence[str], api_key: ApiKey | None) -> tuple[bytes, ...]:
+    keys = _decode_journal_keys("FAREGATE_JOURNAL_KEY", given, api_key) if given or api_key else ()
+    if not keys:
+        raise ConfigurationError(
+            "The journal is encrypted: set FAREGATE_JOURNAL_KEY to the key that the workers have. If they "
+            "have none, it is derived from their test key: set FAREGATE_API_KEY to that."
+        )
+    return keys
 
 
 def check_journal(settings: Settings) -> None:

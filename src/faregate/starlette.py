@@ -5,7 +5,7 @@ app = Starlette(routes=[Route("/summary", summary)], middleware=[Middleware(Payw
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
-from inspect import isclass, iscoroutine, signature
+from inspect import isawaitable, isclass, iscoroutine, signature
 from typing import Any, TypeVar, Unpack, cast
 
 try:
@@ -22,15 +22,16 @@ except ModuleNotFoundError as error:
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.asgi import require_payment
 from faregate.core import responses
-from faregate.core.models import Offer
+from faregate.core.models import Choose, Offer
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.middleware.asgi_scope import ASGIApp, Receive, Scope, Send, decode_headers
 from faregate.middleware.callables import is_async
-from faregate.middleware.checkout import SkipHandler
+from faregate.middleware.checkout import AsyncAsk, SkipHandler
+from faregate.middleware.choices import check_choose
 from faregate.middleware.handlers import inspect_handler, mark, mark_maker
 from faregate.middleware.openapi import with_payments
-from faregate.offers import OfferOptions, offer
+from faregate.offers import OfferOptions, check_sells, offer
 from faregate.paywall import Paywall
 from faregate.routes import RouteTable
 from faregate.routes import starlette as starlette_routes
@@ -141,13 +142,17 @@ def _complete_schema(schema: dict[str, Any], front: ASGIMiddleware | None, root:
     return with_payments(schema, lambda path: path_rules.match(root + path, root).offer, paywall.find_asset)
 
 
-def paid(sells: str, **limits: Unpack[OfferOptions]) -> Callable[[Endpoint], Endpoint]:
+def paid(
+    sells: str | Choose, among: Sequence[str | Offer] | None = None, **limits: Unpack[OfferOptions]
+) -> Callable[[Endpoint], Endpoint]:
     """Sell what an endpoint answers: a function of a request, or a method of an `HTTPEndpoint`.
 
-    `sells` is an integration key or an `acr_` revision id. The endpoint finds its `Payment` in
+    `sells` is an integration key or an `acr_` revision id; or a function, plain or async, that gets the
+    request and returns one of the names in `among`. The endpoint finds its `Payment` in
     `request.state.payment`. Raises `ConfigurationError`, here or on the first call.
     """
-    sold = check_offer(sells, "@paid('text_summary')", **limits)
+    sold = check_offer(sells, "@paid('text_summary')", among, **limits)
+    check_choose(sold)
 
     def decorate(endpoint: Endpoint) -> Endpoint:
         _check_endpoint(endpoint, sold)
@@ -157,7 +162,9 @@ def paid(sells: str, **limits: Unpack[OfferOptions]) -> Callable[[Endpoint], End
         async def guard(*args: Any, **kwargs: Any) -> Any:
             request = _find_request(args, kwargs)
             try:
-                payment = request.state.payment = await authorize(request, sold)
+                payment = request.state.payment = await authorize(
+                    request, sold, partial(_ask_with_request, request)
+                )
             except SkipHandler as stop:
                 return Response(status_code=stop.status, headers=_NO_STORE)
             answer = await run(*args, **kwargs)
@@ -174,11 +181,20 @@ def paid(sells: str, **limits: Unpack[OfferOptions]) -> Callable[[Endpoint], End
 mark_maker(paid)
 
 
-def check_offer(sells: str, spelt: str, **limits: Unpack[OfferOptions]) -> Offer:
+def check_offer(
+    sells: str | Choose,
+    spelt: str,
+    among: Sequence[str | Offer] | None = None,
+    **limits: Unpack[OfferOptions],
+) -> Offer:
     """Build the offer of these arguments; `spelt` is how it is written. Raises `ConfigurationError`."""
-    if not isinstance(cast(Any, sells), str):
-        raise ConfigurationError(f"paid takes what is sold, not a function. Write {spelt}.")
-    return offer(sells, **limits)
+    check_sells(sells, among, f"paid takes what is sold, not a function. Write {spelt}.")
+    return offer(sells, among=among, **limits)
+
+
+async def _ask_with_request(request: HTTPConnection[Any], choose: Choose) -> object:
+    chosen = choose(request) if is_async(choose) else await run_in_threadpool(choose, request)
+    return await chosen if isawaitable(chosen) else chosen
 
 
 def forbid_storing(response: Any) -> Any:
@@ -213,11 +229,11 @@ def _check_endpoint(endpoint: Any, sold: Offer) -> None:
 _NO_REQUEST = "@paid needs an endpoint that is given the request. FastAPI: Depends(paid(...))."
 
 
-async def authorize(connection: HTTPConnection[Any], sold: Offer) -> Payment:
+async def authorize(connection: HTTPConnection[Any], sold: Offer, ask: AsyncAsk | None = None) -> Payment:
     """Ask whether the endpoint of this connection may run. Raises `SkipHandler`; refuses a websocket."""
     if connection.scope["type"] != "http":
         raise WebSocketException(1008, "payment required")
-    return await require_payment(connection.scope, sold)
+    return await require_payment(connection.scope, sold, ask)
 
 
 def _find_request(args: tuple[Any, ...], kwargs: dict[str, Any]) -> HTTPConnection[Any]:

@@ -19,12 +19,13 @@ except ModuleNotFoundError as error:
         "faregate.wsgi needs Werkzeug: pip install 'faregate[wsgi]'", name=error.name
     ) from error
 
-from faregate.core.models import Headers, Offer, Response
+from faregate.core.models import Choose, Headers, Offer, Response
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.logs import log
 from faregate.middleware.buffer import finalize
-from faregate.middleware.checkout import PASSING, Checkout, State
+from faregate.middleware.checkout import PASSING, Ask, Checkout, State
+from faregate.middleware.choices import check_blocking
 from faregate.middleware.path_rules import PathMatch, PathRules
 from faregate.middleware.request import IncomingRequest, read_body
 from faregate.middleware.snapshot import Snapshot
@@ -79,6 +80,8 @@ class PaywallMiddleware:
         self.app = _check_app(app)
         self.paywall = paywall or Paywall(**arguments)
         self.path_rules = PathRules(offers, refuse)
+        for sold in self.path_rules.offers.values():
+            check_blocking(sold)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         # A copy: applications change an environ in place, Bottle every path that is not ASCII.
@@ -138,10 +141,12 @@ class WSGICheckout(Checkout):
         self.on_release: list[OnRelease] = []
         self.is_checked = False
 
-    def require_payment(self, environ: Environ, offer: Offer) -> Payment:
+    def require_payment(self, environ: Environ, offer: Offer, ask: Ask | None = None) -> Payment:
         """Let a paid handler run. Its changes to the environ stay only with a released result."""
         self.find_route = partial(self._middleware.find_route, environ)
-        return self.authorize(offer, partial(_take_snapshot, environ))
+        return self.authorize(
+            offer, partial(_take_snapshot, environ), ask or partial(_ask_with_environ, environ)
+        )
 
 
 def _read_environ(environ: Environ) -> IncomingRequest:
@@ -164,8 +169,18 @@ def _read_ahead(checkout: WSGICheckout, environ: Environ) -> None:
     checkout.bind_body(body)
 
 
-def require_payment(environ: Environ, offer: Offer) -> Payment:
+def _ask_with_environ(environ: Environ, choose: Choose) -> object:
+    """Give what `choose` returns or raises: no framework is here to answer an error."""
+    try:
+        return choose(environ)
+    except Exception as error:
+        return error
+
+
+def require_payment(environ: Environ, offer: Offer, ask: Ask | None = None) -> Payment:
     """Sell what this request runs: call it in a handler or adapter, before the work.
+
+    `ask` calls a function that chooses the offer; without it, that function gets the environ.
 
     Raises `SkipHandler` when the payer's answer is something else than the work, and
     `ConfigurationError` when there is no paywall in front.
@@ -176,7 +191,7 @@ def require_payment(environ: Environ, offer: Offer) -> Payment:
             f"A handler sells {offer.sells!r}, but no PaywallMiddleware is in front of it: "
             "app = faregate.wsgi.PaywallMiddleware(app)"
         )
-    return checkout.require_payment(environ, offer)
+    return checkout.require_payment(environ, offer, ask)
 
 
 def find_checkout(environ: Environ) -> WSGICheckout | None:

@@ -8,14 +8,18 @@ import subprocess
 import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from faregate.cli import main
+from faregate.cli.holds import make_printable
 from faregate.core.claims import Claimant
 from faregate.errors import JournalError
+from faregate.journals.payment_info import PaymentInfo, PaymentStatus
 from faregate.journals.sqlite import SqliteJournal
+from faregate.maintenance.payment_answers import explain
 from tests.adapters.asgi import CONTENT
 from tests.merchant.samples import SETTLEMENT
 from tests.support.faulty_service import answers, changes
@@ -98,23 +102,103 @@ def test_lists_for_machines(seller: Seller, holds: Run) -> None:
     assert (second["transaction_id"], second["reason"]) == (held.id, None)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", second["next_try"])
     assert set(first) == {
-        "transaction_id", "revision_id", "state", "reason", "readable", "since", "next_try", "attempts",
-        "size",
+        "transaction_id", "revision_id", "address", "state", "reason", "readable", "since", "next_try",
+        "kept_until", "attempts", "size",
     }  # fmt: skip
 
 
 def test_one_of_them(seller: Seller, holds: Run) -> None:
     stuck = seller.stuck(ago=2 * DAY + 7200)
     code, page = holds("show", stuck.id)
-    lines = dict(line.split(maxsplit=1) for line in page.splitlines())
-    assert (code, lines["transaction"], lines["state"]) == (0, stuck.id, "stuck")
-    assert (lines["reason"], lines["size"][-2:]) == (REFUSED, " B")
+    summary, step, _, *rest = page.splitlines()
+    lines = dict(line.split(maxsplit=1) for line in rest)
+    assert (code, summary) == (0, f"The service gives no final answer: {REFUSED}.")
+    assert f"holds retry {stuck.id}" in step
+    assert (lines["transaction"], lines["status"], lines["request"]) == (stuck.id, "stuck", "GET /")
     assert lines["since"].endswith("Z (2d 2h ago)")
     code, said = holds("show", stuck.id, "--json")
-    assert (code, json.loads(said)["state"]) == (0, "stuck")
+    [payment] = json.loads(said)["payments"]
+    assert (code, payment["status"], payment["reason"]) == (0, "stuck", REFUSED)
 
 
-@pytest.mark.parametrize("action", [("show",), ("retry",), ("discard", "--yes")])
+def test_a_customer_is_answered_by_transaction_hash_and_address(seller: Seller, holds: Run) -> None:
+    """Neither an API key nor the service is needed to look."""
+    sale = seller.held()
+    assert seller.paywall().sweep().settled == 1
+    [found] = json.loads(holds("show", sale.id, "--json")[1])["payments"]
+    assert (found["status"], found["request"]) == ("not_fetched", "GET /")
+    for quoted in (found["payer"], found["transaction_hash"]):
+        code, page = holds("show", quoted)
+        assert (code, page.splitlines()[0]) == (0, "Paid, and nobody has fetched the result.")
+        assert sale.id in page
+    assert served(sale) == (200, CONTENT.encode())
+    assert holds("show", sale.id)[1].startswith("Paid, and the result was delivered on ")
+
+
+def test_nothing_known_says_what_is_kept_and_who_else_to_ask(holds: Run) -> None:
+    code, said = holds("show", "txn_unheard-of")
+    assert (code, said.splitlines()[0][:62]) == (
+        3,
+        "This journal has no payment with the transaction txn_unheard-o",
+    )
+    assert "faregate receipt txn_unheard-of" in said
+    code, said = holds("show", f"0x{'0' * 40}", "--json")
+    assert (code, json.loads(said)["payments"]) == (3, [])
+
+
+def test_what_is_no_reference_is_a_wrong_call(holds: Run) -> None:
+    code, said = holds("show", "0x12")
+    assert (code, "neither a transaction" in said) == (2, True)
+
+
+def test_to_look_needs_no_api_key(seller: Seller, holds: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    stuck = seller.stuck()
+    for name in ("FAREGATE_API_KEY", "FAREGATE_BASE_URL"):
+        monkeypatch.delenv(name)
+    assert holds("list", "--stuck")[1].splitlines()[1].startswith(stuck.id)
+    assert "request      GET /" in holds("show", stuck.id)[1]
+    assert holds("retry", stuck.id)[0] == 1
+    monkeypatch.delenv("FAREGATE_JOURNAL_KEY")
+    code, said = holds("list")
+    assert (code, said.startswith("faregate: The journal is encrypted: set FAREGATE_JOURNAL_KEY")) == (
+        1,
+        True,
+    )
+
+
+def test_a_payment_at_another_address_is_found_and_told(
+    seller: Seller, holds: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = seller.held()
+    monkeypatch.setenv("FAREGATE_BASE_URL", "https://moved.example")
+    code, said = holds("show", held.id)
+    assert (code, "This payment is kept under test http://" in said) == (0, True)
+
+
+def test_what_is_paid_and_not_fetched_is_listed(seller: Seller, holds: Run) -> None:
+    sale = seller.held()
+    assert seller.paywall().sweep().settled == 1
+    _, row, _, summary = holds("list")[1].splitlines()
+    assert re.fullmatch(rf"{sale.id}  paid, not fetched .* kept until \S+Z", row), row
+    assert summary == "No unfinished payments. 1 paid and not fetched."
+    found = json.loads(holds("list", "--unfetched", "--json")[1])
+    assert (found["unfetched"], [one["transaction_id"] for one in found["holds"]]) == (1, [sale.id])
+    assert sale.id not in holds("list", "--stuck")[1]
+
+
+def test_a_url_cannot_give_orders_to_the_terminal() -> None:
+    assert make_printable("GET /\x1b[2J\x9b?q=\xfc") == "GET /\\x1b[2J\\x9b?q=\xfc"
+
+
+def test_every_status_has_an_answer() -> None:
+    view: Any = SimpleNamespace(own=None)
+    for status in PaymentStatus:
+        payment = PaymentInfo("", status, "txn_1", "", "", "", "", 0.0, 1.0, 2.0, 0.0, "why", 0, 0, 3)
+        summary, step = explain(payment, view)
+        assert "{" not in summary + step
+
+
+@pytest.mark.parametrize("action", [("retry",), ("discard", "--yes")])
 def test_what_is_not_owed_is_said(seller: Seller, holds: Run, action: tuple[str, ...]) -> None:
     settled = seller.held()
     assert seller.paywall().sweep().looked_at == 1
@@ -137,7 +221,7 @@ def test_a_wrong_call_is_told_so(holds: Run, wrong: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("wrong", [("discard", "x", "--paid", "--unpaid"), ("list", "--all", "--stuck")])
 def test_options_that_exclude_each_other(holds: Run, wrong: tuple[str, ...]) -> None:
     code, said = holds(*wrong)
-    assert (code, said.startswith("faregate: Use either --")) == (2, True)
+    assert (code, said.startswith("faregate: Use ")) == (2, True)
 
 
 def test_nobody_can_look_into_the_memory_of_another(holds: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -358,7 +442,8 @@ def test_frameworks_have_the_same_commands(seller: Seller, tmp_path: Path, front
     )
     code, _, complaint = run("holds", "discard", stuck.id)
     assert (code, "add --yes" in complaint) == (2, True)
-    code, _, complaint = run("holds", "show", held.id)
+    assert run("holds", "show", held.id)[1].startswith("Paid, and nobody has fetched the result.")
+    code, _, complaint = run("holds", "retry", held.id)
     assert (code, "There is no unfinished payment" in complaint, "Traceback" in complaint) == (1, True, False)
     assert run("holds", "retry", stuck.id)[:2] == (
         0,

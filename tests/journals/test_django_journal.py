@@ -1,5 +1,6 @@
 """What is the Django journal's own: transactions that are not ours, keys, and the admin."""
 
+import json
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -228,6 +229,23 @@ def test_the_admin_shows_no_encrypted_column(journal: PersistentJournal, admin: 
             for name in ("roof", "ayment response", "eceipt", "Result", "b&#x27;", "memory")
             if name in page
         ] == []
+
+
+def test_the_admin_answers_for_a_payment(journal: PersistentJournal, admin: Client) -> None:
+    """By its chain hash, which no column reveals, and with what was bought."""
+    lease = started(journal)
+    assert journal.record_outcome(lease, GOOD)
+    payer, transaction_hash = f"0x{'ab' * 20}", f"0x{'1e' * 32}"
+    receipt = json.dumps({"payment": {"payer": payer, "transaction_hash": transaction_hash}})
+    journal.record_settlement(lease, "cGFpZA==", receipt, False)
+    base = "/admin/faregate_journal/journalrow/"
+    for quoted in (payer, transaction_hash, TXN):
+        assert TXN in admin.get(base, {"q": quoted}).content.decode().partition("results")[2]
+    assert "0 journal rows" in admin.get(base, {"q": f"0x{'0' * 40}"}).content.decode()
+    row = JournalRow.objects.get(transaction_id=TXN)
+    page = admin.get(f"{base}{row.pk}/change/").content.decode()
+    for shown in ("nobody has fetched the result", "GET /summary?q=1", payer, transaction_hash):
+        assert shown in page
 
 
 def test_the_admin_changes_nothing(journal: PersistentJournal, admin: Client) -> None:

@@ -17,6 +17,7 @@ _TARGETS: Final = {
     "routes": "faregate.cli.app_loader:open_routes",
     "paywall": "faregate.cli.app_loader:open_paywall",
     "service": "faregate.cli.merchant_client:open_client_from_environ",
+    "journal": "faregate.cli.app_loader:open_journal",
 }
 _EPILOG: Final = "Settings are read from the environment: FAREGATE_API_KEY, FAREGATE_JOURNAL and others."
 
@@ -80,11 +81,12 @@ def _fill(parser: ArgumentParser, command: Command) -> None:
 
 
 def _run(command: Command, arguments: Namespace) -> int:
-    if command.target is None:
+    action = arguments.selected if command.actions else command
+    kind = command.get_target(action)
+    if kind is None:
         status: int = import_name(command.run)(arguments)
         return status
-    action = arguments.selected if command.actions else command
-    with import_name(_TARGETS[command.target])(arguments) as target:
+    with import_name(_TARGETS[kind])(arguments) as target:
         # Flushed line by line: `sweep --watch` may write to a pipe for days.
         called: int = action.call(target, partial(print, flush=True), vars(arguments))
         return called

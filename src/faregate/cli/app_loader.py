@@ -11,6 +11,7 @@ from typing import Any
 
 from faregate.errors import CommandError, ConfigurationError, FaregateError
 from faregate.maintenance.journal import get_shared_journal
+from faregate.maintenance.journal_view import JournalView, open_view
 from faregate.paywall import Paywall
 from faregate.routes import RouteTable
 from faregate.routes.inspect import inspect_app, is_mcp_server
@@ -39,6 +40,13 @@ def open_client_of(paywall: Paywall) -> AbstractContextManager[Any]:
 
     settings = paywall.settings
     return open_client(settings.api_key, settings.base_url, settings.timeout)
+
+
+@contextmanager
+def open_journal(_arguments: Namespace) -> Generator[JournalView]:
+    """The journal of the environment's settings, to look into. Raises `ConfigurationError`."""
+    with open_view() as view:
+        yield view
 
 
 def load_app(target: str, directory: str = "", *, factory: bool = False) -> Any:

@@ -44,8 +44,8 @@ class Command:
     """A command, or an action of one.
 
     `run` names a function as `module:function`; it is imported when the command is called. It receives
-    what `target` says (an application's `RouteTable`, a `Paywall`, or a `MerchantClient`), an `Echo` and
-    the options by name, and returns the exit status.
+    what `target` says (an application's `RouteTable`, a `Paywall`, a `JournalView` or a `MerchantClient`), an
+    `Echo` and the options by name, and returns the exit status. An action's own `target` wins.
 
     A command without `target` belongs to `faregate` alone: its `run` receives argparse's `Namespace`, and
     the function that `add_arguments` names fills its parser.
@@ -57,8 +57,12 @@ class Command:
     description: str | None = None
     options: tuple[Option, ...] = ()
     actions: tuple["Command", ...] = ()
-    target: Literal["routes", "paywall", "service"] | None = None
+    target: Literal["routes", "paywall", "journal", "service"] | None = None
     add_arguments: str = ""
+
+    def get_target(self, action: "Command") -> str | None:
+        """What an action of this command, or the command itself, receives."""
+        return action.target or self.target
 
     def call(self, target: Any, echo: Echo, values: Mapping[str, Any]) -> int:
         """Run the command with the values of its options; others in `values` are left out."""

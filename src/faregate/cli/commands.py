@@ -14,6 +14,11 @@ from faregate.cli.command import (
 from faregate.core.recovery import BATCH
 
 _JSON: Final = Option("--json", "print JSON instead of text")
+_REFERENCE: Final = Option(
+    "reference",
+    "a transaction (txn_...), a chain hash or a payer's address (0x...)",
+    metavar="TXN|HASH|PAYER",
+)
 _ID: Final = Option("id", "a transaction, such as txn_...", metavar="ID")
 
 ROUTES: Final = Command(
@@ -62,26 +67,32 @@ SWEEP: Final = Command(
 )
 HOLDS: Final = Command(
     "holds",
-    "list, retry or discard unfinished payments",
-    description="List unfinished payments, and resolve those that only a person can resolve.",
+    "list, show, retry or discard payments",
+    description="List unfinished payments, tell what became of one, and resolve those that only a person can "
+    "resolve. To list and to show needs the journal and its key, and no API key.",
     actions=(
         Command(
             "list",
-            "list stuck and held payments",
+            "list stuck and held payments, and paid results that nobody fetched",
             "faregate.cli.holds:run_list",
-            "List unfinished payments, stuck ones first.",
+            "List unfinished payments, stuck ones first, and paid results that nobody has fetched. Without "
+            "FAREGATE_API_KEY and FAREGATE_BASE_URL, those of all addresses in the journal.",
             (
                 Option("--all", "also list payments that are being served now"),
                 Option("--stuck", "list only stuck payments, which only a person can end"),
+                Option("--unfetched", "list only paid results that nobody has fetched"),
                 _JSON,
             ),
+            target="journal",
         ),
         Command(
             "show",
-            "show one payment",
+            "tell what became of a payment",
             "faregate.cli.holds:run_show",
-            "Show one unfinished payment. Neither its proof nor its result is ever shown.",
-            (_ID, _JSON),
+            "Tell what became of a payment, what was bought, and what to do next, as long as the journal has "
+            "it. Neither its proof nor its result is ever shown. Exits with 3 if the journal has none.",
+            (_REFERENCE, _JSON),
+            target="journal",
         ),
         Command(
             "retry",

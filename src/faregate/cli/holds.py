@@ -9,49 +9,67 @@ from faregate.cli.command import Echo
 from faregate.cli.table import format_duration, format_moment, format_size, format_table
 from faregate.core.claims import HoldInfo
 from faregate.errors import CommandError
+from faregate.journals.payment_info import PaymentInfo, parse_reference
 from faregate.maintenance.holds import (
     STUCK,
     HoldList,
     discard,
-    get_hold,
     get_hold_store,
     get_label,
     get_stuck,
     list_holds,
     retry,
 )
-from faregate.maintenance.journal import find_problems
+from faregate.maintenance.journal import find_journal_problems
+from faregate.maintenance.journal_view import JournalView
+from faregate.maintenance.payment_answers import Answer, explain, explain_unknown, find_payments
 from faregate.paywall import Paywall
 
 _LIMIT = 1000
+_PAGES = 20
+"""Payments of one payer that are shown as text."""
+_UNKNOWN = 3
+"""The exit status when the journal has no such payment."""
 _HEAD = ("TRANSACTION", "STATE", "SINCE", "NEXT TRY", "ATTEMPTS", "SIZE", "REASON")
 _UNREADABLE = "its journal key is not configured here"
 
 
-def run_list(paywall: Paywall, echo: Echo, *, all: bool, stuck: bool, json: bool) -> int:
+def run_list(view: JournalView, echo: Echo, *, all: bool, stuck: bool, unfetched: bool, json: bool) -> int:
     """Print unfinished payments, stuck ones first, and what is wrong with the journal."""
-    if all and stuck:
-        raise CommandError("Use either --all or --stuck.")
+    if all + stuck + unfetched > 1:
+        raise CommandError("Use one of --all, --stuck and --unfetched.")
     now = time.time()
-    holds = list_holds(paywall, _LIMIT, now)
-    shown = [*holds.stuck, *([] if stuck else holds.held), *(holds.running if all else [])]
+    holds = list_holds(view, _LIMIT, now)
+    shown = holds.unfetched if unfetched else [*holds.stuck]
+    if not (stuck or unfetched):
+        shown += [*holds.held, *(holds.running if all else []), *holds.unfetched]
     if json:
         echo(_format_list_as_json(holds, shown))
         return 0
     if shown:
-        echo(format_table([_build_row(hold, now) for hold in shown], _HEAD) + "\n")
+        echo(_format_holds(shown, now) + "\n")
     echo(_summarize(holds))
-    for problem in find_problems(paywall):
-        echo(problem)
+    if view.own is not None:
+        for problem in find_journal_problems(view.journal, view.own):
+            echo(problem)
     return 0
+
+
+def _format_holds(holds: list[HoldInfo], now: float) -> str:
+    rows = [_build_row(hold, now) for hold in holds]
+    if len({hold.namespace for hold in holds}) == 1:
+        return format_table(rows, _HEAD)
+    named = [(*row, hold.namespace) for row, hold in zip(rows, holds, strict=True)]
+    return format_table(named, (*_HEAD, "ADDRESS"))
 
 
 def _summarize(holds: HoldList) -> str:
     stuck, held, running = len(holds.stuck), len(holds.held), len(holds.running)
+    paid = f" {len(holds.unfetched)} paid and not fetched." if holds.unfetched else ""
     if not stuck + held + running:
-        return "No unfinished payments."
+        return f"No unfinished payments.{paid}"
     more = f" These are the {_LIMIT} oldest; there may be more." if holds.is_truncated else ""
-    return f"{stuck} stuck, {held} held for the sweep, {running} being served now.{more}"
+    return f"{stuck} stuck, {held} held for the sweep, {running} being served now.{paid}{more}"
 
 
 def _build_row(hold: HoldInfo, now: float) -> tuple[str, ...]:
@@ -62,57 +80,124 @@ def _build_row(hold: HoldInfo, now: float) -> tuple[str, ...]:
         _format_next_try(hold, now),
         str(hold.attempts),
         format_size(hold.size),
-        (hold.reason or "-") if hold.readable else _UNREADABLE,
+        _format_reason(hold) if hold.readable else _UNREADABLE,
     )
 
 
+def _format_reason(hold: HoldInfo) -> str:
+    return f"kept until {format_moment(hold.kept_until)}" if hold.kept_until else hold.reason or "-"
+
+
 def _format_next_try(hold: HoldInfo, now: float) -> str:
-    if hold.state == STUCK:
+    if _is_left_alone(hold):
         return "-"
     return "now" if hold.due_at <= now else f"in {format_duration(hold.due_at - now)}"
+
+
+def _is_left_alone(hold: HoldInfo) -> bool:
+    """Whether no sweep works on it."""
+    return hold.state == STUCK or hold.kept_until is not None
 
 
 def _format_list_as_json(holds: HoldList, shown: list[HoldInfo]) -> str:
     numbers = {"stuck": len(holds.stuck), "held": len(holds.held), "running": len(holds.running)}
     rows = [_to_json(hold) for hold in shown]
-    return jsonlib.dumps({**numbers, "more": holds.is_truncated, "holds": rows}, indent=2)
+    more = {"unfetched": len(holds.unfetched), "more": holds.is_truncated}
+    return jsonlib.dumps({**numbers, **more, "holds": rows}, indent=2)
 
 
 def _to_json(hold: HoldInfo) -> dict[str, Any]:
-    """Times are ISO 8601. `next_try` is null for a stuck payment."""
+    """Times are ISO 8601. `next_try` is null for a payment that no sweep works on."""
     return {
         "transaction_id": hold.transaction_id,
         "revision_id": hold.revision_id,
+        "address": hold.namespace,
         "state": hold.state,
         "reason": hold.reason or None,
         "readable": hold.readable,
         "since": format_moment(hold.since),
-        "next_try": None if hold.state == STUCK else format_moment(hold.due_at),
+        "next_try": None if _is_left_alone(hold) else format_moment(hold.due_at),
+        "kept_until": _format_maybe(hold.kept_until),
         "attempts": hold.attempts,
         "size": hold.size,
     }
 
 
-def run_show(paywall: Paywall, echo: Echo, *, id: str, json: bool) -> int:
-    """Print all that is known of one payment, except its proof and its result."""
-    hold = get_hold(get_hold_store(paywall), id)
-    echo(jsonlib.dumps(_to_json(hold), indent=2) if json else _format_page(hold, time.time()))
-    return 0
+def _format_maybe(moment: float | None) -> str | None:
+    return None if moment is None else format_moment(moment)
 
 
-def _format_page(hold: HoldInfo, now: float) -> str:
+def run_show(view: JournalView, echo: Echo, *, reference: str, json: bool) -> int:
+    """Tell what became of a payment, except its proof and its result. Returns 3 if the journal has none."""
+    try:
+        wanted = parse_reference(reference)
+    except ValueError as error:
+        raise CommandError(f"{error}.") from None
+    found = find_payments(view, wanted)
+    unknown = None if found.payments else explain_unknown(wanted, found.unreadable)
+    if json:
+        payments = [_payment_to_json(one, explain(one, view)) for one in found.payments]
+        answer = {} if unknown is None else unknown._asdict()
+        echo(
+            jsonlib.dumps({wanted.kind.name.lower(): wanted.value, **answer, "payments": payments}, indent=2)
+        )
+    elif unknown is not None:
+        echo(f"{unknown.summary}\nNext: {unknown.next_step}")
+    else:
+        now = time.time()
+        pages = [_format_page(one, explain(one, view), now) for one in found.payments[:_PAGES]]
+        echo("\n\n".join(pages))
+        if len(found.payments) > _PAGES:
+            echo(f"\nThese are the {_PAGES} newest of {len(found.payments)}; --json prints all.")
+    return _UNKNOWN if unknown else 0
+
+
+def _format_page(payment: PaymentInfo, answer: Answer, now: float) -> str:
+    is_open = payment.kept_until is None
     lines = {
-        "transaction": hold.transaction_id,
-        "revision": hold.revision_id,
-        "state": get_label(hold),
-        "reason": hold.reason or "-",
-        **({} if hold.readable else {"key": _UNREADABLE}),
-        "since": f"{format_moment(hold.since)} ({format_duration(now - hold.since)} ago)",
-        "next try": _format_next_try(hold, now),
-        "attempts": str(hold.attempts),
-        "size": format_size(hold.size),
+        "transaction": payment.transaction_id,
+        "status": payment.status.value.replace("_", " "),
+        "request": make_printable(payment.request_line),
+        "payer": payment.payer,
+        "chain hash": payment.transaction_hash,
+        "revision": payment.revision_id,
+        "address": payment.namespace,
+        "since": f"{format_moment(payment.since)} ({format_duration(now - payment.since)} ago)",
+        "ended": _format_maybe(payment.ended_at),
+        "kept until": _format_maybe(payment.kept_until),
+        "attempts": str(payment.attempts) if is_open else None,
+        "result": format_size(payment.size) if payment.size else None,
+        "key": None if payment.readable else _UNREADABLE,
     }
-    return "\n".join(f"{name:<12} {value}" for name, value in lines.items())
+    shown = (f"{name:<12} {value}" for name, value in lines.items() if value)
+    return "\n".join((answer.summary, f"Next: {answer.next_step}", "", *shown))
+
+
+def make_printable(text: str) -> str:
+    """Escape what a terminal would obey: a stranger chose the URL."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
+def _payment_to_json(payment: PaymentInfo, answer: Answer) -> dict[str, Any]:
+    """Times are ISO 8601. What is not known is null."""
+    return {
+        "transaction_id": payment.transaction_id or None,
+        "status": payment.status.value,
+        **answer._asdict(),
+        "request": payment.request_line or None,
+        "payer": payment.payer or None,
+        "transaction_hash": payment.transaction_hash or None,
+        "revision_id": payment.revision_id or None,
+        "address": payment.namespace,
+        "since": format_moment(payment.since),
+        "ended_at": _format_maybe(payment.ended_at),
+        "kept_until": _format_maybe(payment.kept_until),
+        "reason": payment.reason or None,
+        "attempts": payment.attempts,
+        "redeliveries_left": payment.redeliveries,
+        "size": payment.size,
+        "readable": payment.readable,
+    }
 
 
 def run_retry(paywall: Paywall, echo: Echo, *, id: str) -> int:

@@ -4,7 +4,8 @@ import json as jsonlib
 
 from faregate.cli.command import Echo
 from faregate.cli.table import count, format_table
-from faregate.routes import RouteTable
+from faregate.core.models import OfferChoice
+from faregate.routes import RouteInfo, RouteTable
 from faregate.routes.check import check, describe_instructions
 
 _HEAD = ("ACCESS", "METHODS", "PATH", "SELLS", "HANDLER")
@@ -36,12 +37,18 @@ def format_as_json(table: RouteTable) -> str:
             "host": route.host or None,
             "path": route.path,
             "sells": route.sells or None,
+            **_describe_choice(route),
             "handler": route.handler,
         }
         for route in table.routes
     ]
     faults = [*table.faults, *table.mistakes]
     return jsonlib.dumps({"routes": routes, "unmatched": list(table.unmatched), "faults": faults}, indent=2)
+
+
+def _describe_choice(route: RouteInfo) -> dict[str, list[str]]:
+    """The names among which a request chooses; nothing where it does not."""
+    return {"among": [one.sells for one in route.offer.among]} if isinstance(route.offer, OfferChoice) else {}
 
 
 def run_check(table: RouteTable, echo: Echo, *, json: bool) -> int:

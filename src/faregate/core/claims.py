@@ -150,6 +150,7 @@ class HoldInfo:
     paid and that nobody has fetched. `reason` says why it is stuck. `size` is that of the result, in bytes;
     `attempts` counts how often it was left open. A row that is not `readable` is encrypted with a key that
     this journal does not have. `kept_until` is None while the payment is open.
+    `namespace` is empty where there is only one.
     """
 
     transaction_id: str
@@ -162,6 +163,7 @@ class HoldInfo:
     size: int
     readable: bool = True
     kept_until: float | None = None
+    namespace: str = ""
 
 
 Claim = (

@@ -179,10 +179,12 @@ def _build_claim(request: PaidRequest, proof: str, replay: ReplayPolicy) -> Clai
     """Claim the proof for this request and its credentials."""
     http = request.http
     allowed = replay if request.offer.replay else ReplayPolicy.NEVER
-    claimant = Claimant(
-        f"{http.method} {http.url}", find_credentials(http.headers), http.body_digest, allowed
-    )
-    return ClaimProof(proof, claimant)
+    named = f"{http.method} {http.url}"
+    if request.is_chosen:
+        # What decides may be a header, or a body that is not compared: a payment for the small result must
+        # not begin the work of the large one.
+        named = f"{named} as {request.offer.sells}"
+    return ClaimProof(proof, Claimant(named, find_credentials(http.headers), http.body_digest, allowed))
 
 
 def _claim_without_credentials(

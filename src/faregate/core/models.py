@@ -1,6 +1,6 @@
 """Values of the core: requests, responses, offers, outcomes. Frozen; headers are pairs, money is int."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 
 from faregate.events import UNKNOWN_SALE, Sale
@@ -96,6 +96,27 @@ class Offer:
     max_work_seconds: float | None = None
     replay: bool = True
 
+    @property
+    def alternatives(self) -> "tuple[Offer, ...]":
+        """The offers that a request may be sold as: this one, unless the request chooses."""
+        return (self,)
+
+
+Choose = Callable[..., object]
+"""Gets the request of the seller's framework, and returns what one of the alternatives `sells`."""
+
+
+@frozen
+class OfferChoice(Offer):
+    """An offer that the request chooses among several. `sells` names them all; no service knows it."""
+
+    choose: Choose = field(default=lambda: None)
+    among: tuple[Offer, ...] = ()
+
+    @property
+    def alternatives(self) -> tuple[Offer, ...]:
+        return self.among
+
 
 @frozen
 class OfferRevision:
@@ -112,8 +133,9 @@ class PaidRequest:
     """One request on one paid handler. `resource_url` is the public URL without query.
 
     `work_seconds` and `result_bytes` are the offer's limits, or else the paywall's. `is_observed`: whether
-    there is a listener for events. Without one, the flow of a sale that goes well makes none. `sale` is what
-    is known of the sale before access is called, if there is a listener.
+    there is a listener for events. Without one, the flow of a sale that goes well makes none. `is_chosen`:
+    whether the request chose the offer among several, so that the same URL may be sold as another one. `sale`
+    is what is known of the sale before access is called, if there is a listener.
     """
 
     offer: Offer
@@ -122,6 +144,7 @@ class PaidRequest:
     work_seconds: float
     result_bytes: int
     is_observed: bool = True
+    is_chosen: bool = False
     sale: Sale = UNKNOWN_SALE
 
 

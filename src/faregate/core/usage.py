@@ -29,15 +29,17 @@ _DECIMAL = re.compile(r"(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,12})?", re.ASCII)
 class Payment(Generic[Values_contra]):
     """The payment of one request, for its handler. `transaction_id` is None when access is free.
 
+    `sells` is what this request is sold as, which matters where the request chooses among several offers.
     The money is taken only after the handler has answered; nothing here is proof of payment.
     `Payment[TextSummaryValues]` lets a type checker check the names that are reported, with a type from
     `faregate contracts --python`; a plain `Payment` takes any.
     """
 
-    __slots__ = ("transaction_id", "values")
+    __slots__ = ("sells", "transaction_id", "values")
 
-    def __init__(self, transaction_id: str | None) -> None:
+    def __init__(self, transaction_id: str | None, sells: str = "") -> None:
         self.transaction_id = transaction_id
+        self.sells = sells
         self.values: dict[str, str] = {}
 
     @overload

@@ -1,6 +1,7 @@
 """Build the paywall of `settings.FAREGATE` when it is first needed, and again when a test changes it."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
@@ -10,10 +11,12 @@ from django.utils.module_loading import import_string
 from faregate.core.interfaces import Journal
 from faregate.django.options import find_journal_database, read_options
 from faregate.errors import ConfigurationError
-from faregate.journals.policy import JournalContext
+from faregate.journals.policy import DEFAULT_POLICY, JournalContext
+from faregate.journals.registry import journal_from_url
+from faregate.maintenance.journal_view import JournalView, make_view
 from faregate.middleware.path_rules import PathRules
 from faregate.paywall import MakeJournal, Paywall
-from faregate.settings import SETTINGS, from_config
+from faregate.settings import EMULATOR, SETTINGS, from_config, read_journal_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,25 @@ def get_config() -> Config:
     return Config(paywall, PathRules(options.get("OFFERS"), options.get("REFUSE", ())))
 
 
+def get_journal_view() -> JournalView:
+    """The journal of `settings.FAREGATE`, to look into: without an API key, all of its namespaces.
+
+    Raises `ConfigurationError`.
+    """
+    options, using = read_options(), find_journal_database()
+    named = {f"FAREGATE_{name}": value for name, value in options.items() if isinstance(value, str)}
+    environ = {**os.environ, **named}
+    own = environ.get("FAREGATE_JOURNAL") is None and options.get("JOURNAL") is not None
+    if own or environ.get("FAREGATE_API_KEY") or environ.get("FAREGATE_BASE_URL") == EMULATOR:
+        paywall = get_config().paywall
+        return make_view(paywall.journal, paywall.settings.namespace)
+    context = JournalContext("", "", DEFAULT_POLICY)
+    if using is not None:
+        return make_view(_import_make_journal()(context, using=using), None)
+    settings = read_journal_settings(environ)
+    return make_view(journal_from_url(settings.journal, settings.keys, context), None)
+
+
 def reset(*, setting: str = "FAREGATE", **_: object) -> None:
     """Forget the paywall when its settings change, as `override_settings` does."""
     if setting == "FAREGATE" and get_config.cache_info().currsize:
@@ -67,10 +89,11 @@ def _choose_journal(options: Mapping[str, Any]) -> str | Journal | MakeJournal |
     if using is None:
         return cast("str | Journal | MakeJournal | None", options.get("JOURNAL"))
 
-    def make(context: JournalContext) -> Journal:
-        # Django's models can be imported only when all apps are loaded.
-        from faregate.django.journal import make_journal
+    return lambda context: _import_make_journal()(context, using=using)
 
-        return make_journal(context, using=using)
 
-    return make
+def _import_make_journal() -> Callable[..., Journal]:
+    # Django's models can be imported only when all apps are loaded.
+    from faregate.django.journal import make_journal
+
+    return make_journal

@@ -7,23 +7,25 @@ thing on the view.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from inspect import isasyncgenfunction, isawaitable, isclass, iscoroutinefunction
 from types import FunctionType, ModuleType
 from typing import Any, TypeVar, Unpack, cast
 
+from asgiref.sync import async_to_sync, sync_to_async
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import URLPattern, URLResolver, include
 
-from faregate.core.models import Offer
+from faregate.core.models import Choose, Offer
 from faregate.core.responses import NO_STORE
 from faregate.django.requests import find_request, get_checkout
 from faregate.django.responses import mark_private
 from faregate.errors import ConfigurationError
-from faregate.middleware.callables import walk
+from faregate.middleware.callables import is_async, walk
 from faregate.middleware.checkout import SkipHandler
-from faregate.offers import OfferOptions, offer
+from faregate.middleware.choices import check_choose
+from faregate.offers import OfferOptions, check_sells, offer
 
 V = TypeVar("V", bound=Callable[..., Any])
 View = Callable[..., Any]
@@ -36,15 +38,19 @@ GUARD = "faregate_guard"
 LOGINS = "django.contrib.auth.decorators"
 
 
-def paid(sells: str, **limits: Unpack[OfferOptions]) -> Callable[[V], V]:
+def paid(
+    sells: str | Choose, among: Sequence[str | Offer] | None = None, **limits: Unpack[OfferOptions]
+) -> Callable[[V], V]:
     """Sell what a view answers; it finds its `Payment` in `request.payment`.
 
-    `sells` is an integration key or an `acr_` revision id. Goes on functions, plain or async, and with
+    `sells` is an integration key or an `acr_` revision id; or a function, plain or async, that gets Django's
+    request and returns one of the names in `among`. Goes on functions, plain or async, and with
     `method_decorator(paid(...), name="dispatch")` on classes; on methods and operations of REST framework
     and django-ninja. Raises `ConfigurationError`, here or on the first call.
     """
-    _check_key(sells, "Say what is sold, with parentheses: @paid('text_summary').")
-    sold = offer(sells, **limits)
+    check_sells(sells, among, "Say what is sold, with parentheses: @paid('text_summary').")
+    sold = offer(sells, among=among, **limits)
+    check_choose(sold)
 
     def decorate(view: V) -> V:
         return cast(V, wrap_view(view, sold))
@@ -53,19 +59,27 @@ def paid(sells: str, **limits: Unpack[OfferOptions]) -> Callable[[V], V]:
     return decorate
 
 
-def paid_include(sells: str, urls: Any, namespace: str | None = None, **limits: Unpack[OfferOptions]) -> Urls:
+def paid_include(
+    sells: str | Choose,
+    urls: Any,
+    namespace: str | None = None,
+    among: Sequence[str | Offer] | None = None,
+    **limits: Unpack[OfferOptions],
+) -> Urls:
     """Sell everything of an included urlconf: `path("reports/", paid_include("key", "reports.urls"))`.
 
     `urls` and `namespace` are what `include` takes; or `urls` is what a site or an API says of itself, as
     `NinjaAPI(...).urls`. Raises `ConfigurationError`.
     """
-    _check_key(sells, "Say what is sold: paid_include('text_summary', 'reports.urls').")
+    check_sells(sells, among, "Say what is sold: paid_include('text_summary', 'reports.urls').")
+    sold = offer(sells, among=among, **limits)
+    check_choose(sold)
     if callable(urls):
         raise ConfigurationError(
             "paid_include takes what include takes. For one view, use paid('...')(view)."
         )
     named = urls if _is_include_result(urls) else include(urls, namespace)
-    return _wrap_patterns(_list_patterns(named[0]), offer(sells, **limits)), named[1], named[2]
+    return _wrap_patterns(_list_patterns(named[0]), sold), named[1], named[2]
 
 
 def wrap_view(view: View, sold: Offer) -> View:
@@ -134,7 +148,7 @@ def authorize(request: HttpRequest, offer: Offer) -> HttpResponse | None:
     """Ask whether the view may run; if not, give a response to stop with, which nobody sees."""
     checkout = get_checkout(request, offer)
     try:
-        payment = checkout.authorize(offer, lambda: checkout.keep_state(request))
+        payment = checkout.authorize(offer, lambda: checkout.keep_state(request), partial(_ask, request))
     except SkipHandler as stop:
         return _build_stop(stop)
     request.payment = payment  # type: ignore[attr-defined]
@@ -145,11 +159,22 @@ async def aauthorize(request: HttpRequest, offer: Offer) -> HttpResponse | None:
     """`authorize`, async."""
     checkout = get_checkout(request, offer)
     try:
-        payment = await checkout.aauthorize(offer, lambda: checkout.keep_state(request))
+        payment = await checkout.aauthorize(
+            offer, lambda: checkout.keep_state(request), partial(_aask, request)
+        )
     except SkipHandler as stop:
         return _build_stop(stop)
     request.payment = payment  # type: ignore[attr-defined]
     return None
+
+
+def _ask(request: HttpRequest, choose: Choose) -> object:
+    return (async_to_sync(cast(Any, choose)) if is_async(choose) else choose)(request)
+
+
+async def _aask(request: HttpRequest, choose: Choose) -> object:
+    # A plain function may use the database, whose connections belong to a thread.
+    return await (cast(Any, choose) if is_async(choose) else sync_to_async(choose))(request)
 
 
 def _build_stop(stop: SkipHandler) -> HttpResponse:
@@ -192,11 +217,6 @@ def has_login(view: object) -> bool:
 def made_in(view: Any) -> str:
     """The module whose code this is, whatever it wraps."""
     return str(view.__globals__.get("__name__", "")) if isinstance(view, FunctionType) else ""
-
-
-def _check_key(sells: object, message: str) -> None:
-    if not isinstance(sells, str):
-        raise ConfigurationError(message)
 
 
 def _is_include_result(urls: Any) -> bool:

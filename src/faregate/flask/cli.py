@@ -12,13 +12,14 @@ from faregate.cli.command import Command, Option, raise_as
 from faregate.cli.commands import COMMANDS
 from faregate.errors import CommandError, FaregateError
 from faregate.flask.routes import get_middleware, list_routes
+from faregate.maintenance.journal_view import make_view
 
 
 def _build_command(command: Command, target: str | None) -> click.Command:
     line = f"{command.summary[0].upper()}{command.summary[1:]}."
     text = command.description or line
     if command.actions:
-        actions = [_build_command(action, target) for action in command.actions]
+        actions = [_build_command(action, command.get_target(action)) for action in command.actions]
         return click.Group(command.name, commands=actions, help=text, short_help=line)
 
     @with_appcontext
@@ -42,6 +43,8 @@ def _open_target(target: str | None) -> AbstractContextManager[Any]:
     if target == "routes":
         return nullcontext(list_routes(current_app))
     paywall = get_middleware(current_app).paywall
+    if target == "journal":
+        return nullcontext(make_view(paywall.journal, paywall.settings.namespace))
     return nullcontext(paywall) if target == "paywall" else open_client_of(paywall)
 
 

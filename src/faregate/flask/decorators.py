@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import wraps
+from importlib.util import find_spec
 from inspect import isclass, iscoroutinefunction
 from typing import Any, TypeVar, cast
 
@@ -11,7 +12,7 @@ from werkzeug.local import LocalProxy
 from werkzeug.routing import Rule
 from werkzeug.wrappers import Response as BaseResponse
 
-from faregate.core.models import Offer
+from faregate.core.models import Choose, Offer
 from faregate.core.responses import NO_STORE
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
@@ -26,7 +27,9 @@ from faregate.flask.placement import (
     mark_sold,
     recall_rule,
 )
+from faregate.middleware.callables import is_async
 from faregate.middleware.checkout import SkipHandler, State, is_result
+from faregate.middleware.choices import check_blocking, check_choose
 from faregate.wsgi import find_checkout, require_payment
 
 View = Callable[..., Any]
@@ -63,10 +66,21 @@ def authorize(sold: Offer) -> Response | None:
             "call Faregate(app) or paywall.init_app(app)"
         )
     try:
-        environ[_PAYMENT] = require_payment(environ, sold)
+        environ[_PAYMENT] = require_payment(environ, sold, _ask_with_request)
     except SkipHandler as stop:
         return _build_stop(stop.status)
     return None
+
+
+def _ask_with_request(choose: Choose) -> object:
+    return (_get_app().ensure_sync(choose) if is_async(choose) else choose)(_get_request())
+
+
+def check_flask_choose(sold: Offer) -> None:
+    """Check that Flask can call a function that chooses. Raises `ConfigurationError`."""
+    check_choose(sold)
+    if find_spec("asgiref") is None:  # what Flask awaits async functions with
+        check_blocking(sold)
 
 
 def _build_stop(status: int) -> Response:

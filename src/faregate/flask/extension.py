@@ -1,6 +1,6 @@
 """`Faregate`, the extension: it reads the app's config, wraps `wsgi_app`, and puts prices on views."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar, Unpack, cast
 
@@ -8,8 +8,10 @@ import click
 from flask import Blueprint, Flask
 from flask.cli import AppGroup
 
+from faregate.core.models import Choose, Offer
 from faregate.errors import ConfigurationError
 from faregate.flask.decorators import (
+    check_flask_choose,
     check_request,
     check_response,
     make_before_request,
@@ -18,7 +20,7 @@ from faregate.flask.decorators import (
 )
 from faregate.flask.middleware import NAME, FlaskPaywallMiddleware
 from faregate.flask.placement import find_sold
-from faregate.offers import OfferOptions, offer
+from faregate.offers import OfferOptions, check_sells, offer
 from faregate.paywall import Paywall
 from faregate.settings import SETTINGS, from_config
 
@@ -66,29 +68,45 @@ class Faregate:
         app.extensions[NAME] = middleware
         app.wsgi_app = middleware  # type: ignore[method-assign]
 
-    def paid(self, sells: str, **limits: Unpack[OfferOptions]) -> Callable[[View], View]:
+    def paid(
+        self,
+        sells: str | Choose,
+        among: Sequence[str | Offer] | None = None,
+        **limits: Unpack[OfferOptions],
+    ) -> Callable[[View], View]:
         """Sell what a view answers; it finds its `Payment` in `faregate.flask.payment`.
 
-        `sells` is an integration key or an `acr_` revision id. Goes on functions, plain or async, below
+        `sells` is an integration key or an `acr_` revision id; or a function, plain or async, that gets
+        Flask's request and returns one of the names in `among`. Goes on functions, plain or async, below
         `@app.route`; on the methods of a `MethodView`; in the `decorators` of any class-based view. Raises
         `ConfigurationError`, here or on the first call.
         """
-        _check(sells, str, "Say what is sold, with parentheses: @paywall.paid('text_summary').")
-        sold = offer(sells, **limits)
+        check_sells(sells, among, "Say what is sold, with parentheses: @paywall.paid('text_summary').")
+        sold = offer(sells, among=among, **limits)
+        check_flask_choose(sold)
 
         def decorate(view: Any = None) -> Any:  # None for a `before_request`, which is called with nothing
             return wrap_view(view, sold)
 
         return decorate
 
-    def paid_all(self, group: Blueprint | Flask, sells: str, **limits: Unpack[OfferOptions]) -> None:
+    def paid_all(
+        self,
+        group: Blueprint | Flask,
+        sells: str | Choose,
+        among: Sequence[str | Offer] | None = None,
+        **limits: Unpack[OfferOptions],
+    ) -> None:
         """Sell every view of a blueprint, with those nested in it, or of an app; also views added later.
 
         It is a `before_request` of the group: those registered before it run before it, so put
         authentication first. A view inside may name the same offer again, not another.
         """
         _check(group, (Blueprint, Flask), "Say what is sold: paywall.paid_all(blueprint, 'text_summary').")
-        group.before_request(make_before_request(offer(sells, **limits)))
+        check_sells(sells, among, "Say what is sold: paywall.paid_all(blueprint, 'text_summary').")
+        sold = offer(sells, among=among, **limits)
+        check_flask_choose(sold)
+        group.before_request(make_before_request(sold))
 
     def exempt(self, view: View) -> View:
         """Leave a view out of `paid_all`: it is free."""

@@ -1,9 +1,10 @@
 """Read the rows of one namespace for operators. Nothing here writes, and no API key is needed."""
 
+from dataclasses import replace
 from typing import cast
 
 from faregate.core.claims import HoldInfo
-from faregate.errors import JournalUnreadable
+from faregate.errors import JournalError, JournalUnreadable
 from faregate.journals.codec import Codec
 from faregate.journals.encryption import Keyring
 from faregate.journals.payment_info import (
@@ -35,11 +36,14 @@ class NamespaceReader:
 
     def list_holds(self, limit: int) -> list[HoldInfo]:
         """List open payments, oldest first."""
-        return [describe_hold(record, self._keyring) for record in self._store.list_owed(limit)]
+        return [self._describe_hold(record) for record in self._store.list_owed(limit)]
 
     def list_unfetched(self, limit: int) -> list[HoldInfo]:
         """List paid results that nobody has fetched, the first to be removed first."""
-        return [describe_hold(one, self._keyring) for one in self._store.list_unfetched(ANY_TIME, limit)]
+        return [self._describe_hold(record) for record in self._store.list_unfetched(ANY_TIME, limit)]
+
+    def _describe_hold(self, record: Record) -> HoldInfo:
+        return replace(describe_hold(record, self._keyring), namespace=self.namespace)
 
     def find(self, reference: Reference) -> FoundPayments:
         """Find payments. All rows are decrypted for a hash or a payer: no index reveals who paid."""
@@ -59,6 +63,13 @@ class NamespaceReader:
             elif is_found_by(row, reference):
                 found.append(self._describe_row(row, record["size"]))
         return FoundPayments(found, unreadable)
+
+    def describe(self, key: bytes) -> PaymentInfo:
+        """Describe the row with this key. Raises `JournalError` if it is gone."""
+        record = self._store.find([key])
+        if record is None:
+            raise JournalError("the row is gone: its retention is over")
+        return self._describe(record)
 
     def _describe(self, record: Record) -> PaymentInfo:
         row = self._read(record)

@@ -29,10 +29,11 @@ from faregate.core.results import (
 )
 from faregate.errors import ConfigurationError, FaregateError
 from faregate.maintenance.journal import get_shared_journal
+from faregate.maintenance.journal_view import JournalView
 from faregate.paywall import Paywall
 
 STUCK = "stuck"
-_LABELS = {"ok": "work done, unsettled", "failed": "work failed"}
+_LABELS = {"ok": "work done, unsettled", "failed": "work failed", "settled": "paid, not fetched"}
 """Labels for people, for the states whose stored names would mislead or say too little."""
 
 
@@ -162,21 +163,25 @@ def _lease(store: HoldStore, transaction_id: str) -> PendingPayment:
 class HoldList:
     """Unfinished payments, oldest first, by who has to act: a person, the sweep, or nobody yet.
 
-    `is_truncated`: there may be younger ones.
+    `unfetched` are paid results that their payers have not fetched. `is_truncated`: there may be more.
     """
 
     stuck: list[HoldInfo]
     held: list[HoldInfo]
     running: list[HoldInfo]
+    unfetched: list[HoldInfo]
     is_truncated: bool
 
 
-def list_holds(paywall: Paywall, limit: int, now: float) -> HoldList:
+def list_holds(view: JournalView, limit: int, now: float) -> HoldList:
     """List the oldest unfinished payments at the POSIX time `now`. Raises `FaregateError`."""
     stuck, held, running = list[HoldInfo](), list[HoldInfo](), list[HoldInfo]()
-    found = get_hold_store(paywall).list_holds(limit)
+    found, unfetched = list[HoldInfo](), list[HoldInfo]()
+    for reader in view.read_own():
+        found += reader.list_holds(limit)
+        unfetched += reader.list_unfetched(limit)
     for hold in found:
         # Without attempts, a row is still leased by its first request; a `waiting` row has none.
         is_running = hold.state != "waiting" and hold.attempts == 0 and hold.due_at > now
         (stuck if hold.state == STUCK else running if is_running else held).append(hold)
-    return HoldList(stuck, held, running, len(found) == limit)
+    return HoldList(stuck, held, running, unfetched, max(len(found), len(unfetched)) >= limit)

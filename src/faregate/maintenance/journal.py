@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Protocol, runtime_checkable
 
 from faregate.errors import ConfigurationError
-from faregate.journals.memory import MemoryJournal
 from faregate.journals.store import KeyUsage
+from faregate.maintenance.journal_view import check_shared
 from faregate.merchant.address import make_namespace
 from faregate.paywall import Paywall
 
@@ -25,11 +25,7 @@ class AdministrableJournal(Protocol):
 
 def get_shared_journal(paywall: Paywall) -> object:
     """The journal of a paywall. Raises `ConfigurationError` for one that only its own process can read."""
-    if isinstance(paywall.journal, MemoryJournal):
-        raise ConfigurationError(
-            "The memory journal is in the seller's own process, and no other process can read it: "
-            "set FAREGATE_JOURNAL to the journal that the workers share."
-        )
+    check_shared(paywall.journal)
     return paywall.journal
 
 
@@ -58,7 +54,11 @@ def move_rows(paywall: Paywall, address: str) -> int:
 
 def find_problems(paywall: Paywall) -> Iterator[str]:
     """Yield what keeps this process from finding or finishing rows of its journal. Raises `JournalError`."""
-    journal = paywall.journal
+    return find_journal_problems(paywall.journal, paywall.settings.namespace)
+
+
+def find_journal_problems(journal: object, current: str) -> Iterator[str]:
+    """Yield what keeps a process from finding or finishing rows of a journal in the namespace `current`."""
     if not isinstance(journal, AdministrableJournal):
         return
     if journal.has_unknown_keys():
@@ -68,7 +68,6 @@ def find_problems(paywall: Paywall) -> Iterator[str]:
             "journal. `faregate journal keys` (Django: `manage.py faregate_journal keys`) shows what each "
             "key is needed for."
         )
-    current = paywall.settings.namespace
     environment = current.partition(" ")[0]
     for namespace, unfinished in journal.namespaces().items():
         other_environment, _, address = namespace.partition(" ")

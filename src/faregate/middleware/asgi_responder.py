@@ -4,11 +4,12 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property, partial
+from inspect import isawaitable
 from typing import Any
 
 import anyio
 
-from faregate.core.models import Offer, Response
+from faregate.core.models import Choose, Offer, Response
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.middleware.asgi_scope import (
@@ -24,7 +25,7 @@ from faregate.middleware.asgi_scope import (
     parse_scope,
     take_snapshot,
 )
-from faregate.middleware.checkout import PASSING, Checkout, SkipHandler, State, is_result, time_out
+from faregate.middleware.checkout import PASSING, AsyncAsk, Checkout, SkipHandler, State, is_result, time_out
 from faregate.middleware.path_rules import PathMatch
 from faregate.middleware.shielding import is_cancelled_by_itself, is_cancelled_from_outside, make_scope
 from faregate.offers import watch_offers
@@ -112,8 +113,11 @@ class PaywallResponder:
 
     # The handler's side
 
-    async def authorize(self, offer: Offer, scope: Mapping[str, Any]) -> Payment:
-        """Let a paid handler run: see `Checkout.authorize`. `scope` is the one that it was given."""
+    async def authorize(self, offer: Offer, scope: Mapping[str, Any], ask: AsyncAsk | None = None) -> Payment:
+        """Let a paid handler run: see `Checkout.authorize`. `scope` is the one that it was given.
+
+        Without `ask`, a function that chooses gets the scope.
+        """
         outer = find_responder(self._server_scope)
         if outer is not None:
             outer.checkout.mark_sold_inside()
@@ -121,7 +125,9 @@ class PaywallResponder:
             await self._read_ahead()
         root_path = self._server_scope.get("root_path", "")
         self.checkout.find_route = partial(find_route, scope, root_path)
-        return await self.checkout.aauthorize(offer, lambda: self._prepare_work(scope))
+        return await self.checkout.aauthorize(
+            offer, lambda: self._prepare_work(scope), ask or partial(_ask_with_scope, scope)
+        )
 
     def _prepare_work(self, scope: Mapping[str, Any]) -> Callable[[], None]:
         # In place: a middleware in between may have copied the scope, but not this.
@@ -316,6 +322,15 @@ def find_responder(scope: Mapping[str, Any]) -> PaywallResponder | None:
     """The responder of the paywall in front of this request; None if there is none."""
     responder = scope.get(_RESPONDER)
     return responder if isinstance(responder, PaywallResponder) else None
+
+
+async def _ask_with_scope(scope: Mapping[str, Any], choose: Choose) -> object:
+    """Give what `choose` returns or raises: no framework is here to answer an error."""
+    try:
+        chosen = choose(scope)
+        return await chosen if isawaitable(chosen) else chosen
+    except Exception as error:
+        return error
 
 
 async def _do_nothing() -> None:

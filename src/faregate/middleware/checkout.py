@@ -15,17 +15,18 @@ The usual moves (`_TRANSITIONS` has all of them):
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from enum import Enum, auto
 from functools import cached_property
+from inspect import iscoroutine
 from time import monotonic
 from typing import TYPE_CHECKING, cast
 
 from faregate.core import responses
 from faregate.core.driver import adrive, drive
 from faregate.core.flow import serve
-from faregate.core.models import HandlerResult, Offer, Response
+from faregate.core.models import Choose, HandlerResult, Offer, OfferChoice, Response
 from faregate.core.steps import Flow, RunHandler
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError, SoldTwice, WorkInterrupted, WorkTimedOut
@@ -43,6 +44,10 @@ if TYPE_CHECKING:
 
 Restore = Callable[[], None]
 ReadRequest = Callable[[], IncomingRequest]
+Ask = Callable[[Choose], object]
+"""Calls a function that chooses with the request of the framework. An error may be returned or raised: one
+that is raised is answered by the framework."""
+AsyncAsk = Callable[[Choose], Awaitable[object]]
 FindBypass = Callable[[int], str]
 """Given a status, describes how a paid handler was passed by; nothing if none was."""
 
@@ -116,6 +121,7 @@ class Checkout:
     cancel_scope: "anyio.CancelScope | None" = None
     find_route: FindRoute | None = None
     _body_digest = ""
+    _sold: Offer | None = None
     _offer: Offer | None = None
     _flow: Flow[Response] | None = None
     _answer: Response | None = None
@@ -190,27 +196,32 @@ class Checkout:
         else:
             self._body_digest = digest_body(body, self.incoming.content_type)
 
-    def authorize(self, offer: Offer, snapshot: Callable[[], Restore]) -> Payment:
+    def authorize(self, sold: Offer, snapshot: Callable[[], Restore], ask: Ask | None = None) -> Payment:
         """Ask whether this request may be served, before the handler runs.
 
+        `ask` calls the function of the seller's that chooses an offer with the request of the framework.
         `snapshot` is called once, when it may. What it returns is called before the payer is answered,
         unless the handler's result is released: it takes back what the handler wrote beside its response, as
         into a session. Raises `SkipHandler` where the handler may not run, and `ConfigurationError`.
         """
-        if self._may_begin(offer):
+        if self._may_begin(sold):
             try:
-                flow = self._begin_flow(offer)
+                chosen = ask(sold.choose) if isinstance(sold, OfferChoice) and ask else None
+                flow = self._begin_flow(sold, self._pick(sold, chosen))
                 self._reach(drive(flow, self._paywall.backend), snapshot)
             except ConfigurationError as mistake:
                 self._decide_mistake(mistake)
                 raise
         return self._get_payment()
 
-    async def aauthorize(self, offer: Offer, snapshot: Callable[[], Restore]) -> Payment:
+    async def aauthorize(
+        self, sold: Offer, snapshot: Callable[[], Restore], ask: AsyncAsk | None = None
+    ) -> Payment:
         """`authorize`, async; from here on `cancel_scope` cuts the handler off when its time is over."""
-        if self._may_begin(offer):
+        if self._may_begin(sold):
             try:
-                flow = self._begin_flow(offer)
+                chosen = await ask(sold.choose) if isinstance(sold, OfferChoice) and ask else None
+                flow = self._begin_flow(sold, self._pick(sold, chosen))
                 self._reach(await adrive(flow, self._paywall.async_backend), snapshot)
             except ConfigurationError as mistake:
                 self._decide_mistake(mistake)
@@ -226,9 +237,9 @@ class Checkout:
         if self.state is State.CLOSED:
             # A thread that goes on, or a request that was begun below this one: what it sells reaches nobody.
             raise ConfigurationError(f"A handler sells {offer.sells!r} after its request has ended.")
-        if self.payment is not None and self._offer == offer:
+        if self.payment is not None and self._sold == offer:
             return False
-        if self._offer is not None or self.state is State.UNPAID:
+        if self._sold is not None or self.state is State.UNPAID:
             mistake = "One request reached two offers. Put one offer on the handler or its group."
             self._sold_twice = SoldTwice(mistake)  # whoever catches what is raised sells nothing
             raise ConfigurationError(mistake)
@@ -239,13 +250,40 @@ class Checkout:
             self._decide(Response(204, (responses.NO_STORE,)))
         return self.state is not State.DECIDED
 
-    def _begin_flow(self, offer: Offer) -> Flow[Response]:
+    def _pick(self, sold: Offer, chosen: object) -> Offer:
+        """Return the offer that the request is sold as. Raises `SkipHandler` where none was chosen."""
+        if not isinstance(sold, OfferChoice):
+            return sold
+        for one in sold.among:
+            if isinstance(chosen, str) and one.sells == chosen:
+                return one
+        if iscoroutine(chosen):
+            chosen.close()  # nobody awaits it
+        error = chosen if isinstance(chosen, Exception) else None
+        told = "raised" if error else f"returned {chosen!r:.80}"
+        message = "the function that chooses %s %s: the request is answered with 500, and nothing is sold"
+        log("sale", logging.ERROR, message, sold.sells, told, error=error)
+        self.refuse(
+            500,
+            "offer_not_chosen",
+            "The price of this resource could not be determined. Nothing was charged.",
+        )
+        raise SkipHandler(500)
+
+    def _begin_flow(self, sold: Offer, offer: Offer) -> Flow[Response]:
         incoming = self.incoming
         request = incoming.request.with_body_digest(self._body_digest)
         paid_request = self._paywall.build_request(
-            offer, request, incoming.path, incoming.origin, incoming.host, self._find_route
+            offer,
+            request,
+            incoming.path,
+            incoming.origin,
+            incoming.host,
+            is_chosen=sold is not offer,
+            find_route=self._find_route,
         )
         self._move(State.AUTHORIZING)
+        self._sold = sold
         self._offer, self._result_bytes = offer, paid_request.result_bytes
         self._resource_url = paid_request.resource_url
         self._flow = serve(paid_request)
@@ -263,7 +301,7 @@ class Checkout:
             self._decide(step)
             return
         self._move(State.AUTHORIZED)
-        self.payment = Payment(step.transaction_id)
+        self.payment = Payment(step.transaction_id, step.request.offer.sells)
         self._work_start = monotonic()
         self._work_seconds = self._paywall.get_work_seconds(
             step.request, self._work_start - self._request_start

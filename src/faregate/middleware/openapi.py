@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any
 
-from faregate.core.models import Offer
+from faregate.core.models import Offer, OfferChoice
 
 MARK = "PAYMENT-SIGNATURE."
 INFO = "x-payment-info"
@@ -67,7 +67,14 @@ _ANSWERS: dict[str, tuple[str, str, Schema]] = {
 def payment_info(sold: Offer) -> Schema:
     """The description of an offer, without a call. Only the service knows the price: it is in its 402."""
     info: Schema = {"protocols": [{"x402": {}}], "sells": sold.sells}
+    if isinstance(sold, OfferChoice):
+        return {**info, "among": [_describe(one) for one in sold.among]}
     return info if sold.asset is None else {**info, "asset": sold.asset}
+
+
+def _describe(one: Offer) -> Schema:
+    described = {"sells": one.sells, "asset": one.asset, "description": one.description}
+    return {name: value for name, value in described.items() if value}
 
 
 def with_payments(
@@ -90,9 +97,10 @@ def with_payments(
         told = operation.get(INFO, {})
         if info is not None or "sells" in told:
             told = operation[INFO] = {**(info or {}), **told}
-            known = asset(told["sells"])
-            if known is not None:
-                told.setdefault("asset", known)
+            for one in told.get("among", (told,)):
+                known = asset(one["sells"])
+                if known is not None:
+                    one.setdefault("asset", known)
     _forget(schema, schemes)
     return schema
 

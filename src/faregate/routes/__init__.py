@@ -63,7 +63,9 @@ class RouteTable:
 
     @property
     def offers(self) -> tuple[Offer, ...]:
-        return tuple(dict.fromkeys(route.offer for route in self.routes if route.offer is not None))
+        """Every offer that a route sells, also each of those among which a request chooses."""
+        sold = (route.offer for route in self.routes if route.offer is not None)
+        return tuple(dict.fromkeys(one for offer in sold for one in offer.alternatives))
 
     @property
     def problems(self) -> tuple[str, ...]:

@@ -77,8 +77,7 @@ def _group_by_paywall(table: RouteTable) -> dict[Paywall, list[Offer]]:
     for route in table.routes:
         if route.offer is not None and route.paywall is not None:
             sold = offers.setdefault(route.paywall(), [])
-            if route.offer not in sold:
-                sold.append(route.offer)
+            sold += [one for one in route.offer.alternatives if one not in sold]
     return offers
 
 

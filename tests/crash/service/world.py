@@ -140,7 +140,7 @@ pay_to = "{pay_to}"
 [[resources]]
 key = "long"
 name = "Long"
-max_timeout_seconds = 600
+max_timeout_seconds = 3600
 revisions = [{{amount = {PRICE}}}]
 
 [[resources]]

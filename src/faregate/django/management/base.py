@@ -7,7 +7,7 @@ from django.core.management import base
 
 from faregate.cli.app_loader import open_client_of
 from faregate.cli.command import Command, fill_parser
-from faregate.django.conf import get_config
+from faregate.django.conf import get_config, get_journal_view
 from faregate.django.routes import list_routes
 from faregate.errors import CommandError, FaregateError
 
@@ -28,7 +28,7 @@ class FaregateCommand(base.BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         action = options["selected"] if self.command.actions else self.command
         try:
-            with self._open_target() as target:
+            with _open_target(self.command.get_target(action)) as target:
                 status = action.call(target, self._echo, options)
         except CommandError as error:
             raise base.CommandError(str(error), returncode=2) from error
@@ -37,12 +37,15 @@ class FaregateCommand(base.BaseCommand):
         if status:
             raise SystemExit(status)
 
-    def _open_target(self) -> AbstractContextManager[Any]:
-        if self.command.target == "routes":
-            return nullcontext(list_routes())
-        paywall = get_config().paywall
-        return nullcontext(paywall) if self.command.target == "paywall" else open_client_of(paywall)
-
     def _echo(self, text: str) -> None:
         self.stdout.write(text)
         self.stdout.flush()
+
+
+def _open_target(kind: str | None) -> AbstractContextManager[Any]:
+    if kind == "routes":
+        return nullcontext(list_routes())
+    if kind == "journal":
+        return nullcontext(get_journal_view())
+    paywall = get_config().paywall
+    return nullcontext(paywall) if kind == "paywall" else open_client_of(paywall)
