@@ -104,7 +104,7 @@ def _turn(item: pytest.Item) -> int:
 
 
 def _find_left_out(config: pytest.Config, items: list[pytest.Item]) -> set[pytest.Item]:
-    left_out = set() if config.option.full else find_left_out(items)
+    left_out: set[pytest.Item] = set() if config.option.full else find_left_out(items)
     if config.option.quick:
         left_out.update(item for item in items if not _is_quick(item))
     return left_out

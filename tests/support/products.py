@@ -26,7 +26,7 @@ def take_part(
     `others` is which part of the others is taken instead: 0 for none.
     """
     number = 0
-    parts = []
+    parts: list[ParameterSet] = []
     for case in cases:
         number += not is_always(*case)
         is_left = not is_always(*case) and (others == 0 or number % others)
@@ -53,7 +53,7 @@ def spread(
 
 def find_left_out(items: Iterable[pytest.Item]) -> set[pytest.Item]:
     """Return the tests that only `--full` runs."""
-    left_out = set()
+    left_out: set[pytest.Item] = set()
     groups: dict[tuple[object, ...], list[pytest.Item]] = defaultdict(list)
     twins: Counter[tuple[object, ...]] = Counter()
     for item in items:
@@ -99,5 +99,5 @@ def _find_mark(item: pytest.Item) -> pytest.Mark:
 
 
 def _find_parameters(item: pytest.Item) -> dict[str, Any]:
-    parameters: dict[str, Any] = item.callspec.params  # type: ignore[attr-defined]
-    return parameters
+    called: Any = getattr(item, "callspec")  # noqa: B009  (of functions only)
+    return cast(dict[str, Any], called.params)
