@@ -15,6 +15,7 @@ from hypothesis import settings
 from tests.attacks.report import Figures, figures
 from tests.hostile.report import Tally, tally
 from tests.servers.shared import not_run
+from tests.support.products import find_left_out
 
 # No example has to be done in 200 ms: the machine may be busy.
 settings.register_profile("any machine", deadline=None)
@@ -85,9 +86,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line(
-        "markers", "full: for `--full` only, of a product of which the suite takes a part"
-    )
+    for marker in (
+        "full: for `--full` only, of a product of which the suite takes a part",
+        "spread(parameter, class, every): the suite takes one value of each class (support/products.py)",
+        "every_value: this test is run with all values that are spread",
+    ):
+        config.addinivalue_line("markers", marker)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # As a job in the background is started. The processes of tests would ignore Ctrl-C too.
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -99,10 +103,11 @@ def _turn(item: pytest.Item) -> int:
     return next(turns, len(LONG))
 
 
-def _is_chosen(item: pytest.Item) -> bool:
-    options = item.config.option
-    is_part = options.full or item.get_closest_marker("full") is None
-    return is_part and (not options.quick or _is_quick(item))
+def _find_left_out(config: pytest.Config, items: list[pytest.Item]) -> set[pytest.Item]:
+    left_out: set[pytest.Item] = set() if config.option.full else find_left_out(items)
+    if config.option.quick:
+        left_out.update(item for item in items if not _is_quick(item))
+    return left_out
 
 
 def _is_quick(item: pytest.Item) -> bool:
@@ -119,10 +124,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     First, because pytest-xdist reads the groups in this very hook.
     """
-    left_out = [item for item in items if not _is_chosen(item)]
+    left_out = _find_left_out(config, items)
     if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if _is_chosen(item)]
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
     items.sort(key=_turn)
     for item in items:
         item.add_marker(pytest.mark.xdist_group(_group(item)))

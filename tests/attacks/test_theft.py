@@ -15,6 +15,7 @@ from tests.attacks.chain import Guessable, pay, read_calldata, rebuild_proof
 from tests.attacks.report import figures
 from tests.attacks.site import Attacker, Site, Target, attacked, make_paywall
 from tests.attacks.sites import SITES
+from tests.support.products import spread
 
 TRIES = 5
 CREDENTIALS = {
@@ -29,7 +30,11 @@ OTHERS = {
 }
 
 
-@pytest.fixture(params=SITES, ids=lambda site: site.name)
+def find_framework(site: Site) -> str:
+    return site.name.partition("-")[0]
+
+
+@pytest.fixture(params=spread("guessable", SITES, find_framework), ids=lambda site: site.name)
 def guessable(request: pytest.FixtureRequest) -> Generator[Target]:
     """In front of a service whose instructions are the same for everybody."""
     site: Site = request.param

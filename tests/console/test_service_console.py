@@ -1,7 +1,6 @@
 """The console of the self-hosted service in a browser: the login, every page, on a desk and on a phone."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -61,9 +60,7 @@ def log_in(page: Page, server: ConsoleServer) -> None:
     expect(page.get_by_role("heading", name="Overview")).to_be_visible()
 
 
-def test_people_can_use_every_page(
-    visitor: Page, server: ConsoleServer, reconciling: str, tmp_path: Path
-) -> None:
+def test_people_can_use_every_page(visitor: Page, server: ConsoleServer, reconciling: str) -> None:
     visitor.goto(f"{server.url}/console")
     _check(visitor)
     log_in(visitor, server)
@@ -75,14 +72,9 @@ def test_people_can_use_every_page(
         "/resources",
         f"/payments/{reconciling}",
     )
-    for number, path in enumerate(paths):
+    for path in paths:
         visitor.goto(f"{server.url}/console{path}")
         _check(visitor)
-        for scheme, width in (("light", 1280), ("dark", 1280), ("light", 390)):
-            visitor.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-            visitor.set_viewport_size({"width": width, "height": 840})
-            visitor.screenshot(path=tmp_path / f"{number}-{scheme}-{width}.png", full_page=True)
-    assert "taken" not in visitor.title()
 
 
 def _check(page: Page) -> None:

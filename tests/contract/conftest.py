@@ -15,6 +15,7 @@ from tests.contract.handlers import CONTENT
 from tests.contract.stacks import STACKS, Server, Stack, running
 from tests.support.faulty_service import FaultyService
 from tests.support.lines import read_lines
+from tests.support.products import spread
 
 NO_KEEPING = httpx.Limits(max_keepalive_connections=0)
 """A connection per request: they reach all processes, and none was closed by the server meanwhile."""
@@ -106,7 +107,12 @@ class Seller:
         return self.service.asked[self.asked :].count(operation)
 
 
-@pytest.fixture(scope="session", params=STACKS, ids=lambda stack: stack.name, name="running")
+@pytest.fixture(
+    scope="session",
+    params=spread("running", STACKS, lambda stack: stack.adapter),
+    ids=lambda stack: stack.name,
+    name="running",
+)
 def _running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[Running]:
     stack: Stack = request.param
     service, folder = FaultyService(), tmp_path_factory.mktemp(stack.name)
@@ -137,7 +143,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "contract_only(condition): for the stacks of which this is true")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Before the suite takes its part (tests/conftest.py): that is of those that fit."""
     unfit = [item for item in items if not _fits(item)]
     config.hook.pytest_deselected(items=unfit)
     items[:] = [item for item in items if _fits(item)]

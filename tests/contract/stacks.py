@@ -94,6 +94,11 @@ class Stack:
         return self.interface == "wsgi" or self.seller == "django_app"
 
     @property
+    def adapter(self) -> str:
+        """Which of the three adapters it runs."""
+        return "django" if self.seller == "django_app" else self.interface
+
+    @property
     def has_prefixes(self) -> bool:
         return self.seller in WITH_PREFIXES
 

@@ -75,7 +75,10 @@ def running(*arguments: str) -> Generator["subprocess.Popen[str]"]:
 
 @pytest.mark.parametrize(
     ("until", "sent", "code"),
-    [("until Ctrl-C", signal.SIGINT, 130), ("PAYMENT-REQUIRED, decoded", signal.SIGTERM, 143)],
+    [
+        ("until Ctrl-C", signal.SIGINT, 130),
+        pytest.param("PAYMENT-REQUIRED, decoded", signal.SIGTERM, 143, marks=pytest.mark.full),
+    ],
 )
 def test_whatever_ends_it_ends_what_it_started(until: str, sent: signal.Signals, code: int) -> None:
     with running("--serve") as process:

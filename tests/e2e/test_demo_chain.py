@@ -17,7 +17,10 @@ SELLER = "0x5e11e75E11e75e11E75E11E75E11e75E11E75E11"
 PRICE = 50_000
 
 
-@pytest.mark.parametrize("options", [[], ["--direct"]], ids=["facilitator", "direct"])
+@pytest.mark.parametrize(
+    "options",
+    [pytest.param([], id="facilitator"), pytest.param(["--direct"], id="direct", marks=pytest.mark.full)],
+)
 def test_all_is_as_told(options: list[str]) -> None:
     require_anvil()
     told = demo("--chain", *options, seconds=180)

@@ -14,13 +14,14 @@ from faregate.core.models import Response, WireRequest
 from faregate.emulator import Delivery, Emulator, ManualClock
 from faregate.emulator.server import serve
 from tests.merchant.openapi.conformance import assert_conforms
+from tests.support.products import spread
 
 from .seller import ApiClient
 from .services import Build, MerchantService
 from .sql_accounts import AccountSource, open_source
 from .sql_server import SqlSwitch, serve_app
 from .sql_service import SqlService
-from .stores import find_stores
+from .stores import find_class, find_stores
 
 Told = list[tuple[WireRequest, Response]]
 
@@ -28,7 +29,8 @@ Told = list[tuple[WireRequest, Response]]
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "store" in metafunc.fixturenames:
         module = metafunc.module.__name__.rpartition(".")[2]
-        metafunc.parametrize("store", find_stores(module, metafunc.function.__name__))
+        stores = find_stores(module, metafunc.function.__name__)
+        metafunc.parametrize("store", spread("store", stores, find_class, thinned=["database"]))
 
 
 class Switch(Emulator):

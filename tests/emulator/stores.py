@@ -51,3 +51,8 @@ def find_stores(module: str, test: str) -> tuple[str, ...]:
     """The stores of this test."""
     is_memory_only = module in MEMORY_ONLY or f"{module}::{test}" in MEMORY_ONLY
     return STORES[:1] if is_memory_only else STORES
+
+
+def find_class(store: str) -> str:
+    """Return what a test is spread for: all cases on the emulator, and a part of them on a database."""
+    return "memory" if store == "memory" else "database"

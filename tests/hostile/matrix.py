@@ -43,13 +43,13 @@ def every_case(call: Call) -> list[Case]:
 
 
 def some_cases(call: Call, stack: Stack, full: bool = False) -> list[Case]:
-    """Each fault of this call's own, and of those at every call each third: at another call the others.
+    """Each fault of this call's own, and of those at every call each ninth: at another call another one.
 
     On the stacks in turn, and in the windows in turn. With `full`, every fault at every call.
     """
     own = [fault.name for fault in call.own()]
     shared = [fault for fault in call.faults() if fault.name not in own]
-    faults = [*call.own(), *([] if call.twin else shared if full else shared[CALLS.index(call) % 3 :: 3])]
+    faults = [*call.own(), *([] if call.twin else shared if full else shared[CALLS.index(call) :: 9])]
     mine = list(enumerate(faults))[STACKS.index(stack) :: len(STACKS)]
     windows = ("first", "again", "first", "always")
     return [Case(call, fault, windows[place // len(STACKS) % len(windows)]) for place, fault in mine]

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.journals.stores import JOURNALS, AnyJournal, disconnect
+from tests.journals.stores import JOURNALS, AnyJournal, disconnect, find_class
 from tests.journals.stores import Clock as Clock
+from tests.support.products import spread
 
 
 @pytest.fixture
@@ -14,7 +15,7 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=JOURNALS)
+@pytest.fixture(params=spread("journal", JOURNALS, find_class))
 def journal(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Generator[AnyJournal]:
     made = JOURNALS[request.param](tmp_path, clock)
     yield made

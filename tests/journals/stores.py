@@ -104,6 +104,11 @@ STORED: dict[str, Callable[..., PersistentJournal]] = {
 JOURNALS: dict[str, Callable[..., AnyJournal]] = {"memory": memory, **STORED}
 
 
+def find_class(kind: str) -> str:
+    """Return the store that a test is spread for: the three databases of Django take turns."""
+    return kind.partition("-")[0]
+
+
 def disconnect(journal: AnyJournal) -> None:
     """Close what this thread has open."""
     if isinstance(journal, PersistentJournal):

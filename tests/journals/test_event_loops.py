@@ -26,7 +26,8 @@ from tests.adapters.asgi import CONTENT, header
 from tests.adapters.asgi_app import Plain, ask
 from tests.core.flow_script import ACR, RECEIPT, TXN
 from tests.journals.rows import GOOD, HERE, LEASE, WORK_SECONDS, fresh
-from tests.journals.stores import STORED, Clock, disconnect
+from tests.journals.stores import STORED, Clock, disconnect, find_class
+from tests.support.products import spread
 
 LOOPS = ("asyncio", "trio")
 
@@ -36,7 +37,7 @@ def test_a_journal_that_never_waits_is_used_as_it_is() -> None:
     assert as_async(journal) is journal
 
 
-@pytest.mark.parametrize("kind", STORED)
+@pytest.mark.parametrize("kind", spread("kind", STORED, find_class))
 def test_each_call_is_awaited_and_gives_the_same(kind: str, tmp_path: Path) -> None:
     clock = Clock()
     blocking = STORED[kind](tmp_path, clock)

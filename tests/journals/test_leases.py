@@ -19,7 +19,8 @@ from faregate.journals.persistent import PersistentJournal
 from faregate.journals.policy import JournalPolicy
 from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.rows import GOOD, HERE, WORK_SECONDS, decided, fresh, owed, started
-from tests.journals.stores import KEY, OTHER_KEY, STORED, Clock
+from tests.journals.stores import KEY, OTHER_KEY, STORED, Clock, find_class
+from tests.support.products import spread
 
 TERMS = JournalPolicy(renew_every=float("inf"))
 """No thread: the tests renew when they want it."""
@@ -32,7 +33,7 @@ def clock() -> Clock:
     return Clock(1_000_000.0)
 
 
-@pytest.fixture(params=STORED)
+@pytest.fixture(params=spread("open_one", STORED, find_class))
 def open_one(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Generator[Open]:
     """Each is another process, with its own leases."""
     made: list[PersistentJournal] = []

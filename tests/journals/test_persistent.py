@@ -19,13 +19,24 @@ from faregate.journals.states import State
 from faregate.journals.store import Record
 from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.rows import GOOD, HERE, LEASE, WORK_SECONDS, decided, fresh, owed, released, started
-from tests.journals.stores import JOURNALS, KEY, OTHER_KEY, STORED, Clock, disconnect, sqlite, tamper
+from tests.journals.stores import (
+    JOURNALS,
+    KEY,
+    OTHER_KEY,
+    STORED,
+    Clock,
+    disconnect,
+    find_class,
+    sqlite,
+    tamper,
+)
+from tests.support.products import spread
 
 Open = Callable[..., PersistentJournal]
 TERMS = JournalPolicy()
 
 
-@pytest.fixture(params=STORED, name="open_one")
+@pytest.fixture(params=spread("open_one", STORED, find_class), name="open_one")
 def _open_one(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Generator[Open]:
     """Opens the journal anew, as another process would: same place, other options."""
     made: list[Any] = []

@@ -11,10 +11,11 @@ from faregate.core.models import Response, Succeeded
 from tests.core.flow_script import ACR, RECEIPT, TXN
 from tests.journals.processes import RACE, START, run, run_together, said
 from tests.journals.rows import GOOD, HERE, LEASE, WORK_SECONDS, fresh, owed
-from tests.journals.stores import STORED, Clock, disconnect
+from tests.journals.stores import STORED, Clock, disconnect, find_class
+from tests.support.products import spread
 
 
-@pytest.fixture(params=STORED)
+@pytest.fixture(params=spread("kind", STORED, find_class))
 def kind(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     disconnect(STORED[request.param](tmp_path, Clock()))  # the Django kind migrates
     return str(request.param)

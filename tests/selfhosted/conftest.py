@@ -1,4 +1,7 @@
-"""Each database in turn, empty and with its tables, and a clock that the test moves."""
+"""Each database in turn, empty and with its tables, and a clock that the test moves.
+
+What the database itself must hold is tested on both: modules and tests with the mark `every_value`.
+"""
 
 from collections.abc import Generator
 from pathlib import Path
@@ -10,9 +13,10 @@ from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.store import SqlStore
 from tests.selfhosted.databases import DATABASES, MovedClock, empty_database, new_database
 from tests.selfhosted.sales import open_store
+from tests.support.products import spread
 
 
-@pytest.fixture(params=DATABASES)
+@pytest.fixture(params=spread("kind", DATABASES))
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -15,6 +15,8 @@ from faregate.service.records import Transaction
 from tests.selfhosted.databases import START, MovedClock
 from tests.selfhosted.sales import HASH, authorize, get_reserved, open_store, submit
 
+pytestmark = pytest.mark.every_value
+
 LEASE, SENDER = 60.0, "0xAbCd000000000000000000000000000000000001"
 HASHES = ["0x" + f"{number:02x}" * 32 for number in range(9)]
 

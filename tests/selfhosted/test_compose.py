@@ -53,6 +53,7 @@ def build_environment(service: Mapping[str, Any], places: Mapping[str, str]) -> 
     return environ
 
 
+@pytest.mark.full
 def test_its_commands_sell_and_settle(chain: LocalChain, tmp_path: Path) -> None:
     services = read_services()
     catalog = (FOLDER / "catalog.toml").read_text().replace("0xYOUR_ADDRESS", RECIPIENT)

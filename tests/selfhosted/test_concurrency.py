@@ -9,6 +9,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
+
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.store import SqlStore
 from faregate.service.http import ListQuery
@@ -79,6 +81,7 @@ def collect(started: list["subprocess.Popen[str]"]) -> list[str]:
     return lines
 
 
+@pytest.mark.every_value
 def test_calls_at_once_share_the_payers_funds(database: Database) -> None:
     """Each found them free when it looked, and would let its seller work for nothing."""
     store = open_store(database)
@@ -94,6 +97,7 @@ def test_calls_at_once_share_the_payers_funds(database: Database) -> None:
     assert (len(made), sum(one is not None for one in made)) == (18, 4)
 
 
+@pytest.mark.every_value
 def test_one_authorization_makes_one_transaction(url: str, database: Database) -> None:
     """Tried by four threads and two processes."""
     store = open_store(database)
@@ -117,6 +121,7 @@ def test_one_authorization_makes_one_transaction(url: str, database: Database) -
     assert store.list_payers(query(store)).count == 1
 
 
+@pytest.mark.every_value
 def test_one_attempt_of_eight_at_once_begins(database: Database) -> None:
     store = open_store(database)
     for _ in range(5):
@@ -125,6 +130,7 @@ def test_one_attempt_of_eight_at_once_begins(database: Database) -> None:
         assert sum(one is not None for one in begun) == 1
 
 
+@pytest.mark.every_value
 def test_each_due_payment_is_taken_by_one_worker(database: Database) -> None:
     store = open_store(database, first_retry=0.0)
     made = {submit(store).id for _ in range(20)}
@@ -140,6 +146,7 @@ def test_each_due_payment_is_taken_by_one_worker(database: Database) -> None:
     assert sorted(taken) == sorted(made)
 
 
+@pytest.mark.every_value
 def test_outcomes_that_race_are_recorded_once(database: Database) -> None:
     from tests.selfhosted.sales import failed, succeeded
 

@@ -8,6 +8,8 @@ from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.errors import DatabaseError
 from faregate.selfhosted.database.schema import accounts
 
+pytestmark = pytest.mark.every_value
+
 SECRET = "hunter2-secret"
 
 

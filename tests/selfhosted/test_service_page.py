@@ -89,6 +89,7 @@ def test_the_page_leads_to_a_payment(chain: LocalChain, tmp_path: Path) -> None:
     assert receipt["status"] == "0x1"
 
 
+@pytest.mark.full
 def test_the_page_leads_to_a_payment_without_a_facilitator(chain: LocalChain, tmp_path: Path) -> None:
     terminal = prepare(tmp_path, chain)
     (tmp_path / "gas.key").write_text(GAS_KEYS[1])

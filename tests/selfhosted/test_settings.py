@@ -57,8 +57,9 @@ def test_lists_are_separated_by_commas_or_spaces() -> None:
         (("--payments", "paypal"), {}, "--payments: Input should be 'simulated', 'facilitator' or 'direct'"),
         (("--rpc-test", "rpc.example"), {}, "--rpc-test: must be a URL"),
         (("--rpc-test", "ftp://a"), {}, "such as https://host/path, that is a full http or https URL"),
-        (("--auth-hook", "sign"), {}, "--auth-hook: String should match"),
-        (("--payments", "facilitator"), {}, "needs rpc_test or rpc_live"),
+        (("--auth-hook", "sign"), {}, "--auth-hook: must be module.function"),
+        (("--gas-key", "0xabc"), {}, "--gas-key: must be file:PATH, env:NAME or call:module.function"),
+        (("--payments", "facilitator"), {}, "Set FAREGATE_SERVICE_RPC_TEST or FAREGATE_SERVICE_RPC_LIVE."),
         (("--payments", "direct", "--rpc-test", "http://a"), {}, "needs gas_key"),
         (
             ("--payments", "facilitator", "--rpc-test", "http://a", "--facilitator-live", "http://b"),

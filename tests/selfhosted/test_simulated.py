@@ -101,6 +101,7 @@ def test_paying_oneself_changes_nothing(payments: SimulatedPayments, clock: Move
     assert balance(payments, payment.payer) == 15_000
 
 
+@pytest.mark.every_value
 def test_workers_at_once_move_the_value_once(payments: SimulatedPayments, clock: MovedClock) -> None:
     """Each of two payers has money for one of their two payments, and every payment is sent four times."""
     wallets = [Wallet(clock=clock) for _ in range(2)]

@@ -13,6 +13,8 @@ from faregate.selfhosted.database.types import to_microseconds
 from tests.selfhosted.databases import MovedClock
 from tests.selfhosted.sales import HASH, authorize, submit
 
+pytestmark = pytest.mark.every_value
+
 TICK = timedelta(microseconds=1)
 
 

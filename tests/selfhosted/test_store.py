@@ -34,6 +34,8 @@ from tests.selfhosted.sales import (
     succeeded,
 )
 
+pytestmark = pytest.mark.every_value
+
 OTHER = TEST_PAYERS["slow"].address
 
 

@@ -14,6 +14,8 @@ from faregate.service.records import Transaction
 from tests.selfhosted.databases import MovedClock
 from tests.selfhosted.sales import open_store, submit
 
+pytestmark = pytest.mark.every_value
+
 GAS = "0xB0a7e7e7e7e7e7e7e7e7e7e7e7e7e7e7e7e7e7e7"
 CHAIN = 84532
 

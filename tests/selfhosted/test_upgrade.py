@@ -13,6 +13,8 @@ from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.schema import metadata
 from faregate.selfhosted.database.upgrade import find_missing_migrations, upgrade
 
+pytestmark = pytest.mark.every_value
+
 
 def test_migrations_make_the_declared_tables(empty_url: str) -> None:
     upgrade(empty_url)

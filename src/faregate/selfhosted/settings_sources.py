@@ -3,6 +3,7 @@
 A message names a setting as the person typed it: `--port`, `FAREGATE_SERVICE_PORT`, or `port` in the file.
 """
 
+import re
 import tomllib
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,11 @@ from faregate.spelling import nearest_name
 PREFIX: Final = "FAREGATE_SERVICE_"
 _FILES: Final = {"database_file": "database"}
 """Settings that name a file, and the secret that the file holds."""
+_FORMS: Final = {
+    "auth_hook": "must be module.function",
+    "gas_key": "must be file:PATH, env:NAME or call:module.function",
+}
+"""What to say instead of a pattern."""
 _KNOWN: Final = (*Settings.model_fields, *_FILES)
 
 
@@ -92,8 +98,20 @@ def _build_settings(given: _Given) -> Settings:
         fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
     message = fault["msg"].removeprefix("Value error, ")
     if not fault["loc"]:
-        raise ConfigurationError(f"the settings do not fit together: {message}")
-    raise ConfigurationError(f"{given.spelling[str(fault['loc'][0])]}: {message}")
+        raise ConfigurationError(
+            f"the settings do not fit together: {message}.{_name_missing(given, message)}"
+        )
+    name = str(fault["loc"][0])
+    if fault["type"] == "string_pattern_mismatch":
+        message = _FORMS[name]
+    raise ConfigurationError(f"{given.spelling[name]}: {message}")
+
+
+def _name_missing(given: _Given, message: str) -> str:
+    """Name the variables of the settings in this message that nobody gave."""
+    words = re.findall(r"\w+", message)
+    missing = [f"{PREFIX}{name.upper()}" for name in _KNOWN if name in words and name not in given.values]
+    return f" Set {' or '.join(missing)}." if missing else ""
 
 
 def _read_secret(path: Any, spelling: str) -> str:

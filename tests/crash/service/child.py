@@ -112,7 +112,7 @@ def run(order: Order, listener: socket.socket, tell: Connection) -> None:
     sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
     killer = Killer(order, tell)
     _change_settings(order)
-    _watch_store(killer)
+    _watch_store(killer, order)
     make_backend = partial(DyingBackend, killer=killer)
     settings = Settings(**order.settings)
     if order.role == "serve":
@@ -149,13 +149,15 @@ def _change_settings(order: Order) -> None:
         setattr(payment_lines, "FacilitatorPayments", BelievingPayments)  # noqa: B010
 
 
-def _watch_store(killer: Killer) -> None:
+def _watch_store(killer: Killer, order: Order) -> None:
     for kind, method, name in (
         (backends.Backends, "take", "TakeJob"),
         (SqlTransfers, "replace_transfer", "ReplaceTransfer"),
     ):
         setattr(kind, method, _watch(killer, name, getattr(kind, method)))
     setattr(Database, "write", _watch_commit(killer, Database.write))  # noqa: B010
+    if not order.settings["database"].startswith("sqlite"):  # there it is `write`
+        setattr(Database, "write_statement", _watch_commit(killer, Database.write_statement))  # noqa: B010
     setattr(Database, "change", _watch_change(killer, Database.change))  # noqa: B010
 
 

@@ -25,7 +25,7 @@ from faregate.service.records import AccessContext
 from faregate.x402.models import SignedPayment
 
 _LAST_TIME: Final = 253_402_300_799
-_COMMA: Final[Any] = literal_column("','")
+_COMMA: Final[Any] = literal_column("','", Text())
 _CLOCK: Final = bindparam("clock", type_=BigInteger())
 _OF_PAYER: Final = (T.account == ACCOUNT) & (T.payer == bindparam("payer")) & (T.asset == bindparam("asset"))
 _RESERVED: Final = (
