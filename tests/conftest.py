@@ -71,8 +71,14 @@ SLOW = (
     *(f"tests/journals/test_{name}" for name in ("django_servers", "gunicorn", "postgres", "redis")),
     *(f"tests/journals/test_{name}" for name in ("processes", "races")),
     *(f"tests/merchant/test_{name}" for name in ("cancellation", "isolation", "limits", "pools")),
+    *(f"tests/selfhosted/test_{name}" for name in ("compose", "concurrency", "direct", "doctor")),
+    *(f"tests/selfhosted/test_{name}" for name in ("list_counts", "reconcile", "serve", "service_page")),
     "tests/merchant/openapi/test_schemathesis",
+    "tests/merchant/test_addresses",
     "tests/pay/test_cli",
+    "tests/service/test_settlement_model",
+    "tests/test_request_cost",
+    "tests/x402/test_eip712",
 )
 """Left out by `--quick`: tests that start servers, processes or browsers of their own, and campaigns."""
 SERVER_KINDS = ("redis", "postgres", "django-postgres", "django-mariadb")

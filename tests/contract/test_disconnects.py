@@ -53,6 +53,7 @@ def test_a_payer_who_hangs_up_during_the_completion_is_served_later(seller: Sell
     assert len(seller.runs()) == 1
 
 
+@pytest.mark.every_value  # each server tells in its own way that a payer left
 @only(lambda stack: stack.is_in_hand)
 def test_a_payer_who_hangs_up_during_access_is_served_later(seller: Seller) -> None:
     """A framework that cancels what it runs leaves a claim, and the payer waits until its lease is over."""
