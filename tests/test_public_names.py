@@ -50,7 +50,14 @@ def test_the_names_of_the_adapters() -> None:
         "list_routes",
         "paid",
     ]
-    assert faregate.flask.__all__ == ["Faregate", "PayingClient", "Payment", "list_routes", "payment"]
+    assert faregate.flask.__all__ == [
+        "Faregate",
+        "PayingClient",
+        "Payment",
+        "list_routes",
+        "payment",
+        "payment_event",
+    ]
     assert faregate.mcp.__all__ == ["Payment", "PaywallMiddleware", "add_paywall", "list_routes", "paid"]
     assert faregate.asgi.__all__ == ["Payment", "PaywallMiddleware", "Scope", "require_payment"]
     assert faregate.wsgi.__all__ == [
@@ -60,7 +67,14 @@ def test_the_names_of_the_adapters() -> None:
         "on_release",
         "require_payment",
     ]
-    assert faregate.django.__all__ == ["Payment", "PaywallMiddleware", "get_payment", "paid", "paid_include"]
+    assert faregate.django.__all__ == [
+        "Payment",
+        "PaywallMiddleware",
+        "get_payment",
+        "paid",
+        "paid_include",
+        "payment_event",
+    ]
 
 
 @pytest.mark.parametrize(

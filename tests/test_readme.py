@@ -4,6 +4,7 @@
 snippet without an app is run as it stands; the addresses it names are those of real servers.
 """
 
+import logging
 import sys
 from collections.abc import Generator
 from contextlib import AbstractContextManager
@@ -24,6 +25,15 @@ SERVICE = "http://127.0.0.1:8402"
 
 
 OTHERS = [one for one in SNIPPETS if not one.makes_an_app and not one.takes_fixtures]
+
+
+@pytest.fixture(autouse=True)
+def _log_level() -> Generator[None]:
+    """Snippets show how to configure logging, which is the whole process's."""
+    logger = logging.getLogger("faregate")
+    before = logger.level
+    yield
+    logger.setLevel(before)
 
 
 @pytest.fixture

@@ -104,7 +104,9 @@ class EventDispatcher:
         self._file = last_resort
 
     def add(self, observer: Observer) -> None:
-        self._observers.append(observer)
+        """Add an observer, unless an equal one is there."""
+        if observer not in self._observers:
+            self._observers.append(observer)
 
     def is_listening(self) -> bool:
         """Whether anybody wants events now."""

@@ -47,6 +47,7 @@ PROGRAMS = {
     "npm",
     "npx",
     "openssl",
+    "opentelemetry-instrument",
     "pg_dump",
     "pip",
     "pipx",

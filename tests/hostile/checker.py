@@ -1,6 +1,7 @@
 """What must never happen, whatever a service does; and what must have become of a sale in the end."""
 
 import json
+import re
 
 from faregate.emulator import TEST_KEY
 from tests.hostile.case import Case, Seen
@@ -16,15 +17,16 @@ OPEN = ("authorized", "settling", "reconciling", "succeeded")
 
 def look_at(case: Case, seen: Seen, proven: bool) -> None:
     """One answer to a payer, at the moment it came."""
-    named = [pair for pair in seen.headers if pair[0].lower() != "faregate-transaction"]
-    whole = seen.body.decode(errors="replace") + repr(named)
+    # The name of this header is documented to tell what the seller uses; nothing else may.
+    headers = re.sub("faregate-transaction", "", repr(seen.headers), flags=re.IGNORECASE)
+    whole = seen.body.decode(errors="replace") + headers
     if seen.status == 0:
         case.wrong("no answer")
     elif CONTENT in whole:
         _released(case, seen)
     else:
         _withheld(case, seen, proven)
-    case.wrongs += [f"{secret!r} was told" for secret in SECRETS if secret in whole]
+    case.wrongs += [f"{secret!r} was told" for secret in SECRETS if secret.lower() in whole.lower()]
 
 
 def _released(case: Case, seen: Seen) -> None:

@@ -23,5 +23,6 @@ from faregate.core.usage import Payment
 from faregate.django.decorators import paid, paid_include
 from faregate.django.middleware import PaywallMiddleware
 from faregate.django.requests import get_payment
+from faregate.django.signals import payment_event
 
-__all__ = ["Payment", "PaywallMiddleware", "get_payment", "paid", "paid_include"]
+__all__ = ["Payment", "PaywallMiddleware", "get_payment", "paid", "paid_include", "payment_event"]

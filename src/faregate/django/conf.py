@@ -10,6 +10,7 @@ from django.utils.module_loading import import_string
 
 from faregate.core.interfaces import Journal
 from faregate.django.options import find_journal_database, read_options
+from faregate.django.signals import SignalObserver
 from faregate.errors import ConfigurationError
 from faregate.journals.policy import DEFAULT_POLICY, JournalContext
 from faregate.journals.registry import journal_from_url
@@ -42,6 +43,7 @@ def get_config() -> Config:
         transport=options.get("TRANSPORT"),
         **arguments,
     )
+    paywall.add_observer(SignalObserver())
     return Config(paywall, PathRules(options.get("OFFERS"), options.get("REFUSE", ())))
 
 

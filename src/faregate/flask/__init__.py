@@ -26,11 +26,12 @@ from faregate.core.usage import Payment
 from faregate.flask.decorators import payment
 from faregate.flask.extension import Faregate
 from faregate.flask.routes import list_routes
+from faregate.flask.signals import payment_event
 
 if TYPE_CHECKING:
     from faregate.flask.testing import PayingClient
 
-__all__ = ["Faregate", "PayingClient", "Payment", "list_routes", "payment"]
+__all__ = ["Faregate", "PayingClient", "Payment", "list_routes", "payment", "payment_event"]
 
 
 def __getattr__(name: str) -> Any:

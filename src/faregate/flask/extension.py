@@ -20,6 +20,7 @@ from faregate.flask.decorators import (
 )
 from faregate.flask.middleware import NAME, FlaskPaywallMiddleware
 from faregate.flask.placement import find_sold
+from faregate.flask.signals import SignalObserver
 from faregate.offers import OfferOptions, check_sells, offer
 from faregate.paywall import Paywall
 from faregate.settings import SETTINGS, from_config
@@ -57,6 +58,7 @@ class Faregate:
         arguments = from_config(said, lambda name: f"{_key(name)} in the app's config")
         functions = {name: config[_key(name)] for name in _FUNCTIONS}
         ready = paywall or Paywall(journal=config["FAREGATE_JOURNAL"], **functions, **arguments)
+        ready.add_observer(SignalObserver(ready))
         offers, refuse = config["FAREGATE_OFFERS"], config["FAREGATE_REFUSE"] or ()
         middleware = FlaskPaywallMiddleware(app.wsgi_app, ready, offers=offers, refuse=refuse)
         middleware.find_sold = partial(find_sold, app)
