@@ -70,9 +70,12 @@ class RequirePayment(Depends):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         # FastAPI passes what `_Scheme` asks for, by name.
         if "connection" not in kwargs and not any(isinstance(one, HTTPConnection) for one in args):
+            written = repr(self)
+            if isinstance(self.faregate_offer, OfferChoice):
+                written = "paid(choose, among=...)"
             raise ConfigurationError(
-                "paid('text_summary') is a dependency, not a decorator: write @app.get(..., "
-                "dependencies=[Depends(paid('text_summary'))]), or use the paid of faregate.starlette."
+                f"{written} is a dependency, not a decorator: write @app.get(..., "
+                f"dependencies=[Depends({written})]), or use the paid of faregate.starlette."
             )
         return self.__wrapped__(*args, **kwargs)
 

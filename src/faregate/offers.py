@@ -1,7 +1,7 @@
 """Make offers, and notice those that are made while a request is served."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from inspect import currentframe
@@ -10,6 +10,7 @@ from typing import Any, TypedDict, Unpack, cast
 from faregate.core.models import Choose, Offer, OfferChoice
 from faregate.errors import ConfigurationError
 from faregate.merchant.backend import build_resource
+from faregate.spelling import nearest_name
 from faregate.x402.tokens import SettlementAsset
 
 _made: ContextVar[list[Offer] | None] = ContextVar("faregate_offers_made", default=None)
@@ -49,12 +50,18 @@ def build_offer(
 
     Raises `ConfigurationError`.
     """
+    _check_options(options)
     if not isinstance(sells, str) or among is not None:
         return _build_choice(sells, among, options)
     if not sells:
         raise ConfigurationError("Say what is sold: paid('text_summary') or paid('acr_...').")
     made = Offer(sells, **options)
-    made = replace(made, billable=frozenset(made.billable))
+    try:
+        made = replace(made, billable=frozenset(made.billable))
+    except TypeError:
+        raise ConfigurationError(
+            f"billable={made.billable!r}: give a set of statuses, such as {{200}}."
+        ) from None
     limited = (made.max_result_bytes, made.max_work_seconds)
     if not all(most is None or 0 < most < math.inf for most in limited):
         raise ConfigurationError("max_result_bytes and max_work_seconds must be numbers above 0.")
@@ -62,6 +69,17 @@ def build_offer(
         raise ConfigurationError(f"asset={made.asset!r}: the service settles in EURC or USDC.")
     build_resource(made, "https://seller.invalid/")
     return made
+
+
+def _check_options(options: Mapping[str, object]) -> None:
+    known = OfferOptions.__annotations__
+    unknown = sorted(options.keys() - known.keys())
+    if unknown:
+        hints = "".join(nearest_name(name, known) for name in unknown)
+        raise ConfigurationError(
+            f"{', '.join(unknown)}: no such option of an offer.{hints} The options are {', '.join(known)}; "
+            "the price is set in your seller account."
+        )
 
 
 def _build_choice(sells: Any, among: Any, options: OfferOptions) -> OfferChoice:

@@ -279,7 +279,8 @@ def read_settings(environ: Mapping[str, str], journal: str | None, arguments: Ar
     """Settings from arguments, else from `environ`, else their defaults. Raises `ConfigurationError`."""
     unknown = arguments.keys() - SETTINGS.keys()
     if unknown:
-        raise ConfigurationError(f"{', '.join(sorted(unknown))}: no such option of the paywall.")
+        hints = "".join(nearest_name(name, (*OBJECTS, *SETTINGS)) for name in sorted(unknown))
+        raise ConfigurationError(f"{', '.join(sorted(unknown))}: no such option of the paywall.{hints}")
     given = from_config(arguments, str)
     defaults = {name: setting.description.default for name, setting in SETTINGS.items()}
     values: dict[str, Any] = {**defaults, **from_environ(environ), **given}

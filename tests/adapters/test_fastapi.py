@@ -24,6 +24,7 @@ import faregate.starlette
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.transports import EmbeddedTransport
+from faregate.errors import ConfigurationError
 from faregate.fastapi import Payment, PaywallMiddleware, paid
 from faregate.merchant.client import MerchantClient
 from tests.adapters.asgi import (
@@ -470,3 +471,23 @@ def test_the_middleware_may_stand_around_a_mount_only() -> None:
     with calling(Starlette(routes=[guarded, *routes])) as http:
         assert buy(http, "/paid/report").text == CONTENT
         assert http.get("/report").status_code == 500
+
+
+def test_a_payment_that_nothing_sells_says_how_to_get_one() -> None:
+    async def unsold(payment: Payment) -> str:
+        raise AssertionError(payment)
+
+    with pytest.raises(ConfigurationError, match=r"payment: Annotated\[Payment, Depends\(paid\("):
+        FastAPI().get("/unsold")(unsold)
+
+
+def test_a_decorator_is_refused_with_what_was_written() -> None:
+    anything: Any = paid("daily_report")
+    with pytest.raises(
+        ConfigurationError,
+        match=r"^paid\('daily_report'\) is a dependency, .*Depends\(paid\('daily_report'\)\)",
+    ):
+        anything(calling)
+    anything = paid(calling, among=("daily_report", "text_summary"))
+    with pytest.raises(ConfigurationError, match=r"^paid\(choose, among=...\) is a dependency"):
+        anything(calling)

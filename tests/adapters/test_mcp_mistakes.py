@@ -38,6 +38,10 @@ def returns_questions() -> str | InputRequiredResult:
     return "paid content"
 
 
+def takes_payment(payment: Payment) -> str:
+    return "paid content"
+
+
 class Tools:
     @staticmethod
     def report() -> str:
@@ -57,6 +61,7 @@ class Tools:
         (lambda: paid("daily_report")(Tools.__dict__["report"]), "Put @staticmethod above"),
         (lambda: paid("daily_report")(7), "is none"),  # type: ignore[type-var]
         (lambda: paid("daily_report")(returns_questions), "Ask before the price"),
+        (lambda: MCPServer("shop").tool()(takes_payment), "nothing says what is sold"),
         (lambda: add_paywall(print), "goes to an MCPServer"),  # type: ignore[arg-type]
         (lambda: add_paywall(MCPServer("shop"), sweep_every=0), "sweep_every"),
     ],

@@ -199,8 +199,28 @@ def test_an_argument_of_another_type_is_named(arguments: Any, says: str) -> None
 
 def test_an_option_that_does_not_exist_is_no_silent_default() -> None:
     misspelt: Any = {"max_result_byte": 10, "jornal": "sqlite:journal.db"}
-    with pytest.raises(ConfigurationError, match="jornal, max_result_byte: no such option"):
+    with pytest.raises(ConfigurationError, match="jornal, max_result_byte: no such option") as caught:
         Paywall(environ=TEST, **misspelt)
+    assert str(caught.value).endswith("Did you mean journal? Did you mean max_result_bytes?")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (
+            {"max_work_second": 3},
+            "max_work_second: no such option of an offer. Did you mean max_work_seconds?",
+        ),
+        (
+            {"price": "0.05"},
+            "price: no such option of an offer. The options are asset, .*; the price is set in",
+        ),
+        ({"billable": 200}, "billable=200: give a set of statuses, such as"),
+    ],
+)
+def test_an_option_that_no_offer_has_is_named(options: Any, says: str) -> None:
+    with pytest.raises(ConfigurationError, match=says):
+        offer("daily_report", **options)
 
 
 @pytest.mark.parametrize(
@@ -287,6 +307,8 @@ def test_an_unknown_name_says_which_are_known_and_is_asked_again_later(
     catalog = RevisionCache(clock)
     with pytest.raises(ConfigurationError, match="daily_report"):
         client.send(catalog.build_call(Offer("no_such_thing")))
+    with pytest.raises(ConfigurationError, match=r"in this environment. Did you mean daily_report\?"):
+        catalog.resolve(Offer("dayly_report"))
     with pytest.raises(ConfigurationError, match="Nothing is sold as 'no_such_thing'"):
         catalog.resolve(Offer("no_such_thing"))
     clock.now = 5

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Generic, overload
 
 from faregate.core.models import OfferRevision
-from faregate.errors import InvalidUsage
+from faregate.errors import ConfigurationError, InvalidUsage
 
 MAX_EXPONENT = 60
 """Digits before or after the point: more than any value may have, few enough to write out."""
@@ -41,6 +41,15 @@ class Payment(Generic[Values_contra]):
         self.transaction_id = transaction_id
         self.sells = sells
         self.values: dict[str, str] = {}
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, *_: object) -> Any:
+        # FastAPI and MCP ask for it where a parameter is annotated with a bare `Payment` and nothing is sold.
+        raise ConfigurationError(
+            "A parameter is annotated with Payment, and nothing says what is sold. FastAPI: "
+            "payment: Annotated[Payment, Depends(paid('text_summary'))]. "
+            "MCP: @paid('text_summary') below @server.tool()."
+        )
 
     @overload
     def report(

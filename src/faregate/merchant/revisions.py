@@ -12,6 +12,7 @@ from faregate.core.results import Guessability
 from faregate.errors import ConfigurationError
 from faregate.merchant.calls import ROOT, Call
 from faregate.merchant.interpret import parse_revisions
+from faregate.spelling import nearest_name
 
 _CONTRACTS = WireRequest("GET", f"{ROOT}/contracts?include_integration_key=true")
 FRESH_SECONDS = 300.0
@@ -108,8 +109,10 @@ class RevisionCache:
         return revision
 
     def _build_error(self, offer: Offer) -> ConfigurationError:
-        known = ", ".join(sorted(name for name in self._revisions if not name.startswith("acr_"))) or "none"
+        names = sorted(name for name in self._revisions if not name.startswith("acr_"))
+        known = ", ".join(names) or "none"
+        hint = nearest_name(offer.sells, names)
         return ConfigurationError(
-            f"Nothing is sold as {offer.sells!r} in this environment. Use an integration key or the id of "
-            f"an active revision from your seller account (integration keys here: {known})."
+            f"Nothing is sold as {offer.sells!r} in this environment.{hint} Use an integration key or the id "
+            f"of an active revision from your seller account (integration keys here: {known})."
         )
