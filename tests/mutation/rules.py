@@ -724,6 +724,7 @@ MUTANTS = (
     Mutant("complete-with-other-bytes", "src/faregate/service/operations/complete.py", "    if not transaction.is_proof(payment.header):", "    if False:", REBUILT),
     Mutant("a-proof-without-a-challenge", "src/faregate/x402/terms.py", "return None if _has_challenge(accepted) else _NO_CHALLENGE", "return None", REBUILT),
     Mutant("a-challenge-that-is-known", "src/faregate/system.py", "return secrets.token_hex(32)", 'return "ab" * 32', REBUILT),
+    Mutant("a-refused-proof-forgets-its-transaction", "src/faregate/service/operations/access.py", "    # While this payment was verified, another call may", "    else:\n        raise (yield from _payment_required(context, verdict.reason))\n    # While this payment was verified, another call may", ("tests/selfhosted/test_backends.py", "-k", "faster")),
     Mutant("another-resource-at-one-url", "src/faregate/service/operations/access.py", "known.context.listing.id != listing.id or ", "", ("tests/emulator/test_access.py",)),
     Mutant("an-expired-transaction-is-open", "src/faregate/service/operations/access.py", "return known.payment.valid_before <= now.timestamp()", "return False", ("tests/emulator/test_access.py",)),
     Mutant("one-fresh-entry-is-enough", INSTRUCTIONS, "return all(_has_fresh_value", "return any(_has_fresh_value", INSTRUCTIONS_TESTS),

@@ -38,7 +38,8 @@ def verify(worker: Worker, payment: SignedPayment) -> Verify:
 
 
 def test_a_good_payment_is_verified(chain: LocalChain, payer: ChainPayer, verify: Verify) -> None:
-    assert verify() == PaymentVerified(payer.address, chain.head)
+    funds = chain.get_balance(USDC, payer.address)
+    assert verify() == PaymentVerified(payer.address, chain.head, funds)
     assert chain.get_balance(USDC, TERMS.pay_to) == 0
 
 

@@ -53,7 +53,7 @@ def test_a_good_payment(chain: LocalChain, payer: ChainPayer, facilitator: Facil
     payments = FacilitatorPayments([make_client(facilitator.url)], read_chain(chain))
     head = chain.head
     verified = payments.verify(sign_payment(payer, TERMS), TERMS, now=now(), committed=0)
-    assert verified == PaymentVerified(payer.address, head)
+    assert verified == PaymentVerified(payer.address, head, chain.get_balance(USDC, payer.address))
 
 
 def test_what_is_reserved_is_not_there(chain: LocalChain) -> None:

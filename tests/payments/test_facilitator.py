@@ -184,6 +184,8 @@ def test_networks_are_those_of_our_kind_of_payment() -> None:
     for status, body in ((200, {"kinds": None}), (403, {"kinds": kinds}), (200, b"-")):
         with answering(status, body) as client, pytest.raises(FacilitatorUnavailable):
             client.list_networks()
+    with answering(404, b"-") as client, pytest.raises(FacilitatorUnavailable, match="is its path right"):
+        client.list_networks()
 
 
 # What it sends

@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from faregate.core.models import WireRequest
+from faregate.core.models import Response, WireRequest
+from faregate.emulator import Wallet
 from faregate.selfhosted.books import Books
 from faregate.selfhosted.commands.setup import apply_seller
 from faregate.selfhosted.database.clock import Stamps
@@ -21,10 +22,13 @@ from faregate.selfhosted.settings import Settings
 from faregate.selfhosted.settlements import SettledEvents, Settlements
 from faregate.service.app import respond
 from faregate.service.builtin import builtin_account
+from faregate.service.payments import Attempt
 from faregate.service.records import Transaction
-from faregate.service.steps import Backend, ListPayers, Now, Steps
+from faregate.service.steps import Backend, ListPayers, Now, Steps, VerifyPayment
 from faregate.system import system_clock
+from faregate.x402.headers import build_payment_required
 from faregate.x402.tokens import Environment
+from tests.selfhosted.sales import resolve
 from tests.support.waiting import eventually
 
 
@@ -96,6 +100,35 @@ def test_a_database_that_goes_away_after_the_key_was_found_is_503(books: Books) 
 
     runtime = Runtime(Settings(), books, {}, make_backend=Torn)
     assert ask(runtime, make_key(books, "test")) == 503
+    runtime.end()
+
+
+def test_a_proof_whose_payment_was_faster_finds_its_transaction(books: Books) -> None:
+    """Two calls bring one proof. While the second is verified, the transfer of the first happens."""
+    answers: list[Response] = []
+
+    class Slow(Backend):
+        def perform(self, step: Any) -> Any:
+            if isinstance(step, VerifyPayment) and not answers:
+                answers.append(Response(0))
+                answers[0] = respond(call, runtime.backends)
+                self.payments.send(step.payment, step.terms, Attempt(system_clock()))
+            return super().perform(step)
+
+    runtime = Runtime(Settings(), books, {}, make_backend=Slow)
+    account = next(store for store in runtime.backends.open_stores() if store.environment == "test")
+    context = resolve(account)
+    instructions = build_payment_required(context.terms, context.request.resource, "pay", "ab" * 32)
+    headers = (
+        ("Authorization", f"Bearer {make_key(books, 'test')}"),
+        ("Content-Type", "application/json"),
+        ("PAYMENT-SIGNATURE", Wallet().pay(instructions)),
+    )
+    call = WireRequest("POST", "/merchant/v1/access", headers, context.request.model_dump_json().encode())
+    late = respond(call, runtime.backends)
+    [first] = answers
+    assert (first.status, late.status) == (200, 200)
+    assert late.body == first.body
     runtime.end()
 
 

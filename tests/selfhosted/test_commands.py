@@ -38,6 +38,12 @@ def test_without_a_seller_the_remedy_is_told(tmp_path: Path) -> None:
     assert "run `faregate service apply catalog.toml` first" in told.stderr
 
 
+def test_a_seller_that_is_unknown_is_named(shop: Path) -> None:
+    told = call(shop, "export", "--seller", "nobody")
+    assert (told.returncode, told.stdout) == (1, "")
+    assert "There is no seller 'nobody' in test. Say which seller with --seller: Shop." in told.stderr
+
+
 def test_applying_twice_changes_nothing(shop: Path) -> None:
     told = call(shop, "apply", "catalog.toml")
     assert (told.returncode, told.stdout) == (0, "nothing to change\n")

@@ -132,6 +132,9 @@ class FacilitatorClient:
             raise FacilitatorUnavailable(f"{self.name}: {error}") from None
         body = _read_object(response.body)
         kinds = body.get("kinds")
+        if response.status == 404:
+            # Its URL is not repeated: it may hold a key.
+            raise FacilitatorUnavailable(f"{self.name}: it has no /supported (HTTP 404): is its path right?")
         if response.status != 200 or not isinstance(kinds, list):
             raise FacilitatorUnavailable(f"{self.name}: {_describe(response.status, body)}; no list of kinds")
         ours = (kind for kind in map(_as_object, cast("list[object]", kinds)) if _is_ours(kind))

@@ -51,7 +51,8 @@ class Books:
         found = [one for one in accounts if seller in (None, one.name, one.org)]
         if len(found) != 1:
             names = ", ".join(sorted(one.name for one in accounts))
-            raise ConfigurationError(f"Say which seller with --seller: {names}.")
+            unknown = "" if seller is None or found else f"There is no seller {seller!r} in {environment}. "
+            raise ConfigurationError(f"{unknown}Say which seller with --seller: {names}.")
         return found[0]
 
 

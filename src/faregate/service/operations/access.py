@@ -137,19 +137,21 @@ def _resolve_purchase(
 
 def _authorize(context: AccessContext, payment: SignedPayment, uses: Uses, now: datetime) -> Steps[Response]:
     verdict = yield from _verify(context, payment, uses.reserved, now)
-    if isinstance(verdict, PaymentRefused):
-        raise (yield from _payment_required(context, verdict.reason))
-    made = yield from Authorize(context, payment, verdict)
-    if made is not None:
-        return _build_response(AccessDecision(transaction_id=made.id))
-    # While this payment was verified, another call was faster: with the same proof, or with the same funds.
+    if isinstance(verdict, PaymentVerified):
+        made = yield from Authorize(context, payment, verdict)
+        if made is not None:
+            return _build_response(AccessDecision(transaction_id=made.id))
+    # While this payment was verified, another call may have been faster: with the same proof, whose transfer
+    # then looks like another's use of it, or with the same funds. A 402 would let the payer pay once more.
     uses = yield from FindUses(context.terms.token, payment)
     repeated = (
         None if uses.by_proof is None else _repeat(uses.by_proof, context.listing, context.request, now)
     )
-    if repeated is None:
-        raise (yield from _payment_required(context, _explain_loss(context, payment, verdict, uses)))
-    return repeated
+    if repeated is not None:
+        return repeated
+    if isinstance(verdict, PaymentRefused):
+        raise (yield from _payment_required(context, verdict.reason))
+    raise (yield from _payment_required(context, _explain_loss(context, payment, verdict, uses)))
 
 
 def _explain_loss(
