@@ -1,4 +1,4 @@
-"""Serve the metrics of this process to Prometheus. Call `serve_metrics()` once, where the application starts."""
+"""Serve the metrics of this process to Prometheus: call `serve_metrics()` where the application starts."""
 
 from opentelemetry import metrics
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
