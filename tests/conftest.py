@@ -63,10 +63,10 @@ SLOW = (
             "probe",
         )
     ),
-    *(f"tests/{name}" for name in ("servers", "test_readme", "testing")),
+    *(f"tests/{name}" for name in ("servers", "test_first_sale", "test_readme", "testing")),
     *(f"tests/adapters/test_{name}" for name in ("drain", "http2", "lifespan", "openapi")),
     *(f"tests/adapters/test_{name}" for name in ("django_placement", "django_state", "flask_placement")),
-    *(f"tests/cli/test_{name}" for name in ("holds", "journal", "routes", "sweep")),
+    *(f"tests/cli/test_{name}" for name in ("holds", "init", "journal", "routes", "sweep")),
     *(f"tests/emulator/test_{name}" for name in ("command", "control", "state_file", "tenants")),
     *(f"tests/journals/test_{name}" for name in ("django_servers", "gunicorn", "postgres", "redis")),
     *(f"tests/journals/test_{name}" for name in ("processes", "races")),

@@ -292,7 +292,29 @@ REPORT: Final = Command(
     target="service",
 )
 
+_FRAMEWORKS: Final = ("fastapi", "starlette", "flask", "django", "asgi", "wsgi")
+INIT: Final = Command(
+    "init",
+    "write the smallest set-up and a test for your framework",
+    "faregate.cli.init.command:run_init",
+    "Write an application that sells something, a test that buys it, and an example of the settings into "
+    "the current folder. An application that is there stays as it is: the lines to add are printed.",
+    (
+        Option(
+            "--framework",
+            f"{', '.join(_FRAMEWORKS)}; default: that of the application here, or the one installed",
+            parse_optional(parse_choice(*_FRAMEWORKS)),
+            metavar="NAME",
+            choices=_FRAMEWORKS,
+        ),
+        Option("--app", "the file of your application, if there are several", str, metavar="FILE"),
+        Option("--dry-run", "write nothing, and say what would be written"),
+        Option("--force", "overwrite files of the same names"),
+    ),
+)
+
 COMMANDS: Final = (
+    INIT,
     Command(
         "emulator",
         "run the merchant service on this machine",

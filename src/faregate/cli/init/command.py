@@ -1,0 +1,214 @@
+"""`init`: choose the framework, write the files, and say what to do next."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from argparse import Namespace
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from faregate.cli.init.apps import App, find_apps
+from faregate.cli.init.templates import (
+    APP_FILE,
+    ENVIRON,
+    ENVIRON_FILE,
+    PYTEST_FILE,
+    PYTEST_INI,
+    PYTEST_LINE,
+    TEMPLATES,
+    TEST_FILE,
+    format_app,
+    format_test,
+)
+from faregate.cli.table import format_table
+from faregate.errors import CommandError
+
+_PYTEST_SECTIONS: Final = {
+    PYTEST_FILE: "",
+    "pytest.toml": "",
+    ".pytest.ini": "",
+    "pyproject.toml": "[tool.pytest",
+    "tox.ini": "[pytest]",
+    "setup.cfg": "[tool:pytest]",
+}
+_NEEDED: Final = {"uvicorn": "emulator", "starlette": "emulator", "eth_account": "emulator", "x402": "pay"}
+"""The extra that brings each package which the commands below need."""
+_ABOUT: Final = {
+    TEST_FILE: "buys /report in a test",
+    PYTEST_FILE: "lets tests use the emulator",
+    ENVIRON_FILE: "the settings, on this machine, for test and for live",
+}
+_IMPORT_SECONDS: Final = 60
+_IMPORT: Final = "import sys, importlib as i; getattr(i.import_module(sys.argv[1]), sys.argv[2])"
+_IMPORT_SETTINGS: Final = (
+    "import os, sys, django; os.environ['DJANGO_SETTINGS_MODULE'] = sys.argv[1]; django.setup()"
+)
+
+
+def run_init(arguments: Namespace) -> int:
+    """Write the files into the current folder.
+
+    Raises `CommandError` if it cannot choose a framework or an application, or would overwrite a file.
+    """
+    folder = Path.cwd()
+    app = choose_app(find_apps(folder), arguments.framework, arguments.app)
+    framework = app.framework if app else arguments.framework or choose_installed()
+    files, notes = build_files(folder, framework, app)
+    existing = [name for name in files if (folder / name).exists()]
+    if existing and not arguments.force:
+        raise CommandError(
+            f"{_join(existing, 'and')} {'exist' if len(existing) > 1 else 'exists'} here, and nothing was "
+            "written. --force overwrites."
+        )
+    if app:
+        print(f"Found a {TEMPLATES[framework].title} application in {app.path}, which stays as it is.")
+    if files:
+        print(_describe_files(files, framework, "Would write" if arguments.dry_run else "Writing"))
+    print(flush=True)
+    if not arguments.dry_run:
+        for name, text in files.items():
+            (folder / name).write_text(text, encoding="utf-8")
+    print("\n\n".join([*notes, *_describe_next(framework, app, has_test=TEST_FILE in files)]))
+    return 0
+
+
+def choose_app(apps: Sequence[App], framework: str | None, path: str | None) -> App | None:
+    """The one application that is meant; None if there is none. Raises `CommandError` if it is not clear."""
+    if path:
+        meant = [app for app in apps if app.path == Path(os.path.normpath(path))]
+        if not meant:
+            raise CommandError(f"In {path} there is no application of FastAPI, Starlette, Flask or Django.")
+        apps = meant
+    elif framework:
+        apps = [app for app in apps if app.framework == framework]
+    if len(apps) > 1:
+        found = _join([f"{app.path} ({TEMPLATES[app.framework].title})" for app in apps], "and")
+        raise CommandError(f"There are several applications here: {found}. Choose one: --app {apps[0].path}")
+    return apps[0] if apps else None
+
+
+def choose_installed() -> str:
+    """The one framework that is installed. Raises `CommandError` if there is none, or more than one."""
+    # FastAPI and the emulator bring Starlette: that it is installed says little.
+    installed = [name for name in ("fastapi", "flask", "django") if find_spec(name)]
+    if not installed and find_spec("starlette"):
+        return "starlette"
+    if len(installed) == 1:
+        return installed[0]
+    titles = [TEMPLATES[name].title for name in installed]
+    state = f"{_join(titles, 'and')} are installed" if titles else "No framework is installed"
+    raise CommandError(f"{state}: choose one with --framework {_join(list(TEMPLATES), 'or')}.")
+
+
+def build_files(folder: Path, framework: str, app: App | None) -> tuple[dict[str, str], list[str]]:
+    """The text of each file to write, and what to tell about files that are not written."""
+    files: dict[str, str] = {}
+    notes: list[str] = []
+    if app is None:
+        files[APP_FILE] = format_app(framework)
+        files[TEST_FILE] = format_test(framework, Path(APP_FILE).stem, "app", is_factory=False)
+    elif fault := find_import_fault(folder, app):
+        notes.append(f"No test was written: {fault}.")
+    else:
+        files[TEST_FILE] = format_test(framework, app.module, app.name, is_factory=app.is_factory)
+    settings = _read_pytest_settings(folder)
+    if settings is None:
+        files[PYTEST_FILE] = PYTEST_INI
+    elif "faregate_base_url" not in settings:
+        notes.append(f"Add to your pytest settings:\n\n  {PYTEST_LINE}")
+    # Settings that are there are somebody's own: not even --force overwrites them.
+    if not (folder / ENVIRON_FILE).exists():
+        files[ENVIRON_FILE] = ENVIRON
+    return files, notes
+
+
+def find_import_fault(folder: Path, app: App) -> str:
+    """Why a test cannot import the application; empty if it can.
+
+    A process of its own imports it, as pytest will: what the application changes at import stays there.
+    """
+    if not app.name and app.framework != "django":
+        return f"{app.path} makes its application where a test cannot import it"
+    code = [_IMPORT, app.module, app.name] if app.name else [_IMPORT_SETTINGS, app.module]
+    environ = {**os.environ, "FAREGATE_BASE_URL": "emulator:"}
+    try:
+        done = subprocess.run(  # noqa: S603 - their application, by the interpreter of this command
+            [sys.executable, "-c", *code],
+            cwd=folder,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=_IMPORT_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        return f"importing {app.module} took more than {_IMPORT_SECONDS} seconds"
+    last = done.stderr.strip().rpartition("\n")[2]
+    return f"{app.module} cannot be imported ({last})" if done.returncode else ""
+
+
+def _read_pytest_settings(folder: Path) -> str | None:
+    """The text of the file with pytest's settings; None if there is none."""
+    for name, section in _PYTEST_SECTIONS.items():
+        path = folder / name
+        if path.is_file() and section in (text := path.read_text(encoding="utf-8", errors="replace")):
+            return text
+    return None
+
+
+def _describe_files(files: dict[str, str], framework: str, verb: str) -> str:
+    title = TEMPLATES[framework].title
+    about = {APP_FILE: f"{'an' if title == 'ASGI' else 'a'} {title} application that sells /report", **_ABOUT}
+    return f"{verb}\n{format_table([('', name, about[name]) for name in files])}"
+
+
+def _describe_next(framework: str, app: App | None, *, has_test: bool) -> list[str]:
+    parts = [_describe_lines(app)] if app else []
+    if missing := _find_missing(framework):
+        parts.append(f"First install\n  {missing}")
+    commands = [
+        ("", f"FAREGATE_BASE_URL=emulator: {_format_run(framework, app)}", "# run it"),
+        ("", "faregate pay http://127.0.0.1:8000/report", "# buy, in a second terminal"),
+    ]
+    if has_test:
+        commands.append(("", "pytest", "# test it"))
+    return [*parts, f"Next\n{format_table(commands)}"]
+
+
+def _describe_lines(app: App) -> str:
+    if app.has_paywall:
+        return f"{app.path} already imports faregate. For /report, say a path that it sells."
+    template = TEMPLATES[app.framework]
+    place = "Add" if app.framework == "django" else f"Add to {app.path}"
+    if app.is_factory or not app.name:
+        place += ", where the application is made"
+    lines = template.lines.format(app="app" if app.is_factory or not app.name else app.name, path=app.path)
+    return f"{place}:\n\n{textwrap.indent(lines, '  ')}".rstrip()
+
+
+def _format_run(framework: str, app: App | None) -> str:
+    template = TEMPLATES[framework]
+    if app is None:
+        target = "shop" if framework == "flask" else "shop:app"
+        return template.run.format(target=target, script=APP_FILE)
+    name = app.name or "app"
+    run = template.run_factory if app.is_factory else template.run
+    return run.format(target=f"{app.module}:{name}", script="manage.py")
+
+
+def _find_missing(framework: str) -> str:
+    """The command that installs what the next commands need; empty if all of it is there."""
+    template = TEMPLATES[framework]
+    extras = {extra for package, extra in _NEEDED.items() if not find_spec(package)}
+    if not find_spec(template.package):
+        extras.add("wsgi" if framework == "wsgi" else template.package)
+    others = [] if find_spec("pytest") else ["pytest"]
+    faregate = [f"'faregate[{','.join(sorted(extras))}]'"] if extras else []
+    return " ".join(["pip install", *faregate, *others]) if extras or others else ""
+
+
+def _join(texts: Sequence[str], conjunction: str) -> str:
+    *others, last = texts
+    return f"{', '.join(others)} {conjunction} {last}" if others else last

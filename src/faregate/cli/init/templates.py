@@ -1,0 +1,309 @@
+"""What `faregate init` writes and shows, for each framework."""
+
+from dataclasses import dataclass
+from typing import Final
+
+APP_FILE: Final = "shop.py"
+TEST_FILE: Final = "test_shop.py"
+PYTEST_FILE: Final = "pytest.ini"
+ENVIRON_FILE: Final = ".env.example"
+PYTEST_LINE: Final = "faregate_base_url = emulator:"
+PYTEST_INI: Final = f"""\
+[pytest]
+# The emulator, already when your application is imported: no test calls a real service.
+{PYTEST_LINE}
+"""
+ENVIRON: Final = """\
+# Settings of faregate. Copy this file to .env, and keep .env out of version control.
+# Load it before you start the application: set -a; . ./.env; set +a
+
+# On this machine: the whole service inside your process. No account is needed, and no money moves.
+FAREGATE_BASE_URL=emulator:
+
+# Test: the service, with money that is worth nothing.
+# FAREGATE_BASE_URL=https://service.example.com
+# FAREGATE_API_KEY=svc_test_...
+# FAREGATE_PUBLIC_URL=https://api.example.com
+
+# Live: real money. The journal must outlive the process. Its key is base64 of 32 random bytes:
+# python -c "import secrets, base64; print(base64.b64encode(secrets.token_bytes(32)).decode())"
+# FAREGATE_API_KEY=svc_live_...
+# FAREGATE_JOURNAL=sqlite:/var/lib/shop/journal.db
+# FAREGATE_JOURNAL_KEY=...
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """What a framework needs. `{app}`, `{module}` and `{target}` stand for the application's names.
+
+    `lines` make an existing application sell `/report`; `client` is the expression of a test client.
+    """
+
+    title: str
+    package: str
+    app: str
+    run: str
+    client: str
+    imports: str = ""
+    lines: str = ""
+    run_factory: str = ""
+
+
+_DOCSTRING: Final = '"""Sells GET /report as daily_report, which the emulator sells for 0.05 USDC."""\n'
+_UVICORN: Final = "uvicorn {target}"
+_TEST_CLIENT: Final = "from starlette.testclient import TestClient"
+
+_FASTAPI: Final = Template(
+    title="FastAPI",
+    package="fastapi",
+    app="""
+from faregate.fastapi import PaywallMiddleware, paid
+from fastapi import Depends, FastAPI
+
+app = FastAPI()
+app.add_middleware(PaywallMiddleware)
+
+
+@app.get("/report", dependencies=[Depends(paid("daily_report"))])
+async def report() -> dict[str, str]:
+    return {"report": "Sunny."}
+""",
+    run=_UVICORN,
+    run_factory="uvicorn --factory {target}",
+    imports="from fastapi.testclient import TestClient",
+    client="TestClient({app})",
+    lines="""\
+from faregate.fastapi import PaywallMiddleware, paid
+from fastapi import Depends
+
+{app}.add_middleware(PaywallMiddleware)
+
+@{app}.get("/report", dependencies=[Depends(paid("daily_report"))])
+async def report() -> dict[str, str]:
+    return {{"report": "Sunny."}}
+""",
+)
+
+_STARLETTE: Final = Template(
+    title="Starlette",
+    package="starlette",
+    app="""
+from faregate.starlette import PaywallMiddleware, paid
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+
+@paid("daily_report")
+async def report(request: Request) -> JSONResponse:
+    return JSONResponse({"report": "Sunny."})
+
+
+app = Starlette(routes=[Route("/report", report)], middleware=[Middleware(PaywallMiddleware)])
+""",
+    run=_UVICORN,
+    run_factory="uvicorn --factory {target}",
+    imports=_TEST_CLIENT,
+    client="TestClient({app})",
+    lines="""\
+from faregate.starlette import PaywallMiddleware, paid
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+@paid("daily_report")
+async def report(request: Request) -> JSONResponse:
+    return JSONResponse({{"report": "Sunny."}})
+
+{app}.add_route("/report", report)
+{app}.add_middleware(PaywallMiddleware)
+""",
+)
+
+_FLASK: Final = Template(
+    title="Flask",
+    package="flask",
+    app="""
+from faregate.flask import Faregate
+from flask import Flask
+
+app = Flask(__name__)
+paywall = Faregate(app)
+
+
+@app.get("/report")
+@paywall.paid("daily_report")
+def report() -> dict[str, str]:
+    return {"report": "Sunny."}
+""",
+    run="flask --app {target} run --port 8000",
+    run_factory="flask --app {target} run --port 8000",
+    client="{app}.test_client()",
+    lines="""\
+from faregate.flask import Faregate
+
+paywall = Faregate({app})
+
+@{app}.get("/report")
+@paywall.paid("daily_report")
+def report() -> dict[str, str]:
+    return {{"report": "Sunny."}}
+""",
+)
+
+_DJANGO: Final = Template(
+    title="Django",
+    package="django",
+    app="""
+import os
+import sys
+
+import django
+from django.conf import settings
+from django.core.management import execute_from_command_line
+from django.http import HttpRequest, JsonResponse
+from django.urls import path
+from faregate.django import paid
+
+settings.configure(
+    ALLOWED_HOSTS=["127.0.0.1", "localhost"],
+    INSTALLED_APPS=["faregate.django"],
+    MIDDLEWARE=["faregate.django.PaywallMiddleware"],
+    ROOT_URLCONF=__name__,
+    SECRET_KEY=os.environ.get("SECRET_KEY", "for this machine only"),
+)
+django.setup()
+
+
+@paid("daily_report")
+def report(request: HttpRequest) -> JsonResponse:
+    return JsonResponse({"report": "Sunny."})
+
+
+urlpatterns = [path("report", report)]
+
+if __name__ == "__main__":
+    execute_from_command_line(sys.argv)
+""",
+    run="python {script} runserver 8000",
+    imports="from django.test import Client, override_settings",
+    client="Client()",
+    lines="""\
+# {path}
+INSTALLED_APPS += ["faregate.django"]
+MIDDLEWARE += ["faregate.django.PaywallMiddleware"]  # the last one
+
+# your urls.py
+from django.http import HttpRequest, JsonResponse
+from django.urls import path
+from faregate.django import paid
+
+@paid("daily_report")
+def report(request: HttpRequest) -> JsonResponse:
+    return JsonResponse({{"report": "Sunny."}})
+
+urlpatterns += [path("report", report)]
+""",
+)
+
+_ASGI: Final = Template(
+    title="ASGI",
+    package="starlette",  # for the test client
+    app="""
+from typing import Any
+
+from faregate.asgi import PaywallMiddleware
+
+
+async def reports(scope: Any, receive: Any, send: Any) -> None:
+    if scope["type"] == "http":
+        headers = [(b"content-type", b"text/plain")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"Sunny."})
+
+
+app = PaywallMiddleware(reports, offers={"/report": "daily_report"})
+""",
+    run=_UVICORN,
+    imports=_TEST_CLIENT,
+    client="TestClient({app})",
+)
+
+_WSGI: Final = Template(
+    title="WSGI",
+    package="werkzeug",
+    app="""
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from faregate.wsgi import PaywallMiddleware
+from werkzeug.serving import run_simple
+
+
+def reports(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [b"Sunny."]
+
+
+app = PaywallMiddleware(reports, offers={"/report": "daily_report"})
+
+if __name__ == "__main__":
+    run_simple("127.0.0.1", int(os.environ.get("PORT", "8000")), app, threaded=True)
+""",
+    run="python {script}",
+    imports="import httpx",
+    client='httpx.Client(transport=httpx.WSGITransport({app}), base_url="http://shop")',
+)
+
+TEMPLATES: Final = {
+    "fastapi": _FASTAPI,
+    "starlette": _STARLETTE,
+    "flask": _FLASK,
+    "django": _DJANGO,
+    "asgi": _ASGI,
+    "wsgi": _WSGI,
+}
+
+_TEST: Final = """
+client = {client}
+
+
+{decorator}def test_a_report_is_sold(payer, emulator):
+    assert payer.ask(client, "/report").status == 402  # nothing is given without a payment
+    bought = payer.get(client, "/report")
+    assert bought.paid
+    assert payer.again(bought).body == bought.body  # a lost response is given again,
+    assert len(emulator.calls("complete", status=200)) == 1  # and paid once
+"""
+
+
+def format_app(framework: str) -> str:
+    return _DOCSTRING + TEMPLATES[framework].app
+
+
+def format_test(framework: str, module: str, name: str, *, is_factory: bool) -> str:
+    """The test of an application. `module` is that of Django's settings if `name` is empty."""
+    template = TEMPLATES[framework]
+    if framework == "django":
+        return _format_django_test(module, has_settings_module=not name)
+    imports = [*filter(None, [template.imports]), f"from {module} import {name}"]
+    # Modules before names of modules, as import sorters have it.
+    imports.sort(key=lambda line: (line.startswith("from"), line))
+    client = template.client.format(app=f"{name}()" if is_factory else name)
+    return "\n".join(imports) + "\n" + _TEST.format(client=client, decorator="")
+
+
+def _format_django_test(module: str, *, has_settings_module: bool) -> str:
+    template = TEMPLATES["django"]
+    if has_settings_module:
+        head = (
+            f"import os\n\nimport django\n{template.imports}\n\n"
+            f'os.environ.setdefault("DJANGO_SETTINGS_MODULE", "{module}")\ndjango.setup()\n'
+        )
+    else:
+        head = f"import {module}  # noqa: F401  (it configures Django)\n{template.imports}\n"
+    decorator = '@override_settings(ALLOWED_HOSTS=["testserver"])\n'
+    return head + _TEST.format(client=template.client, decorator=decorator)
