@@ -140,9 +140,9 @@ def _list_prices(terms: PaymentTerms) -> str:
 
 
 def _describe_paying(terms: PaymentTerms) -> str:
-    command = f"pip install 'faregate[pay]'\n{build_command(terms)}"
+    # No word on how to install it: payers would give their wallet's key to whoever owns that name.
     return (
-        f"<h2>Pay from a terminal</h2><pre>{escape(command)}</pre>"
+        f"<h2>Pay from a terminal</h2><pre>{escape(build_command(terms))}</pre>"
         '<p class="soft">It shows the price, signs one payment and prints the answer. '
         "<code>--dry-run</code> shows the price only.</p>"
         "<h2>Let your agent or program pay</h2>"
