@@ -4,7 +4,7 @@ import base64
 import hmac
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final, TypedDict, cast, get_args, get_type_hints
 
@@ -242,7 +242,8 @@ def from_environ(environ: Mapping[str, str]) -> Arguments:
 
     Raises `ConfigurationError` for a value that cannot be read, and for a variable that looks misspelt.
     """
-    _check_spelling(environ)
+    known = {setting.variable for setting in SETTINGS.values()} | set(OTHER_VARIABLES)
+    check_spelling(environ, known)
     arguments: dict[str, object] = {}
     for name, setting in SETTINGS.items():
         text = environ.get(setting.variable, "").strip()
@@ -251,14 +252,17 @@ def from_environ(environ: Mapping[str, str]) -> Arguments:
     return cast(Arguments, arguments)
 
 
-def _check_spelling(environ: Mapping[str, str]) -> None:
-    known = {setting.variable for setting in SETTINGS.values()} | set(OTHER_VARIABLES)
-    for variable in environ:
+def check_spelling(variables: Iterable[str], known: Collection[str], where: str = "") -> None:
+    """Raise `ConfigurationError` for a name that is nearly one of the known ones.
+
+    `where` ends the name in the message, such as `" in the app's config"`.
+    """
+    for variable in variables:
         # Another program's variable may begin like ours; only one that is nearly ours is a mistake.
         is_ours = variable.startswith("FAREGATE_") and not variable.startswith("FAREGATE_SERVICE_")
         is_unknown = is_ours and variable not in known
         if is_unknown and (hint := nearest_name(variable, known)):
-            raise ConfigurationError(f"{variable} is not a setting of faregate.{hint}")
+            raise ConfigurationError(f"{variable}{where} is not a setting of faregate.{hint}")
 
 
 def _parse(setting: Setting, text: str) -> object:

@@ -759,6 +759,7 @@ def test_checks_say_what_is_wrong_and_nothing_else() -> None:
     assert found(MIDDLEWARE=[PAYWALL, PAYWALL]) == ["faregate.E005"]
     assert found(FAREGATE={"BASE_URL": ""}) == ["faregate.E002"]
     assert found(FAREGATE={"BASEURL": "x"}) == ["faregate.E002"]
+    assert found(FAREGATE={"BASE_URL": "emulator:"}, FAREGATE_OFFERS={"/x": "y"}) == ["faregate.E002"]
     assert found(FAREGATE={"TRUST_HOST": "yes"}) == ["faregate.E002"]
     assert found(FAREGATE=live) == []
     assert found(FAREGATE=live, DEBUG=True) == ["faregate.E003"]

@@ -119,6 +119,10 @@ def test_the_environment_speaks_where_the_config_does_not(monkeypatch: pytest.Mo
         ({"FAREGATE_BASE_URL": "emulator:", "FAREGATE_TIMEOUT": "5"}, "TIMEOUT .* int or float, not str"),
         ({"FAREGATE_BASE_URL": "emulator:", "FAREGATE_OFFERS": {"x": "y"}}, "starts with a slash"),
         ({"FAREGATE_BASE_URL": "emulator:", "FAREGATE_JOURNAL": "cloud:"}, "FAREGATE_JOURNAL"),
+        ({"FAREGATE_BASE_URL": "emulator:", "FAREGATE_OFFER": {"/x": "y"}}, "mean FAREGATE_OFFERS"),
+        ({"FAREGATE_BASE_URL": "emulator:", "FAREGATE_REFUSED": ["/x"]}, "config is not a setting"),
+        ({"FAREGATE_BASE_URL": "emulator:", "FAREGATE_REFUSE": "/x"}, r"write \['/x'\]"),
+        ({"FAREGATE_BASE_URL": "emulator:", "FAREGATE_OFFERS": ["/x"]}, "offers maps path prefixes"),
     ],
 )
 def test_a_mistake_in_the_config_is_told_when_the_app_is_made(

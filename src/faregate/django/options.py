@@ -27,7 +27,10 @@ def find_journal_database() -> str | None:
 
 
 def read_options() -> Mapping[str, Any]:
-    """`settings.FAREGATE` as it is written. Raises `ConfigurationError` for an unknown name."""
+    """`settings.FAREGATE` as it is written. Raises `ConfigurationError` for an unknown name.
+
+    So does a setting beside it, such as `settings.FAREGATE_OFFERS`: what it should sell would be free.
+    """
     options: Any = getattr(settings, "FAREGATE", {})
     if not isinstance(options, Mapping):
         raise ConfigurationError("settings.FAREGATE must be a dict, such as {'BASE_URL': 'emulator:'}.")
@@ -36,4 +39,9 @@ def read_options() -> Mapping[str, Any]:
         raise ConfigurationError(
             f"settings.FAREGATE has no setting {unknown[0]!r}. It knows {', '.join(_NAMES)}."
         )
+    for name in _NAMES:
+        variable = f"FAREGATE_{name}"
+        # The value may be there for FAREGATE to use, or be the environment's, which is read anyway.
+        if name not in mapping and variable not in os.environ and hasattr(settings, variable):
+            raise ConfigurationError(f"settings.{variable} is not read: write FAREGATE = {{'{name}': ...}}.")
     return mapping

@@ -23,7 +23,7 @@ from faregate.flask.placement import find_sold
 from faregate.flask.signals import SignalObserver
 from faregate.offers import OfferOptions, check_sells, offer
 from faregate.paywall import Paywall
-from faregate.settings import SETTINGS, from_config
+from faregate.settings import OTHER_VARIABLES, SETTINGS, check_spelling, from_config
 
 View = TypeVar("View", bound=Callable[..., Any])
 
@@ -52,7 +52,11 @@ class Faregate:
                 "This app already has a paywall: call init_app once, or Faregate(app) alone."
             )
         config = cast(dict[str, Any], app.config)
-        for name in (*SETTINGS, "journal", *_FUNCTIONS, "offers", "refuse"):
+        names = (*SETTINGS, "journal", *_FUNCTIONS, "offers", "refuse")
+        # A misspelt FAREGATE_OFFERS or FAREGATE_REFUSE would leave everything below the prefixes free.
+        known = {*map(_key, names), *OTHER_VARIABLES}
+        check_spelling(config, known, " in the app's config")
+        for name in names:
             config.setdefault(_key(name), None)
         said = {name: config[_key(name)] for name in SETTINGS}
         arguments = from_config(said, lambda name: f"{_key(name)} in the app's config")

@@ -7,6 +7,7 @@ any router reads it: a path that one of them could take for a paid one is paid.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 from faregate.core.models import Offer
 from faregate.errors import ConfigurationError
@@ -47,7 +48,15 @@ class PathRules:
     """The paid and the refused prefixes of one application. Raises `ConfigurationError`."""
 
     def __init__(self, offers: Mapping[str, str | Offer] | None = None, refuse: Sequence[str] = ()) -> None:
-        declared = dict(offers or {})
+        given: Any = offers or {}
+        if not isinstance(given, Mapping):
+            raise ConfigurationError(
+                f"offers maps path prefixes to what is sold, as in {{'/reports': 'daily_report'}}: {given!r} "
+                "does not."
+            )
+        if isinstance(refuse, str):
+            raise ConfigurationError(f"refuse is a list of path prefixes: write [{refuse!r}].")
+        declared = dict(cast(Mapping[str, str | Offer], given))
         self.offers = {
             _check_prefix(path): sold if isinstance(sold, Offer) else build_offer(sold)
             for path, sold in declared.items()
