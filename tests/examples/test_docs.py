@@ -14,7 +14,7 @@ from faregate.emulator.server import serve
 from tests.servers.http import serving
 from tests.support.snippets import APPS, ROOT, run
 
-PAYMENT_HEADERS = {"PAYMENT-REQUIRED", "PAYMENT-RESPONSE", "Retry-After"}
+PAYMENT_HEADERS = {"Faregate-Transaction", "PAYMENT-REQUIRED", "PAYMENT-RESPONSE", "Retry-After"}
 
 
 @pytest.fixture

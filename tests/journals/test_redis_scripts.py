@@ -55,6 +55,7 @@ def record(name: str = "a", **changes: Any) -> Record:
         **LEASED,
         "lease_until": LEASE, "due_at": 0.0, "expires_at": LATER, "delivered": False, "redelivered": 0,
         "holds_so_far": 0, "size": 0, "reason": "", "proof": ENCRYPTED,
+        "request_line": ENCRYPTED, "payer": None,
         "payment_response": None, "receipt": None, "result": None,
     }  # fmt: skip
     return Record(**{**row, **changes})  # type: ignore[typeddict-item]
@@ -64,6 +65,7 @@ RUNNING: dict[str, Any] = {"state": "running", "transaction_id": "txn_1", "expir
 OK: dict[str, Any] = {"state": "ok", "result": ENCRYPTED, "size": 9}
 FINAL: dict[str, Any] = {"proof": None, "expires_at": LATER}
 SETTLED: dict[str, Any] = {"state": "settled", "payment_response": ENCRYPTED, "receipt": ENCRYPTED, **FINAL}
+DELIVERED: dict[str, Any] = {**SETTLED, "delivered": True}
 CLOSED: dict[str, Any] = {"state": "closed", "result": None, "size": 0, **FINAL}
 STUCK: dict[str, Any] = {"state": "stuck", "reason": "404"}
 Steps = tuple[dict[str, Any], ...]
@@ -135,7 +137,7 @@ def test_a_large_result_is_stored_apart_and_deleted_with_its_row(
 
 @pytest.mark.parametrize("how", ["purge", "delete", "insert"])
 def test_a_deleted_row_leaves_no_key_behind(server: RedisServer, store: RedisStore, how: str) -> None:
-    row = put(store, RUNNING, {**OK, "result": b"x" * (APART + 1)}, SETTLED)
+    row = put(store, RUNNING, {**OK, "result": b"x" * (APART + 1)}, DELIVERED)
     if how == "purge":
         assert (store.purge(LATER - 1, 10), store.purge(LATER, 10), store.purge(LATER, 10)) == (0, 1, 0)
     else:
@@ -228,7 +230,7 @@ def test_an_impossible_new_row_is_refused(
 
 
 def test_a_transaction_belongs_to_one_row_until_it_is_deleted(store: RedisStore) -> None:
-    put(store, RUNNING, OK, SETTLED)
+    put(store, RUNNING, OK, DELIVERED)
     twin = put(store, name="b")
     with pytest.raises(TransactionTaken):
         store.replace(twin["key"], twin["stamp"], {"stamp": 1, **RUNNING}, True)
