@@ -9,10 +9,8 @@ from faregate.events import Event
 from faregate.logs import log
 from faregate.paywall import Paywall
 
-payment_event = Namespace().signal(
-    "payment-event",
-    "Sent by a `Paywall` with each of its events, as `event`. A receiver must not block.",
-)
+payment_event = Namespace().signal("payment-event")
+"""Sent by a `Paywall` with each of its events, as `event`. A receiver must not block."""
 
 
 @dataclass(frozen=True)
