@@ -805,7 +805,8 @@ def test_a_listener_of_the_settings_is_told(listener: Any) -> None:
     with served("wsgi", path("paid", SOLD(content)), FAREGATE={"ON_EVENT": listener}) as site:
         assert site.ask("/paid").status_code == 402
     (told,) = TOLD
-    assert (type(told), told.status, told.code) == (Refused, 402, "payment_required")
+    assert isinstance(told, Refused)
+    assert (told.status, told.code) == (402, "payment_required")
     assert (told.sale.offer, told.sale.method, told.sale.route) == ("daily_report", "GET", "/paid")
 
 
