@@ -718,8 +718,8 @@ MUTANTS = (
     Mutant("live-key-with-memory", "src/faregate/settings.py", 'if settings.api_key.environment == "live":\n        raise ConfigurationError(\n            "A live key with the memory',
            'if False:\n        raise ConfigurationError(\n            "A live key with the memory', ("tests/core",)),
     # The emulator and the payers of the command line: what a seller's tests, and a payer's money, rely on
-    Mutant("an-authorization-is-used-twice", "src/faregate/service/operations/access.py", "if offer.payment is None or offer.uses.by_authorization is not None:", "if offer.payment is None:", REBUILT),
-    Mutant("a-proof-is-known-by-its-nonce", "src/faregate/service/operations/access.py", "known = offer.uses.by_proof", "known = offer.uses.by_proof or offer.uses.by_authorization", REBUILT),
+    Mutant("an-authorization-is-used-twice", "src/faregate/service/operations/access.py", "if received.payment is None or received.uses.by_authorization is not None:", "if received.payment is None:", REBUILT),
+    Mutant("a-proof-is-known-by-its-nonce", "src/faregate/service/operations/access.py", "known = received.uses.by_proof", "known = received.uses.by_proof or received.uses.by_authorization", REBUILT),
     Mutant("funds-are-reserved-twice", "src/faregate/selfhosted/database/types.py", "return funds is None or int(value) + sum_amounts(reserved) <= int(funds)", "return True", ("tests/selfhosted/test_store.py", "tests/selfhosted/test_concurrency.py")),
     Mutant("complete-with-other-bytes", "src/faregate/service/operations/complete.py", "    if not transaction.is_proof(payment.header):", "    if False:", REBUILT),
     Mutant("a-proof-without-a-challenge", "src/faregate/x402/terms.py", "return None if _has_challenge(accepted) else _NO_CHALLENGE", "return None", REBUILT),

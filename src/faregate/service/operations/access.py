@@ -47,7 +47,7 @@ _request: TypeAdapter[AccessRequest] = TypeAdapter(AccessRequest)
 
 
 @dataclass(frozen=True, slots=True)
-class _Offer:
+class _ReceivedPayment:
     """The payment that a call brings, and what is known of it; `fault` says why it cannot be taken."""
 
     payment: SignedPayment | None
@@ -59,8 +59,8 @@ def access(call: ParsedRequest) -> Steps[Response]:
     proof = call.only_header(PROOF_HEADER)
     request = call.body_as(_request)
     listing, revision = yield from _find_named(request)
-    offer = yield from _read_offer(proof, revision.token)
-    known = offer.uses.by_proof
+    received = yield from _read_payment(proof, revision.token)
+    known = received.uses.by_proof
     now = yield from Now()
     repeated = None if known is None else _repeat(known, listing, request, now)
     if repeated is not None:
@@ -70,9 +70,9 @@ def access(call: ParsedRequest) -> Steps[Response]:
         return _build_response(AccessDecision(transaction_id=None), (yield from BeginExecution(context)))
     if known is not None:
         raise (yield from _payment_required(context, _explain_refusal(known, now)))
-    if offer.payment is None or offer.uses.by_authorization is not None:
-        raise (yield from _payment_required(context, offer.fault))
-    return (yield from _authorize(context, offer.payment, offer.uses, now))
+    if received.payment is None or received.uses.by_authorization is not None:
+        raise (yield from _payment_required(context, received.fault))
+    return (yield from _authorize(context, received.payment, received.uses, now))
 
 
 def _find_named(request: AccessRequest) -> Steps[tuple[Listing, PublishedRevision]]:
@@ -86,18 +86,18 @@ def _find_named(request: AccessRequest) -> Steps[tuple[Listing, PublishedRevisio
     return listing, revision
 
 
-def _read_offer(proof: str | None, token: Token) -> Steps[_Offer]:
+def _read_payment(proof: str | None, token: Token) -> Steps[_ReceivedPayment]:
     """Read the proof, and look up what is known of it."""
     if proof is None:
-        return _Offer(None, Uses(), "PAYMENT-SIGNATURE header is required")
+        return _ReceivedPayment(None, Uses(), "PAYMENT-SIGNATURE header is required")
     try:
         payment = parse_payment(proof)
     except InvalidPayload as error:
         fault = str(error)
     else:
-        return _Offer(payment, (yield from FindUses(token, payment)), _USED)
+        return _ReceivedPayment(payment, (yield from FindUses(token, payment)), _USED)
     # An earlier version may have been able to read it: nobody is asked to pay twice.
-    return _Offer(None, Uses(by_proof=(yield from FindByProof(proof))), fault)
+    return _ReceivedPayment(None, Uses(by_proof=(yield from FindByProof(proof))), fault)
 
 
 def _repeat(known: Transaction, listing: Listing, request: AccessRequest, now: datetime) -> Response | None:
