@@ -27,6 +27,7 @@ _LEFT_OUT = (
     "errors",
     "events",
     "frozen",
+    "instrumentation",
     "logs",
     "observers",
     "payment",

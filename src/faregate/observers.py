@@ -8,11 +8,9 @@ import json
 import logging
 import os
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import Protocol
 
-from faregate.core.models import HandlerResult, PaidRequest
 from faregate.errors import ConfigurationError
 from faregate.events import Event
 from faregate.logs import log
@@ -37,24 +35,6 @@ class Observer(Protocol):
     def receive(self, event: Event, /) -> None:
         """Take an event in the thread or loop of the request. It must not block."""
         ...
-
-
-class Work(Protocol):
-    """The run of a handler, as an instrumentation watches it."""
-
-    def end(self, result: HandlerResult | BaseException | None, /) -> None:
-        """Called once, with what the handler gave or raised; None if it was given up."""
-        ...
-
-
-class Instrumentation(Protocol):
-    """Watches handlers and sweeps, beside the events."""
-
-    def begin_work(self, request: PaidRequest, transaction_id: str | None, /) -> Work:
-        """Called in the context in which the handler is about to run."""
-        ...
-
-    def trace_sweep(self) -> AbstractContextManager[object]: ...
 
 
 class CallbackObserver:

@@ -5,7 +5,6 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
@@ -23,6 +22,7 @@ from faregate.core.recovery import BATCH, SweepReport, never, sweep
 from faregate.core.terms import read_terms
 from faregate.errors import ConfigurationError
 from faregate.events import UNKNOWN_SALE, Sale
+from faregate.instrumentation import GuardedInstrumentation, watch_sweep
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.policy import JournalContext, JournalPolicy
 from faregate.journals.registry import as_async, journal_from_url
@@ -32,7 +32,7 @@ from faregate.merchant.calls import Call
 from faregate.merchant.formats import MAX_URL
 from faregate.merchant.revisions import RevisionCache
 from faregate.merchant.sender import AsyncSender, Sender
-from faregate.observers import EventDispatcher, Instrumentation, Listener, Observer
+from faregate.observers import EventDispatcher, Listener, Observer
 
 T = TypeVar("T")
 
@@ -81,19 +81,17 @@ class Paywall:
         self._events = EventDispatcher(on_event, self.settings.last_resort)
         self._payment_page = _check_plain("payment_page", payment_page)
         self._payment_body = _check_plain("payment_body", payment_body)
-        shared = (self._revisions, time.monotonic, self._events)
+        self.instrumentation = self._instrument() if self.settings.otel else None
+        shared = (self._revisions, time.monotonic, self._events, self.instrumentation)
         self.backend = MerchantBackend(self._client, self.journal, *shared)
         self.async_backend = AsyncMerchantBackend(self._async_client, as_async(self.journal), *shared)
-        self.instrumentation: Instrumentation | None = None
-        if self.settings.otel:
-            self._instrument()
         if self.settings.embedded and transport is None:
             EMBEDDED.add(self)
 
-    def _instrument(self) -> None:
-        telemetry = _import_telemetry().Telemetry(self.journal, self.backend, self.async_backend)
-        self.instrumentation = telemetry
+    def _instrument(self) -> GuardedInstrumentation:
+        telemetry = _import_telemetry().Telemetry(self.journal)
         self._events.add(telemetry.observer)
+        return GuardedInstrumentation(telemetry)
 
     def forget(self) -> None:
         """Reset the paywall, for tests: empty a journal in memory, and forget the revisions."""
@@ -239,16 +237,13 @@ class Paywall:
 
         `should_stop` is asked between two rows. Raises `JournalError`.
         """
-        with self._trace_sweep():
+        with watch_sweep(self.instrumentation):
             return run(sweep(limit, should_stop, self.environment), self.backend)
 
     async def asweep(self, limit: int = BATCH, should_stop: Callable[[], bool] = never) -> SweepReport:
         """Do the same as `sweep`, awaiting."""
-        with self._trace_sweep():
+        with watch_sweep(self.instrumentation):
             return await arun(sweep(limit, should_stop, self.environment), self.async_backend)
-
-    def _trace_sweep(self) -> AbstractContextManager[object]:
-        return nullcontext() if self.instrumentation is None else self.instrumentation.trace_sweep()
 
     def close(self) -> None:
         self._client.close()

@@ -6,10 +6,9 @@ global ones of the process. Names follow OpenTelemetry's semantic conventions; t
 """
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 from weakref import WeakSet
 
 from opentelemetry import context, metrics, trace
@@ -18,14 +17,10 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.util.types import AttributeValue
 
 from faregate.core.claims import PendingPayment
-from faregate.core.interfaces import MaybeAwaitable
 from faregate.core.models import HandlerResult, OfferRevision, Outcome, PaidRequest
-from faregate.core.results import Access, Completion
 from faregate.events import Event, Refused, Sale, Settled, Swept
-from faregate.merchant.backend import AsyncMerchantBackend, MerchantBackend
 from faregate.sale_log import SaleOutcome, find_outcome
 
-T = TypeVar("T")
 Attributes = dict[str, AttributeValue]
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 30.0)
@@ -39,97 +34,46 @@ _tracer = trace.get_tracer("faregate")
 # Spans
 
 
-def trace_call(name: str, attributes: Attributes, call: Callable[[], MaybeAwaitable[T]]) -> MaybeAwaitable[T]:
-    """Make a call of the service, or an awaitable of one, within a span."""
-    span = _tracer.start_span(name, kind=SpanKind.CLIENT, attributes=attributes)
-    with _end_on_error(span):
-        answer = call()
-    if hasattr(answer, "__await__"):
-        return _await_within(span, answer)
-    _end(span, answer)
-    return answer
+class CurrentSpan:
+    """A span that is current until it ends, so that what happens meanwhile is below it."""
+
+    def __init__(self, name: str, kind: SpanKind, attributes: Attributes) -> None:
+        self._span = _tracer.start_span(name, kind=kind, attributes=attributes)
+        self._token = context.attach(trace.set_span_in_context(self._span))
+
+    def end(self, result: object) -> None:
+        """End the span, with what its operation gave or raised."""
+        # A task or a thread of its own had a copy of the context, which has ended with it.
+        if trace.get_current_span() is self._span:
+            context.detach(self._token)
+        try:
+            _describe_result(self._span, result)
+        finally:
+            self._span.end()
 
 
-async def _await_within(span: Span, answer: Any) -> Any:
-    with _end_on_error(span):
-        result = await answer
-    _end(span, result)
-    return result
-
-
-@contextmanager
-def _end_on_error(span: Span) -> Generator[None]:
-    try:
-        with trace.use_span(span, end_on_exit=False, record_exception=False, set_status_on_exception=False):
-            yield
-    except BaseException as error:
-        _fail(span, error)
-        span.end()
-        raise
-
-
-def _end(span: Span, result: object) -> None:
-    span.set_attribute("faregate.result", type(result).__name__)
-    transaction_id = getattr(result, "transaction_id", None)
-    if transaction_id is not None:
-        span.set_attribute("faregate.transaction.id", transaction_id)
-    span.end()
-
-
-def _fail(span: Span, error: BaseException) -> None:
-    # Not the message: it may quote what a payer or the service sent.
-    _mark_failed(span, type(error).__qualname__)
+def _describe_result(span: Span, result: object) -> None:
+    match result:
+        case BaseException():
+            # Not the message: it may quote what a payer or the service sent.
+            _mark_failed(span, type(result).__qualname__)
+        case HandlerResult():
+            status = result.response.status
+            span.set_attribute("http.response.status_code", status)
+            if status >= 500:  # a framework answered what the handler raised
+                _mark_failed(span, str(status))
+        case None:
+            pass
+        case _:
+            span.set_attribute("faregate.result", type(result).__name__)
+            transaction_id = getattr(result, "transaction_id", None)
+            if transaction_id is not None:
+                span.set_attribute("faregate.transaction.id", transaction_id)
 
 
 def _mark_failed(span: Span, kind: str) -> None:
     span.set_attribute("error.type", kind)
     span.set_status(Status(StatusCode.ERROR))
-
-
-def trace_backend(backend: MerchantBackend | AsyncMerchantBackend) -> None:
-    """Put a span around each of the two calls of the service that a sale makes."""
-    access, complete = backend.call_access, backend.call_complete
-
-    def call_access(
-        request: PaidRequest, revision: OfferRevision, proof: str | None
-    ) -> MaybeAwaitable[Access]:
-        attributes = describe(request.sale, {"faregate.revision.id": revision.revision_id})
-        return trace_call("faregate.access", attributes, lambda: access(request, revision, proof))
-
-    def call_complete(payment: PendingPayment, outcome: Outcome) -> MaybeAwaitable[Completion]:
-        known: Attributes = {
-            "faregate.revision.id": payment.revision_id,
-            "faregate.transaction.id": payment.transaction_id,
-            "faregate.work.outcome": type(outcome).__name__.lower(),
-        }
-        attributes = describe(payment.sale, known)
-        return trace_call("faregate.complete", attributes, lambda: complete(payment, outcome))
-
-    backend.call_access = call_access  # type: ignore[method-assign]
-    backend.call_complete = call_complete  # type: ignore[method-assign]
-
-
-class WorkSpan:
-    """The span of a handler: current while the handler runs, so that the handler's spans are below it."""
-
-    def __init__(self, request: PaidRequest, transaction_id: str | None) -> None:
-        known: Attributes = {} if transaction_id is None else {"faregate.transaction.id": transaction_id}
-        self._span = _tracer.start_span("faregate.work", attributes=describe(request.sale, known))
-        self._token = context.attach(trace.set_span_in_context(self._span))
-
-    def end(self, result: HandlerResult | BaseException | None) -> None:
-        """End the span; None if the handler was given up."""
-        # A task or a thread of its own had a copy of the context, which has ended with it.
-        if trace.get_current_span() is self._span:
-            context.detach(self._token)
-        if isinstance(result, HandlerResult):
-            status = result.response.status
-            self._span.set_attribute("http.response.status_code", status)
-            if status >= 500:  # a framework answered what the handler raised
-                _mark_failed(self._span, str(status))
-        elif result is not None:
-            _fail(self._span, result)
-        self._span.end()
 
 
 # Metrics
@@ -238,17 +182,28 @@ def _describe_asset(sale: Sale) -> Attributes:
 
 
 class Telemetry:
-    """What a paywall needs of OpenTelemetry: an observer, the spans of work, and those of sweeps."""
+    """What a paywall needs of OpenTelemetry: an `Instrumentation`, and an observer for the metrics."""
 
-    def __init__(self, journal: object, *backends: MerchantBackend | AsyncMerchantBackend) -> None:
+    def __init__(self, journal: object) -> None:
         self.observer = get_metrics()
         if callable(getattr(journal, "list_holds", None)):
             self.observer.journals.add(journal)
-        for backend in backends:
-            trace_backend(backend)
 
-    def begin_work(self, request: PaidRequest, transaction_id: str | None) -> WorkSpan:
-        return WorkSpan(request, transaction_id)
+    def begin_access(self, request: PaidRequest, revision: OfferRevision) -> CurrentSpan:
+        attributes = describe(request.sale, {"faregate.revision.id": revision.revision_id})
+        return CurrentSpan("faregate.access", SpanKind.CLIENT, attributes)
 
-    def trace_sweep(self) -> AbstractContextManager[object]:
-        return _tracer.start_as_current_span("faregate.sweep")
+    def begin_work(self, request: PaidRequest, transaction_id: str | None) -> CurrentSpan:
+        known: Attributes = {} if transaction_id is None else {"faregate.transaction.id": transaction_id}
+        return CurrentSpan("faregate.work", SpanKind.INTERNAL, describe(request.sale, known))
+
+    def begin_complete(self, payment: PendingPayment, outcome: Outcome) -> CurrentSpan:
+        known: Attributes = {
+            "faregate.revision.id": payment.revision_id,
+            "faregate.transaction.id": payment.transaction_id,
+            "faregate.work.outcome": type(outcome).__name__.lower(),
+        }
+        return CurrentSpan("faregate.complete", SpanKind.CLIENT, describe(payment.sale, known))
+
+    def begin_sweep(self) -> CurrentSpan:
+        return CurrentSpan("faregate.sweep", SpanKind.INTERNAL, {})

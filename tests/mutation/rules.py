@@ -272,6 +272,7 @@ MUTANTS = (
            "        del result, value"),
     Mutant("listeners-decide", OBSERVERS, "        except Exception as error:\n            log(\"events\", logging.ERROR, \"on_event", "        except TypeError as error:\n            log(\"events\", logging.ERROR, \"on_event"),
     Mutant("observers-decide", OBSERVERS, "            except Exception as error:\n                failed =", "            except TypeError as error:\n                failed ="),
+    Mutant("tracing-decides", "src/faregate/instrumentation.py", "    except Exception as error:\n", "    except TypeError as error:\n", ("tests/telemetry/test_telemetry.py",)),
     Mutant("a-receipt-decides", "src/faregate/core/sales.py", "    except Exception:\n", "    except KeyError:\n"),
     Mutant("logging-decides", "src/faregate/logs.py", "    except Exception as broken:\n", "    except TypeError as broken:\n"),
     Mutant("notes-log-directly", "src/faregate/merchant/backend.py", "        log(\"sale\", logging.WARNING, \"%s%s\", message, about, fields=", "        logging.getLogger(\"faregate\").log(logging.WARNING, \"%s%s\", message, about, extra="),

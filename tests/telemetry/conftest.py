@@ -6,14 +6,34 @@ from typing import Any
 
 import pytest
 from opentelemetry import metrics, trace
+from opentelemetry.context import Context
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 Point = tuple[dict[str, Any], float]
+
+
+class BrokenProcessor(SpanProcessor):
+    """Raises in the methods named in `broken`, for the spans of faregate alone."""
+
+    def __init__(self) -> None:
+        self.broken: frozenset[str] = frozenset()
+        self.raised = 0
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        self._raise("on_start", span)
+
+    def on_end(self, span: ReadableSpan) -> None:
+        self._raise("on_end", span)
+
+    def _raise(self, method: str, span: ReadableSpan) -> None:
+        if method in self.broken and span.name.startswith("faregate."):
+            self.raised += 1
+            raise ZeroDivisionError(f"{method} of {span.name}")
 
 
 @dataclass(frozen=True)
@@ -22,6 +42,7 @@ class Telemetry:
 
     exporter: InMemorySpanExporter
     reader: InMemoryMetricReader
+    processor: BrokenProcessor
 
     def find(self, name: str) -> list[ReadableSpan]:
         return [span for span in self.exporter.get_finished_spans() if span.name == name]
@@ -54,19 +75,21 @@ class Telemetry:
 
 @pytest.fixture(scope="session")
 def providers() -> Generator[Telemetry]:
-    exporter, reader = InMemorySpanExporter(), InMemoryMetricReader()
+    exporter, reader, processor = InMemorySpanExporter(), InMemoryMetricReader(), BrokenProcessor()
     tracing = TracerProvider()
     tracing.add_span_processor(SimpleSpanProcessor(exporter))
+    tracing.add_span_processor(processor)
     measuring = MeterProvider([reader, PrometheusMetricReader()])
     trace.set_tracer_provider(tracing)
     metrics.set_meter_provider(measuring)
-    yield Telemetry(exporter, reader)
+    yield Telemetry(exporter, reader, processor)
     # What later tests do is not kept.
     tracing.shutdown()
     measuring.shutdown()
 
 
 @pytest.fixture
-def telemetry(providers: Telemetry) -> Telemetry:
+def telemetry(providers: Telemetry) -> Generator[Telemetry]:
     providers.exporter.clear()
-    return providers
+    yield providers
+    providers.processor.broken, providers.processor.raised = frozenset(), 0

@@ -6,11 +6,13 @@ from typing import Any
 
 import anyio
 import pytest
+from opentelemetry import trace
 from opentelemetry.trace import StatusCode
 
 from faregate import Paywall
 from faregate.emulator import Wallet
 from faregate.errors import ConfigurationError
+from faregate.journals.memory import MemoryJournal
 from tests.telemetry.conftest import Telemetry
 from tests.telemetry.shops import ROUTES, Ask, make_fastapi, make_flask, make_paywall, make_starlette, tracer
 
@@ -64,8 +66,6 @@ def test_work_that_raised_has_the_type_of_its_error_and_no_more(make: Any, telem
 
 
 def test_a_context_does_not_stay_in_its_thread(telemetry: Telemetry) -> None:
-    from opentelemetry import trace
-
     buy(make_flask(make_paywall()))
     assert not trace.get_current_span().get_span_context().is_valid
 
@@ -84,23 +84,39 @@ def test_no_span_has_a_proof_a_query_or_a_result(telemetry: Telemetry) -> None:
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_sweep_is_a_span_above_its_completions(is_async: bool, telemetry: Telemetry) -> None:
-    paywall = make_paywall()
+    clock = Clock()
+    paywall = make_paywall(journal=MemoryJournal(clock=clock))
     assert buy(make_starlette(paywall), "/late").status_code == 202
     telemetry.exporter.clear()
     held = {"faregate.journal.state": "ok"}
     assert [
         value for attributes, value in telemetry.read("faregate.journal.open_payments") if attributes == held
     ]
-    report = sweep(paywall, is_async)
-    [span] = telemetry.find("faregate.sweep")
-    assert report.looked_at == 0 or telemetry.find("faregate.complete")
-    for complete in telemetry.find("faregate.complete"):
-        assert telemetry.list_ancestors(complete) == ["faregate.sweep"]
-    assert span.status.status_code is StatusCode.UNSET
+    sweep_until_settled(paywall, is_async, clock)
+    completions = telemetry.find("faregate.complete")
+    assert completions
+    assert all(telemetry.list_ancestors(complete) == ["faregate.sweep"] for complete in completions)
+    assert {span.status.status_code for span in telemetry.find("faregate.sweep")} == {StatusCode.UNSET}
 
 
-def sweep(paywall: Paywall, is_async: bool) -> Any:
-    return anyio.run(paywall.asweep) if is_async else paywall.sweep()
+class Clock:
+    """The journal's clock, which the test moves."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def sweep_until_settled(paywall: Paywall, is_async: bool, clock: Clock) -> None:
+    """Sweep a payment that settles late, each time when it is due again."""
+    for _ in range(3):
+        clock.now += 60
+        report = anyio.run(paywall.asweep) if is_async else paywall.sweep()
+        assert report.looked_at == 1
+        if report.settled:
+            return
+    raise AssertionError("the payment did not settle")
 
 
 def count(telemetry: Telemetry, name: str, /, **wanted: Any) -> float:
@@ -151,15 +167,37 @@ def test_a_paywall_that_is_not_traced_imports_nothing(monkeypatch: pytest.Monkey
     assert not paywall.is_observed
 
 
+@pytest.mark.parametrize("broken", [{"on_start"}, {"on_end"}], ids=lambda names: "".join(names))
+@pytest.mark.parametrize("make", [make_starlette, make_flask])
 def test_tracing_that_fails_costs_no_sale(
-    telemetry: Telemetry, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    make: Any, broken: set[str], telemetry: Telemetry, caplog: pytest.LogCaptureFixture
 ) -> None:
+    telemetry.processor.broken = frozenset(broken)
     paywall = make_paywall()
+    ask = make(paywall)
+    sold = buy(ask)
+    assert (sold.status_code, sold.json()) == (200, {"report": "Sunny."})
+    assert buy(ask, "/report/fails").status_code == 500
+    # Of each sale: two spans of access, one of the work and one of complete.
+    assert telemetry.processor.raised == 8
+    assert count_logged(caplog, "tracing failed") == 8
 
-    def fail(*_: object) -> None:
-        raise ZeroDivisionError
 
-    assert paywall.instrumentation is not None
-    monkeypatch.setattr(paywall.instrumentation, "begin_work", fail)
-    assert buy(make_starlette(paywall)).status_code == 200
-    assert "the work could not be traced" in caplog.text
+@pytest.mark.parametrize("broken", [{"on_start"}, {"on_end"}], ids=lambda names: "".join(names))
+@pytest.mark.parametrize("is_async", [False, True])
+def test_tracing_that_fails_costs_no_sweep(is_async: bool, broken: set[str], telemetry: Telemetry) -> None:
+    clock = Clock()
+    paywall = make_paywall(journal=MemoryJournal(clock=clock))
+    ask = make_starlette(paywall)
+    unpaid = ask("/late", {})
+    proof = {"PAYMENT-SIGNATURE": Wallet().pay(unpaid.headers["payment-required"])}
+    assert ask("/late", proof).status_code == 202
+    telemetry.processor.broken = frozenset(broken)
+    sweep_until_settled(paywall, is_async, clock)
+    assert telemetry.processor.raised >= 2
+    assert ask("/late", proof).json() == {"report": "Sunny."}
+    assert not trace.get_current_span().get_span_context().is_valid
+
+
+def count_logged(caplog: pytest.LogCaptureFixture, message: str) -> int:
+    return sum(message in record.getMessage() for record in caplog.records)

@@ -6,9 +6,9 @@ Both share every method: `send` of the client returns the answer, or an awaitabl
 import logging
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import lru_cache
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast
 
 from faregate.core.claims import PendingPayment
 from faregate.core.interfaces import Journal, MaybeAwaitable
@@ -24,6 +24,7 @@ from faregate.core.models import (
 )
 from faregate.core.results import Access, Completion, TransactionState
 from faregate.errors import ConfigurationError
+from faregate.instrumentation import GuardedInstrumentation, GuardedSpan
 from faregate.logs import log
 from faregate.merchant.calls import (
     Call,
@@ -67,9 +68,16 @@ class _MerchantBackend(Generic[C]):
     """Perform the steps of a flow with the Merchant API, a journal and the revisions that were read."""
 
     def __init__(
-        self, client: C, journal: Journal, revisions: RevisionCache, clock: Clock, events: EventDispatcher
+        self,
+        client: C,
+        journal: Journal,
+        revisions: RevisionCache,
+        clock: Clock,
+        events: EventDispatcher,
+        instrumentation: GuardedInstrumentation | None,
     ) -> None:
         self.journal = journal
+        self._instrumentation = instrumentation
         self._send: Send = client.send
         self._revisions = revisions
         self.get_known_revision = revisions.find
@@ -91,14 +99,32 @@ class _MerchantBackend(Generic[C]):
     def call_access(
         self, request: PaidRequest, revision: OfferRevision, proof: str | None
     ) -> MaybeAwaitable[Access]:
-        call = _build_access(request.offer, request.resource_url, revision)
-        return self._send(Call(with_proof(call, proof), parse_access))
+        unpaid = _build_access(request.offer, request.resource_url, revision)
+        call = Call(with_proof(unpaid, proof), parse_access)
+        if self._instrumentation is None:
+            return self._send(call)
+        return self._send_within(self._instrumentation.begin_access(request, revision), call)
 
     def call_complete(self, payment: PendingPayment, outcome: Outcome) -> MaybeAwaitable[Completion]:
         transaction_id = payment.transaction_id
         body = _write_completion(payment.revision_id, outcome)
         request = build_completion(transaction_id, body, payment.proof)
-        return self._send(Call(request, lambda reply: parse_completion(reply, transaction_id)))
+        call = Call(request, lambda reply: parse_completion(reply, transaction_id))
+        if self._instrumentation is None:
+            return self._send(call)
+        return self._send_within(self._instrumentation.begin_complete(payment, outcome), call)
+
+    def _send_within(self, span: GuardedSpan, call: Call[T]) -> MaybeAwaitable[T]:
+        """Make the call, or an awaitable of it, and end the span with what it gave or raised."""
+        try:
+            answer: Any = self._send(call)
+        except BaseException as error:
+            span.end(error)
+            raise
+        if hasattr(answer, "__await__"):
+            return _await_within(span, answer)
+        span.end(answer)
+        return cast(T, answer)
 
     def get_transaction_state(self, transaction_id: str) -> MaybeAwaitable[TransactionState]:
         request = build_lookup(transaction_id)
@@ -134,6 +160,16 @@ class AsyncMerchantBackend(_MerchantBackend[AsyncSender]):
         from anyio import sleep
 
         await sleep(seconds)
+
+
+async def _await_within(span: GuardedSpan, answer: Awaitable[T]) -> T:
+    try:
+        result = await answer
+    except BaseException as error:
+        span.end(error)
+        raise
+    span.end(result)
+    return result
 
 
 @lru_cache(maxsize=1024)

@@ -30,11 +30,11 @@ from faregate.core.models import Choose, HandlerResult, Offer, OfferChoice, Resp
 from faregate.core.steps import Flow, RunHandler
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError, SoldTwice, WorkInterrupted, WorkTimedOut
+from faregate.instrumentation import GuardedSpan
 from faregate.logs import log
 from faregate.middleware.buffer import BufferedResponse
 from faregate.middleware.path_rules import NO_RULES, PathMatch
 from faregate.middleware.request import IncomingRequest, comparable_length, digest_body
-from faregate.observers import Instrumentation, Work
 from faregate.offers import watch_offers
 from faregate.paywall import FindRoute, Paywall
 
@@ -129,7 +129,7 @@ class Checkout:
     _sold_twice: SoldTwice | None = None
     _completion: "anyio.Event | None" = None
     _restore: Restore | None = None
-    _work: Work | None = None
+    _work: GuardedSpan | None = None
     _result_bytes = 0
     _resource_url = ""
     _work_start = 0.0
@@ -308,22 +308,12 @@ class Checkout:
         )
         self._restore = snapshot()
         if self._paywall.instrumentation is not None:
-            self._work = self._begin_work(self._paywall.instrumentation, step)
-
-    def _begin_work(self, instrumentation: Instrumentation, step: RunHandler) -> Work | None:
-        try:
-            return instrumentation.begin_work(step.request, step.transaction_id)
-        except Exception as error:
-            log("events", logging.ERROR, "the work could not be traced", error=error)
-            return None
+            self._work = self._paywall.instrumentation.begin_work(step.request, step.transaction_id)
 
     def _end_work(self, result: HandlerResult | BaseException | None) -> None:
         work, self._work = self._work, None
-        try:
-            if work is not None:
-                work.end(result)
-        except Exception as error:
-            log("events", logging.ERROR, "the work could not be traced", error=error)
+        if work is not None:
+            work.end(result)
 
     def _get_payment(self) -> Payment:
         if self.payment is None:
