@@ -24,7 +24,7 @@ from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.logs import log
 from faregate.middleware.buffer import finalize
-from faregate.middleware.checkout import PASSING, Ask, Checkout, State
+from faregate.middleware.checkout import PASSING, Ask, Checkout, ReadBody, State
 from faregate.middleware.choices import check_blocking
 from faregate.middleware.path_rules import PathMatch, PathRules
 from faregate.middleware.request import IncomingRequest, read_body
@@ -88,7 +88,7 @@ class PaywallMiddleware:
         server_environ = environ.copy()
         path, root_path, _ = find_path(environ)
         path_match = self.path_rules.match(path, root_path)
-        checkout = WSGICheckout(self, server_environ, path_match)
+        checkout = WSGICheckout(self, server_environ, path_match, partial(_read_ahead, environ))
         outer = environ.get(_CHECKOUT)
         environ[_CHECKOUT] = checkout
         if checkout.has_payment:
@@ -98,8 +98,6 @@ class PaywallMiddleware:
         if path_match.refused and path_match.offer is None and self.is_opaque:
             checkout.refuse_unsold()  # what would run is not known
         try:
-            if checkout.has_payment:
-                _read_ahead(checkout, environ)
             return _PaywallResponder(checkout, start_response).run(self.app, environ)
         finally:
             checkout.close()
@@ -129,6 +127,7 @@ class WSGICheckout(Checkout):
         middleware: PaywallMiddleware,
         server_environ: Environ,
         path_match: PathMatch,
+        read_body: ReadBody,
     ) -> None:
         super().__init__(
             middleware.paywall,
@@ -136,17 +135,11 @@ class WSGICheckout(Checkout):
             has_payment(server_environ),
             path_match,
             partial(middleware.find_bypass, self, server_environ),
+            read_body=read_body,
         )
-        self._middleware = middleware
+        self.middleware = middleware
         self.on_release: list[OnRelease] = []
         self.is_checked = False
-
-    def require_payment(self, environ: Environ, offer: Offer, ask: Ask | None = None) -> Payment:
-        """Let a paid handler run. Its changes to the environ stay only with a released result."""
-        self.find_route = partial(self._middleware.find_route, environ)
-        return self.authorize(
-            offer, partial(_take_snapshot, environ), ask or partial(_ask_with_environ, environ)
-        )
 
 
 def _read_environ(environ: Environ) -> IncomingRequest:
@@ -159,14 +152,11 @@ def _take_snapshot(environ: Environ) -> Callable[[], None]:
     return snapshot.restore
 
 
-def _read_ahead(checkout: WSGICheckout, environ: Environ) -> None:
+def _read_ahead(environ: Environ, length: int) -> bytes | None:
     """Read a small body before the application does: it is a part of what the payment is for."""
-    length = checkout.body_length
-    if length is None:
-        return
     if (body := read_body(environ["wsgi.input"].read, length)) is not None:
         environ["wsgi.input"] = BytesIO(body)
-    checkout.bind_body(body)
+    return body
 
 
 def _ask_with_environ(environ: Environ, choose: Choose) -> object:
@@ -180,6 +170,8 @@ def _ask_with_environ(environ: Environ, choose: Choose) -> object:
 def require_payment(environ: Environ, offer: Offer, ask: Ask | None = None) -> Payment:
     """Sell what this request runs: call it in a handler or adapter, before the work.
 
+    Changes to the environ stay only with a released result.
+
     `ask` calls a function that chooses the offer; without it, that function gets the environ.
 
     Raises `SkipHandler` when the payer's answer is something else than the work, and
@@ -191,7 +183,10 @@ def require_payment(environ: Environ, offer: Offer, ask: Ask | None = None) -> P
             f"A handler sells {offer.sells!r}, but no PaywallMiddleware is in front of it: "
             "app = faregate.wsgi.PaywallMiddleware(app)"
         )
-    return checkout.require_payment(environ, offer, ask)
+    checkout.find_route = partial(checkout.middleware.find_route, environ)
+    return checkout.authorize(
+        offer, partial(_take_snapshot, environ), ask or partial(_ask_with_environ, environ)
+    )
 
 
 def find_checkout(environ: Environ) -> WSGICheckout | None:
@@ -238,7 +233,7 @@ class _PaywallResponder:
         body: Iterable[bytes] = ()
         try:
             if checkout.prefix_offer is not None:
-                checkout.require_payment(environ, checkout.prefix_offer)
+                require_payment(environ, checkout.prefix_offer)
             if checkout.state is not State.DECIDED:
                 body = app(environ, self.start_response)
             if checkout.state is State.UNPAID and self._mistake is None:

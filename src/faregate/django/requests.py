@@ -61,12 +61,20 @@ def make_checkout(config: Config, request: HttpRequest, find_bypass: FindBypass)
     read = partial(parse_environ, environ, request.scheme or "http", _find_content_length(request))
     path, root_path, _ = find_path(environ)
     path_match = config.path_rules.match(path, root_path)
-    checkout = DjangoCheckout(config.paywall, read, has_payment(environ), path_match, find_bypass)
+    # Not compared is a stream that middleware outside has consumed.
+    is_readable = "_body" in vars(request) or not vars(request).get("_read_started")
+    checkout = DjangoCheckout(
+        config.paywall,
+        read,
+        has_payment(environ),
+        path_match,
+        find_bypass,
+        read_body=partial(_read_ahead, request) if is_readable else None,
+    )
     checkout.find_route = partial(_find_route, request)
     setattr(request, _CHECKOUT, checkout)
     if checkout.has_payment:
         request.META.pop("wsgi.early_hints", None)  # a way of sending past the buffer
-        _read_ahead(checkout, request)
     return checkout
 
 
@@ -83,24 +91,20 @@ def _find_content_length(request: HttpRequest) -> str | None:
     return find_length_in_scope(scope["headers"], scope.get("http_version", "1.1"))
 
 
-def _read_ahead(checkout: DjangoCheckout, request: HttpRequest) -> None:
+def _read_ahead(request: HttpRequest, length: int) -> bytes | None:
     """Read a small body before any view does: it is a part of what the payment is for.
 
-    The view finds the stream unread, so that its upload handlers and limits apply as ever. Not compared is a
-    stream that middleware outside has consumed.
+    The view finds the stream unread, so that its upload handlers and limits apply as ever.
     """
-    attributes, length = vars(request), checkout.body_length
-    if length is None:
-        return
+    attributes = vars(request)
     if "_body" in attributes:
-        checkout.bind_body(attributes["_body"])
-    elif not attributes.get("_read_started"):
-        if (body := read_body(request.read, length)) is not None:
-            stream = BytesIO(body)
-            attributes.update(_stream=stream, _read_started=False)
-            if "wsgi.input" in request.META:
-                request.META["wsgi.input"] = stream
-        checkout.bind_body(body)
+        return cast(bytes, attributes["_body"])
+    if (body := read_body(request.read, length)) is not None:
+        stream = BytesIO(body)
+        attributes.update(_stream=stream, _read_started=False)
+        if "wsgi.input" in request.META:
+            request.META["wsgi.input"] = stream
+    return body
 
 
 def _copy_environ(request: HttpRequest) -> Environ:

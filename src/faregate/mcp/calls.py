@@ -43,14 +43,13 @@ class ToolCall:
             lambda: read_call(self._params, scope),
             self.has_payment,
             find_bypass=lambda _status: self._find_bypass(),
+            read_body=lambda _length: write_bound(self._params),
         )
 
     # The tool's side
 
     async def authorize(self, sold: Offer) -> Payment:
         """Let a paid tool run: see `Checkout.authorize`."""
-        if self.has_payment and self._checkout.state in PASSING and not self._checkout.has_body:
-            self._checkout.bind_body(write_bound(self._params))
         return await self._checkout.aauthorize(sold, lambda: _restore_nothing)
 
     def check_deadline(self) -> None:

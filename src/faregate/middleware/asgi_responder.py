@@ -121,7 +121,7 @@ class PaywallResponder:
         outer = find_responder(self._server_scope)
         if outer is not None:
             outer.checkout.mark_sold_inside()
-        if self.checkout.state in PASSING and self._is_compared:
+        if self.checkout.body_length is not None:
             await self._read_ahead()
         root_path = self._server_scope.get("root_path", "")
         self.checkout.find_route = partial(find_route, scope, root_path)
@@ -174,8 +174,6 @@ class PaywallResponder:
 
     async def _read_ahead(self) -> None:
         """Read a small body before the handler does: it is a part of what the payment is for."""
-        if self.checkout.has_body or self.checkout.state is State.DECIDED:
-            return
         while not (self._is_body_read or self._has_payer_left):
             async with self._lock():
                 if not (self._is_body_read or self._has_payer_left):

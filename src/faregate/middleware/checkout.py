@@ -1,9 +1,10 @@
 """The checkout of one HTTP request: the state of its payment, and what may leave. All adapters drive it.
 
-An adapter makes one checkout per request. A paid handler calls `authorize`, which drives the payment flow up
-to the work. When the application has answered, the adapter calls `complete` with the buffered response, or
-`fail` with the error that ended it; both drive the flow to its end and return what the payer gets. Before a
-response leaves that nobody pays for, the adapter asks `allow_unpaid`. Nothing leaves by another way.
+An adapter makes one checkout per request, and gives it what reads a small body ahead: the payment is bound to
+that body. A paid handler calls `authorize`, which drives the payment flow up to the work. When the
+application has answered, the adapter calls `complete` with the buffered response, or `fail` with the error
+that ended it; both drive the flow to its end and return what the payer gets. Before a response leaves that
+nobody pays for, the adapter asks `allow_unpaid`. Nothing leaves by another way.
 
 The usual moves (`_TRANSITIONS` has all of them):
 
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 
 Restore = Callable[[], None]
 ReadRequest = Callable[[], IncomingRequest]
+ReadBody = Callable[[int], bytes | None]
+"""Reads a body of this length, and leaves it to be read again; None if it ends early."""
 Ask = Callable[[Choose], object]
 """Calls a function that chooses with the request of the framework. An error may be returned or raised: one
 that is raised is answered by the framework."""
@@ -109,6 +112,9 @@ def _read_nothing() -> IncomingRequest:
 class Checkout:
     """The checkout of one request. `read` reads it; `find_bypass` knows what it is for.
 
+    `read_body` is called at once, if the payment is to be bound to the body: what runs next may consume it.
+    An adapter that awaits its body, and can give it out again, calls `bind_body` before `authorize` instead.
+
     `state` and `offers_made` are those of a request that was watched before its checkout was opened.
 
     `payment` is there once the handler may run. `buffer` holds what it answers. `find_route` finds the route
@@ -143,6 +149,7 @@ class Checkout:
         path_match: PathMatch = NO_RULES,
         find_bypass: FindBypass = _find_none,
         *,
+        read_body: ReadBody | None = None,
         state: State = State.NEW,
         offers_made: list[Offer] | None = None,
     ) -> None:
@@ -157,6 +164,8 @@ class Checkout:
         self._offers_made = watch_offers() if offers_made is None else offers_made
         if path_match.ambiguous:
             self._refuse_path()
+        elif read_body is not None and (length := self.body_length) is not None:
+            self.bind_body(read_body(length))
 
     @cached_property
     def incoming(self) -> IncomingRequest:
@@ -181,16 +190,12 @@ class Checkout:
 
     @property
     def body_length(self) -> int | None:
-        """How many bytes of the body to read before the handler does; None if it is not compared."""
-        is_due = self.has_payment and self.state is not State.DECIDED
+        """How many bytes of the body are to be bound before `authorize`; None if none are."""
+        is_due = self.has_payment and not self._body_digest and self.state in PASSING
         return comparable_length(self.incoming.content_length) if is_due else None
 
-    @property
-    def has_body(self) -> bool:
-        return self._body_digest != ""
-
     def bind_body(self, body: bytes | None) -> None:
-        """Bind the payment to this body, before `authorize`. None is one that ended early: nothing runs."""
+        """Bind the payment to this body. None is one that ended early: nothing runs."""
         if body is None:
             self.refuse(400, "incomplete_body", "The request body ended early. Send the whole body.")
         else:
