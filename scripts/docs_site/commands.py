@@ -5,7 +5,8 @@ from argparse import ArgumentParser, _HelpAction, _SubParsersAction
 from collections.abc import Iterator
 
 from docs_site.pages import DOCS
-from faregate.cli import build_parser
+from faregate.cli import fill_command
+from faregate.cli.command import Command
 from faregate.cli.commands import COMMANDS
 
 PAGE = DOCS / "cli.md"
@@ -14,13 +15,14 @@ _BLOCK = re.compile(r"^(<!-- commands -->\n).*?^(<!-- end of commands -->\n)", r
 
 def with_commands(text: str) -> str:
     """The page as its file should be: with the current commands."""
-    sections = "\n".join("\n".join(_describe(command.name)) for command in COMMANDS)
+    sections = "\n".join("\n".join(_describe(command)) for command in COMMANDS)
     return _BLOCK.sub(lambda match: f"{match[1]}\n{sections}\n{match[2]}", text)
 
 
-def _describe(name: str) -> Iterator[str]:
-    parser = build_parser([name])._subparsers._group_actions[0].choices[name]  # type: ignore[union-attr,index]
-    yield f"### `faregate {name}`\n"
+def _describe(command: Command) -> Iterator[str]:
+    parser = ArgumentParser(prog=f"faregate {command.name}", description=command.description)
+    fill_command(parser, command)
+    yield f"### `{parser.prog}`\n"
     yield from _describe_parser(parser)
 
 
@@ -28,7 +30,8 @@ def _describe_parser(parser: ArgumentParser, summary: str = "") -> Iterator[str]
     """Its description, its options as a table, and each of its actions."""
     if parser.description and parser.description.rstrip(".").lower() != summary.lower():
         yield f"{_escape(parser.description)}\n"
-    own = [action for action in parser._actions if not isinstance(action, _HelpAction | _SubParsersAction)]
+    actions = parser._actions  # argparse has no public list of them
+    own = [action for action in actions if not isinstance(action, _HelpAction | _SubParsersAction)]
     if own:
         yield "| Option | Meaning |\n|---|---|"
         for action in own:
@@ -37,7 +40,7 @@ def _describe_parser(parser: ArgumentParser, summary: str = "") -> Iterator[str]
             shown = flags if action.nargs == 0 or not action.option_strings else f"{flags} {value}"
             yield f"| `{shown}` | {_escape((action.help or '') % {**vars(action), 'prog': parser.prog})} |"
         yield ""
-    for group in parser._actions:
+    for group in actions:
         if isinstance(group, _SubParsersAction):
             helps = {choice.dest: choice.help or "" for choice in group._choices_actions}
             for name, action in group.choices.items():

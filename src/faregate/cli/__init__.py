@@ -23,7 +23,7 @@ _EPILOG: Final = "Settings are read from the environment: FAREGATE_API_KEY, FARE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its status: 0 success, 1 an error (one sentence on stderr), 2 a wrong call.
+    """Run one command and return its status: 0 success, 1 an error, with a message on stderr, 2 a wrong call.
 
     Some commands have more statuses; their help lists them.
     """
@@ -65,13 +65,14 @@ def build_parser(
         )
         subparser.set_defaults(command=command)
         if command.name in words[:1]:  # filling a parser may import a command's modules
-            _fill(subparser, command)
+            fill_command(subparser, command)
         elif fill_all:
-            fill_all(partial(_fill, subparser, command))
+            fill_all(partial(fill_command, subparser, command))
     return parser
 
 
-def _fill(parser: ArgumentParser, command: Command) -> None:
+def fill_command(parser: ArgumentParser, command: Command) -> None:
+    """Add the options and actions of a command of `faregate`."""
     if command.add_arguments:
         import_name(command.add_arguments)(parser)
     elif command.target == "routes":

@@ -98,13 +98,21 @@ def _add_option(parser: ArgumentParser, option: Option) -> None:
     elif option.parse is None:
         parser.add_argument(option.flag, action="store_true", help=option.help)
     else:
-        parse = raise_as(ArgumentTypeError, option.parse)
-        added = parser.add_argument(
-            option.flag, type=parse, default=option.default, metavar=option.metavar, help=option.help
+        parser.add_argument(
+            option.flag,
+            type=raise_as(ArgumentTypeError, option.parse),
+            default=option.default,
+            metavar=option.metavar,
+            choices=_Choices(option.choices) if option.choices else None,
+            help=option.help,
         )
-        if option.choices:
-            # Only for completion: argparse would compare them with the parsed value.
-            added.complete_choices = option.choices  # type: ignore[attr-defined]
+
+
+class _Choices(tuple[str, ...]):
+    """The texts of an option, for completion. `parse` refuses others; argparse would refuse its values."""
+
+    def __contains__(self, value: object) -> bool:
+        return True
 
 
 def raise_as(error_type: type[Exception], parse: Callable[[str], Any]) -> Callable[[str], Any]:

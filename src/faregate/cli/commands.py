@@ -156,17 +156,22 @@ JOURNAL: Final = Command(
     target="paywall",
 )
 
+
+def _choice(flag: str, help: str, metavar: str, choices: tuple[str, ...]) -> Option:
+    """An option that is one of these texts, or None."""
+    return Option(flag, help, parse_optional(parse_choice(*choices)), metavar=metavar, choices=choices)
+
+
 _FORMATS: Final = ("table", "json", "jsonl", "csv", "parquet")
 _LIMIT: Final = Option("--limit", "list no more than this", parse_optional(parse_count), metavar="N")
 _ALL: Final = Option("--all", "list all; on a terminal the default is 50, elsewhere this")
 _OUTPUT: Final = (
     Option("--json", "print JSON: an array with one object a line; the default in a pipe"),
-    Option(
+    _choice(
         "--format",
         f"print or write {', '.join(_FORMATS)}; default: what the file's name says",
-        parse_optional(parse_choice(*_FORMATS)),
-        metavar="FORMAT",
-        choices=_FORMATS,
+        "FORMAT",
+        _FORMATS,
     ),
     Option("--output", "write to this file, with progress on stderr", str, metavar="FILE"),
 )
@@ -177,13 +182,7 @@ _AS_OF: Final = Option(
     metavar="TIME",
 )
 _SNAPSHOT: Final = (
-    Option(
-        "--order",
-        "newest or oldest first; default newest",
-        parse_optional(parse_choice("newest", "oldest")),
-        metavar="ORDER",
-        choices=("newest", "oldest"),
-    ),
+    _choice("--order", "newest or oldest first; default newest", "ORDER", ("newest", "oldest")),
     _AS_OF,
 )
 _SINCE: Final = Option(
@@ -278,13 +277,7 @@ REPORT: Final = Command(
             metavar="TIME",
         ),
         Option("--until", "to this time; default now", parse_optional(parse_moment), metavar="TIME"),
-        Option(
-            "--by",
-            f"one bar for each {', '.join(_STEPS)}; default: what fits the time",
-            parse_optional(parse_choice(*_STEPS)),
-            metavar="STEP",
-            choices=_STEPS,
-        ),
+        _choice("--by", f"one bar for each {', '.join(_STEPS)}; default: what fits the time", "STEP", _STEPS),
         _AS_OF,
         Option("--html", "write a page to this file: one file, without scripts", str, metavar="FILE"),
         _JSON,
@@ -300,12 +293,11 @@ INIT: Final = Command(
     "Write an application that sells something, a test that buys it, and an example of the settings into "
     "the current folder. An application that is there stays as it is: the lines to add are printed.",
     (
-        Option(
+        _choice(
             "--framework",
             f"{', '.join(_FRAMEWORKS)}; default: that of the application here, or the one installed",
-            parse_optional(parse_choice(*_FRAMEWORKS)),
-            metavar="NAME",
-            choices=_FRAMEWORKS,
+            "NAME",
+            _FRAMEWORKS,
         ),
         Option("--app", "the file of your application, if there are several", str, metavar="FILE"),
         Option("--dry-run", "write nothing, and say what would be written"),

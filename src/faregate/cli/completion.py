@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, Final, cast
+from typing import Final
 
 from faregate.errors import CommandError, FaregateError
 
@@ -34,9 +34,7 @@ def _build_full_parser() -> ArgumentParser:
     """The parser with every command filled; without its options where its extra is not installed."""
     from faregate.cli import build_parser
 
-    parser = build_parser(fill_all=_fill_or_skip)
-    _add_choices(parser)
-    return parser
+    return build_parser(fill_all=_fill_or_skip)
 
 
 def _fill_or_skip(fill: Callable[[], None]) -> None:
@@ -44,17 +42,3 @@ def _fill_or_skip(fill: Callable[[], None]) -> None:
         fill()
     except (ImportError, FaregateError):
         return
-
-
-def _add_choices(parser: ArgumentParser) -> None:
-    """Offer an option's texts: its parser makes the value, so argparse itself has no choices."""
-    subparsers: list[Any] = []
-    for action in parser._actions:  # noqa: SLF001
-        texts = getattr(action, "complete_choices", None)
-        if texts:
-            action.choices = texts
-        choices: Any = action.choices
-        if isinstance(choices, dict):
-            subparsers.extend(cast("dict[str, Any]", choices).values())
-    for one in subparsers:
-        _add_choices(one)

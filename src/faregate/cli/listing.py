@@ -123,19 +123,12 @@ def run_payers(
         Cell("LAST TRANSACTION (UTC)", 1),
         Cell("FIRST SEEN (UTC)", 2),
     )
-    return choice.print(
-        echo,
-        "payers",
-        listing,
-        PAYER,
-        table,
-        lambda row: (
-            str(row["id"]),
-            _text(row["identifier"]),
-            _moment(row["last_transaction_at"]),
-            _moment(row["created_at"]),
-        ),
-    )
+    return choice.print(echo, "payers", listing, PAYER, table, _describe_payer)
+
+
+def _describe_payer(row: Row) -> tuple[str, ...]:
+    seen = _moment(row["last_transaction_at"]), _moment(row["created_at"])
+    return (str(row["id"]), _text(row["identifier"]), *seen)
 
 
 def run_resources(
@@ -151,19 +144,11 @@ def run_resources(
     choice = _Output(**output)
     listing = list_resources(client, choice.build_query(order, as_of), archived=archived)
     table = (Cell("RESOURCE"), Cell("NAME"), Cell("UPDATED (UTC)", 2), Cell("DESCRIPTION", 1))
-    return choice.print(
-        echo,
-        "resources",
-        listing,
-        RESOURCE,
-        table,
-        lambda row: (
-            str(row["id"]),
-            _text(row["name"]),
-            _moment(row["updated_at"]),
-            _text(row["description"]),
-        ),
-    )
+    return choice.print(echo, "resources", listing, RESOURCE, table, _describe_resource)
+
+
+def _describe_resource(row: Row) -> tuple[str, ...]:
+    return (str(row["id"]), _text(row["name"]), _moment(row["updated_at"]), _text(row["description"]))
 
 
 def run_contracts(client: MerchantClient, echo: Echo, *, python: bool, **output: Any) -> int:
@@ -198,14 +183,12 @@ def _write_module(echo: Echo, text: str, output: str) -> int:
 
 
 def _describe_contract(row: Row) -> tuple[str, ...]:
-    values, required = row["values"], row["required"]
-    assert isinstance(values, tuple)  # noqa: S101
-    assert isinstance(required, tuple)  # noqa: S101
+    required = _names(row["required"])
     return (
         _text(row["integration_key"]),
         _text(row["revision_id"]),
         _text(row["settlement_asset"]),
-        ", ".join(f"{name}*" if name in required else name for name in values) or "-",
+        ", ".join(f"{name}*" if name in required else name for name in _names(row["values"])) or "-",
         _text(row["resource_name"]),
     )
 
@@ -295,6 +278,10 @@ def _format_snapshot(listing: Listing) -> str:
 
 def _text(value: Value) -> str:
     return "-" if value in (None, "") else str(value)
+
+
+def _names(value: Value) -> tuple[str, ...]:
+    return value if isinstance(value, tuple) else ()
 
 
 def _moment(value: Value) -> str:
