@@ -32,6 +32,7 @@ _LEFT_OUT = (
     "observers",
     "payment",
     "server_timeouts",
+    "server_workers",
     "unused_offers",
 )
 

@@ -17,6 +17,7 @@ from faregate.merchant.address import make_namespace
 from faregate.merchant.api_key import ApiKey
 from faregate.merchant.formats import find_url_fault
 from faregate.server_timeouts import find_server_timeout
+from faregate.server_workers import find_server_workers
 from faregate.spelling import nearest_name
 
 EMULATOR = "emulator:"
@@ -518,9 +519,26 @@ def check_journal(settings: Settings) -> None:
 
 
 def check_memory(settings: Settings) -> None:
-    """Refuse a live key with the memory journal. Raises `ConfigurationError`."""
+    """Refuse a live key with the memory journal, and warn of one per worker. Raises `ConfigurationError`."""
     if settings.api_key.environment == "live":
         raise ConfigurationError(
             "A live key with the memory journal would forget what payers are owed when the process ends. "
             "Set FAREGATE_JOURNAL to sqlite:///absolute/path (or redis:, postgresql:), or use a test key."
         )
+    workers = find_server_workers() or 1
+    if workers > 1:
+        log(
+            "settings",
+            logging.WARNING,
+            "This server runs %d workers, and each has a memory journal of its own: the work for one payment "
+            "may be done twice, and a payer who returns may not find the result. Set FAREGATE_JOURNAL to a "
+            "journal that they share, such as sqlite:///absolute/path, or run one worker.%s",
+            workers,
+            _ONE_EMULATOR if settings.embedded else "",
+        )
+
+
+_ONE_EMULATOR = (
+    " Each worker has an emulator of its own too: run `faregate emulator`, and set FAREGATE_BASE_URL to its "
+    "address."
+)

@@ -14,11 +14,11 @@ from unittest import mock
 import pytest
 
 from faregate.cli import main
-from faregate.routes.check import UNGUESSABLE, UNKNOWN
+from faregate.routes.check import IN_MEMORY, UNGUESSABLE, UNKNOWN
 from tests.support.processes import environment
 
 ROOT = Path(__file__).parents[2]
-WELL = f"All is well: 1 offer can be sold.\n{UNGUESSABLE}\n"
+WELL = f"All is well: 1 offer can be sold.\n{IN_MEMORY}\n{UNGUESSABLE}\n"
 
 SHOP = """
 from fastapi import Depends, FastAPI
@@ -244,7 +244,7 @@ def test_check_asks_the_service(folder: Path) -> None:
     told = faregate(folder, "check", "shop:app", "--json", FAREGATE_BASE_URL="emulator:")
     assert told.returncode == 1
     assert json.loads(told.stdout)["sells"] == ["daily_paper"]
-    assert json.loads(told.stdout)["notes"] == [UNKNOWN]
+    assert json.loads(told.stdout)["notes"] == [IN_MEMORY, UNKNOWN]
     assert unknown.stdout.endswith(f"{UNKNOWN}\n")
 
 

@@ -6,7 +6,7 @@ from faregate.cli.command import Echo
 from faregate.cli.table import count, format_table
 from faregate.core.models import OfferChoice
 from faregate.routes import RouteInfo, RouteTable
-from faregate.routes.check import check, describe_instructions
+from faregate.routes.check import check, describe_instructions, describe_journals
 
 _HEAD = ("ACCESS", "METHODS", "PATH", "SELLS", "HANDLER")
 
@@ -54,9 +54,10 @@ def _describe_choice(route: RouteInfo) -> dict[str, list[str]]:
 def run_check(table: RouteTable, echo: Echo, *, json: bool) -> int:
     """Check everything that is for sale. Returns 1 if something cannot be sold.
 
-    Guessable payment instructions are reported, but they are the service's, and no error here.
+    Guessable payment instructions and a journal in memory are reported, but are no error here.
     """
-    offers, faults, notes = table.offers, check(table), describe_instructions(table)
+    offers, faults = table.offers, check(table)
+    notes = [*describe_journals(table), *describe_instructions(table)]
     if not offers:
         faults.append("Nothing is for sale in this application.")
     if json:

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, Tags, register
+from django.core.checks import CheckMessage, Error, Tags, Warning, register
 
 from faregate.django import conf
 from faregate.django.stack import list_stack_mistakes
 from faregate.errors import ConfigurationError
-from faregate.routes.check import check
+from faregate.routes.check import check, describe_journals
 
 
 def register_all() -> None:
@@ -58,11 +58,18 @@ def check_settings(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMes
 
 
 def check_offers(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:
-    """E006: something cannot be sold. Only with `--deploy`, because the service is asked."""
+    """E006: something cannot be sold. W001: the journal is in memory.
+
+    Only with `--deploy`, because the service is asked.
+    """
     from faregate.django.routes import list_routes
 
     try:
-        problems = check(list_routes())
+        table = list_routes()
+        problems = check(table)
     except ConfigurationError:
         return []  # check_settings reports it
-    return [Error(problem, id="faregate.E006") for problem in problems]
+    return [
+        *(Error(problem, id="faregate.E006") for problem in problems),
+        *(Warning(note, id="faregate.W001") for note in describe_journals(table)),
+    ]

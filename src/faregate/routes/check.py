@@ -15,6 +15,7 @@ from faregate.core.models import HandlerResult, Offer, OfferRevision, PaidReques
 from faregate.core.results import AccessFree, AccessUnpaid
 from faregate.core.steps import CallAccess, CloseExecution, Flow, ResolveOffer
 from faregate.errors import ConfigurationError, FaregateError, Forbidden, ServiceError
+from faregate.journals.memory import MemoryJournal
 from faregate.maintenance.journal import find_problems
 from faregate.merchant import wire
 from faregate.merchant.backend import build_resource
@@ -40,6 +41,11 @@ GUESSABLE: Final = (
     "value in accepts[].extra."
 )
 UNKNOWN: Final = "Whether payment instructions can be guessed is unknown: no offer was answered with 402."
+
+IN_MEMORY: Final = (
+    "The journal is in memory: it serves one process, and ends with it. Before you run several workers, or "
+    "take real money, set FAREGATE_JOURNAL to a journal that all processes share."
+)
 
 _URL: Final = "https://faregate-check.invalid/"
 """The resource that is asked about. RFC 2606 reserves the domain, so nobody sells anything there."""
@@ -171,6 +177,15 @@ def _build_closing_call(execution_id: str, revision: OfferRevision) -> Call[Any]
 def _make_unissued_id(prefix: str) -> str:
     """An id that no service has issued: a UUIDv7 whose time is 1970."""
     return f"{prefix}_{'0' * 12}7{secrets.token_hex(8)[:3]}8{secrets.token_hex(8)[:15]}"
+
+
+def describe_journals(table: RouteTable) -> list[str]:
+    """Say what a journal lacks that is no error, because one process needs no more."""
+    try:
+        paywalls = _group_by_paywall(table)
+    except ConfigurationError:
+        return []
+    return [IN_MEMORY] if any(isinstance(own.journal, MemoryJournal) for own in paywalls) else []
 
 
 def describe_instructions(table: RouteTable) -> list[str]:
