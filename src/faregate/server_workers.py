@@ -6,8 +6,8 @@ server runs. So only what the server itself has read is believed.
 
 import sys
 from collections.abc import Mapping
+from inspect import currentframe
 from multiprocessing import current_process
-from types import FrameType
 from typing import Any
 
 
@@ -22,7 +22,7 @@ def find_server_workers() -> int | None:
 
 def _find_gunicorn_workers() -> int | None:
     """Gunicorn forks its workers, and loads the application, in a method of its arbiter."""
-    frame: FrameType | None = sys._getframe()  # noqa: SLF001, as `inspect.currentframe` does
+    frame = currentframe()
     while frame is not None:
         if frame.f_globals.get("__name__") == "gunicorn.arbiter":
             settings: Any = getattr(frame.f_locals.get("self"), "cfg", None)

@@ -49,7 +49,7 @@ from faregate.errors import ConfigurationError  # noqa: E402
 from faregate.events import Event, Refused  # noqa: E402
 from faregate.merchant import wire  # noqa: E402
 from faregate.merchant.models import TransactionQuery  # noqa: E402
-from faregate.routes.check import GUESSABLE, UNGUESSABLE  # noqa: E402
+from faregate.routes.check import GUESSABLE, IN_MEMORY, UNGUESSABLE  # noqa: E402
 from tests.adapters.django_views import COMMON, PAYWALL, Site, project, served  # noqa: E402
 from tests.attacks.chain import Guessable  # noqa: E402
 from tests.support.waiting import eventually  # noqa: E402
@@ -846,7 +846,7 @@ def test_routes_fails_when_a_prefix_matches_nothing() -> None:
 
 def test_check_and_sweep_speak_in_sentences() -> None:
     with project(path("paid", SOLD(content))):
-        well = f"All is well: 1 offer can be sold.\n{UNGUESSABLE}\n"
+        well = f"All is well: 1 offer can be sold.\n{IN_MEMORY}\n{UNGUESSABLE}\n"
         assert said_by("faregate_check") == well
         assert said_by("faregate_sweep") == "Looked at 0 payments.\n"
     with project(path("x", paid("no_such_thing")(content))):

@@ -31,7 +31,7 @@ from faregate.errors import ConfigurationError
 from faregate.events import Authorized, Event, Refused, Released, Settled, Worked
 from faregate.flask import Faregate, PayingClient, Payment, list_routes, payment
 from faregate.flask.middleware import get_cors_headers
-from faregate.routes.check import GUESSABLE, UNGUESSABLE
+from faregate.routes.check import GUESSABLE, IN_MEMORY, UNGUESSABLE
 from tests.adapters.flask_app import Seller, paywall, run
 from tests.attacks.chain import Guessable
 from tests.servers.http import serving_wsgi
@@ -133,6 +133,39 @@ def test_a_mistake_in_the_config_is_told_when_the_app_is_made(
     app.config.update(config)
     with pytest.raises(ConfigurationError, match=says):
         Faregate(app)
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        (
+            {"FAREGATE_OFFERS": {"/reports": "daily_report"}},
+            "FAREGATE_OFFERS in the app's config was set after",
+        ),
+        ({"FAREGATE_REFUSE": ["/reports"]}, "FAREGATE_REFUSE"),
+        ({"FAREGATE_PUBLIC_URL": "https://seller.example"}, "FAREGATE_PUBLIC_URL"),
+        ({"FAREGATE_OFFER": {"/reports": "daily_report"}}, "mean FAREGATE_OFFERS"),
+    ],
+)
+def test_a_setting_that_comes_too_late_gives_nothing_away(config: dict[str, Any], says: str) -> None:
+    app = Flask("seller")
+    app.config.update(FAREGATE_BASE_URL="emulator:")
+    Faregate(app)
+    app.add_url_rule("/reports", view_func=lambda: CONTENT, endpoint="report")
+    app.config.update(config)
+    assert any(says in fault for fault in list_routes(app).faults)
+    for _ in range(2):
+        with pytest.raises(ConfigurationError, match=says):
+            app.test_client().get("/reports")
+
+
+def test_a_prefix_that_is_added_too_late_gives_nothing_away() -> None:
+    app = Flask("seller")
+    app.config.update(FAREGATE_BASE_URL="emulator:", FAREGATE_OFFERS={"/weather": "daily_report"})
+    Faregate(app)
+    app.config["FAREGATE_OFFERS"]["/reports"] = "daily_report"
+    with pytest.raises(ConfigurationError, match="FAREGATE_OFFERS"):
+        app.test_client().get("/reports")
 
 
 def test_an_app_has_one_paywall(seller: Seller) -> None:
@@ -780,7 +813,7 @@ def test_mistakes_are_listed_as_refused(seller: Seller) -> None:
 
 def test_check_asks_the_service_for_every_key(seller: Seller) -> None:
     seller.sells(content())
-    well = f"All is well: 1 offer can be sold.\n{UNGUESSABLE}\n"
+    well = f"All is well: 1 offer can be sold.\n{IN_MEMORY}\n{UNGUESSABLE}\n"
     assert run(seller, "check") == (0, well)
     seller.app.add_url_rule("/x", endpoint="x", view_func=paywall.paid("no_such_thing")(content()))
     code, said = run(seller, "check")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeVar, Unpack, cast
+from typing import Any, TypeVar, Unpack
 
 import click
 from flask import Blueprint, Flask
@@ -10,6 +10,7 @@ from flask.cli import AppGroup
 
 from faregate.core.models import Choose, Offer
 from faregate.errors import ConfigurationError
+from faregate.flask.app_config import AppConfig
 from faregate.flask.decorators import (
     check_flask_choose,
     check_request,
@@ -23,7 +24,6 @@ from faregate.flask.placement import find_sold
 from faregate.flask.signals import SignalObserver
 from faregate.offers import OfferOptions, check_sells, offer
 from faregate.paywall import Paywall
-from faregate.settings import OTHER_VARIABLES, SETTINGS, check_spelling, from_config
 
 View = TypeVar("View", bound=Callable[..., Any])
 
@@ -32,9 +32,9 @@ class Faregate:
     """The paywall of any number of apps; it keeps none of them.
 
     Settings are read from each app's config, `FAREGATE_API_KEY` and the others of `docs/settings.md`, and
-    from the environment where the config says nothing. `FAREGATE_OFFERS` sells everything below a path
-    prefix (prefix to key), `FAREGATE_REFUSE` closes prefixes. The middleware and its `paywall` are in
-    `app.extensions["faregate"]`.
+    from the environment where the config says nothing. One that is made later fails every request.
+    `FAREGATE_OFFERS` sells everything below a path prefix (prefix to key), `FAREGATE_REFUSE` closes
+    prefixes. The middleware and its `paywall` are in `app.extensions["faregate"]`.
     """
 
     def __init__(self, app: Flask | None = None) -> None:
@@ -51,20 +51,12 @@ class Faregate:
             raise ConfigurationError(
                 "This app already has a paywall: call init_app once, or Faregate(app) alone."
             )
-        config = cast(dict[str, Any], app.config)
-        names = (*SETTINGS, "journal", *_FUNCTIONS, "offers", "refuse")
-        # A misspelt FAREGATE_OFFERS or FAREGATE_REFUSE would leave everything below the prefixes free.
-        known = {*map(_key, names), *OTHER_VARIABLES}
-        check_spelling(config, known, " in the app's config")
-        for name in names:
-            config.setdefault(_key(name), None)
-        said = {name: config[_key(name)] for name in SETTINGS}
-        arguments = from_config(said, lambda name: f"{_key(name)} in the app's config")
-        functions = {name: config[_key(name)] for name in _FUNCTIONS}
-        ready = paywall or Paywall(journal=config["FAREGATE_JOURNAL"], **functions, **arguments)
+        config = AppConfig(app, has_own_paywall=paywall is not None)
+        ready = paywall or Paywall(journal=config["journal"], **config.functions, **config.read_arguments())
         ready.add_observer(SignalObserver(ready))
-        offers, refuse = config["FAREGATE_OFFERS"], config["FAREGATE_REFUSE"] or ()
+        offers, refuse = config["offers"], config["refuse"] or ()
         middleware = FlaskPaywallMiddleware(app.wsgi_app, ready, offers=offers, refuse=refuse)
+        middleware.check_config = config.check_unchanged
         middleware.find_sold = partial(find_sold, app)
         # The first function before the view, and the last one after it.
         app.url_value_preprocessors.setdefault(None, []).insert(0, check_request)
@@ -140,10 +132,3 @@ class _Commands(AppGroup):
 def _check(value: object, kinds: type | tuple[type, ...], message: str) -> None:
     if not isinstance(value, kinds):
         raise ConfigurationError(message)
-
-
-_FUNCTIONS = ("on_event", "payment_page", "payment_body")
-
-
-def _key(name: str) -> str:
-    return f"FAREGATE_{name.upper()}"

@@ -44,9 +44,13 @@ class FlaskPaywallMiddleware(PaywallMiddleware):
         super().__init__(_record_cors(app), *arguments, **named)
         self.stack_mistakes: tuple[str, ...] | None = None
         self.find_sold: Callable[[Environ], str | None] | None = None
+        self.check_config: Callable[[], None] | None = None
         self.placements: dict[tuple[object, ...], Any] = {}
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        if self.check_config is not None:
+            self.check_config()
+            self.check_config = None  # from its first request on, an app is set up
         if "HTTP_ORIGIN" in environ:
             start_response = _apply_cors(environ, start_response)
         return super().__call__(environ, start_response)

@@ -22,6 +22,7 @@ def list_routes(app: Flask) -> RouteTable:
     faults: list[str] = []
     rows = [row for rule in app.url_map.iter_rules() for row in _rows(app, rule, faults)]
     middleware = get_middleware(app)
+    faults.extend(_find_late_setting(middleware))
     faults.extend((*_empty_groups(app), *list_stack_mistakes(app)))
     table = RouteTable(tuple(rows), faults=tuple(faults))
     return apply_path_rules(table, middleware.path_rules, paywall=lambda: middleware.paywall)
@@ -72,3 +73,11 @@ def _empty_groups(app: Flask) -> Iterator[str]:
     for name, sold in list_sold_groups(app):
         if not any(is_in(rule, name) for rule in rules):
             yield f"Blueprint {name!r} sells {sold.sells!r}, and has no route."
+
+
+def _find_late_setting(middleware: FlaskPaywallMiddleware) -> Iterator[str]:
+    try:
+        if middleware.check_config is not None:
+            middleware.check_config()
+    except ConfigurationError as mistake:
+        yield str(mistake)

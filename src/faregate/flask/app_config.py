@@ -1,0 +1,67 @@
+"""The settings in an app's config: read once, when the extension goes around the app."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from flask import Flask
+
+from faregate.errors import ConfigurationError
+from faregate.settings import OTHER_VARIABLES, SETTINGS, Arguments, check_spelling, from_config
+
+_FUNCTIONS = ("on_event", "payment_page", "payment_body")
+_RULES = ("offers", "refuse")
+_NAMES = (*SETTINGS, "journal", *_FUNCTIONS, *_RULES)
+
+
+def make_key(name: str) -> str:
+    return f"FAREGATE_{name.upper()}"
+
+
+class AppConfig:
+    """The settings in the config of an app. Raises `ConfigurationError`.
+
+    `has_own_paywall`: the extension was given a paywall, and reads the path rules only.
+    """
+
+    def __init__(self, app: Flask, has_own_paywall: bool) -> None:
+        self._config = cast(dict[str, Any], app.config)
+        self._check_spelling()
+        for name in _NAMES:
+            self._config.setdefault(make_key(name), None)
+        # Lists and dicts may be changed in place.
+        self._read = {
+            key: _copy(self._config[key]) for key in map(make_key, _RULES if has_own_paywall else _NAMES)
+        }
+
+    def __getitem__(self, name: str) -> Any:
+        return self._config[make_key(name)]
+
+    @property
+    def functions(self) -> dict[str, Any]:
+        return {name: self[name] for name in _FUNCTIONS}
+
+    def read_arguments(self) -> Arguments:
+        """The arguments of a paywall. Raises `ConfigurationError`."""
+        values = {name: self[name] for name in SETTINGS}
+        return from_config(values, lambda name: f"{make_key(name)} in the app's config")
+
+    def check_unchanged(self) -> None:
+        """Raise `ConfigurationError` for a setting that was made or changed after it was read."""
+        self._check_spelling()
+        for key, value in self._read.items():
+            if self._config.get(key) != value:
+                raise ConfigurationError(
+                    f"{key} in the app's config was set after the paywall had read it: set it before "
+                    "Faregate(app), or before paywall.init_app(app)."
+                )
+
+    def _check_spelling(self) -> None:
+        # A misspelt FAREGATE_OFFERS or FAREGATE_REFUSE would leave everything below the prefixes free.
+        known = {*map(make_key, _NAMES), *OTHER_VARIABLES}
+        check_spelling(self._config, known, " in the app's config")
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(cast(Mapping[Any, Any], value))
+    return list(cast(list[Any], value)) if isinstance(value, list) else value
