@@ -1,6 +1,6 @@
 """The settings in an app's config: read once, when the extension goes around the app."""
 
-from collections.abc import Mapping
+from copy import copy
 from typing import Any, cast
 
 from flask import Flask
@@ -10,6 +10,7 @@ from faregate.settings import OTHER_VARIABLES, SETTINGS, Arguments, check_spelli
 
 _FUNCTIONS = ("on_event", "payment_page", "payment_body")
 _RULES = ("offers", "refuse")
+_CHANGEABLE: tuple[type, ...] = (dict, list)
 _NAMES = (*SETTINGS, "journal", *_FUNCTIONS, *_RULES)
 
 
@@ -62,6 +63,4 @@ class AppConfig:
 
 
 def _copy(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return dict(cast(Mapping[Any, Any], value))
-    return list(cast(list[Any], value)) if isinstance(value, list) else value
+    return copy(value) if isinstance(value, _CHANGEABLE) else value
