@@ -52,7 +52,7 @@ class PaywallMiddleware(starlette.PaywallMiddleware):
 
 
 class RequirePayment(Depends):
-    """A dependency that sells what the route answers, and gives it its `Payment`.
+    """A dependency that sells the response of a route, and gives the route its `Payment`.
 
     It is what `Depends` makes and what `Depends` takes: `Depends(paid(...))` and `paid(...)` alone are the
     same, in `dependencies`, in `Annotated` and as a default.
@@ -127,7 +127,7 @@ class _Scheme(SecurityBase):
 def paid(
     sells: str | Choose, among: Sequence[str | Offer] | None = None, **limits: Unpack[OfferOptions]
 ) -> RequirePayment:
-    """The dependency that sells a route: `Depends(paid("text_summary"))`.
+    """Make the dependency that sells a route: `Depends(paid("text_summary"))`.
 
     `sells` is an integration key or an `acr_` revision id; or a dependency, plain or async, that returns one
     of the names in `among`: FastAPI solves its parameters. The route's OpenAPI operation gets the

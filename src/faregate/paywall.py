@@ -159,7 +159,7 @@ class Paywall:
     def present(
         self, answer: Response, request: Request, accept: str, resource_url: str, offer: Offer | None
     ) -> Response:
-        """Give what the paywall says to this payer: as a page to people, as JSON to everybody else.
+        """Render the paywall's own response for this payer: a page for people, JSON for everybody else.
 
         `resource_url` is empty for a request that was refused before its offer was found. What the seller's
         own functions raise is logged, and the answer is sent as if there were none.
@@ -206,7 +206,7 @@ class Paywall:
         self._events.add(observer)
 
     def get_work_seconds(self, request: PaidRequest, elapsed: float) -> float:
-        """How long the work of a request may take that began `elapsed` seconds ago.
+        """Return how many seconds the work of a request may take that began `elapsed` seconds ago.
 
         Its outcome has to be reported before servers and proxies give the request up.
         """
@@ -241,7 +241,7 @@ class Paywall:
             return run(sweep(limit, should_stop, self.environment), self.backend)
 
     async def asweep(self, limit: int = BATCH, should_stop: Callable[[], bool] = never) -> SweepReport:
-        """Do the same as `sweep`, awaiting."""
+        """`sweep`, async."""
         with watch_sweep(self.instrumentation):
             return await arun(sweep(limit, should_stop, self.environment), self.async_backend)
 

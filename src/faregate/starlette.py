@@ -117,7 +117,7 @@ async def _fail_start(mistake: ConfigurationError, scope: Scope, receive: Receiv
 
 
 def add_openapi(app: Any, front: ASGIMiddleware | None = None, root: str = "") -> None:
-    """Let `app.openapi()` speak of payments (`middleware.openapi`), and that of every application below it.
+    """Add payments (`middleware.openapi`) to `app.openapi()`, and to that of every application below it.
 
     `front` is the middleware in front of it: what its prefixes sell, and what its paywall knows of the
     offers, is said too. `root` is where the application is mounted. The service is not called.
@@ -145,7 +145,7 @@ def _complete_schema(schema: dict[str, Any], front: ASGIMiddleware | None, root:
 def paid(
     sells: str | Choose, among: Sequence[str | Offer] | None = None, **limits: Unpack[OfferOptions]
 ) -> Callable[[Endpoint], Endpoint]:
-    """Sell what an endpoint answers: a function of a request, or a method of an `HTTPEndpoint`.
+    """Sell the response of an endpoint: a function of a request, or a method of an `HTTPEndpoint`.
 
     `sells` is an integration key or an `acr_` revision id; or a function, plain or async, that gets the
     request and returns one of the names in `among`. The endpoint finds its `Payment` in

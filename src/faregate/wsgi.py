@@ -105,14 +105,14 @@ class PaywallMiddleware:
                 environ[_CHECKOUT] = outer  # whoever called this application may answer itself
 
     def find_bypass(self, checkout: "WSGICheckout", server_environ: Environ, status: int) -> str:
-        """For adapters that know what a request is for: the mistake of an answer in place of what is sold.
+        """For adapters that know what a request is for: describe what answered in place of what is sold.
 
         Called before an answer leaves that nobody pays for.
         """
         return ""
 
     def find_route(self, environ: Environ) -> str | None:
-        """For adapters that know by which route a request came: the pattern of its path."""
+        """For adapters that know the route of a request: return the pattern of its path."""
         return None
 
 

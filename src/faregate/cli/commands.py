@@ -68,8 +68,8 @@ SWEEP: Final = Command(
 HOLDS: Final = Command(
     "holds",
     "list, show, retry or discard payments",
-    description="List unfinished payments, tell what became of one, and resolve those that only a person can "
-    "resolve. To list and to show needs the journal and its key, and no API key.",
+    description="List unfinished payments, show what became of one, and resolve those that only a person can "
+    "resolve. `list` and `show` need the journal and its key, but no API key.",
     actions=(
         Command(
             "list",
@@ -87,9 +87,9 @@ HOLDS: Final = Command(
         ),
         Command(
             "show",
-            "tell what became of a payment",
+            "show what became of a payment",
             "faregate.cli.holds:run_show",
-            "Tell what became of a payment, what was bought, and what to do next, as long as the journal has "
+            "Show what became of a payment, what was bought, and what to do next, as long as the journal has "
             "it. Neither its proof nor its result is ever shown. Exits with 3 if the journal has none.",
             (_REFERENCE, _JSON),
             target="journal",
@@ -291,7 +291,7 @@ INIT: Final = Command(
     "write the smallest set-up and a test for your framework",
     "faregate.cli.init.command:run_init",
     "Write an application that sells something, a test that buys it, and an example of the settings into "
-    "the current folder. An application that is there stays as it is: the lines to add are printed.",
+    "the current folder. An existing application is not changed: the lines to add are printed.",
     (
         _choice(
             "--framework",

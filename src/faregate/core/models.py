@@ -98,7 +98,7 @@ class Offer:
 
     @property
     def alternatives(self) -> "tuple[Offer, ...]":
-        """The offers that a request may be sold as: this one, unless the request chooses."""
+        """List the offers that a request may be sold as: this one, unless the request chooses."""
         return (self,)
 
 

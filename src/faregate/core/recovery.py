@@ -91,7 +91,7 @@ class SweepReport:
         return Swept(*counts, duration_ms, environment, self.expired)
 
     def as_text(self) -> str:
-        """One sentence, and one more for each that became stuck."""
+        """Write one sentence, and one more for each transaction that became stuck."""
         counts = {"settled": self.settled, "failed": self.failed, "held": self.held, "stuck": len(self.stuck)}
         listed = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
         payments = "payment" if self.looked_at == 1 else "payments"
@@ -102,7 +102,7 @@ class SweepReport:
         return "\n".join(lines)
 
     def as_json(self) -> str:
-        """One line."""
+        """Write one line of JSON."""
         counts = {"looked_at": self.looked_at, "settled": self.settled, "failed": self.failed}
         return json.dumps({**counts, "held": self.held, "expired": self.expired, "stuck": self.stuck})
 

@@ -37,7 +37,7 @@ class Price:
 
     @property
     def is_live(self) -> bool:
-        """Whether it is real money: the network is none of those that faregate knows for tests."""
+        """Whether this is real money: its network is not a known test network."""
         return self.network != f"eip155:{CHAINS['test']}"
 
     def __str__(self) -> str:
@@ -46,7 +46,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class PaymentTerms:
-    """What a payer is told when nothing is delivered: with a 402 the prices, else why.
+    """What a payer is told when nothing is delivered: the prices with a 402, the reason with another status.
 
     `url` is the address of the request, public and with its query. `description` and `mime_type` are the
     offer's. `prices` is empty where the instructions cannot be read, and with another status than 402.

@@ -41,7 +41,7 @@ LOGINS = "django.contrib.auth.decorators"
 def paid(
     sells: str | Choose, among: Sequence[str | Offer] | None = None, **limits: Unpack[OfferOptions]
 ) -> Callable[[V], V]:
-    """Sell what a view answers; it finds its `Payment` in `request.payment`.
+    """Sell the response of a view. The view finds its `Payment` in `request.payment`.
 
     `sells` is an integration key or an `acr_` revision id; or a function, plain or async, that gets Django's
     request and returns one of the names in `among`. Goes on functions, plain or async, and with
@@ -66,7 +66,7 @@ def paid_include(
     among: Sequence[str | Offer] | None = None,
     **limits: Unpack[OfferOptions],
 ) -> Urls:
-    """Sell everything of an included urlconf: `path("reports/", paid_include("key", "reports.urls"))`.
+    """Sell every view of an included urlconf: `path("reports/", paid_include("key", "reports.urls"))`.
 
     `urls` and `namespace` are what `include` takes; or `urls` is what a site or an API says of itself, as
     `NinjaAPI(...).urls`. Raises `ConfigurationError`.

@@ -72,7 +72,7 @@ class PaywallMiddleware:
         return None if sold is None else authorize(request, sold)
 
     async def aprocess_view(self, request: HttpRequest, view: Any, _args: Any, _kwargs: Any) -> Any:
-        """`process_view`, awaiting."""
+        """`process_view`, async."""
         if _is_refused(request, view):
             return HttpResponse(status=403)
         sold = find_early_offer(view, str(request.method))

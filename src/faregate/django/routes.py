@@ -24,7 +24,7 @@ _METHODS = tuple(name.upper() for name in View.http_method_names if name != "opt
 
 
 def list_routes() -> RouteTable:
-    """Every route of the project as paid, free or refused. Raises `ConfigurationError`."""
+    """List every route of the project as paid, free or refused. Raises `ConfigurationError`."""
     made = get_config()
     resolver = get_resolver()
     rows = list(_walk(resolver, "/", find_given_away(resolver)))

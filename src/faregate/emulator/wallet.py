@@ -16,7 +16,7 @@ from faregate.x402.tokens import TOKENS, Token
 
 
 class Wallet:
-    """A key pair that pays what it is asked, once per call. `clock` must be the emulator's."""
+    """A key pair that signs one payment per call. `clock` must be the emulator's."""
 
     def __init__(self, private_key: str | None = None, *, clock: Clock = system_clock) -> None:
         number = secrets.randbelow(ORDER - 1) + 1 if private_key is None else int(private_key, 16)

@@ -29,7 +29,7 @@ View = TypeVar("View", bound=Callable[..., Any])
 
 
 class Faregate:
-    """The paywall of any number of apps; it keeps none of them.
+    """The Flask extension: one paywall for any number of apps. It keeps no reference to them.
 
     Settings are read from each app's config, `FAREGATE_API_KEY` and the others of `docs/settings.md`, and
     from the environment where the config says nothing. One that is made later fails every request.
@@ -42,7 +42,7 @@ class Faregate:
             self.init_app(app)
 
     def init_app(self, app: Flask, paywall: Paywall | None = None) -> None:
-        """Put the paywall around the app. A ready `paywall` is taken as it is.
+        """Put the paywall around the app. A `paywall` that is given is used as it is.
 
         Raises `ConfigurationError`.
         """
@@ -72,7 +72,7 @@ class Faregate:
         among: Sequence[str | Offer] | None = None,
         **limits: Unpack[OfferOptions],
     ) -> Callable[[View], View]:
-        """Sell what a view answers; it finds its `Payment` in `faregate.flask.payment`.
+        """Sell the response of a view. The view finds its `Payment` in `faregate.flask.payment`.
 
         `sells` is an integration key or an `acr_` revision id; or a function, plain or async, that gets
         Flask's request and returns one of the names in `among`. Goes on functions, plain or async, below

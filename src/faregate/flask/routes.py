@@ -15,7 +15,7 @@ from faregate.routes.access import apply_path_rules, build_row, describe_several
 
 
 def list_routes(app: Flask) -> RouteTable:
-    """Every route of the app as paid, free or refused.
+    """List every route of the app as paid, free or refused.
 
     Raises `ConfigurationError` for one without a paywall.
     """

@@ -48,7 +48,7 @@ class PaywallMiddleware:
         return results[0]
 
     def wrap_lifespan(self, inner: EnterLifespan) -> EnterLifespan:
-        """The lifespan of the server, with the paywall's around it."""
+        """Wrap the lifespan of the server in that of the paywall."""
 
         @asynccontextmanager
         async def live(server: Any) -> AsyncGenerator[Any]:

@@ -72,7 +72,7 @@ class MerchantClient(Sender):
     """
 
     def access(self, request: AccessRequest, proof: str | None = None) -> AccessDecision:
-        """May the payer have the resource? Raises `PaymentRequired` (402) and `PaymentPending` (202)."""
+        """Ask for access to a resource. Raises `PaymentRequired` (402) and `PaymentPending` (202)."""
         return self.send(wire.access(request, proof))
 
     def complete_transaction(
@@ -82,23 +82,23 @@ class MerchantClient(Sender):
         return self.send(wire.complete_transaction(transaction_id, request, proof))
 
     def get_transaction(self, transaction_id: str) -> TransactionDetail:
-        """One transaction; with its receipt only after its payment finished."""
+        """Get one transaction; its receipt is there only after its payment has finished."""
         return self.send(wire.get_transaction(transaction_id))
 
     def list_transactions(self, **filters: Unpack[TransactionFilters]) -> Page[Transaction]:
-        """One page of transactions."""
+        """Get one page of transactions."""
         return self.send(wire.list_transactions(TransactionQuery(**filters)))
 
     def list_payers(self, **filters: Unpack[ListFilters]) -> Page[Payer]:
-        """One page of payers."""
+        """Get one page of payers."""
         return self.send(wire.list_payers(ListQuery(**filters)))
 
     def list_resources(self, **filters: Unpack[ResourceFilters]) -> Page[Resource]:
-        """One page of resources of the key's environment."""
+        """Get one page of resources of the key's environment."""
         return self.send(wire.list_resources(ResourceQuery(**filters)))
 
     def list_contracts(self, include_integration_key: bool = False) -> ContractsDocument:
-        """All active contract revisions."""
+        """List all active contract revisions."""
         return self.send(wire.list_contracts(include_integration_key))
 
     def complete_resource_execution(
@@ -108,15 +108,15 @@ class MerchantClient(Sender):
         return self.send(wire.complete_resource_execution(resource_execution_id, request))
 
     def iter_transactions(self, **filters: Unpack[TransactionFilters]) -> Generator[Transaction]:
-        """Every transaction, page after page."""
+        """Iterate over all transactions, page by page."""
         return self._items(wire.list_transactions(TransactionQuery(**filters)))
 
     def iter_payers(self, **filters: Unpack[ListFilters]) -> Generator[Payer]:
-        """Every payer, page after page."""
+        """Iterate over all payers, page by page."""
         return self._items(wire.list_payers(ListQuery(**filters)))
 
     def iter_resources(self, **filters: Unpack[ResourceFilters]) -> Generator[Resource]:
-        """Every resource, page after page."""
+        """Iterate over all resources, page by page."""
         return self._items(wire.list_resources(ResourceQuery(**filters)))
 
     def _items(self, first: Call[Page[T]]) -> Generator[T]:
@@ -134,7 +134,7 @@ class AsyncMerchantClient(AsyncSender):
     """
 
     async def access(self, request: AccessRequest, proof: str | None = None) -> AccessDecision:
-        """May the payer have the resource? Raises `PaymentRequired` (402) and `PaymentPending` (202)."""
+        """Ask for access to a resource. Raises `PaymentRequired` (402) and `PaymentPending` (202)."""
         return await self.send(wire.access(request, proof))
 
     async def complete_transaction(
@@ -144,23 +144,23 @@ class AsyncMerchantClient(AsyncSender):
         return await self.send(wire.complete_transaction(transaction_id, request, proof))
 
     async def get_transaction(self, transaction_id: str) -> TransactionDetail:
-        """One transaction; with its receipt only after its payment finished."""
+        """Get one transaction; its receipt is there only after its payment has finished."""
         return await self.send(wire.get_transaction(transaction_id))
 
     async def list_transactions(self, **filters: Unpack[TransactionFilters]) -> Page[Transaction]:
-        """One page of transactions."""
+        """Get one page of transactions."""
         return await self.send(wire.list_transactions(TransactionQuery(**filters)))
 
     async def list_payers(self, **filters: Unpack[ListFilters]) -> Page[Payer]:
-        """One page of payers."""
+        """Get one page of payers."""
         return await self.send(wire.list_payers(ListQuery(**filters)))
 
     async def list_resources(self, **filters: Unpack[ResourceFilters]) -> Page[Resource]:
-        """One page of resources of the key's environment."""
+        """Get one page of resources of the key's environment."""
         return await self.send(wire.list_resources(ResourceQuery(**filters)))
 
     async def list_contracts(self, include_integration_key: bool = False) -> ContractsDocument:
-        """All active contract revisions."""
+        """List all active contract revisions."""
         return await self.send(wire.list_contracts(include_integration_key))
 
     async def complete_resource_execution(
@@ -170,15 +170,15 @@ class AsyncMerchantClient(AsyncSender):
         return await self.send(wire.complete_resource_execution(resource_execution_id, request))
 
     def iter_transactions(self, **filters: Unpack[TransactionFilters]) -> AsyncGenerator[Transaction]:
-        """Every transaction, page after page."""
+        """Iterate over all transactions, page by page."""
         return self._items(wire.list_transactions(TransactionQuery(**filters)))
 
     def iter_payers(self, **filters: Unpack[ListFilters]) -> AsyncGenerator[Payer]:
-        """Every payer, page after page."""
+        """Iterate over all payers, page by page."""
         return self._items(wire.list_payers(ListQuery(**filters)))
 
     def iter_resources(self, **filters: Unpack[ResourceFilters]) -> AsyncGenerator[Resource]:
-        """Every resource, page after page."""
+        """Iterate over all resources, page by page."""
         return self._items(wire.list_resources(ResourceQuery(**filters)))
 
     async def _items(self, first: Call[Page[T]]) -> AsyncGenerator[T]:

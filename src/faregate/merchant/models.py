@@ -288,7 +288,7 @@ class TransactionDetail(Transaction):
 
 
 class Payer(ResponseModel):
-    """Somebody who paid. The spec lists `identifier` as required; the client lives without it."""
+    """Somebody who paid. The spec requires `identifier`; the client works without it."""
 
     model_config = ConfigDict(json_schema_extra=_require_identifier)
 

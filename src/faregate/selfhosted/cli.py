@@ -139,7 +139,7 @@ ACTIONS: Final = (
     ),
     Action(
         "apply",
-        "make the catalog what a file says",
+        "make the catalog match a file",
         f"{_COMMANDS}.setup:run_apply",
         (*_DATABASE, "payments"),
         _fill_apply,

@@ -22,7 +22,7 @@ _KEY: Final = "The seller's private API key, `svc_test_...` or `svc_live_...`; s
 
 
 def describe() -> Json:
-    """The service as an OpenAPI 3.1 document, JSON-able; yours to change."""
+    """Return the service as an OpenAPI 3.1 document of plain JSON values, which the caller may change."""
     document: Json = {
         "openapi": "3.1.0",
         "info": {"title": "Paid-Access Merchant API", "version": "1.0.0", "description": _ABOUT},

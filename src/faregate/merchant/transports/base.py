@@ -21,7 +21,7 @@ class Transport(Protocol):
     """A sync transport. `headers` contain the API key: do not log them."""
 
     def send(self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float) -> Response:
-        """One exchange in `seconds` at most, from the first connect to the last byte."""
+        """Send one request and return its reply within `seconds`, counted from connect to last byte."""
         ...
 
     def close(self) -> None:
@@ -35,7 +35,7 @@ class AsyncTransport(Protocol):
     async def asend(
         self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float
     ) -> Response:
-        """One exchange in `seconds` at most, from the first connect to the last byte."""
+        """Send one request and return its reply within `seconds`, counted from connect to last byte."""
         ...
 
     async def aclose(self) -> None:
