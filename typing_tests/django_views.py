@@ -33,7 +33,7 @@ def uses(request: HttpRequest) -> None:
     """The decorators keep what they decorate."""
     assert_type(plain(request, "x"), HttpResponse)
     plain(request, 3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    paid("daily_report", assets="USDC")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    paid("daily_report", assets="USDC")  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
     PaywallMiddleware(lambda request: HttpResponse())
 
 

@@ -6,6 +6,7 @@ A prefix is the coarser tool, for apps whose handlers cannot be touched.
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from inspect import signature
 from typing import Any, Unpack
 
 from faregate.core.models import Offer
@@ -19,7 +20,7 @@ from faregate.middleware.path_rules import PathRules
 from faregate.middleware.shielding import run_shielded
 from faregate.paywall import Paywall
 from faregate.routes.dispatch import HandlerResolver
-from faregate.settings import Arguments
+from faregate.settings import Arguments, check_arguments
 
 __all__ = ["Payment", "PaywallMiddleware", "Scope", "require_payment"]
 
@@ -50,6 +51,7 @@ class PaywallMiddleware:
         **arguments: Unpack[Arguments],
     ) -> None:
         check_lifespan(sweep_every, drain_seconds)
+        check_arguments(arguments, signature(type(self)).parameters)
         if paywall is not None and arguments:
             raise ConfigurationError("Give PaywallMiddleware a paywall or the arguments of one, not both.")
         self.app = app

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from inspect import Parameter, signature
 from types import SimpleNamespace
-from typing import Any, Unpack
+from typing import Any, Unpack, overload
 
 try:
     from fastapi import HTTPException, Response
@@ -35,11 +35,11 @@ from faregate.errors import ConfigurationError
 from faregate.middleware.checkout import SkipHandler
 from faregate.middleware.handlers import inspect_handler, mark_maker
 from faregate.middleware.openapi import INFO, MARK, payment_info
-from faregate.offers import OfferOptions
+from faregate.offers import OfferOptions, make_offer
 from faregate.routes import RouteTable
 from faregate.routes import starlette as starlette_routes
 from faregate.routes.wrappers import unwrap
-from faregate.starlette import add_openapi, authorize, check_offer
+from faregate.starlette import NO_KEY, add_openapi, authorize
 
 __all__ = ["Payment", "PaywallMiddleware", "RequirePayment", "add_openapi", "list_routes", "paid"]
 
@@ -124,6 +124,10 @@ class _Scheme(SecurityBase):
         return payment
 
 
+@overload
+def paid(sells: str, among: None = None, **limits: Unpack[OfferOptions]) -> RequirePayment: ...
+@overload
+def paid(sells: Choose, among: Sequence[str | Offer], **limits: Unpack[OfferOptions]) -> RequirePayment: ...
 def paid(
     sells: str | Choose, among: Sequence[str | Offer] | None = None, **limits: Unpack[OfferOptions]
 ) -> RequirePayment:
@@ -133,7 +137,8 @@ def paid(
     of the names in `among`: FastAPI solves its parameters. The route's OpenAPI operation gets the
     answers of a payment. Raises `ConfigurationError`, here or on the first call.
     """
-    return RequirePayment(check_offer(sells, "Depends(paid('text_summary'))", among, **limits))
+    message = NO_KEY.format("Depends(paid('text_summary'))")
+    return RequirePayment(make_offer(sells, among, limits, message))
 
 
 mark_maker(paid)

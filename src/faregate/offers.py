@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from inspect import currentframe
-from typing import Any, TypedDict, Unpack, cast
+from typing import Any, TypedDict, Unpack, cast, overload
 
 from faregate.core.models import Choose, Offer, OfferChoice
 from faregate.errors import ConfigurationError
@@ -14,6 +14,8 @@ from faregate.spelling import nearest_name
 from faregate.x402.tokens import SettlementAsset
 
 _made: ContextVar[list[Offer] | None] = ContextVar("faregate_offers_made", default=None)
+
+CHOICE = "A function that chooses needs the names to choose from: paid(choose, among=('small', 'large'))."
 
 
 class OfferOptions(TypedDict, total=False):
@@ -28,6 +30,10 @@ class OfferOptions(TypedDict, total=False):
     replay: bool
 
 
+@overload
+def offer(sells: str, *, among: None = None, **options: Unpack[OfferOptions]) -> Offer: ...
+@overload
+def offer(sells: Choose, *, among: Sequence[str | Offer], **options: Unpack[OfferOptions]) -> Offer: ...
 def offer(
     sells: str | Choose, *, among: Sequence[str | Offer] | None = None, **options: Unpack[OfferOptions]
 ) -> Offer:
@@ -36,16 +42,30 @@ def offer(
     `sells` is an integration key or an `acr_` revision id. Or it is a function that gets the request and
     returns one of the names in `among`; the options are those of each offer that `among` only names.
     """
-    made = build_offer(sells, among=among, **options)
+    return _record(build_offer(sells, among, **options))
+
+
+def make_offer(sells: object, among: object, options: OfferOptions, message: str) -> Offer:
+    """For `paid` of an adapter: make the offer of its arguments, whatever they are.
+
+    `message` says what to write where nothing is named to be sold. Raises `ConfigurationError`.
+    """
+    _check_options(options)
+    if not isinstance(sells, str) and not callable(sells):
+        raise ConfigurationError(message)
+    if callable(sells) and among is None:
+        raise ConfigurationError(f"{message} {CHOICE}")
+    return _record(build_offer(sells, among, **options))
+
+
+def _record(made: Offer) -> Offer:
     during_request = _made.get()
     if during_request is not None and not _is_importing():
         during_request.append(made)
     return made
 
 
-def build_offer(
-    sells: str | Choose, *, among: Sequence[str | Offer] | None = None, **options: Unpack[OfferOptions]
-) -> Offer:
+def build_offer(sells: object, among: object = None, **options: Unpack[OfferOptions]) -> Offer:
     """Make an offer that is not recorded: a server may build middleware with path rules in a request.
 
     Raises `ConfigurationError`.
@@ -75,7 +95,7 @@ def _check_options(options: Mapping[str, object]) -> None:
     known = OfferOptions.__annotations__
     unknown = sorted(options.keys() - known.keys())
     if unknown:
-        hints = "".join(nearest_name(name, known) for name in unknown)
+        hints = "".join(nearest_name(name, (*known, "among")) for name in unknown)
         raise ConfigurationError(
             f"{', '.join(unknown)}: no such option of an offer.{hints} The options are {', '.join(known)}; "
             "the price is set in your seller account."
@@ -101,16 +121,6 @@ def _build_alternative(one: Any, options: OfferOptions) -> Offer:
     if isinstance(one, OfferChoice) or not isinstance(one, str | Offer):
         raise ConfigurationError(f"among takes names and offers, not {one!r}.")
     return one if isinstance(one, Offer) else build_offer(one, **options)
-
-
-CHOICE = "A function that chooses needs the names to choose from: paid(choose, among=('small', 'large'))."
-
-
-def check_sells(sells: object, among: object, message: str) -> None:
-    """Check that something is named to be sold. Raises `ConfigurationError` with `message`."""
-    if isinstance(sells, str) or (callable(sells) and among is not None):
-        return
-    raise ConfigurationError(f"{message} {CHOICE}" if callable(sells) else message)
 
 
 def watch_offers() -> list[Offer]:

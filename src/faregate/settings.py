@@ -266,6 +266,13 @@ def check_spelling(variables: Iterable[str], known: Collection[str], where: str 
             raise ConfigurationError(f"{variable}{where} is not a setting of faregate.{hint}")
 
 
+def check_arguments(arguments: Iterable[str], own: Collection[str]) -> None:
+    """Raise `ConfigurationError` for an argument that is nearly one of the `own` ones of a middleware."""
+    for name in arguments:
+        if name not in SETTINGS and name not in OBJECTS and (hint := nearest_name(name, own)):
+            raise ConfigurationError(f"{name}: no such argument.{hint}")
+
+
 def _parse(setting: Setting, text: str) -> object:
     if str in setting.types:
         return text

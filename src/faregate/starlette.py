@@ -6,7 +6,7 @@ app = Starlette(routes=[Route("/summary", summary)], middleware=[Middleware(Payw
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
 from inspect import isawaitable, isclass, iscoroutine, signature
-from typing import Any, TypeVar, Unpack, cast
+from typing import Any, TypeVar, Unpack, cast, overload
 
 try:
     from starlette.concurrency import run_in_threadpool
@@ -31,7 +31,7 @@ from faregate.middleware.checkout import AsyncAsk, SkipHandler
 from faregate.middleware.choices import check_choose
 from faregate.middleware.handlers import inspect_handler, mark, mark_maker
 from faregate.middleware.openapi import with_payments
-from faregate.offers import OfferOptions, check_sells, offer
+from faregate.offers import OfferOptions, make_offer
 from faregate.paywall import Paywall
 from faregate.routes import RouteTable
 from faregate.routes import starlette as starlette_routes
@@ -142,6 +142,14 @@ def _complete_schema(schema: dict[str, Any], front: ASGIMiddleware | None, root:
     return with_payments(schema, lambda path: path_rules.match(root + path, root).offer, paywall.find_asset)
 
 
+@overload
+def paid(
+    sells: str, among: None = None, **limits: Unpack[OfferOptions]
+) -> Callable[[Endpoint], Endpoint]: ...
+@overload
+def paid(
+    sells: Choose, among: Sequence[str | Offer], **limits: Unpack[OfferOptions]
+) -> Callable[[Endpoint], Endpoint]: ...
 def paid(
     sells: str | Choose, among: Sequence[str | Offer] | None = None, **limits: Unpack[OfferOptions]
 ) -> Callable[[Endpoint], Endpoint]:
@@ -151,7 +159,7 @@ def paid(
     request and returns one of the names in `among`. The endpoint finds its `Payment` in
     `request.state.payment`. Raises `ConfigurationError`, here or on the first call.
     """
-    sold = check_offer(sells, "@paid('text_summary')", among, **limits)
+    sold = make_offer(sells, among, limits, NO_KEY.format("@paid('text_summary')"))
     check_choose(sold)
 
     def decorate(endpoint: Endpoint) -> Endpoint:
@@ -181,15 +189,7 @@ def paid(
 mark_maker(paid)
 
 
-def check_offer(
-    sells: str | Choose,
-    spelt: str,
-    among: Sequence[str | Offer] | None = None,
-    **limits: Unpack[OfferOptions],
-) -> Offer:
-    """Build the offer of these arguments; `spelt` is how it is written. Raises `ConfigurationError`."""
-    check_sells(sells, among, f"paid takes what is sold, not a function. Write {spelt}.")
-    return offer(sells, among=among, **limits)
+NO_KEY = "paid takes what is sold, not a function. Write {}."
 
 
 async def _ask_with_request(request: HTTPConnection[Any], choose: Choose) -> object:

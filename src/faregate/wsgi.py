@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from http.client import responses as phrases
-from inspect import iscoroutinefunction
+from inspect import iscoroutinefunction, signature
 from io import BytesIO
 from itertools import chain
 from typing import Any, ClassVar, Unpack, cast
@@ -37,7 +37,7 @@ from faregate.middleware.wsgi_environ import (
     parse_environ,
 )
 from faregate.paywall import Paywall
-from faregate.settings import Arguments
+from faregate.settings import Arguments, check_arguments
 
 __all__ = ["Environ", "Payment", "PaywallMiddleware", "on_release", "require_payment"]
 
@@ -75,6 +75,7 @@ class PaywallMiddleware:
         refuse: Sequence[str] = (),
         **arguments: Unpack[Arguments],
     ) -> None:
+        check_arguments(arguments, signature(type(self)).parameters)
         if paywall is not None and arguments:
             raise ConfigurationError("Give PaywallMiddleware a paywall or the arguments of one, not both.")
         self.app = _check_app(app)

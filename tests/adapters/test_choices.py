@@ -164,7 +164,7 @@ def test_a_function_that_nobody_could_call_fails_at_import() -> None:
     with pytest.raises(ConfigurationError, match="one argument"):
         star.paid(lambda: "small", among=AMONG)
     with pytest.raises(ConfigurationError, match="function that chooses"):
-        offer("small", among=AMONG)
+        offer("small", among=AMONG)  # type: ignore[call-overload]
 
 
 def test_every_possibility_is_listed(app: Any) -> None:

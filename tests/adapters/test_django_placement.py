@@ -476,7 +476,7 @@ def test_without_parentheses_it_fails_the_import() -> None:
         (lambda: SOLD(classy()), "method_decorator"),
         (lambda: SOLD(classy().as_view), "Call as_view"),
         (lambda: paid_include("daily_report", fresh()), "For one view, use paid"),
-        (lambda: paid_include([path("x", fresh())], "daily_report"), "paid_include"),  # type: ignore[arg-type]
+        (lambda: paid_include([path("x", fresh())], "daily_report"), "paid_include"),  # type: ignore[call-overload]
         (lambda: paid_include("daily_report", [path("x", login_required(fresh()))]), LOGIN),
     ],
 )

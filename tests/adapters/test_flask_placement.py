@@ -250,9 +250,9 @@ def test_a_price_on_what_dispatches(seller: Seller) -> None:
 
 def test_without_parentheses_it_fails_the_import() -> None:
     with pytest.raises(ConfigurationError, match="with parentheses"):
-        paywall.paid(with_wraps)
+        paywall.paid(with_wraps)  # type: ignore[call-overload]
     with pytest.raises(ConfigurationError, match="with parentheses"):
-        paywall.paid(lambda: CONTENT)
+        paywall.paid(lambda: CONTENT)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("swapped", ["daily_report", None])

@@ -51,10 +51,10 @@ class Tools:
 @pytest.mark.parametrize(
     ("decorate", "said"),
     [
-        (lambda: paid(report), "not a function"),  # type: ignore[arg-type]
+        (lambda: paid(report), "not a function"),  # type: ignore[call-overload]
         (lambda: paid(""), "Say what is sold"),
         (lambda: paid("daily_report", billable=frozenset((200, 500))), "leave billable out"),
-        (lambda: paid("daily_report", asset="GBP"), "EURC or USDC"),  # type: ignore[arg-type]
+        (lambda: paid("daily_report", asset="GBP"), "EURC or USDC"),  # type: ignore[call-overload]
         (lambda: paid("daily_report")(paid("text_summary")(report)), "Keep one offer"),
         (lambda: paid("daily_report")(paid("daily_report")(report)), "Keep one offer"),
         (lambda: paid("daily_report")(Tools), "is none"),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from inspect import isasyncgenfunction, isawaitable, isclass, iscoroutinefunction
 from types import FunctionType, ModuleType
-from typing import Any, TypeVar, Unpack, cast
+from typing import Any, TypeVar, Unpack, cast, overload
 
 from asgiref.sync import async_to_sync, sync_to_async
 from django.http import HttpRequest, HttpResponse
@@ -25,7 +25,7 @@ from faregate.errors import ConfigurationError
 from faregate.middleware.callables import is_async, walk
 from faregate.middleware.checkout import SkipHandler
 from faregate.middleware.choices import check_choose
-from faregate.offers import OfferOptions, check_sells, offer
+from faregate.offers import OfferOptions, make_offer
 
 V = TypeVar("V", bound=Callable[..., Any])
 View = Callable[..., Any]
@@ -38,6 +38,10 @@ GUARD = "faregate_guard"
 LOGINS = "django.contrib.auth.decorators"
 
 
+@overload
+def paid(sells: str, among: None = None, **limits: Unpack[OfferOptions]) -> Callable[[V], V]: ...
+@overload
+def paid(sells: Choose, among: Sequence[str | Offer], **limits: Unpack[OfferOptions]) -> Callable[[V], V]: ...
 def paid(
     sells: str | Choose, among: Sequence[str | Offer] | None = None, **limits: Unpack[OfferOptions]
 ) -> Callable[[V], V]:
@@ -48,8 +52,7 @@ def paid(
     `method_decorator(paid(...), name="dispatch")` on classes; on methods and operations of REST framework
     and django-ninja. Raises `ConfigurationError`, here or on the first call.
     """
-    check_sells(sells, among, "Say what is sold, with parentheses: @paid('text_summary').")
-    sold = offer(sells, among=among, **limits)
+    sold = make_offer(sells, among, limits, "Say what is sold, with parentheses: @paid('text_summary').")
     check_choose(sold)
 
     def decorate(view: V) -> V:
@@ -59,6 +62,19 @@ def paid(
     return decorate
 
 
+@overload
+def paid_include(
+    sells: str, urls: Any, namespace: str | None = None, among: None = None, **limits: Unpack[OfferOptions]
+) -> Urls: ...
+@overload
+def paid_include(
+    sells: Choose,
+    urls: Any,
+    namespace: str | None = None,
+    *,
+    among: Sequence[str | Offer],
+    **limits: Unpack[OfferOptions],
+) -> Urls: ...
 def paid_include(
     sells: str | Choose,
     urls: Any,
@@ -71,8 +87,8 @@ def paid_include(
     `urls` and `namespace` are what `include` takes; or `urls` is what a site or an API says of itself, as
     `NinjaAPI(...).urls`. Raises `ConfigurationError`.
     """
-    check_sells(sells, among, "Say what is sold: paid_include('text_summary', 'reports.urls').")
-    sold = offer(sells, among=among, **limits)
+    message = "Say what is sold: paid_include('text_summary', 'reports.urls')."
+    sold = make_offer(sells, among, limits, message)
     check_choose(sold)
     if callable(urls):
         raise ConfigurationError(

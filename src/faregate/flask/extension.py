@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack, overload
 
 import click
 from flask import Blueprint, Flask
@@ -22,7 +22,7 @@ from faregate.flask.decorators import (
 from faregate.flask.middleware import NAME, FlaskPaywallMiddleware
 from faregate.flask.placement import find_sold
 from faregate.flask.signals import SignalObserver
-from faregate.offers import OfferOptions, check_sells, offer
+from faregate.offers import OfferOptions, make_offer
 from faregate.paywall import Paywall
 
 View = TypeVar("View", bound=Callable[..., Any])
@@ -66,6 +66,14 @@ class Faregate:
         app.extensions[NAME] = middleware
         app.wsgi_app = middleware  # type: ignore[method-assign]
 
+    @overload
+    def paid(
+        self, sells: str, among: None = None, **limits: Unpack[OfferOptions]
+    ) -> Callable[[View], View]: ...
+    @overload
+    def paid(
+        self, sells: Choose, among: Sequence[str | Offer], **limits: Unpack[OfferOptions]
+    ) -> Callable[[View], View]: ...
     def paid(
         self,
         sells: str | Choose,
@@ -79,8 +87,8 @@ class Faregate:
         `@app.route`; on the methods of a `MethodView`; in the `decorators` of any class-based view. Raises
         `ConfigurationError`, here or on the first call.
         """
-        check_sells(sells, among, "Say what is sold, with parentheses: @paywall.paid('text_summary').")
-        sold = offer(sells, among=among, **limits)
+        message = "Say what is sold, with parentheses: @paywall.paid('text_summary')."
+        sold = make_offer(sells, among, limits, message)
         check_flask_choose(sold)
 
         def decorate(view: Any = None) -> Any:  # None for a `before_request`, which is called with nothing
@@ -88,6 +96,22 @@ class Faregate:
 
         return decorate
 
+    @overload
+    def paid_all(
+        self,
+        group: Blueprint | Flask,
+        sells: str,
+        among: None = None,
+        **limits: Unpack[OfferOptions],
+    ) -> None: ...
+    @overload
+    def paid_all(
+        self,
+        group: Blueprint | Flask,
+        sells: Choose,
+        among: Sequence[str | Offer],
+        **limits: Unpack[OfferOptions],
+    ) -> None: ...
     def paid_all(
         self,
         group: Blueprint | Flask,
@@ -100,9 +124,9 @@ class Faregate:
         It is a `before_request` of the group: those registered before it run before it, so put
         authentication first. A view inside may name the same offer again, not another.
         """
-        _check(group, (Blueprint, Flask), "Say what is sold: paywall.paid_all(blueprint, 'text_summary').")
-        check_sells(sells, among, "Say what is sold: paywall.paid_all(blueprint, 'text_summary').")
-        sold = offer(sells, among=among, **limits)
+        message = "Say what is sold: paywall.paid_all(blueprint, 'text_summary')."
+        _check(group, (Blueprint, Flask), message)
+        sold = make_offer(sells, among, limits, message)
         check_flask_choose(sold)
         group.before_request(make_before_request(sold))
 

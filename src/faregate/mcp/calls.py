@@ -18,7 +18,7 @@ from faregate.errors import ConfigurationError
 from faregate.mcp.requests import find_payment, read_call, write_bound
 from faregate.mcp.results import HEADERS, Result, build_result, find_status, write_body
 from faregate.mcp.tools import AnyServer, find_tool, get_low_level, inspect_tool
-from faregate.middleware.checkout import PASSING, Checkout, State, time_out
+from faregate.middleware.checkout import PASSING, AsyncAsk, Checkout, State, time_out
 from faregate.middleware.shielding import is_cancelled_by_itself, is_cancelled_from_outside, make_scope
 from faregate.paywall import Paywall
 
@@ -48,9 +48,9 @@ class ToolCall:
 
     # The tool's side
 
-    async def authorize(self, sold: Offer) -> Payment:
+    async def authorize(self, sold: Offer, ask: AsyncAsk) -> Payment:
         """Let a paid tool run: see `Checkout.authorize`."""
-        return await self._checkout.aauthorize(sold, lambda: _restore_nothing)
+        return await self._checkout.aauthorize(sold, lambda: _restore_nothing, ask)
 
     def check_deadline(self) -> None:
         """Raises `WorkTimedOut`."""

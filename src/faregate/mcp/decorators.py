@@ -1,48 +1,60 @@
 """A price on a tool."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from inspect import Parameter, Signature, isclass, signature
-from typing import Annotated, Any, TypeVar, Unpack, cast, get_args, get_origin
+from typing import Annotated, Any, TypeVar, Unpack, cast, get_args, get_origin, overload
 
-import anyio.to_thread
 from mcp_types import InputRequiredResult
 
-from faregate.core.models import Offer
+from faregate.core.models import BILLABLE, Choose, Offer
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.mcp.calls import STOPPED, find_call
-from faregate.middleware.callables import is_async
+from faregate.mcp.choices import ask_with_arguments, check_tool_choose, make_async
 from faregate.middleware.checkout import SkipHandler
 from faregate.middleware.handlers import inspect_handler, mark, mark_maker
-from faregate.offers import OfferOptions, offer
+from faregate.offers import OfferOptions, make_offer
 
 Tool = TypeVar("Tool", bound=Callable[..., Any])
 
 
-def paid(sells: str, **limits: Unpack[OfferOptions]) -> Callable[[Tool], Tool]:
+@overload
+def paid(sells: str, among: None = None, **limits: Unpack[OfferOptions]) -> Callable[[Tool], Tool]: ...
+@overload
+def paid(
+    sells: Choose, among: Sequence[str | Offer], **limits: Unpack[OfferOptions]
+) -> Callable[[Tool], Tool]: ...
+def paid(
+    sells: str | Choose, among: Sequence[str | Offer] | None = None, **limits: Unpack[OfferOptions]
+) -> Callable[[Tool], Tool]:
     """Sell what a tool returns. It goes below `@server.tool()`, next to the function.
 
-    `sells` is an integration key or an `acr_` revision id. A parameter annotated with `Payment` is given the
-    payment and is no argument of the tool. Arguments are validated, and questions of `Resolve` are asked,
-    before the price. Raises `ConfigurationError`, here or on the first call.
+    `sells` is an integration key or an `acr_` revision id; or a function, plain or async, that returns one of
+    the names in `among`, and gets those arguments of the tool that it has parameters for. A parameter
+    annotated with `Payment` is given the payment and is no argument of the tool. Arguments are validated, and
+    questions of `Resolve` are asked, before the price. Raises `ConfigurationError`, here or on the first
+    call.
     """
-    if not isinstance(cast(Any, sells), str):
-        raise ConfigurationError("paid takes what is sold, not a function. Write @paid('text_summary').")
-    if "billable" in limits:
+    message = "paid takes what is sold, not a function. Write @paid('text_summary')."
+    sold = make_offer(sells, among, limits, message)
+    if "billable" in limits or any(one.billable != BILLABLE for one in sold.alternatives):
         raise ConfigurationError("A tool has no statuses: leave billable out. A result with isError is free.")
-    sold = offer(sells, **limits)
 
     def decorate(tool: Tool) -> Tool:
         declared = _check_tool(tool, sold)
         names = [name for name, one in declared.parameters.items() if _is_payment(one)]
-        run = _make_run(tool)
+        arguments = declared.replace(
+            parameters=[one for one in declared.parameters.values() if one.name not in names]
+        )
+        check_tool_choose(sold, arguments)
+        run = make_async(tool)
 
         @wraps(tool)
         async def guard(*args: Any, **kwargs: Any) -> Any:
             call = find_call(sold)
             try:
-                payment = await call.authorize(sold)
+                payment = await call.authorize(sold, partial(ask_with_arguments, arguments, args, kwargs))
             except SkipHandler:
                 return STOPPED  # the client never gets this result: the paywall sends its own instead
             result = await run(*args, **kwargs, **dict.fromkeys(names, payment))
@@ -50,7 +62,7 @@ def paid(sells: str, **limits: Unpack[OfferOptions]) -> Callable[[Tool], Tool]:
             return result
 
         if names:
-            _hide(guard, declared, names)
+            _hide(guard, arguments)
         mark(guard, tool, sold)
         return cast(Tool, guard)
 
@@ -81,15 +93,6 @@ def _check_tool(tool: Any, sold: Offer) -> Signature:
     return declared
 
 
-def _make_run(tool: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
-    # As the SDK does: a function that is not async runs on a thread.
-    return tool if is_async(tool) else lambda *args, **kwargs: _run_on_thread(partial(tool, *args, **kwargs))
-
-
-async def _run_on_thread(run: Callable[[], Any]) -> Any:
-    return await anyio.to_thread.run_sync(run)
-
-
 def _is_payment(parameter: Parameter) -> bool:
     return _mentions(parameter.annotation, Payment)
 
@@ -103,11 +106,11 @@ def _mentions(annotation: Any, wanted: type) -> bool:
     return annotation is wanted or any(_mentions(one, wanted) for one in get_args(annotation))
 
 
-def _hide(guard: Any, declared: Signature, names: list[str]) -> None:
-    """Take parameters out of what the SDK makes the tool's schema of."""
-    kept = [one for one in declared.parameters.values() if one.name not in names]
-    guard.__signature__ = declared.replace(parameters=kept)
+def _hide(guard: Any, arguments: Signature) -> None:
+    """Let the SDK make the tool's schema of these parameters only."""
+    guard.__signature__ = arguments
+    kept = arguments.parameters.values()
     hints = {one.name: one.annotation for one in kept if one.annotation is not Parameter.empty}
-    if declared.return_annotation is not Signature.empty:
-        hints["return"] = declared.return_annotation
+    if arguments.return_annotation is not Signature.empty:
+        hints["return"] = arguments.return_annotation
     guard.__annotations__ = hints
