@@ -1,4 +1,4 @@
-"""What type checkers make of the Django door. Not run: read by mypy and pyright in their strict modes."""
+"""What type checkers make of the Django adapter. Not run: read by mypy and pyright in their strict modes."""
 
 from typing import assert_type
 

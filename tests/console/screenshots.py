@@ -63,7 +63,7 @@ def _buy(purchases: Purchases, clock: ManualClock, number: int, payer: str, reso
 
 
 def take(browser: Browser, url: str, to: Path) -> None:
-    """Light and dark on a desk, and a phone."""
+    """Light and dark at desktop width, and a phone."""
     _take(browser, url, to / "console-light.png", "light", (1280, 840), _open_pending)
     _take(browser, url, to / "console-dark.png", "dark", (1280, 840), lambda page: None)
     _take(browser, url, to / "console-phone.png", "light", (390, 844), lambda page: None)

@@ -128,7 +128,7 @@ def test_copied_pytest_tests_have_the_same_outcome(
     emulator.clock.advance(120)
     dead, left = purchases.authorize(), purchases.authorize()
     emulator.fail(dead.id)
-    stories = [
+    transactions = [
         purchases.buy(),
         metered.id,
         broken.id,
@@ -136,8 +136,8 @@ def test_copied_pytest_tests_have_the_same_outcome(
         purchases.buy("rejected"),
         purchases.buy("reconciles"),
     ]
-    stories += [expired, stopped, dead.id, left.id]
-    for number, identifier in enumerate(stories):
+    transactions += [expired, stopped, dead.id, left.id]
+    for number, identifier in enumerate(transactions):
         case = copy_text(page, identifier, "Copy as pytest test")
         (tmp_path / f"test_{number}.py").write_text(case)
         assert "emulator_account" not in case
@@ -150,6 +150,6 @@ def test_copied_pytest_tests_have_the_same_outcome(
     (tmp_path / "test_without_it.py").write_text(case)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
     result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
-    assert f"2 failed, {len(stories) + 1} passed" in result.stdout, result.stdout
+    assert f"2 failed, {len(transactions) + 1} passed" in result.stdout, result.stdout
     for name in ("test_other.py", "test_without_it.py"):
         assert f"FAILED {name}" in result.stdout

@@ -1,4 +1,4 @@
-"""The console of the self-hosted service in a browser: the login, every page, on a desk and on a phone."""
+"""The console of the self-hosted service in a browser: the login and every page, in two widths."""
 
 from collections.abc import Iterator
 
@@ -78,7 +78,7 @@ def test_people_can_use_every_page(visitor: Page, server: ConsoleServer, reconci
 
 
 def _check(page: Page) -> None:
-    """Nothing is cut off on a desk or a phone, every text stands out, and axe finds nothing."""
+    """Nothing is cut off on a desktop or a phone, every text stands out, and axe finds nothing."""
     for width in (1280, 360):
         page.set_viewport_size({"width": width, "height": 840})
         assert page.evaluate("document.documentElement.scrollWidth") == width

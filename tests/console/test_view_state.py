@@ -130,7 +130,7 @@ def test_a_pixel_is_a_move() -> None:
 
 
 @pytest.mark.parametrize(
-    ("width", "steady"), [(1440, f"{ALWAYS}, {FORMS}"), (360, ALWAYS)], ids=["desk", "phone"]
+    ("width", "steady"), [(1440, f"{ALWAYS}, {FORMS}"), (360, ALWAYS)], ids=["desktop", "phone"]
 )
 def test_a_first_payment_moves_nothing_but_the_lists(
     page: Page, purchases: Purchases, tenants: Tenants, width: int, steady: str

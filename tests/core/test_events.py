@@ -225,9 +225,9 @@ def test_an_id_of_last_resort_is_in_the_log_and_in_its_file(
 ) -> None:
     """With its revision, without which it cannot be completed."""
     file = tmp_path / "ids"
-    voice = EventDispatcher(None, str(file))
-    voice.write_fallback(TXN, "acr_x")
-    voice.write_fallback("txn_2", "acr_y")
+    dispatcher = EventDispatcher(None, str(file))
+    dispatcher.write_fallback(TXN, "acr_x")
+    dispatcher.write_fallback("txn_2", "acr_y")
     known = [(TXN, "acr_x"), ("txn_2", "acr_y")]
     kept = [json.loads(line) for line in file.read_text().splitlines()]
     assert kept == [{"transaction_id": one, "revision_id": other} for one, other in known]

@@ -234,11 +234,11 @@ def test_an_async_listener_is_refused_at_start(listener: Callable[[Event], Any])
 def test_a_listener_that_gives_something_to_await_is_told_of_once(
     hidden: Callable[[Event], Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    voice = EventDispatcher(hidden)
+    dispatcher = EventDispatcher(hidden)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # "was never awaited"
-        voice.emit(Settled(TXN))
-        voice.emit(Refused(402, "payment_required"))
+        dispatcher.emit(Settled(TXN))
+        dispatcher.emit(Refused(402, "payment_required"))
         gc.collect()
     [record] = caplog.records
     assert record.levelno == logging.ERROR

@@ -170,13 +170,13 @@ def test_expected_calls_are_let_by(seller: Seller) -> None:
 
 
 def test_an_unexpected_call_fails_with_the_nearest_expectation(seller: Seller) -> None:
-    def story() -> None:
+    def scenario() -> None:
         with seller.emulator.strict():
             seller.emulator.expect("complete", resource="text_summary", status=402)
             seller.emulator.expect("access", resource="daily_report", status=200)
             seller.authorize()
 
-    text = told(story)
+    text = told(scenario)
 
     assert "not expected:\n  <1: POST /merchant/v1/access -> 200" in text
     assert (
@@ -189,11 +189,11 @@ def test_an_unexpected_call_fails_with_the_nearest_expectation(seller: Seller) -
 def test_only_calls_of_the_block_count(seller: Seller) -> None:
     seller.sell()
 
-    def story() -> None:
+    def scenario() -> None:
         with seller.emulator.strict():
             seller.emulator.expect("complete")
 
-    assert "complete() came 0 of 1 times" in told(story)
+    assert "complete() came 0 of 1 times" in told(scenario)
 
 
 def test_a_call_too_often_is_wrong_without_strict_too(seller: Seller) -> None:
@@ -234,11 +234,11 @@ def test_expectations_share_the_calls_as_well_as_can_be(seller: Seller) -> None:
 
 
 def test_what_the_block_raises_comes_first(seller: Seller) -> None:
-    def story() -> None:
+    def scenario() -> None:
         with seller.emulator.strict():
             seller.emulator.expect("complete")
             raise KeyError
 
     with pytest.raises(KeyError):
-        story()
+        scenario()
     seller.emulator.assert_expected(strict=True)

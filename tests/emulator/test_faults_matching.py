@@ -136,14 +136,14 @@ def test_one_that_finds_nothing_to_change_has_not_struck() -> None:
 
 
 def test_a_probability_is_the_same_story_for_a_seed() -> None:
-    def story(seed: int | str) -> list[int]:
+    def scenario(seed: int | str) -> list[int]:
         emulator = Emulator()
         emulator.faults.add(fault(probability=0.25, seed=seed))
         return statuses(emulator, 400)
 
-    assert story(7) == story(7)
-    assert len({tuple(story(seed)) for seed in (7, 8, "seven")}) == 3
-    assert all(60 <= story(seed).count(503) <= 140 for seed in range(5))
+    assert scenario(7) == scenario(7)
+    assert len({tuple(scenario(seed)) for seed in (7, 8, "seven")}) == 3
+    assert all(60 <= scenario(seed).count(503) <= 140 for seed in range(5))
 
 
 def test_certainty_and_probability_so_many_times() -> None:

@@ -19,7 +19,7 @@ def seller() -> Seller:
     )
 
 
-def story(here: Seller, number: int, times: int = 1) -> list[Response]:
+def scenario(here: Seller, number: int, times: int = 1) -> list[Response]:
     """Sales of every outcome, and all the reads. Each call is made so often; its last answer counts.
 
     Challenges are left out: they are counted, and some of them were given in answers that do not count.
@@ -55,7 +55,7 @@ def transaction_of(answer: Response) -> str:
     return answer.body.decode().partition("txn_")[2].partition('"')[0].join(("txn_", ""))
 
 
-REFERENCE = story(seller(), 1)
+REFERENCE = scenario(seller(), 1)
 
 
 def test_the_story_is_whole() -> None:
@@ -73,7 +73,7 @@ def test_faults_that_are_taken_away(told: list[Fault], how: str) -> None:
         here.emulator.mode("clean")
     else:
         assert all(here.emulator.faults.remove(rule.id) for rule in rules)
-    assert story(here, 1) == REFERENCE
+    assert scenario(here, 1) == REFERENCE
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -81,7 +81,7 @@ def test_a_mode_that_was_left(mode: str) -> None:
     here = seller()
     here.emulator.mode(mode)
     here.emulator.mode("clean")
-    assert story(here, 1) == REFERENCE
+    assert scenario(here, 1) == REFERENCE
 
 
 @pytest.mark.parametrize("fault", EXAMPLES, ids=name_of)
@@ -89,9 +89,9 @@ def test_a_fault_that_is_spent(fault: Fault) -> None:
     """Every call is made until it is answered well: the fault is spent among them."""
     struck, plain = seller(), seller()
     rule = struck.emulator.faults.add(fault)
-    assert story(struck, 1, times=3) == story(plain, 1, times=3)
+    assert scenario(struck, 1, times=3) == scenario(plain, 1, times=3)
     assert (rule.struck, len(struck.emulator.faults)) == (1, 0)
-    assert story(struck, 2) == story(plain, 2)
+    assert scenario(struck, 2) == scenario(plain, 2)
 
 
 @pytest.mark.parametrize("fault", EXAMPLES, ids=name_of)
@@ -99,7 +99,7 @@ def test_a_fault_strikes_where_it_should(fault: Fault) -> None:
     """Otherwise the tests above would hold for faults that do nothing."""
     here = seller()
     here.emulator.faults.add(fault)
-    story(here, 1, times=3)
+    scenario(here, 1, times=3)
     [hit] = [call for call in here.emulator.calls() if call.fault is not None]
     assert hit.fault == f"{fault.kind}-1"
     assert hit.facts.operation == fault.operation

@@ -89,7 +89,7 @@ def strings(value: object) -> list[str]:
     return []
 
 
-def story(api: ApiClient, ids: Ids, *keys: str) -> list[list[str]]:
+def scenario(api: ApiClient, ids: Ids, *keys: str) -> list[list[str]]:
     """Every id that one sale gives in the tenant of each of these keys, on a still clock."""
     main = Emulator(clock=ManualClock(), ids=ids)
     with httpx.Client(transport=transport(Tenants(main)), base_url="http://emulator") as http:
@@ -110,12 +110,12 @@ def sale(api: ApiClient) -> list[str]:
 
 
 def test_counted_ids_and_a_still_clock_repeat_a_story(api: ApiClient) -> None:
-    assert story(api, CountedIds()) == story(api, CountedIds())
+    assert scenario(api, CountedIds()) == scenario(api, CountedIds())
 
 
 def test_the_same_seed_repeats_a_story_and_another_does_not(api: ApiClient) -> None:
-    assert story(api, SeededIds(7)) == story(api, SeededIds("7"))
-    assert not set(story(api, SeededIds(7))[0]) & set(story(api, SeededIds(8))[0])
+    assert scenario(api, SeededIds(7)) == scenario(api, SeededIds("7"))
+    assert not set(scenario(api, SeededIds(7))[0]) & set(scenario(api, SeededIds(8))[0])
 
 
 def test_seeded_ids_look_like_chance() -> None:
@@ -131,7 +131,7 @@ def test_seeded_ids_look_like_chance() -> None:
 @pytest.mark.parametrize("make", [CountedIds, lambda: SeededIds(7)])
 def test_what_one_tenant_does_moves_no_ids_of_another(api: ApiClient, make: Callable[[], Ids]) -> None:
     a, b = "svc_test_tenant_a", "svc_test_tenant_b"
-    assert story(api, make(), a, b) == story(api, make(), b, a)[::-1]
+    assert scenario(api, make(), a, b) == scenario(api, make(), b, a)[::-1]
 
 
 def test_tenants_of_one_seed_have_different_ids() -> None:

@@ -31,7 +31,7 @@ from .seller import Json
 
 @dataclass
 class Player:
-    """Plays a story, and remembers the answers; all of it is the same every time."""
+    """Plays a scenario, and remembers the answers; all of it is the same every time."""
 
     emulator: Emulator
     bought: dict[str, tuple[str, str, str]] = field(default_factory=dict[str, tuple[str, str, str]])
@@ -129,7 +129,7 @@ def close(name: str, status: int) -> Step:
 
 OWN = Wallet("0x" + sha256(b"own a").hexdigest()).address
 MORNING = "as_of=2026-01-01T00:00:00Z"
-STORY: list[Step] = [
+SCENARIO: list[Step] = [
     buy("open", "good"),
     buy("slow", "slow"),
     complete("slow"),
@@ -215,24 +215,24 @@ def play(player: Player, steps: list[Step]) -> None:
 
 def test_a_story_goes_on_as_if_it_had_not_been_interrupted() -> None:
     """The first is interrupted nowhere, the others after each step."""
-    whole = played(STORY)
+    whole = played(SCENARIO)
     first = Player(begun())
-    for cut in range(len(STORY)):
+    for cut in range(len(SCENARIO)):
         second = Player(restored(first.emulator), dict(first.bought))
         if cut % 4 == 0:
-            play(second, STORY[cut:])
+            play(second, SCENARIO[cut:])
             assert second.heard == whole.heard[cut:]
             assert second.emulator.export() == whole.emulator.export()
         else:
-            play(second, STORY[cut : cut + 4])
+            play(second, SCENARIO[cut : cut + 4])
             assert second.heard == whole.heard[cut : cut + 4]
-        play(first, STORY[cut : cut + 1])
+        play(first, SCENARIO[cut : cut + 1])
     statuses = {answer.status for answer in whole.heard if answer}
     assert statuses == {200, 202, 402, 409, 503}
 
 
 def test_the_document_of_what_came_back_is_the_same() -> None:
-    emulator = played(STORY[:40]).emulator
+    emulator = played(SCENARIO[:40]).emulator
     document = emulator.export()
     assert restored(emulator).export() == document == emulator.export()
     assert json.loads(json.dumps(document)) == document
@@ -241,15 +241,15 @@ def test_the_document_of_what_came_back_is_the_same() -> None:
 
 def test_a_snapshot_rewinds_everything_but_the_calls() -> None:
     player = Player(begun())
-    play(player, STORY[:20])
+    play(player, SCENARIO[:20])
     assert player.emulator.snapshot() == "snapshot-1"
     bought, calls = dict(player.bought), len(player.emulator.calls())
-    play(player, STORY[20:])
+    play(player, SCENARIO[20:])
     first, heard = player.emulator.export(), player.heard[20:]
     player.emulator.restore("snapshot-1")
     assert len(player.emulator.calls()) > calls
     player.heard, player.bought = [], bought
-    play(player, STORY[20:])
+    play(player, SCENARIO[20:])
     assert player.heard == heard
     assert player.emulator.export() == first
 
@@ -258,7 +258,7 @@ def test_reset_is_the_tenant_as_it_was_set_up() -> None:
     fresh = begun()
     before = fresh.export()
     player = Player(fresh)
-    play(player, STORY)
+    play(player, SCENARIO)
     first = player.heard
     fresh.snapshot("kept")
     assert fresh.export() != before
@@ -266,12 +266,12 @@ def test_reset_is_the_tenant_as_it_was_set_up() -> None:
     assert fresh.export() == before
     assert (fresh.calls(), fresh.snapshots) == ([], [])
     again = Player(fresh)
-    play(again, STORY)
+    play(again, SCENARIO)
     assert again.heard == first
 
 
 def test_a_broken_rewinding_changes_nothing() -> None:
-    emulator = played(STORY[:30]).emulator
+    emulator = played(SCENARIO[:30]).emulator
     before = emulator.export()
     document = deepcopy(before)
     document["clock"]["simulated"] = "2030-01-01T00:00:00Z"
@@ -282,7 +282,7 @@ def test_a_broken_rewinding_changes_nothing() -> None:
 
 
 def test_a_seed_of_a_few_lines() -> None:
-    emulator = played(STORY[:10]).emulator
+    emulator = played(SCENARIO[:10]).emulator
     use = {"environment": "test", "asset": "USDC", "address": OWN, "balance": "5"}
     emulator.seed({"version": 1, "ledger": {"balances": [use]}, "test": {"settlement": {"manual": True}}})
     assert emulator.balance(OWN) == 5
@@ -305,7 +305,7 @@ def test_a_rule_that_was_taken_back_stays_so() -> None:
 
 
 def test_the_ids_of_a_seed_are_always_the_same() -> None:
-    assert played(STORY[:3]).bought == played(STORY[:3]).bought
+    assert played(SCENARIO[:3]).bought == played(SCENARIO[:3]).bought
     assert Emulator(seed="x", clock=ManualClock()).export()["ids"] == 0
     assert Emulator().export()["ids"] is None
     with pytest.raises(ConfigurationError, match="not both"):
@@ -375,7 +375,7 @@ def test_only_the_bytes_that_were_sent_are_the_proof_after_a_restart() -> None:
 
 
 def test_a_402_moves_no_ids() -> None:
-    """However often a seller asks what to pay, the same story has the same ids."""
+    """However often a seller asks what to pay, the same scenario has the same ids."""
     unpaid: Step = lambda player: player.access("text_summary")[0]  # noqa: E731
     often, once = played([unpaid] * 5 + [buy("a", "good")]), played([buy("a", "good")])
     assert often.bought["a"][0] == once.bought["a"][0]
@@ -397,7 +397,7 @@ def test_snapshots_have_names() -> None:
 
 
 def test_another_seller_or_price_is_another_tenant() -> None:
-    document = played(STORY[:3]).emulator.export()
+    document = played(SCENARIO[:3]).emulator.export()
     builtin = builtin_account()
     other = builtin.model_copy(update={"seller": Seller(name="Somebody else")})
     with pytest.raises(ConfigurationError, match="seller: this tenant is that of Somebody else"):
@@ -416,7 +416,7 @@ def test_another_seller_or_price_is_another_tenant() -> None:
 
 
 def test_a_tenant_may_have_more_than_the_document() -> None:
-    document = played(STORY[:3]).emulator.export()
+    document = played(SCENARIO[:3]).emulator.export()
     builtin = builtin_account()
     revisions = (*builtin.resources[0].revisions, Revision(amount=1))
     sold = builtin.resources[0].model_copy(update={"revisions": revisions})
@@ -482,7 +482,7 @@ def second(document: Json) -> Any:
     ],
 )
 def test_a_broken_document_is_told_with_its_place(change: Change, words: str) -> None:
-    document = played(STORY[:3]).emulator.export()
+    document = played(SCENARIO[:3]).emulator.export()
     change(document)
     emulator = begun()
     before = emulator.export()
@@ -492,7 +492,7 @@ def test_a_broken_document_is_told_with_its_place(change: Change, words: str) ->
 
 
 def test_a_later_transaction_that_was_made_earlier() -> None:
-    document = played([*STORY[:1], advance(5), *STORY[4:5]]).emulator.export()
+    document = played([*SCENARIO[:1], advance(5), *SCENARIO[4:5]]).emulator.export()
     document["test"]["transactions"].reverse()
     with pytest.raises(ConfigurationError, match=r"\[1\]\.history\[0\]\.at: transactions are in the order"):
         begun().seed(document)

@@ -70,13 +70,13 @@ def test_processes_share_a_server_and_nothing_else(main: Controls) -> None:
 
 
 def test_the_same_story_in_the_same_tenant_has_the_same_ids(main: Controls) -> None:
-    def story() -> list[str]:
+    def scenario() -> list[str]:
         api = Controls(main.http, main.tenants, "again").api()
         return [api.buy().id, api.buy().id]
 
-    first = story()
+    first = scenario()
     assert main.http.delete("/_emulator/tenants/again").status_code == 204
-    assert story() == first
+    assert scenario() == first
     main.tenants.delete("again")
 
 

@@ -23,7 +23,7 @@ from .flask_seller import FlaskSeller
 from .seller import ApiClient, assert_error, decoded
 
 PAGE = (Path(__file__).parents[2] / "docs" / "emulator.md").read_text()
-STORIES: dict[str, list[tuple[str | float, str]]] = {
+SCENARIOS: dict[str, list[tuple[str | float, str]]] = {
     "good": [("complete", "succeeded"), ("read", "succeeded")],
     "slow": [("complete", "settling"), ("read", "settling"), (1.9, "settling"), (0.1, "succeeded")],
     "reads": [("complete", "settling"), (3600, "settling"), ("read", "settling"), ("read", "succeeded")],
@@ -41,7 +41,7 @@ STORIES: dict[str, list[tuple[str | float, str]]] = {
 
 
 def test_the_keys_are_no_secrets() -> None:
-    assert set(TEST_PAYERS) == {*STORIES, "poor"}
+    assert set(TEST_PAYERS) == {*SCENARIOS, "poor"}
     for name, payer in TEST_PAYERS.items():
         assert payer.name == name
         assert payer.private_key == "0x" + sha256(f"faregate test payer {name}".encode()).hexdigest()
@@ -59,7 +59,7 @@ def test_an_unknown_name_is_told_which_there_are() -> None:
         Wallet.test("quick")
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", SCENARIOS)
 @pytest.mark.parametrize("account", ["built in", "other"])
 def test_the_whole_story_of(api: ApiClient, name: str, account: str) -> None:
     if account == "other":
@@ -67,7 +67,7 @@ def test_the_whole_story_of(api: ApiClient, name: str, account: str) -> None:
     api.wallet = Wallet.test(name, clock=api.clock)
     before = api.service.balance(api.wallet.address)
     bought = api.buy()
-    for step, status in STORIES[name]:
+    for step, status in SCENARIOS[name]:
         assert happens(api, bought, step) == status, step
     final = api.complete(bought)
     paid = status == "succeeded"
@@ -89,7 +89,7 @@ def unlike_the_built_in() -> Account:
 
 
 def happens(api: ApiClient, bought: Any, step: str | float) -> str:
-    """The status after one step of a story; time passes without a read."""
+    """The status after one step of a scenario; time passes without a read."""
     if step == "complete":
         return str(api.complete(bought).json()["status"])
     if step == "read":

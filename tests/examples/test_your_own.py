@@ -16,7 +16,7 @@ from tests.support.snippets import ROOT, run
 PAGE = ROOT / "docs" / "adapters" / "your-own.md"
 
 
-def the_door() -> Any:
+def load_adapter() -> Any:
     _, _, rest = PAGE.read_text().partition("<!-- an adapter from nothing -->\n```python\n")
     code, fence, _ = rest.partition("\n```\n")
     assert fence
@@ -33,7 +33,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Generator[str]:
 
 @pytest.fixture
 def seller(service: str) -> Generator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), the_door().Seller)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), load_adapter().Seller)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"

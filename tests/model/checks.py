@@ -15,8 +15,8 @@ def checked(before: Frozen, after: Frozen, facts: Facts, place: Place, later: Pl
     check_kept(is_owed(was), now is not None)
     if was is not None and now is None:
         facts = facts._replace(over=True)
-    if later.end is not None or not later.mind.learned:
-        learned = place.mind.learned or later.mind.learned
+    if later.end is not None or not later.knowledge.learned:
+        learned = place.knowledge.learned or later.knowledge.learned
         check_known(learned, now is not None or facts.last_resort or facts.over)
     return facts
 

@@ -1,4 +1,4 @@
-"""What a simulation plays on: a clock, a journal of either kind, the service, and what can go wrong there."""
+"""What a simulation runs on: a clock, a journal of either kind, the service, and what can go wrong there."""
 
 from collections.abc import Callable
 from random import Random
@@ -30,14 +30,14 @@ WELL = How()
 
 
 class Environment:
-    def __init__(self, rng: Random, weather: FaultPlan) -> None:
+    def __init__(self, rng: Random, fault_plan: FaultPlan) -> None:
         self.now = 1_000_000.0
         self.calm = False
         self._rng = rng
-        self._weather = weather
+        self._fault_plan = fault_plan
         self.between: Callable[[], None] = lambda: None
-        self.proofs = _proofs(rng, weather.payments)
-        self.journal, self.books = self._stored() if weather.stored else self._in_memory()
+        self.proofs = _proofs(rng, fault_plan.payments)
+        self.journal, self.books = self._stored() if fault_plan.stored else self._in_memory()
         self.backend = ModelBackend(self.journal, self.proofs)
 
     def _in_memory(self) -> tuple[Any, JournalView]:
@@ -62,23 +62,23 @@ class Environment:
         if isinstance(question, CallAccess | CallComplete | GetTransaction):
             return self._over_the_network(question)
         if isinstance(question, RunHandler):
-            return How(course=BAD_WORK) if self._happens(self._weather.course) else WELL
+            return How(course=BAD_WORK) if self._happens(self._fault_plan.course) else WELL
         if (
             isinstance(question, WriteFallback | RecallGuessability | GetTime)
-            or self._weather.stored
-            or not self._happens(self._weather.store)
+            or self._fault_plan.stored
+            or not self._happens(self._fault_plan.store)
         ):
             return WELL
         return How(self._rng.choice((STORE_BEFORE, STORE_AFTER)))
 
     def dies(self) -> bool:
         """With an answer in hand that it never looked at."""
-        return not self.calm and self._happens(self._weather.gone / 4)
+        return not self.calm and self._happens(self._fault_plan.gone / 4)
 
     def _over_the_network(self, question: Step[Any]) -> How:
         faults = ACCESS_FAULTS if isinstance(question, CallAccess) else FAULTS
-        fault = self._rng.choice(faults) if self._happens(self._weather.network) else WELL.fault
-        if isinstance(question, GetTransaction) or not self._happens(self._weather.course):
+        fault = self._rng.choice(faults) if self._happens(self._fault_plan.network) else WELL.fault
+        if isinstance(question, GetTransaction) or not self._happens(self._fault_plan.course):
             return How(fault)
         courses = (WAITS, REFUSES) if isinstance(question, CallAccess) else (SLOWLY,)
         return How(fault, self._rng.choice(courses))
@@ -86,13 +86,13 @@ class Environment:
     def _before_write(self, name: str) -> None:
         if self.calm:
             return
-        if self._happens(self._weather.store / 2):
+        if self._happens(self._fault_plan.store / 2):
             raise JournalError(f"down before {name}")
-        if name != "find" and self._happens(self._weather.between):
+        if name != "find" and self._happens(self._fault_plan.between):
             self.between()
 
     def _after_write(self, name: str) -> None:
-        if not self.calm and self._happens(self._weather.store / 2):
+        if not self.calm and self._happens(self._fault_plan.store / 2):
             raise JournalError(f"down after {name}")
 
     def _happens(self, odds: float) -> bool:

@@ -22,7 +22,7 @@ class FaultPlan:
     between: float
 
 
-def weather(rng: Random) -> FaultPlan:
+def draw_fault_plan(rng: Random) -> FaultPlan:
     large = rng.random() < 0.02
     payments = rng.randint(5, 25) if large else rng.choice((1, 1, 1, 2, 3))
     return FaultPlan(

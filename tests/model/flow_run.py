@@ -14,13 +14,13 @@ class Actor:
         self.name = name
         self.number = number
         self.proof = proof
-        self.mind = BLANK
+        self.knowledge = BLANK
         self._flow = flow
         self.question: Step[Any] = loud(flow, None)
 
     def goes_on(self, answer: Any) -> None:
         """Raises what the flow raises, and `StopIteration` at its end."""
-        self.mind = self.mind.after(self.question, answer)
+        self.knowledge = self.knowledge.after(self.question, answer)
         self.question = loud(self._flow, answer)
 
     def is_gone(self) -> None:

@@ -42,24 +42,24 @@ class End(NamedTuple):
 class Place:
     """A question that waits for its answer, or the end."""
 
-    __slots__ = ("_after", "_answers", "_make", "end", "mind", "proof", "question")
+    __slots__ = ("_after", "_answers", "_make", "end", "knowledge", "proof", "question")
 
     def __init__(
-        self, make: Make, proof: str = "", answers: tuple[Any, ...] = (), mind: Knowledge = BLANK
+        self, make: Make, proof: str = "", answers: tuple[Any, ...] = (), knowledge: Knowledge = BLANK
     ) -> None:
         self._make = make
         self._answers = answers
         self._after: dict[Any, Place] = {}
         self.proof = proof
-        self.mind = mind
+        self.knowledge = knowledge
         self.question, self.end = _replay(make(), answers)
 
     def after(self, answer: Any) -> "Place":
         key = answer.response if isinstance(answer, HandlerResult) else answer
         place = self._after.get(key)
         if place is None:
-            mind = self.mind.after(self.question, answer)
-            place = self._after[key] = Place(self._make, self.proof, (*self._answers, answer), mind)
+            knowledge = self.knowledge.after(self.question, answer)
+            place = self._after[key] = Place(self._make, self.proof, (*self._answers, answer), knowledge)
         return place
 
     # For whoever reads a schedule

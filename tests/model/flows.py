@@ -12,15 +12,15 @@ from tests.model.notation import Say, brief, in_brief
 
 
 class RunningFlows:
-    def __init__(self, rng: Random, stage: Environment, watch: Watch, say: Say | None) -> None:
+    def __init__(self, rng: Random, environment: Environment, watch: Watch, say: Say | None) -> None:
         self.actors: list[Actor] = []
         self._rng = rng
-        self._stage = stage
+        self._environment = environment
         self._watch = watch
         self._say = say
         self._asking: list[Actor] = []
         self._others_came = False
-        stage.between = self._others_go_on
+        environment.between = self._others_go_on
 
     def one_goes_on(self) -> None:
         self._goes_on(self._rng.choice(self.actors))
@@ -36,23 +36,23 @@ class RunningFlows:
 
     def _goes_on(self, actor: Actor) -> None:
         """One question, its answer, and what the flow makes of it."""
-        learned, answer = actor.mind.learned, self._asked(actor)
+        learned, answer = actor.knowledge.learned, self._asked(actor)
         if isinstance(answer, PendingPayment):
             self._watch.counts["taken"] += 1
-            actor.number = self._stage.backend.number_of(answer.transaction_id)
+            actor.number = self._environment.backend.number_of(answer.transaction_id)
         self._watch.answered(actor, answer)
-        if self._stage.dies():
+        if self._environment.dies():
             self._gone(actor)
         else:
             self._goes_on_with(actor, answer)
             self._watch.went_on(actor, learned)
 
     def _asked(self, actor: Actor) -> Any:
-        how = self._stage.how(actor.question)
+        how = self._environment.how(actor.question)
         self._watch.asks(actor)
         self._asking.append(actor)
         self._others_came = False
-        answer = self._stage.backend.asked(actor.question, how)
+        answer = self._environment.backend.asked(actor.question, how)
         self._asking.remove(actor)
         self._watch.counts["well" if how == WELL else "faults"] += 1
         if self._say is not None:

@@ -118,7 +118,7 @@ def check_swept(is_over: bool) -> None:
 
 
 def check_end(payment: Payment, facts: Facts, owed: bool, delivered: bool) -> None:
-    """After sweeps and a payer who came back, in a world that is well. `delivered`: as often as it may be."""
+    """After sweeps and a payer who came back, without faults. `delivered`: as often as it may be."""
     if payment.status not in FINAL:
         raise Violation(f"the payment is {payment.status}", Wrong.NOT_FINAL)
     if owed and payment.accepted == facts.told:

@@ -72,7 +72,7 @@ class Watch:
 
     def went_on(self, actor: Actor, learned: str) -> None:
         """An id that it had learned is written now, unless the journal failed."""
-        if learned and not actor.mind.learned:
+        if learned and not actor.knowledge.learned:
             kept = actor.number in self._known or self._backend.facts[actor.number].last_resort
             check_known(learned, kept)
 
@@ -84,7 +84,7 @@ class Watch:
         number = actor.number
         whose = standing(self._books, transaction(number), actor.proof)
         payment, facts = self._backend.payments[number], self._backend.facts[number]
-        check_known(actor.mind.learned, number in self._known or facts.last_resort)
+        check_known(actor.knowledge.learned, number in self._known or facts.last_resort)
         check_answer(value or error, payment, facts, whose)
         self.counts[f"answered with {value.status}"] += 1
         if is_content(value):

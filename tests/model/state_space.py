@@ -100,7 +100,7 @@ class Space:
         used = {row[AT["fence"]] for row in self._tables.journals.values[state[0]]}
         for number in state[3:]:
             if number != ENDED:
-                used |= self._tables.place(number).mind.fences
+                used |= self._tables.place(number).knowledge.fences
         return next(fence for fence in count(1) if fence not in used)
 
     def tell(self, state: State, move: Move) -> str:

@@ -41,12 +41,12 @@ def _search(flows: Flows) -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_seed_tells_the_same_story_every_time(seed: int) -> None:
-    def story() -> list[str]:
+    def run() -> list[str]:
         told: list[str] = []
         Simulation(seed, say=told.append).run()
         return told
 
-    assert story() == story()
+    assert run() == run()
 
 
 def test_a_seed_that_breaks_a_rule_is_named_and_can_be_followed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -90,7 +90,7 @@ class StoreServer(ABC):
         return [pid, *map(int, children.read_text().split() if children.exists() else ())]
 
     def _ended(self) -> None:
-        """Letting go of the leash ends the server, should it still be there."""
+        """Close the supervisor's input, which ends the server if it still runs."""
         assert self._supervisor is not None
         assert self._supervisor.stdin is not None
         self._supervisor.stdin.close()

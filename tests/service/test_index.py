@@ -31,7 +31,7 @@ class Move(NamedTuple):
 Story = list[Create | Move]
 TICKS = st.integers(0, 2)
 MOVES = st.builds(Move, st.integers(0, 10**6), st.sampled_from(STATUSES), TICKS, st.integers(0, 3))
-STORIES = st.lists(st.builds(Create, TICKS) | MOVES, max_size=60)
+SCENARIOS = st.lists(st.builds(Create, TICKS) | MOVES, max_size=60)
 
 
 @dataclass
@@ -72,7 +72,7 @@ def told(story: Story) -> tuple[TemporalIndex[Record], list[Record], int]:
 
 
 @settings(max_examples=100)
-@given(STORIES, st.data())
+@given(SCENARIOS, st.data())
 def test_any_page_of_any_moment_is_that_of_a_walk_over_all(story: Story, data: st.DataObject) -> None:
     register, records, now = told(story)
     for tick in range(-1, now + 2):
@@ -88,7 +88,7 @@ def test_any_page_of_any_moment_is_that_of_a_walk_over_all(story: Story, data: s
 
 
 @settings(max_examples=40)
-@given(STORIES)
+@given(SCENARIOS)
 def test_records_taken_over_with_their_past_are_listed_as_those_that_were_watched(
     story: Story,
 ) -> None:

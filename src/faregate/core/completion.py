@@ -200,7 +200,7 @@ def schedule_retry(payment: PendingPayment, state: OpenPayment) -> Flow[Settleme
 def _handle_refusal(
     payment: PendingPayment, state: OpenPayment, rejection: CompletionRejected, repeated: bool
 ) -> Flow[Settlement]:
-    """Retry, unless the service refused this transaction before: it will not change its mind."""
+    """Retry, unless the service refused this transaction before: its answer will not change."""
     if repeated and rejection.is_about_the_transaction:
         return (yield from mark_stuck(payment, state))
     return (yield from schedule_retry(payment, state))

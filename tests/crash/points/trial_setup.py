@@ -32,7 +32,7 @@ class TrialPlace:
 
 
 @dataclass
-class Stage:
+class TrialSetup:
     plan: Plan
     life: Life
     service: ServiceAt
@@ -41,7 +41,7 @@ class Stage:
     processes: list[Process] = field(default_factory=list)
 
     @classmethod
-    def set(cls, trial: Trial, plan: Plan, place: TrialPlace) -> "Stage":
+    def create(cls, trial: Trial, plan: Plan, place: TrialPlace) -> "TrialSetup":
         name = "".join(letter if letter.isalnum() else "_" for letter in trial.name)
         folder = place.folder / name
         folder.mkdir(parents=True, exist_ok=True)

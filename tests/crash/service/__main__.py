@@ -14,8 +14,8 @@ from typing import Any
 
 from tests.crash.service import report
 from tests.crash.service.campaign import Options, run_campaign
+from tests.crash.service.environment import DATABASES, PAYMENTS
 from tests.crash.service.sellers import KINDS
-from tests.crash.service.world import DATABASES, PAYMENTS
 from tests.support.campaigns import Progress, choose, make_parser
 
 

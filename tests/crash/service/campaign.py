@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from tests.crash.service.checker import Checker
 from tests.crash.service.child import Order
+from tests.crash.service.environment import Environment, open_environment
 from tests.crash.service.points import list_points
 from tests.crash.service.processes import Plan, Slot
 from tests.crash.service.sellers import KINDS, Sellers
 from tests.crash.service.trouble import Trouble
-from tests.crash.service.world import World, open_world
 
 _ROLES: Final = ("serve", "work", "serve", "work")
 _HEALING_SECONDS: Final = 90.0
@@ -38,25 +38,25 @@ Told = Callable[[str, float], None]
 
 def run_campaign(database: str, payments: str, options: Options, folder: Path, tell: Told) -> dict[str, Any]:
     """Run one campaign; `tell` hears how far it is. Return what was found."""
-    with open_world(database, payments, folder, options.seed) as world:
-        return _Run(world, payments, options, folder).run(f"{database}/{payments}", tell)
+    with open_environment(database, payments, folder, options.seed) as environment:
+        return _Run(environment, payments, options, folder).run(f"{database}/{payments}", tell)
 
 
 class _Run:
-    def __init__(self, world: World, payments: str, options: Options, folder: Path) -> None:
-        self._world, self._options = world, options
+    def __init__(self, environment: Environment, payments: str, options: Options, folder: Path) -> None:
+        self._environment, self._options = environment, options
         points = list_points("direct" if payments == "direct" else "facilitator")
         self._points = points
         self._plan = Plan(points, options.times, options.seed)
-        self._trouble = Trouble(world, options.seed)
-        self._sellers = Sellers(world, options.sellers, options.seed, options.kinds)
+        self._trouble = Trouble(environment, options.seed)
+        self._sellers = Sellers(environment, options.sellers, options.seed, options.kinds)
         self._slots = [
-            Slot(self._make_order(role, number, folder), world, self._plan, options.seed + number)
+            Slot(self._make_order(role, number, folder), environment, self._plan, options.seed + number)
             for number, role in enumerate(_ROLES)
         ]
 
     def _make_order(self, role: Any, number: int, folder: Path) -> Order:
-        settings = {**self._world.settings, "workers": 1 if role == "serve" else 2}
+        settings = {**self._environment.settings, "workers": 1 if role == "serve" else 2}
         return Order(role, settings, str(folder / f"{role}-{number}.log"), naive=self._options.naive)
 
     def run(self, name: str, tell: Told) -> dict[str, Any]:
@@ -65,12 +65,12 @@ class _Run:
             start()
         self._kill(name, tell)
         has_ended = self._heal(name, tell)
-        if self._world.is_direct:
+        if self._environment.is_direct:
             time.sleep(3.0)  # transfers that only hold a gas nonce may wait for a block still
         for slot in self._slots:
             slot.end()
         self._trouble.end()
-        wrongs = Checker(self._world, self._sellers.sales).run()
+        wrongs = Checker(self._environment, self._sellers.sales).run()
         wrongs += [("unexpected answer", text) for text in self._sellers.unexpected]
         wrongs += [("ended by itself", text) for slot in self._slots for text in slot.failures]
         return self._report(name, wrongs, has_ended)
@@ -97,7 +97,7 @@ class _Run:
         self._trouble.heal()
         end = time.monotonic() + _HEALING_SECONDS
         while not self._sellers.is_done() and time.monotonic() < end:
-            self._world.heal()
+            self._environment.heal()
             time.sleep(0.2)
             tell(f"{name}: healed, waiting for the last payments", 1.0)
         has_ended = self._sellers.is_done()
@@ -118,7 +118,7 @@ class _Run:
             "refused": self._sellers.refused,
             "answers": dict(self._sellers.answers),
             "trouble": dict(self._trouble.made),
-            "faults": dict(Counter(self._world.faulty.met)) if self._world.faulty else {},
+            "faults": dict(Counter(self._environment.faulty.met)) if self._environment.faulty else {},
             "has ended": has_ended,
             "wrongs": [list(wrong) for wrong in wrongs],
         }

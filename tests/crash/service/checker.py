@@ -15,8 +15,8 @@ from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.schema import gas_accounts, transactions
 from faregate.system import system_clock
 from faregate.x402.eip712 import derive_address
+from tests.crash.service.environment import PRICE, Environment
 from tests.crash.service.sellers import Sale
-from tests.crash.service.world import PRICE, World
 from tests.support.chain import USDC
 
 _USED: Final = hash_event("AuthorizationUsed(address,bytes32)")
@@ -41,9 +41,9 @@ class Used:
 class Checker:
     """Finds what is wrong, each as one of `WRONGS` with what it is about."""
 
-    def __init__(self, world: World, sales: Sequence[Sale]) -> None:
-        self._world, self._sales = world, sales
-        self._database = Database(world.settings["database"], pool_size=1)
+    def __init__(self, environment: Environment, sales: Sequence[Sale]) -> None:
+        self._environment, self._sales = environment, sales
+        self._database = Database(environment.settings["database"], pool_size=1)
         self.found: list[tuple[str, str]] = []
 
     def run(self) -> list[tuple[str, str]]:
@@ -53,7 +53,7 @@ class Checker:
             self._compare_sales(rows)
             self._check_sum(rows)
             self._check_reserved(rows)
-            if self._world.is_direct:
+            if self._environment.is_direct:
                 self._check_gas()
         finally:
             self._database.close()
@@ -66,7 +66,7 @@ class Checker:
     def _read_used(self) -> list[Used]:
         """Every authorization to our recipient that the chain took."""
         asked = {"address": USDC.address, "fromBlock": "0x0", "toBlock": "latest"}
-        logs = self._world.chain.call("eth_getLogs", asked)
+        logs = self._environment.chain.call("eth_getLogs", asked)
         at = {(log["transactionHash"], int(log["logIndex"], 16)): log for log in logs}
         used: list[Used] = []
         for log in logs:
@@ -78,7 +78,7 @@ class Checker:
         return used
 
     def _is_exact(self, log: Any, payer: str) -> bool:
-        topics = [_TRANSFER, payer, encode_topic(self._world.pay_to.lower())]
+        topics = [_TRANSFER, payer, encode_topic(self._environment.pay_to.lower())]
         return log is not None and log["topics"] == topics and int(log["data"], 16) == PRICE
 
     def _compare(self, rows: Sequence[Any], used: Sequence[Used]) -> None:
@@ -115,7 +115,7 @@ class Checker:
 
     def _check_sum(self, rows: Sequence[Any]) -> None:
         booked = sum(int(row.amount) for row in rows if row.final_status == "succeeded")
-        received = self._world.chain.get_balance(USDC, self._world.pay_to)
+        received = self._environment.chain.get_balance(USDC, self._environment.pay_to)
         if booked != received:
             self._tell("another sum", f"{booked} in the books, {received} received")
 
@@ -136,7 +136,7 @@ class Checker:
             next_nonce = connection.execute(
                 select(gas_accounts.c.next_nonce).where(gas_accounts.c.address == address.lower())
             ).scalar_one_or_none()
-        mined = int(self._world.chain.call("eth_getTransactionCount", address, "latest"), 16)
+        mined = int(self._environment.chain.call("eth_getTransactionCount", address, "latest"), 16)
         if next_nonce is not None and mined != next_nonce:
             self._tell("gap in the gas nonces", f"{mined} mined, {next_nonce} is next in the books")
 

@@ -14,7 +14,7 @@ from tests.crash.service import child
 from tests.crash.service.child import Order
 
 if TYPE_CHECKING:
-    from tests.crash.service.world import World
+    from tests.crash.service.environment import Environment
 
 context: Any = multiprocessing.get_context("forkserver")
 context.set_forkserver_preload(["tests.crash.service.preload"])
@@ -77,9 +77,9 @@ def _hear_point(hear: Connection) -> str | None:
 class Slot(threading.Thread):
     """One place for a process, which is never empty for long."""
 
-    def __init__(self, order: Order, world: "World", plan: Plan, seed: int) -> None:
+    def __init__(self, order: Order, environment: "Environment", plan: Plan, seed: int) -> None:
         super().__init__(daemon=True)
-        self._order, self._world, self._plan = order, world, plan
+        self._order, self._environment, self._plan = order, environment, plan
         self._chance = random.Random(seed)
         self._heal, self._end = threading.Event(), threading.Event()
         self.failures: list[str] = []
@@ -102,7 +102,9 @@ class Slot(threading.Thread):
 
     def _live(self, order: Order) -> None:
         hear, tell = context.Pipe(duplex=False)
-        process = context.Process(target=child.run, args=(order, self._world.listener, tell), daemon=True)
+        process = context.Process(
+            target=child.run, args=(order, self._environment.listener, tell), daemon=True
+        )
         with one_at_a_time, tell:
             process.start()
         healed = not order.points
@@ -117,7 +119,7 @@ class Slot(threading.Thread):
         with one_at_a_time:
             process.join()
         point = _hear_point(hear)
-        if process.exitcode != -9 and time.monotonic() < self._world.database_back_at:
+        if process.exitcode != -9 and time.monotonic() < self._environment.database_back_at:
             self._end.wait(0.5)
         elif process.exitcode != -9:
             self.failures.append(f"a process ended by itself: {process.exitcode}")

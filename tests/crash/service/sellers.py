@@ -14,7 +14,7 @@ from faregate.emulator import Wallet
 from faregate.system import system_clock
 from faregate.x402.headers import parse_payment
 from faregate.x402.models import SignedPayment
-from tests.crash.service.world import PRICE, World
+from tests.crash.service.environment import PRICE, Environment
 from tests.support.chain import USDC, ChainPayer, RpcRefusal
 
 KINDS: Final = {
@@ -59,8 +59,8 @@ class Sale:
 class Sellers:
     """Several threads that sell until `stop`, and then finish what they have begun."""
 
-    def __init__(self, world: World, count: int, seed: int, kinds: Sequence[str]) -> None:
-        self._world, self._kinds = world, kinds
+    def __init__(self, environment: Environment, count: int, seed: int, kinds: Sequence[str]) -> None:
+        self._environment, self._kinds = environment, kinds
         self._stop, self._give_up = threading.Event(), threading.Event()
         self.sales: list[Sale] = []
         self.refused = 0
@@ -90,7 +90,7 @@ class Sellers:
             thread.join(30)
 
     def _sell_on(self, chance: random.Random) -> None:
-        with httpx.Client(base_url=self._world.url, trust_env=False, timeout=20) as client:
+        with httpx.Client(base_url=self._environment.url, trust_env=False, timeout=20) as client:
             payer = ChainPayer()
             self._mint(payer, 10**9)
             while not self._stop.is_set():
@@ -165,7 +165,7 @@ class Sellers:
             self._give_up.wait(_PAUSE)
 
     def _interfere(self, sale: Sale, payer: ChainPayer) -> None:
-        chain = self._world.chain
+        chain = self._environment.chain
         if sale.kind == "cancelled":
             self._send(lambda: payer.cancel(chain, USDC, sale.payment.nonce))
         elif sale.kind == "overtaken":
@@ -194,7 +194,7 @@ class Sellers:
         json: Any = None,
     ) -> httpx.Response | None:
         """Ask until there is an answer that is not a request to come again; None after giving up."""
-        headers = {"Authorization": f"Bearer {self._world.key}"}
+        headers = {"Authorization": f"Bearer {self._environment.key}"}
         if proof is not None:
             headers["PAYMENT-SIGNATURE"] = proof
         while not self._give_up.is_set():
@@ -205,7 +205,7 @@ class Sellers:
                 self._give_up.wait(_PAUSE)
                 continue
             self._count(f"{operation} {answer.status_code}")
-            if answer.status_code == 500 and time.monotonic() < self._world.database_back_at:
+            if answer.status_code == 500 and time.monotonic() < self._environment.database_back_at:
                 self._give_up.wait(_PAUSE)  # it went away while the request was under way
                 continue
             if answer.status_code not in _KNOWN[operation]:
@@ -218,7 +218,7 @@ class Sellers:
 
     def _mint(self, payer: ChainPayer, amount: int) -> None:
         """Give the payer money, and wait until it is in a block that no reorganisation removes."""
-        chain = self._world.chain
+        chain = self._environment.chain
         while not self._give_up.is_set():
             if chain.get_balance(USDC, payer.address) < amount:
                 self._send(lambda: chain.mint(USDC, payer.address, amount))

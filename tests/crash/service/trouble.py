@@ -7,7 +7,7 @@ from collections import Counter
 from math import inf
 from typing import Any, Final
 
-from tests.crash.service.world import World
+from tests.crash.service.environment import Environment
 from tests.support.chain import RpcRefusal
 
 BLOCK_SECONDS: Final = 1.0
@@ -30,9 +30,9 @@ _START_SECONDS: Final = 10.0
 class Trouble(threading.Thread):
     """Mines until `end`; makes trouble until `heal`."""
 
-    def __init__(self, world: World, seed: int) -> None:
+    def __init__(self, environment: Environment, seed: int) -> None:
         super().__init__(daemon=True)
-        self._world, self._chance = world, random.Random(seed)
+        self._environment, self._chance = environment, random.Random(seed)
         self._heal, self._end = threading.Event(), threading.Event()
         self.made: Counter[str] = Counter()
 
@@ -44,7 +44,7 @@ class Trouble(threading.Thread):
         self.join()
 
     def run(self) -> None:
-        self._world.chain.set_automine(False)
+        self._environment.chain.set_automine(False)
         blocks_healed = 0
         while not self._end.wait(BLOCK_SECONDS):
             if not self._heal.is_set():
@@ -53,14 +53,14 @@ class Trouble(threading.Thread):
                 # What waits with a gap before it would wait for ever. A settlement that is under way just now
                 # may leave another gap, so this is repeated, as an operator would.
                 if blocks_healed % _BLOCKS_BETWEEN_HEALINGS == 0:
-                    self._world.chain.call("anvil_dropAllTransactions")
+                    self._environment.chain.call("anvil_dropAllTransactions")
                     self._restart_facilitator()
                 blocks_healed += 1
-            self._world.chain.mine()
+            self._environment.chain.mine()
 
     def _make_trouble(self) -> None:
         name = self._chance.choices(list(_TROUBLES), list(_TROUBLES.values()))[0]
-        if name == "none" or (name == "database" and self._world.postgres is None):
+        if name == "none" or (name == "database" and self._environment.postgres is None):
             return
         if getattr(self, f"_be_{name}")() is not False:
             self.made[name] += 1
@@ -70,42 +70,42 @@ class Trouble(threading.Thread):
 
     def _be_dropped(self) -> bool:
         """Forget a waiting transaction: of each sender but ours the last one, for others leave no gap."""
-        pending: dict[str, dict[str, Any]] = self._world.chain.call("txpool_content")["pending"]
+        pending: dict[str, dict[str, Any]] = self._environment.chain.call("txpool_content")["pending"]
         sender = self._chance.choice(sorted(pending)) if pending else None
         if sender is None:
             return False
         last = max(pending[sender].items(), key=lambda one: int(one[0]))
-        chosen = self._chance.choice(list(pending[sender].items())) if self._world.is_direct else last
-        self._world.chain.drop(chosen[1]["hash"])
+        chosen = self._chance.choice(list(pending[sender].items())) if self._environment.is_direct else last
+        self._environment.chain.drop(chosen[1]["hash"])
         self._restart_facilitator()
         return True
 
     def _be_reorganised(self) -> bool:
         """Replace the latest block by an empty one, and forget what waits: it would leave gaps."""
         try:
-            self._world.chain.reorganise(1)
+            self._environment.chain.reorganise(1)
         except RpcRefusal:
             return False
-        self._world.chain.call("anvil_dropAllTransactions")
+        self._environment.chain.call("anvil_dropAllTransactions")
         # Anvil goes on from the time of the block that is gone. Behind by minutes after many, it would never
         # prove in time that an authorization has expired.
-        self._world.chain.call("evm_setTime", int(time.time()))
+        self._environment.chain.call("evm_setTime", int(time.time()))
         self._restart_facilitator()
         return True
 
     def _restart_facilitator(self) -> None:
         """The official one does not find back by itself once the chain has lost its transactions."""
-        if self._world.real is not None:
-            self._world.real.restart()
+        if self._environment.real is not None:
+            self._environment.real.restart()
 
     def _be_down(self) -> None:
-        self._world.node.status = 503
+        self._environment.node.status = 503
         self._heal.wait(_DOWN_SECONDS)
-        self._world.node.status = 200
+        self._environment.node.status = 200
 
     def _be_behind(self) -> None:
         """The node knows no block of the last few seconds."""
-        chain = self._world.chain
+        chain = self._environment.chain
         behind = max(0, chain.head - _BEHIND)
 
         def hide_blocks(params: list[Any], result: Any) -> Any:
@@ -113,20 +113,20 @@ class Trouble(threading.Thread):
                 return result
             return chain.call("eth_getBlockByNumber", hex(behind), False)
 
-        self._world.node.change = {
+        self._environment.node.change = {
             "eth_getBlockByNumber": hide_blocks,
             "eth_blockNumber": lambda _params, _result: hex(behind),
         }
         threading.Timer(_DOWN_SECONDS, self._catch_up).start()
 
     def _catch_up(self) -> None:
-        self._world.node.change = {}
+        self._environment.node.change = {}
 
     def _be_database(self) -> None:
         """PostgreSQL is killed, and started again."""
-        assert self._world.postgres is not None
-        self._world.database_back_at = inf
-        self._world.postgres.kill()
+        assert self._environment.postgres is not None
+        self._environment.database_back_at = inf
+        self._environment.postgres.kill()
         time.sleep(0.3)
-        self._world.postgres.start()
-        self._world.database_back_at = time.monotonic() + _START_SECONDS
+        self._environment.postgres.start()
+        self._environment.database_back_at = time.monotonic() + _START_SECONDS

@@ -9,9 +9,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from faregate.emulator.clock import EmulatorClock, Mode
-from faregate.emulator.control.common import get_emulator, json_response, parse_body
+from faregate.emulator.control.common import TENANT, get_emulator, json_response, parse_body
 
-PATH = "/_emulator/tenants/{name}/clock"
+PATH = f"{TENANT}/clock"
 
 
 class ClockView(BaseModel):

@@ -14,6 +14,9 @@ from faregate.x402.tokens import Environment
 
 T = TypeVar("T")
 
+TENANT = "/_emulator/tenants/{name}"
+"""The path of one tenant."""
+
 
 class ControlError(HTTPException):
     """An error response of the control plane."""

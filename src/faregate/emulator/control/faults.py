@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from faregate.emulator.control.common import ControlError, get_emulator, json_response, parse_body
+from faregate.emulator.control.common import TENANT, ControlError, get_emulator, json_response, parse_body
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.faults import MODES, Fault, Rule
 from faregate.service.config import FrozenModel
@@ -26,7 +26,7 @@ _body: TypeAdapter[FaultMode | Fault] = TypeAdapter(
         Annotated[FaultMode, Tag("mode")] | Annotated[Fault, Tag("fault")], Discriminator(_discriminate)
     ]
 )
-_PATH = "/_emulator/tenants/{name}/faults"
+_PATH = f"{TENANT}/faults"
 
 
 def build_fault_routes() -> list[Route]:

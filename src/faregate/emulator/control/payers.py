@@ -5,13 +5,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from faregate.emulator.control.common import get_emulator, json_response, parse_body, parse_environment
+from faregate.emulator.control.common import (
+    TENANT,
+    get_emulator,
+    json_response,
+    parse_body,
+    parse_environment,
+)
 from faregate.emulator.emulator import Emulator
 from faregate.merchant.types import AtomicAmount
 from faregate.service.published_payers import TEST_PAYERS, list_special_payers
 from faregate.x402.tokens import CURRENCIES, Environment, SettlementAsset
 
-TENANT = "/_emulator/tenants/{name}"
 Balances = dict[SettlementAsset, AtomicAmount]
 _balances: TypeAdapter[Balances] = TypeAdapter(Balances)
 _NAMES = {payer.address: payer.name for payer in TEST_PAYERS.values()}

@@ -9,10 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from faregate.emulator.control.common import ControlError, get_emulator, json_response, parse_body
+from faregate.emulator.control.common import TENANT, ControlError, get_emulator, json_response, parse_body
 from faregate.emulator.persistence.schema import StateDocument
-
-TENANT = "/_emulator/tenants/{name}"
 
 
 class NewSnapshot(BaseModel):

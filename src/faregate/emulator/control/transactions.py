@@ -8,6 +8,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from faregate.emulator.control.common import (
+    TENANT,
     ControlError,
     build_validation_error,
     get_emulator,
@@ -21,8 +22,8 @@ from faregate.service.records import Status, TransactionRecord
 from faregate.service.state import EnvironmentState
 from faregate.x402.tokens import Environment, SettlementAsset
 
-PATH = "/_emulator/tenants/{name}/transactions"
-SETTLEMENTS = "/_emulator/tenants/{name}/settlements/{target}"
+PATH = f"{TENANT}/transactions"
+SETTLEMENTS = f"{TENANT}/settlements/{{target}}"
 _settlement: TypeAdapter[SettlementRule] = TypeAdapter(SettlementRule)
 
 

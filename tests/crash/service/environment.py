@@ -39,7 +39,7 @@ _SHARE_OF_FAULTS = 0.6
 
 
 @dataclass
-class World:
+class Environment:
     """Everything but the service's processes. `settings` are theirs."""
 
     chain: LocalChain
@@ -70,7 +70,7 @@ class World:
 
 
 @contextmanager
-def open_world(database: str, payments: str, folder: Path, seed: int) -> Generator[World]:
+def open_environment(database: str, payments: str, folder: Path, seed: int) -> Generator[Environment]:
     """Start what surrounds a service with this database and these payments."""
     with ExitStack() as stack:
         chain = stack.enter_context(start_chain())
@@ -109,7 +109,7 @@ def open_world(database: str, payments: str, folder: Path, seed: int) -> Generat
                 faulty.faults["verify"] = _draw_verify(random.Random(seed))
         pay_to = ChainPayer().address
         key = _set_up(settings, folder, pay_to)
-        yield World(chain, node, listener, settings, pay_to, key, real, faulty, postgres)
+        yield Environment(chain, node, listener, settings, pay_to, key, real, faulty, postgres)
 
 
 def real_payer() -> str:

@@ -1,4 +1,4 @@
-"""What a type checker must make of the front doors. Checked, never run."""
+"""What a type checker must make of the adapters. Checked, never run."""
 
 from typing import Annotated, Any, assert_type
 
