@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from faregate.core.claims import AlreadyUsed, RequestMismatch, Resumable
+from faregate.core.claims import AlreadyUsed, RequestMismatch, Resumable, SettlementWrite
 from faregate.core.completion import COMPLETE_PAUSES, complete_success
 from faregate.core.flow import serve
 from faregate.core.models import Failed, HandlerResult, Succeeded
@@ -14,6 +14,7 @@ from faregate.core.results import (
     CompletionPending,
     CompletionRejected,
     CompletionUnpaid,
+    TransactionSettled,
     TransactionState,
     Unconfirmed,
 )
@@ -87,7 +88,9 @@ FAILED = Failed("result_too_large")
 )
 def test_work_that_gave_nothing_and_a_failure_that_is_not_acknowledged_is_503(answer: Any) -> None:
     closed = (
-        (RecordFinal(LEASE_HELD, paid=True), None) if answer is PAID else (ScheduleRetry(LEASE_HELD), True)
+        (RecordFinal(LEASE_HELD, paid=True, reason="result_too_large", receipt=RECEIPT), True)
+        if answer is PAID
+        else (ScheduleRetry(LEASE_HELD), True)
     )
     reported = (
         (RecordOutcome(LEASE_HELD, FAILED), True),
@@ -136,7 +139,7 @@ def test_a_failed_payment_whose_new_price_cannot_be_asked_is_503() -> None:
         serve(sale()),
         *WORKED,
         (COMPLETE, CompletionUnpaid()),
-        (RecordFinal(LEASE_HELD), None),
+        (RecordFinal(LEASE_HELD, reason="payment_failed"), True),
         *no_price,
         NOTE,
     )
@@ -154,7 +157,7 @@ def test_work_may_take_all_of_its_time() -> None:
         (RunHandler(sale(), TXN), last),
         (RecordOutcome(LEASE_HELD, outcome), True),
         (CallComplete(ENTRY, outcome), PAID),
-        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), True),
+        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), SettlementWrite.FIRST),
     )
     assert play(serve(sale()), *BEGINNING, *sold).status == 200
 
@@ -173,7 +176,7 @@ def test_a_refusal_that_is_not_about_the_transaction_is_never_left_to_people(
     """A key that is put right completes what is held; the sweep goes on asking."""
     back = (
         *BACK,
-        (STANDING, TransactionState.SUCCEEDED),
+        (STANDING, TransactionSettled(RECEIPT)),
         (COMPLETE_HELD, refusal),
         NOTE,
         (ScheduleRetry(LEASE_HELD), True),

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import pytest
 
-from faregate.core.claims import InProgress, PendingPayment, Replayable, Resumable
+from faregate.core.claims import InProgress, PendingPayment, Replayable, Resumable, SettlementWrite
 from faregate.core.flow import serve
 from faregate.core.models import Failed as FailedOutcome
 from faregate.core.models import HandlerResult, Response
@@ -20,6 +20,7 @@ from faregate.core.results import (
     CompletionPending,
     CompletionRejected,
     CompletionUnpaid,
+    TransactionSettled,
     TransactionState,
 )
 from faregate.core.steps import (
@@ -83,7 +84,7 @@ BEGUN = [Authorized(TXN), Worked(TXN, 200, 5)]
 
 
 def release(delivered: bool) -> tuple[Any, Any]:
-    return RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, delivered), True
+    return RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, delivered), SettlementWrite.FIRST
 
 
 def test_a_sale_that_goes_well() -> None:
@@ -98,7 +99,7 @@ def test_a_sale_that_is_held_and_then_redeemed_by_a_sweep() -> None:
     assert events == [*BEGUN, Held(TXN, "settling")]
     redeemed = (
         (LeaseNext(), HELD),
-        (STANDING, TransactionState.SUCCEEDED),
+        (STANDING, TransactionSettled(RECEIPT)),
         (COMPLETE_HELD, PAID),
         release(False),
     )
@@ -129,20 +130,28 @@ def failing(verdict: FailedOutcome) -> tuple[tuple[Any, Any], ...]:
     return (
         (RecordOutcome(LEASE_HELD, verdict), True),
         (CallComplete(ENTRY, verdict), CompletionUnpaid()),
-        (RecordFinal(LEASE_HELD), None),
+        (RecordFinal(LEASE_HELD, reason=verdict.code), True),
     )
 
 
 def test_a_payment_that_failed_and_the_402_after_it() -> None:
     events = told(
-        serve(sale()), *WORKED, (COMPLETE, CompletionUnpaid()), (RecordFinal(LEASE_HELD), None), *FRESH_402
+        serve(sale()),
+        *WORKED,
+        (COMPLETE, CompletionUnpaid()),
+        (RecordFinal(LEASE_HELD, reason="payment_failed"), True),
+        *FRESH_402,
     )
     assert events == [*BEGUN, Failed(TXN, "payment_failed"), Refused(402, "payment_required")]
 
 
 @pytest.mark.parametrize("entry", [HELD, replace(ENTRY, waiting=True)])
 def test_a_payment_that_failed_while_nobody_looked(entry: PendingPayment) -> None:
-    failed = ((LeaseNext(), entry), (STANDING, TransactionState.FAILED), (RecordFinal(LEASE_HELD), None))
+    failed = (
+        (LeaseNext(), entry),
+        (STANDING, TransactionState.FAILED),
+        (RecordFinal(LEASE_HELD, reason="payment_failed"), True),
+    )
     swept = Swept(1, 0, 1, 0, 0, 0)
     assert told(sweep(), *failed, (LeaseNext(), None)) == [Failed(TXN, "payment_failed"), swept]
 
@@ -151,9 +160,9 @@ def test_a_payment_that_was_taken_for_nothing_that_is_here() -> None:
     waiting = replace(ENTRY, waiting=True)
     found = (
         (LeaseNext(), waiting),
-        (STANDING, TransactionState.SUCCEEDED),
+        (STANDING, TransactionSettled(RECEIPT)),
         NOTE,
-        (RecordFinal(LEASE_HELD, paid=True), None),
+        (RecordFinal(LEASE_HELD, paid=True, reason="not_started", receipt=RECEIPT), True),
     )
     assert told(sweep(), *found, (LeaseNext(), None)) == [Settled(TXN), Swept(1, 1, 0, 0, 0, 0)]
 
@@ -163,7 +172,7 @@ def test_a_row_that_is_left_to_people() -> None:
     refused = (COMPLETE_HELD, CompletionRejected(404, "transaction_not_found"))
     back = (
         *BACK,
-        (STANDING, TransactionState.SUCCEEDED),
+        (STANDING, TransactionSettled(RECEIPT)),
         refused,
         NOTE,
         (MarkStuck(LEASE_HELD, reason), None),
@@ -306,7 +315,10 @@ def sold(answer: CompletionPaid = PAID_FOR) -> list[Event]:
     """What a sale tells whose steps take a quarter of a second each."""
     access = (CallAccess(ASKED, RULES, PROOF), AccessGranted(TXN))
     begun = (claimed(), found(), access, BEGINNING[-1], (RunHandler(ASKED, TXN), WORK), WORKED[-1])
-    settled = (RecordSettlement(LEASE_HELD, answer.payment_response, answer.receipt, True), True)
+    settled = (
+        RecordSettlement(LEASE_HELD, answer.payment_response, answer.receipt, True),
+        SettlementWrite.FIRST,
+    )
     return told_whole(serve(ASKED), *begun, (COMPLETE, answer), settled, seconds=0.125)
 
 

@@ -15,6 +15,7 @@ from faregate.core.claims import (
     ReplayPolicy,
     RequestMismatch,
     Resumable,
+    SettlementWrite,
 )
 from faregate.core.flow import serve
 from faregate.core.models import Failed, HandlerResult, Offer, PaidRequest, Request, Response, Succeeded
@@ -30,6 +31,7 @@ from faregate.core.results import (
     CompletionRejected,
     CompletionUnknown,
     CompletionUnpaid,
+    TransactionSettled,
     TransactionState,
 )
 from faregate.core.steps import (
@@ -297,7 +299,7 @@ def test_a_handler_that_raises_is_reported_failed_and_raises_on() -> None:
             (RunHandler(sale(), TXN), Raise(ZeroDivisionError())),
             (RecordOutcome(LEASE_HELD, failed), True),
             (CallComplete(ENTRY, failed), CompletionUnpaid()),
-            (RecordFinal(LEASE_HELD), None),
+            (RecordFinal(LEASE_HELD, reason="handler_error"), True),
         )
 
 
@@ -311,7 +313,7 @@ def test_a_status_that_is_not_billable_is_passed_on_uncharged(status: int) -> No
         (RunHandler(sale(), TXN), HandlerResult(answer, {})),
         (RecordOutcome(LEASE_HELD, failed), True),
         (CallComplete(ENTRY, failed), CompletionUnpaid()),
-        (RecordFinal(LEASE_HELD), None),
+        (RecordFinal(LEASE_HELD, reason=failed.code), True),
     )
     assert (response.status, response.body, response.first("x-own")) == (status, b"sorry", "1")
     assert "payment-response" not in names(response)
@@ -331,7 +333,7 @@ def test_an_offer_may_say_what_is_billable() -> None:
         (RunHandler(asked, TXN), work),
         (RecordOutcome(LEASE_HELD, outcome), True),
         (CallComplete(ENTRY, outcome), PAID),
-        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), True),
+        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), SettlementWrite.FIRST),
     )
     assert (response.status, response.first("payment-response")) == (404, PAID.payment_response)
 
@@ -345,7 +347,7 @@ def test_work_that_outlived_its_payment_is_not_sold_though_nobody_could_cut_it_o
         NOTE,
         (RecordOutcome(LEASE_HELD, Failed("work_timed_out")), True),
         (CallComplete(ENTRY, Failed("work_timed_out")), CompletionUnpaid()),
-        (RecordFinal(LEASE_HELD), None),
+        (RecordFinal(LEASE_HELD, reason="work_timed_out"), True),
     )
     assert (response.status, body(response)["code"]) == (500, "work_timed_out")
 
@@ -357,7 +359,7 @@ def test_whatever_speaks_of_payment_may_be_read_by_a_browsers_script() -> None:
         serve(sale()),
         *WORKED,
         (COMPLETE, PAID),
-        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), True),
+        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), SettlementWrite.FIRST),
     )
     busy = play(serve(sale()), claimed(InProgress()))
     for response in (unpaid, paid, busy):
@@ -375,7 +377,7 @@ def test_work_without_a_result_to_sell(error: Exception, code: str) -> None:
         NOTE,
         (RecordOutcome(LEASE_HELD, Failed(code)), True),
         (CallComplete(ENTRY, Failed(code)), CompletionUnpaid()),
-        (RecordFinal(LEASE_HELD), None),
+        (RecordFinal(LEASE_HELD, reason=code), True),
     )
     assert (response.status, body(response)["code"]) == (500, code)
 
@@ -390,7 +392,7 @@ def test_wrong_values_are_a_failed_outcome_the_seller_sees(values: dict[str, str
         NOTE,
         (RecordOutcome(LEASE_HELD, failed), True),
         (CallComplete(ENTRY, failed), CompletionUnpaid()),
-        (RecordFinal(LEASE_HELD), None),
+        (RecordFinal(LEASE_HELD, reason="invalid_usage"), True),
     )
     assert response.status == 500
     assert_nothing_left(response)
@@ -409,7 +411,7 @@ def test_a_missing_required_value_is_a_failed_outcome() -> None:
         NOTE,
         (RecordOutcome(LEASE_HELD, failed), True),
         (CallComplete(ENTRY, failed), CompletionUnpaid()),
-        (RecordFinal(LEASE_HELD), None),
+        (RecordFinal(LEASE_HELD, reason="invalid_usage"), True),
     )
     assert response.status == 500
 
@@ -441,7 +443,7 @@ def test_a_proven_payment_is_the_only_way_out() -> None:
         serve(sale()),
         *WORKED,
         (COMPLETE, PAID),
-        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), True),
+        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), SettlementWrite.FIRST),
     )
     assert (response.status, response.body) == (200, RESULT.body)
     assert response.first("payment-response") == PAID.payment_response
@@ -506,7 +508,7 @@ def test_a_retry_that_proves_releases() -> None:
         (COMPLETE, Raise(NoAnswer("timeout"))),
         PAUSES[0],
         (COMPLETE, PAID),
-        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), True),
+        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), SettlementWrite.FIRST),
     )
     assert response.body == RESULT.body
 
@@ -523,7 +525,11 @@ def test_an_outcome_that_could_not_be_written_is_not_sent(answer: Any) -> None:
 
 def test_not_paid_for_certain_gets_fresh_instructions() -> None:
     response = play(
-        serve(sale()), *WORKED, (COMPLETE, CompletionUnpaid()), (RecordFinal(LEASE_HELD), None), *FRESH_402
+        serve(sale()),
+        *WORKED,
+        (COMPLETE, CompletionUnpaid()),
+        (RecordFinal(LEASE_HELD, reason="payment_failed"), True),
+        *FRESH_402,
     )
     assert_402_anew(response)
 
@@ -534,7 +540,7 @@ def test_no_result_leaves_even_if_the_resource_is_free_by_then(now: Any) -> None
         serve(sale()),
         *WORKED,
         (COMPLETE, CompletionUnpaid()),
-        (RecordFinal(LEASE_HELD), None),
+        (RecordFinal(LEASE_HELD, reason="payment_failed"), True),
         found(),
         (CallAccess(sale(), RULES, None), now),
         NOTE,
@@ -608,7 +614,7 @@ OPEN_AS_YET = (GetTransaction(TXN), TransactionState.AUTHORIZED)
 @pytest.mark.parametrize(
     "standing",
     [
-        TransactionState.SUCCEEDED,
+        TransactionSettled(RECEIPT),
         TransactionState.AUTHORIZED,
         TransactionState.UNRECOGNIZED,
         TransactionState.CONTRADICTORY,
@@ -620,7 +626,7 @@ def test_a_held_result_is_released_by_a_repeated_complete(standing: TransactionS
         *BACK,
         (STANDING, standing),
         (COMPLETE_HELD, PAID),
-        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), True),
+        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), SettlementWrite.FIRST),
     )
     assert (response.body, response.first("payment-response")) == (RESULT.body, PAID.payment_response)
 
@@ -630,7 +636,7 @@ def test_a_get_alone_never_releases() -> None:
     response = play(
         serve(sale()),
         *BACK,
-        (STANDING, TransactionState.SUCCEEDED),
+        (STANDING, TransactionSettled(RECEIPT)),
         unproven,
         PAUSES[0],
         unproven,
@@ -642,7 +648,7 @@ def test_a_get_alone_never_releases() -> None:
     assert_unconfirmed(response)
 
 
-@pytest.mark.parametrize("standing", [TransactionState.SUCCEEDED, TransactionState.NOT_FOUND])
+@pytest.mark.parametrize("standing", [TransactionSettled(RECEIPT), TransactionState.NOT_FOUND])
 @pytest.mark.parametrize(
     "refusal", [CompletionRejected(409, "invalid_request"), CompletionRejected(404, "transaction_not_found")]
 )
@@ -670,7 +676,7 @@ def test_a_held_payment_that_still_settles_is_202() -> None:
 
 
 def test_a_held_payment_that_failed_gets_fresh_instructions() -> None:
-    failed = ((STANDING, TransactionState.FAILED), (RecordFinal(LEASE_HELD), None))
+    failed = ((STANDING, TransactionState.FAILED), (RecordFinal(LEASE_HELD, reason="payment_failed"), True))
     assert_402_anew(play(serve(sale()), *BACK, *failed, *FRESH_402))
 
 
@@ -687,7 +693,7 @@ def test_interrupted_work_is_failed_and_never_run_again() -> None:
         (RecordOutcome(LEASE_HELD, failed), True),
         OPEN_AS_YET,
         (CallComplete(ENTRY, failed), CompletionUnpaid()),
-        (RecordFinal(LEASE_HELD), None),
+        (RecordFinal(LEASE_HELD, reason="interrupted"), True),
         *FRESH_402,
     )
     assert_402_anew(response)
@@ -725,7 +731,7 @@ def test_a_failure_is_told_again_unless_the_service_knows_of_an_end(open_as_yet:
         claimed(Resumable(REPORTED)),
         (STANDING, open_as_yet),
         telling,
-        (RecordFinal(LEASE_HELD), None),
+        (RecordFinal(LEASE_HELD, reason="interrupted"), True),
     )
     assert_402_anew(play(serve(sale()), *told_again, *FRESH_402))
 
@@ -738,10 +744,15 @@ def test_a_failure_waits_until_it_is_known_how_the_payment_stands() -> None:
 def test_a_key_that_may_not_look_completes_all_the_same() -> None:
     """Whether a key may read transactions is the seller's setup; what is owed does not wait for it."""
     hidden = (STANDING, Raise(Forbidden(403, "forbidden", "no")))
-    paid = (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), True)
+    paid = (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), SettlementWrite.FIRST)
     assert play(serve(sale()), *BACK, hidden, (COMPLETE_HELD, PAID), paid).body == RESULT.body
     telling = (CallComplete(REPORTED, Failed("interrupted")), CompletionUnpaid())
-    told_again = (claimed(Resumable(REPORTED)), hidden, telling, (RecordFinal(LEASE_HELD), None))
+    told_again = (
+        claimed(Resumable(REPORTED)),
+        hidden,
+        telling,
+        (RecordFinal(LEASE_HELD, reason="interrupted"), True),
+    )
     assert_402_anew(play(serve(sale()), *told_again, *FRESH_402))
 
 
@@ -749,13 +760,17 @@ def test_a_failure_that_the_service_has_is_not_told_again() -> None:
     known = (
         claimed(Resumable(REPORTED)),
         (STANDING, TransactionState.FAILED),
-        (RecordFinal(LEASE_HELD), None),
+        (RecordFinal(LEASE_HELD, reason="interrupted"), True),
     )
     assert_402_anew(play(serve(sale()), *known, *FRESH_402))
 
 
 def test_a_payment_that_others_completed_ends_as_paid_though_our_work_failed() -> None:
-    paid = ((STANDING, TransactionState.SUCCEEDED), NOTE, (RecordFinal(LEASE_HELD, paid=True), None))
+    paid = (
+        (STANDING, TransactionSettled(RECEIPT)),
+        NOTE,
+        (RecordFinal(LEASE_HELD, paid=True, reason="interrupted", receipt=RECEIPT), True),
+    )
     response = play(serve(sale()), claimed(Resumable(REPORTED)), *paid)
     assert (response.status, body(response)["code"]) == (409, "proof_already_used")
 
@@ -806,7 +821,7 @@ def test_a_settled_payment_that_was_reported_failed_is_never_released() -> None:
         OPEN_AS_YET,
         (CallComplete(entry, failed), PAID),
         NOTE,
-        (RecordFinal(LEASE_HELD, paid=True), None),
+        (RecordFinal(LEASE_HELD, paid=True, reason="handler_error", receipt=RECEIPT), True),
     )
     assert (response.status, body(response)["code"]) == (409, "proof_already_used")
 
@@ -825,7 +840,7 @@ def test_a_released_result_is_given_again_without_call_or_work() -> None:
         serve(sale()),
         *WORKED,
         (COMPLETE, PAID),
-        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), True),
+        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), SettlementWrite.FIRST),
     )
     again = play(serve(sale()), claimed(Replayable(RESULT, PAID.payment_response, TXN)))
     assert again == first
@@ -940,18 +955,18 @@ def test_the_sweep_finishes_what_was_left() -> None:
     seen = play(
         sweep(),
         (LeaseNext(), HELD),
-        (STANDING, TransactionState.SUCCEEDED),
+        (STANDING, TransactionSettled(RECEIPT)),
         (COMPLETE_HELD, PAID),
-        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, False), True),
+        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, False), SettlementWrite.FIRST),
         (LeaseNext(), interrupted),
         (RecordOutcome(T1, verdict), True),
         (GetTransaction("txn_1"), TransactionState.AUTHORIZED),
         (CallComplete(interrupted, verdict), CompletionUnpaid()),
-        (RecordFinal(T1), None),
+        (RecordFinal(T1, reason="interrupted"), True),
         (LeaseNext(), failed),
         (GetTransaction("txn_2"), TransactionState.AUTHORIZED),
         (CallComplete(failed, Failed("handler_error")), CompletionUnpaid()),
-        (RecordFinal(T2), None),
+        (RecordFinal(T2, reason="handler_error"), True),
         (LeaseNext(), waiting),
         (GetTransaction("txn_3"), TransactionState.PENDING),
         (ScheduleRetry(T3), True),
@@ -1007,7 +1022,7 @@ def test_a_waiting_payment_that_is_final_is_closed() -> None:
         sweep(),
         (LeaseNext(), WAITING),
         (STANDING, TransactionState.FAILED),
-        (RecordFinal(LEASE_HELD), None),
+        (RecordFinal(LEASE_HELD, reason="payment_failed"), True),
         (LeaseNext(), None),
     )
 
@@ -1032,14 +1047,14 @@ def test_a_waiting_payment_that_the_service_does_not_know_is_left_to_people() ->
 
 
 def test_a_waiting_payment_that_failed_may_be_paid_anew() -> None:
-    closed = (RecordFinal(LEASE_HELD), None)
+    closed = (RecordFinal(LEASE_HELD, reason="payment_failed"), True)
     waiting = (claimed(Resumable(WAITING)), (STANDING, TransactionState.FAILED), closed)
     assert_402_anew(play(serve(sale()), *waiting, *FRESH_402))
 
 
 def test_whoever_paid_is_not_asked_to_pay_again() -> None:
-    closed = (RecordFinal(LEASE_HELD, paid=True), None)
-    waiting = (claimed(Resumable(WAITING)), (STANDING, TransactionState.SUCCEEDED), NOTE, closed)
+    closed = (RecordFinal(LEASE_HELD, paid=True, reason="not_started", receipt=RECEIPT), True)
+    waiting = (claimed(Resumable(WAITING)), (STANDING, TransactionSettled(RECEIPT)), NOTE, closed)
     response = play(serve(sale()), *waiting)
     assert (response.status, body(response)["transaction_id"]) == (409, TXN)
 

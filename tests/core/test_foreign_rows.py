@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from faregate.core import responses
-from faregate.core.claims import Claimed, PendingPayment, Resumable
+from faregate.core.claims import Claimed, PendingPayment, Resumable, SettlementWrite
 from faregate.core.completion import complete_success
 from faregate.core.flow import serve
 from faregate.core.models import Failed, Response
@@ -21,6 +21,7 @@ from faregate.core.results import (
     CompletionUnpaid,
     OtherSellersPayment,
     Settlement,
+    TransactionSettled,
     TransactionState,
 )
 from faregate.core.steps import (
@@ -36,7 +37,7 @@ from faregate.core.steps import (
     ScheduleRetry,
 )
 from faregate.errors import BadAnswer, Forbidden, NoAnswer, TransactionNotFound
-from faregate.events import Settled
+from faregate.events import Authorized, Released, Settled, Worked
 from faregate.merchant.interpret import parse_access, parse_completion, parse_transaction_state
 from tests.core.flow_script import (
     ACR,
@@ -78,14 +79,38 @@ def answer(settlement: Settlement) -> Response:
 
 
 def test_who_was_overtaken_hands_nothing_out() -> None:
-    lost = (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), False)
+    lost = (
+        RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True),
+        SettlementWrite.DELIVERED_ELSEWHERE,
+    )
     response = play(serve(sale()), *WORKED, (COMPLETE, PAID), lost)
     assert (response.status, code(response)) == (409, "payment_in_progress")
-    assert Settled(TXN, awaited=True) in told(serve(sale()), *WORKED, (COMPLETE, PAID), lost)
+    # Who delivered has told it.
+    events = told(serve(sale()), *WORKED, (COMPLETE, PAID), lost)
+    assert not any(isinstance(event, Settled) for event in events)
+
+
+def test_a_settlement_that_another_worker_recorded_is_told_once() -> None:
+    again = (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), SettlementWrite.REPEATED)
+    events = told(serve(sale()), *WORKED, (COMPLETE, PAID), again)
+    assert [type(event) for event in events] == [Authorized, Worked, Released]
+
+
+def test_an_end_that_another_worker_records_is_told_by_them() -> None:
+    failed = Failed("interrupted")
+    ended = (
+        (GetTransaction(TXN), TransactionState.FAILED),
+        (RecordFinal(LEASE_HELD, reason=failed.code), False),
+    )
+    events = told(recover(replace(HELD, outcome=failed), awaited=False), *ended)
+    assert events == []
 
 
 def test_a_sweep_that_was_overtaken_has_nothing_to_hand_out() -> None:
-    lost = (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, False), False)
+    lost = (
+        RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, False),
+        SettlementWrite.DELIVERED_ELSEWHERE,
+    )
     play(complete_success(HELD, GOOD, repeated=True, awaited=False), (CallComplete(HELD, GOOD), PAID), lost)
 
 
@@ -103,7 +128,7 @@ def test_what_is_granted_no_more_is_looked_at_and_ended() -> None:
         (RecordOutcome(LEASE_HELD, INTERRUPTED), True),
         (GetTransaction(TXN), TransactionState.AUTHORIZED),
         (CallComplete(entry, INTERRUPTED), CompletionUnpaid()),
-        (RecordFinal(LEASE_HELD), None),
+        (RecordFinal(LEASE_HELD, reason="interrupted"), True),
         found(),
         (CallAccess(sale(), RULES, None), NEEDED),
     )
@@ -117,9 +142,9 @@ def test_what_was_paid_meanwhile_is_not_asked_for_again() -> None:
         found(),
         accessed(NEEDED),
         (RecordOutcome(LEASE_HELD, INTERRUPTED), True),
-        (GetTransaction(TXN), TransactionState.SUCCEEDED),
+        (GetTransaction(TXN), TransactionSettled(RECEIPT)),
         NOTE,
-        (RecordFinal(LEASE_HELD, paid=True), None),
+        (RecordFinal(LEASE_HELD, paid=True, reason="interrupted", receipt=RECEIPT), True),
     )
     assert play(serve(sale()), *script).status == 409
 
@@ -127,7 +152,7 @@ def test_what_was_paid_meanwhile_is_not_asked_for_again() -> None:
 def test_what_is_granted_again_is_worked_for() -> None:
     begun = (claimed(Claimed(LEASE_HELD, TXN, ACR)), found(), accessed(AccessGranted(TXN)))
     script = (*begun, *WORKED[3:], (COMPLETE, PAID))
-    done = (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), True)
+    done = (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), SettlementWrite.FIRST)
     assert play(serve(sale()), *script, done).status == 200
 
 
@@ -151,7 +176,7 @@ def test_a_row_from_before_the_api_key_was_changed_is_ones_own() -> None:
         (GetTransaction(TXN), TransactionState.AUTHORIZED),
         (GetTransaction(TXN), TransactionState.AUTHORIZED),
         (CallComplete(FOREIGN, GOOD), PAID),
-        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), True),
+        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), SettlementWrite.FIRST),
     )
     assert play(serve(sale()), claimed(Resumable(FOREIGN)), *script).status == 200
 
@@ -173,7 +198,7 @@ def reply(status: int, body: Any, *headers: tuple[str, str]) -> Response:
 @pytest.mark.parametrize("missing", [{}, {"payer": None}, {"payer": 7, "created_at": "soon"}])
 def test_a_payment_that_succeeded_is_known_by_id_status_and_receipt(missing: dict[str, Any]) -> None:
     detail = {"id": TXN, "status": "succeeded", "receipt": {"id": "anything"}, **missing}
-    assert parse_transaction_state(reply(200, detail), TXN) is TransactionState.SUCCEEDED
+    assert parse_transaction_state(reply(200, detail), TXN) == TransactionSettled('{"id":"anything"}')
 
 
 @pytest.mark.parametrize("outcome", [GOOD, INTERRUPTED])
@@ -182,9 +207,9 @@ def test_a_transaction_that_cannot_be_read_is_completed_and_not_waited_for(outco
     looked = ((GetTransaction(TXN), Raise(BadAnswer("not JSON"))), NOTE)
     said = (CallComplete(entry, outcome), PAID if outcome is GOOD else CompletionUnpaid())
     end = (
-        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, False), True)
+        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, False), SettlementWrite.FIRST)
         if outcome is GOOD
-        else (RecordFinal(LEASE_HELD), None)
+        else (RecordFinal(LEASE_HELD, reason="interrupted"), True)
     )
     play(recover(entry, awaited=False), *looked, said, end)
 

@@ -16,6 +16,7 @@ from faregate.core.results import (
     AccessPending,
     CompletionRejected,
     CompletionUnknown,
+    TransactionSettled,
     TransactionState,
 )
 from faregate.core.steps import (
@@ -125,13 +126,16 @@ OF_A_TRANSACTION: dict[str, Case] = {
         NOTE,
     ),
     "the journal could not record RecordFinal: disk full": swept(
-        WAITING, (STANDING, TransactionState.FAILED), (RecordFinal(LEASE_HELD), DISK), NOTE
+        WAITING,
+        (STANDING, TransactionState.FAILED),
+        (RecordFinal(LEASE_HELD, reason="payment_failed"), DISK),
+        NOTE,
     ),
     "the journal could not record RecordFinal: no space": swept(
         WAITING,
-        (STANDING, TransactionState.SUCCEEDED),
+        (STANDING, TransactionSettled(RECEIPT)),
         NOTE,
-        (RecordFinal(LEASE_HELD, paid=True), FULL),
+        (RecordFinal(LEASE_HELD, paid=True, reason="not_started", receipt=RECEIPT), FULL),
         NOTE,
     ),
     "the journal could not record MarkStuck: disk full": swept(
@@ -149,7 +153,7 @@ OF_A_TRANSACTION: dict[str, Case] = {
         (STANDING, TransactionState.AUTHORIZED),
         (CallComplete(REPORTED, FAILURE), PAID),
         NOTE,
-        (RecordFinal(LEASE_HELD, paid=True), None),
+        (RecordFinal(LEASE_HELD, paid=True, reason="handler_error", receipt=RECEIPT), True),
     ),
     "a failed outcome was refused: 403 forbidden": swept(
         REPORTED,
@@ -176,9 +180,9 @@ OF_A_TRANSACTION: dict[str, Case] = {
     ),
     "a payment settled, but its result is not in the journal": swept(
         WAITING,
-        (STANDING, TransactionState.SUCCEEDED),
+        (STANDING, TransactionSettled(RECEIPT)),
         NOTE,
-        (RecordFinal(LEASE_HELD, paid=True), None),
+        (RecordFinal(LEASE_HELD, paid=True, reason="not_started", receipt=RECEIPT), True),
     ),
     "the state of the transaction is unknown: timed out": swept(
         HELD,

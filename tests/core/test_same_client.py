@@ -21,6 +21,7 @@ from faregate.core.claims import (
     Replayable,
     ReplayPolicy,
     Resumable,
+    SettlementWrite,
 )
 from faregate.core.credentials import EXACT, GUESSABLE, MAX_COOKIES, STABLE, find_credentials
 from faregate.core.flow import CROWD_PAUSES, serve
@@ -31,7 +32,7 @@ from faregate.core.results import (
     AccessUnpaid,
     CompletionPaid,
     Guessability,
-    TransactionState,
+    TransactionSettled,
 )
 from faregate.core.steps import (
     CallAccess,
@@ -205,7 +206,7 @@ def test_a_cookie_is_sent_with_the_first_result_and_never_stored() -> None:
         (RunHandler(sale(), TXN), replace(WORK, response=result)),
         (RecordOutcome(LEASE_HELD, GOOD), True),
         (Some(CallComplete), PAID),
-        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), True),
+        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), SettlementWrite.FIRST),
     )
     response = play(serve(sale()), *script)
     assert [value for name, value in response.headers if name.lower() == "set-cookie"] == ["sid=1", "lang=de"]
@@ -320,9 +321,9 @@ def test_a_held_result_is_settled_where_the_proof_is_enough() -> None:
         UNSAFE,
         RECALLED_SECRET,
         (ONCE_MORE, Resumable(held)),
-        (GetTransaction(TXN), TransactionState.SUCCEEDED),
+        (GetTransaction(TXN), TransactionSettled(RECEIPT)),
         (CallComplete(held, GOOD), paid),
-        (RecordSettlement(ENTRY.lease, paid.payment_response, paid.receipt, True), True),
+        (RecordSettlement(ENTRY.lease, paid.payment_response, paid.receipt, True), SettlementWrite.FIRST),
     )
     assert (response.body, response.released) == (RESULT.body, True)
 

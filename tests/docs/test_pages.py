@@ -2,6 +2,10 @@
 
 import re
 
+import pytest
+
+from faregate.core.interfaces import Journal
+from faregate.journals.store import RowStore
 from tests.docs.blocks import ROOT
 
 SOURCE = ROOT / "src" / "faregate"
@@ -22,3 +26,12 @@ def test_each_code_that_a_payer_can_get_is_listed() -> None:
     listed = {code for row in rows for code in re.findall(r"`([a-z]+(?:_[a-z]+)*)`", row)}
     assert len(used) > 15
     assert used - listed == set(), "docs/errors.md lacks them"
+
+
+@pytest.mark.parametrize("protocol", [RowStore, Journal])
+def test_each_method_of_a_journal_that_one_may_write_is_named(protocol: type) -> None:
+    page = (ROOT / "docs" / "journals.md").read_text().partition("## Write your own")[2]
+    named = set(re.findall(r"`(\w+)[(`]", page))
+    methods = {name for name in vars(protocol) if not name.startswith("_")}
+    assert len(methods) > 10
+    assert methods - named == set(), "docs/journals.md lacks them"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from faregate.core.claims import Claimed, InProgress, Replayable, Resumable
+from faregate.core.claims import Claimed, InProgress, Replayable, Resumable, SettlementWrite
 from faregate.errors import ConfigurationError, JournalError, JournalFull, JournalUnreadable
 from faregate.journals import heartbeat as heartbeats
 from faregate.journals.heartbeat import Heartbeat
@@ -153,8 +153,8 @@ def test_a_suspended_process_delivers_nothing_twice(open_one: Open, clock: Clock
     slow = decided(mine)
     clock.now += SILENCE
     taken = owed(theirs.claim("proof", HERE))
-    assert theirs.record_settlement(taken.lease, "cGFpZA==", RECEIPT, True)
-    assert not mine.record_settlement(slow, "cGFpZA==", RECEIPT, True)
+    assert theirs.record_settlement(taken.lease, "cGFpZA==", RECEIPT, True) is SettlementWrite.FIRST
+    assert mine.record_settlement(slow, "cGFpZA==", RECEIPT, True) is SettlementWrite.DELIVERED_ELSEWHERE
     assert not mine.record_outcome(slow, GOOD)
     assert [theirs.claim("proof", HERE) for _ in range(3)] == [Replayable(GOOD.result, "cGFpZA==", TXN)] * 3
 
@@ -165,9 +165,12 @@ def test_a_suspended_process_delivers_what_a_sweep_settled(open_one: Open, clock
     clock.now += SILENCE
     taken = theirs.lease_next()
     assert taken is not None
-    assert theirs.record_settlement(taken.lease, "cGFpZA==", RECEIPT, False)
-    assert mine.record_settlement(slow, "cGFpZA==", RECEIPT, True)
-    assert not theirs.record_settlement(taken.lease, "cGFpZA==", RECEIPT, True)
+    assert theirs.record_settlement(taken.lease, "cGFpZA==", RECEIPT, False) is SettlementWrite.FIRST
+    assert mine.record_settlement(slow, "cGFpZA==", RECEIPT, True) is SettlementWrite.REPEATED
+    assert (
+        theirs.record_settlement(taken.lease, "cGFpZA==", RECEIPT, True)
+        is SettlementWrite.DELIVERED_ELSEWHERE
+    )
 
 
 def test_only_the_first_of_two_processes_delivers(open_one: Open, clock: Clock) -> None:
@@ -176,9 +179,14 @@ def test_only_the_first_of_two_processes_delivers(open_one: Open, clock: Clock) 
     slow = decided(mine)
     clock.now += SILENCE
     taken = owed(theirs.claim("proof", HERE))
-    assert mine.record_settlement(slow, "cGFpZA==", RECEIPT, True)
-    assert not theirs.record_settlement(taken.lease, "cGFpZA==", RECEIPT, True)
-    assert mine.record_settlement(slow, "cGFpZA==", RECEIPT, True)  # its answer was lost
+    assert mine.record_settlement(slow, "cGFpZA==", RECEIPT, True) is SettlementWrite.FIRST
+    assert (
+        theirs.record_settlement(taken.lease, "cGFpZA==", RECEIPT, True)
+        is SettlementWrite.DELIVERED_ELSEWHERE
+    )
+    assert (
+        mine.record_settlement(slow, "cGFpZA==", RECEIPT, True) is SettlementWrite.REPEATED
+    )  # its answer was lost
     assert [theirs.claim("proof", HERE) for _ in range(3)] == [Replayable(GOOD.result, "cGFpZA==", TXN)] * 3
 
 
@@ -426,7 +434,7 @@ def test_rows_are_moved_to_another_namespace(open_one: Open, clock: Clock) -> No
     lease = started(old, "settled", OTHER_TXN)
     large = GOOD.__class__(GOOD.result.__class__(200, (), b"x" * 100_000), (), 1)
     assert old.record_outcome(lease, large)
-    assert old.record_settlement(lease, "cGFpZA==", RECEIPT, True)
+    assert old.record_settlement(lease, "cGFpZA==", RECEIPT, True) is SettlementWrite.FIRST
     started(new, "here already", "txn here")
     there = next(name for name in new.namespaces() if "https://old" in name)
     assert new.namespaces()[there] == 1

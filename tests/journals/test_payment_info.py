@@ -135,6 +135,20 @@ def test_a_settled_payment_is_found_by_its_hash(journal: AnyJournal) -> None:
     assert find(journal).transaction_hash == HASH
 
 
+def test_one_that_was_taken_without_a_result_is_found_by_its_hash(journal: AnyJournal) -> None:
+    assert journal.record_final(decide(journal), True, "handler_error", RECEIPT)
+    found = find(journal, BY_HASH)
+    assert (found.status, found.reason) == (PaymentStatus.PAID_WITHOUT_RESULT, "handler_error")
+    assert (found.payer, found.transaction_hash) == (PAYER, HASH)
+
+
+def test_one_that_was_not_charged_says_why(journal: AnyJournal) -> None:
+    lease = decide(journal)
+    assert journal.record_final(lease, False, "payment_failed")
+    assert not journal.record_final(lease, False, "interrupted")
+    assert (find(journal).status, find(journal).reason) == (PaymentStatus.NOT_CHARGED, "payment_failed")
+
+
 def test_the_payments_of_a_payer_are_listed_newest_first(journal: AnyJournal, clock: Clock) -> None:
     settle(journal, delivered=True)
     clock.now += 1

@@ -242,12 +242,12 @@ def test_a_newer_version_is_refused_and_left_alone(server: RedisServer, journal:
     lease = started(journal)
     [schema] = ask(server, "KEYS", "*schema")
     mark = ask(server, "GET", schema).decode()
-    ask(server, "SET", schema, f"4{mark[1:]}")
+    ask(server, "SET", schema, f"5{mark[1:]}")
     for _ in range(2):  # in use, and opened anew
-        with pytest.raises(JournalUnreadable, match=r"of version 4, .*use the newer faregate"):
+        with pytest.raises(JournalUnreadable, match=r"of version 5, .*use the newer faregate"):
             journal.record_outcome(lease, GOOD)
         journal.disconnect()
-    assert ask(server, "GET", schema).decode() == f"4{mark[1:]}"
+    assert ask(server, "GET", schema).decode() == f"5{mark[1:]}"
     ask(server, "SET", schema, mark)
     assert journal.record_outcome(lease, GOOD)
 

@@ -14,7 +14,7 @@ from faregate.core.models import Failed
 from faregate.errors import JournalError
 from faregate.journals.policy import DEFAULT_POLICY
 from faregate.journals.row import Fingerprint, Holder, Row
-from faregate.journals.states import COLUMN_RULES, DECIDED, FINAL, OWED, TRANSITIONS, State
+from faregate.journals.states import COLUMN_RULES, DECIDED, FINAL, MAY_HAVE_REASON, OWED, TRANSITIONS, State
 from faregate.journals.store import Record, RowStore, TransactionTaken
 from tests.journals.records import BEGUN, CLAIMED
 from tests.journals.rows import GOOD
@@ -72,8 +72,8 @@ def writes(lease: Lease, now: float) -> list[tuple[str, tuple[Any, ...]]]:
         ("mark_stuck", (lease, "refused", now)),
         ("postpone", (lease, now, policy)),
         ("record_settlement", (lease, "response", "receipt", True, now, policy)),
-        ("record_final", (lease, True, now, policy)),
-        ("record_final", (lease, False, now, policy)),
+        ("record_final", (lease, True, "handler_error", "receipt", now, policy)),
+        ("record_final", (lease, False, "payment_failed", "", now, policy)),
         ("abandon_claim", (lease, now, policy)),
     ]
 
@@ -181,6 +181,7 @@ def is_refused(store: RowStore, row: dict[str, Any], after: dict[str, Any]) -> b
 def test_a_store_enforces_the_columns_of_each_state(store: RowStore, state: State) -> None:
     row = insert_in_state(store, state)
     optional = {rule.column for rule in COLUMN_RULES if state in rule.optional_in}
+    optional |= {"reason"} if state in MAY_HAVE_REASON else set()
     for name, value in FILLED.items():
         empty = "" if name == "reason" else None
         if name not in optional:

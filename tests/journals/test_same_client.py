@@ -18,6 +18,7 @@ from faregate.core.claims import (
     ReplayPolicy,
     RequestMismatch,
     Resumable,
+    SettlementWrite,
 )
 from faregate.journals.persistent import PersistentJournal
 from tests.core.flow_script import ACR, RECEIPT, TXN
@@ -40,7 +41,10 @@ def worked(journal: AnyJournal, claimant: Claimant) -> Any:
 
 
 def sold(journal: AnyJournal, claimant: Claimant, *, delivered: bool = True) -> None:
-    assert journal.record_settlement(worked(journal, claimant), "cGFpZA==", RECEIPT, delivered)
+    assert (
+        journal.record_settlement(worked(journal, claimant), "cGFpZA==", RECEIPT, delivered)
+        is SettlementWrite.FIRST
+    )
 
 
 def test_a_result_is_replayed_to_the_same_credentials(journal: AnyJournal) -> None:
@@ -154,7 +158,7 @@ def test_a_row_without_work_is_bound_to_the_client_that_comes_now(journal: AnyJo
     assert not journal.record_transaction(second, TXN, ACR, WORK_SECONDS)
     assert journal.record_transaction(third.lease, TXN, ACR, WORK_SECONDS)
     assert journal.record_outcome(third.lease, GOOD)
-    assert journal.record_settlement(third.lease, "cGFpZA==", RECEIPT, True)
+    assert journal.record_settlement(third.lease, "cGFpZA==", RECEIPT, True) is SettlementWrite.FIRST
     assert journal.claim("proof", ALICE) == ClientMismatch()
 
 
@@ -168,7 +172,7 @@ def body(digest: str) -> Claimant:
 def test_another_body_is_another_request(journal: AnyJournal) -> None:
     lease = worked(journal, body("one"))
     assert journal.claim("proof", body("two")) == RequestMismatch()
-    assert journal.record_settlement(lease, "cGFpZA==", RECEIPT, True)
+    assert journal.record_settlement(lease, "cGFpZA==", RECEIPT, True) is SettlementWrite.FIRST
     assert journal.claim("proof", body("two")) == RequestMismatch()
     assert journal.claim("proof", body("one")) == AGAIN
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from faregate.core.claims import SettlementWrite
 from faregate.errors import JournalError
 from faregate.journals.sqlite.database import Database
 from faregate.journals.store import TransactionTaken
@@ -407,6 +408,6 @@ def test_a_paid_request_syncs_twice(tmp_path: Path) -> None:
         assert "the disk of the journal" in answers.pop()
         assert step()
     unlucky(lambda: journal.record_settlement(lease, "cGFpZA==", RECEIPT, True))
-    assert answers == [True]
+    assert answers == [SettlementWrite.FIRST]
     another.close()
     journal.disconnect()

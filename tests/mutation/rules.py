@@ -237,7 +237,7 @@ MUTANTS = (
     Mutant("completed-by-others-and-stuck", RECOVERY, "            yield from LogWarning(\n"
            '                "a payment settled although its work was reported as failed", payment.transaction_id\n'
            "            )\n"
-           "            return (yield from close_paid(payment))\n",
+           "            return (yield from close_paid(payment, receipt, outcome.code))\n",
            "            return (yield from complete_failure(payment, outcome, repeated=repeated))\n"),
     Mutant("a-key-that-may-not-look-never-completes", RECOVERY, "    except Forbidden:\n        return TransactionState.UNRECOGNIZED\n", ""),
     Mutant("reported-without-a-look", RECOVERY, "return (yield from _recover_failure(payment, interrupted, repeated=False))",
@@ -273,6 +273,9 @@ MUTANTS = (
     Mutant("listeners-decide", OBSERVERS, "        except Exception as error:\n            log(\"events\", logging.ERROR, \"on_event", "        except TypeError as error:\n            log(\"events\", logging.ERROR, \"on_event"),
     Mutant("observers-decide", OBSERVERS, "            except Exception as error:\n                failed =", "            except TypeError as error:\n                failed ="),
     Mutant("tracing-decides", "src/faregate/instrumentation.py", "    except Exception as error:\n", "    except TypeError as error:\n", ("tests/telemetry/test_telemetry.py",)),
+    Mutant("revenue-counted-by-both", SETTLEMENT, "                if record is SettlementWrite.FIRST:\n", "                if True:\n"),
+    Mutant("an-end-told-by-both", SETTLEMENT, "    try:\n        return (yield from step)\n    except Exception as error:\n        yield from LogWarning(f\"the journal could not record RecordFinal", "    try:\n        yield from step\n        return True\n    except Exception as error:\n        yield from LogWarning(f\"the journal could not record RecordFinal"),
+    Mutant("a-second-settlement-is-the-first", PROCEDURES, "            was_settled = row.state is State.SETTLED\n", "", ("tests/journals/test_leases.py",)),
     Mutant("a-receipt-decides", "src/faregate/core/sales.py", "    except Exception:\n", "    except KeyError:\n"),
     Mutant("logging-decides", "src/faregate/logs.py", "    except Exception as broken:\n", "    except TypeError as broken:\n"),
     Mutant("notes-log-directly", "src/faregate/merchant/backend.py", "        log(\"sale\", logging.WARNING, \"%s%s\", message, about, fields=", "        logging.getLogger(\"faregate\").log(logging.WARNING, \"%s%s\", message, about, extra="),
@@ -362,9 +365,9 @@ MUTANTS = (
            "        case Replayable(",
            "            return (yield from _ask_for_new_payment(request, payment.transaction_id))\n"
            "        case Replayable("),
-    Mutant("402-after-paid-without-result", RECOVERY, "            return (yield from close_paid(payment))\n"
+    Mutant("402-after-paid-without-result", RECOVERY, '            return (yield from close_paid(payment, receipt, "not_started"))\n'
            "        case TransactionState.AUTHORIZED:",
-           "            yield from close_paid(payment)\n"
+           '            yield from close_paid(payment, receipt, "not_started")\n'
            '            return PaymentFailed("payment_failed")\n'
            "        case TransactionState.AUTHORIZED:"),
     Mutant("failed-with-receipt-believed", INTERPRET, "    if _looks_paid(result) or", "    if"),

@@ -76,6 +76,17 @@ class PendingPayment:
     sale: Sale = field(default=UNKNOWN_SALE, compare=False, repr=False)
 
 
+class SettlementWrite(Enum):
+    """What the journal knew of a settlement that a worker recorded."""
+
+    FIRST = "first"
+    """Nobody had recorded it before: this worker counts the payment."""
+    REPEATED = "repeated"
+    """Another worker had taken the lease over and recorded it, and has not delivered the result."""
+    DELIVERED_ELSEWHERE = "delivered elsewhere"
+    """Another worker has delivered the result: it must not leave again."""
+
+
 @frozen
 class Claimed:
     """The proof is claimed for this request: go on to access.

@@ -5,7 +5,7 @@ The rules are at the top of `faregate.core.flow`.
 
 from dataclasses import replace
 
-from faregate.core.claims import PendingPayment
+from faregate.core.claims import PendingPayment, SettlementWrite
 from faregate.core.models import Failed, Outcome, Succeeded
 from faregate.core.results import (
     Completion,
@@ -107,13 +107,15 @@ def complete_success(
     match completion:
         case CompletionPaid(payment_response, receipt):
             # From here on the payment is proven, whatever happens to the journal.
-            if is_observed:
-                payment = describe_receipt(payment, receipt)
-                yield from EmitEvent(Settled(payment.transaction_id, awaited, payment.sale))
-            may_leave = yield from _record_settlement(
+            record = yield from _record_settlement(
                 RecordSettlement(payment.lease, payment_response, receipt, awaited), payment
             )
-            if awaited and not may_leave:
+            if is_observed:
+                payment = describe_receipt(payment, receipt)
+                # Two workers may complete a payment whose lease was lost: it is told, and counted, once.
+                if record is SettlementWrite.FIRST:
+                    yield from EmitEvent(Settled(payment.transaction_id, awaited, payment.sale))
+            if awaited and record is SettlementWrite.DELIVERED_ELSEWHERE:
                 return DeliveredElsewhere()
             if awaited and is_observed:
                 yield from EmitEvent(Released(payment.transaction_id, payment.sale))
@@ -137,11 +139,11 @@ def complete_failure(payment: PendingPayment, outcome: Failed, *, repeated: bool
     match completion:
         case CompletionUnpaid():
             return (yield from close_unpaid(payment, outcome.code))
-        case CompletionPaid():
+        case CompletionPaid(_, receipt):
             yield from LogWarning(
                 "the service settled a payment that was reported as failed", payment.transaction_id
             )
-            return (yield from close_paid(payment))
+            return (yield from close_paid(payment, receipt, outcome.code))
         case CompletionRejected(status, code):
             yield from LogWarning(f"a failed outcome was refused: {status} {code}", payment.transaction_id)
             # The payer got nothing, so they need not know that the report was refused.
@@ -220,31 +222,42 @@ def _report_stuck(payment: PendingPayment, state: OpenPayment, reason: str) -> F
 
 def close_unpaid(payment: PendingPayment, code: str) -> Flow[Settlement]:
     """End the row: nothing was charged, for certain."""
-    yield from write(RecordFinal(payment.lease), payment.transaction_id)
-    yield from EmitEvent(FailedEvent(payment.transaction_id, code, payment.sale))
+    if (yield from _record_final(RecordFinal(payment.lease, reason=code), payment)):
+        yield from EmitEvent(FailedEvent(payment.transaction_id, code, payment.sale))
     return PaymentFailed(code)
 
 
-def close_paid(payment: PendingPayment) -> Flow[Settlement]:
-    """End the row: the payer was charged, and there is no result to deliver."""
-    yield from write(RecordFinal(payment.lease, paid=True), payment.transaction_id)
-    yield from EmitEvent(Settled(payment.transaction_id, sale=payment.sale))
+def close_paid(payment: PendingPayment, receipt: str, reason: str) -> Flow[Settlement]:
+    """End the row: the payer was charged, and there is no result to deliver, for this reason."""
+    step = RecordFinal(payment.lease, paid=True, reason=reason, receipt=receipt)
+    if (yield from _record_final(step, payment)):
+        payment = describe_receipt(payment, receipt)
+        yield from EmitEvent(Settled(payment.transaction_id, sale=payment.sale))
     return PaidWithoutResult()
 
 
-def _record_settlement(step: RecordSettlement, payment: PendingPayment) -> Flow[bool]:
-    """Whether the result may leave. It may if the journal cannot be written: the payment is proven."""
+def _record_final(step: RecordFinal, payment: PendingPayment) -> Flow[bool]:
+    """Whether the end is ours to tell. It is if the journal cannot be written: nobody else may tell it."""
+    try:
+        return (yield from step)
+    except Exception as error:
+        yield from LogWarning(f"the journal could not record RecordFinal: {error}", payment.transaction_id)
+        return True
+
+
+def _record_settlement(step: RecordSettlement, payment: PendingPayment) -> Flow[SettlementWrite]:
+    """What the journal knew. If it cannot be written the result may leave: the payment is proven."""
     try:
         return (yield from step)
     except Exception as error:
         yield from LogWarning(
             f"the journal could not record RecordSettlement: {error}", payment.transaction_id
         )
-        return True
+        return SettlementWrite.FIRST
 
 
 def write(
-    step: AbandonClaim | Postpone | MarkStuck | RecordFinal | ScheduleRetry, transaction_id: str | None = None
+    step: AbandonClaim | Postpone | MarkStuck | ScheduleRetry, transaction_id: str | None = None
 ) -> Flow[None]:
     """Write, and only log an error: a row that is not written stays owed, and the sweep ends it."""
     try:

@@ -7,9 +7,9 @@ A sync backend returns values; an async one returns values or awaitables, so tha
 from collections.abc import Awaitable
 from typing import ClassVar, Literal, Protocol, TypeAlias, TypeVar
 
-from faregate.core.claims import Claim, Claimant, Lease, PendingPayment
+from faregate.core.claims import Claim, Claimant, Lease, PendingPayment, SettlementWrite
 from faregate.core.models import HandlerResult, Offer, OfferRevision, Outcome, PaidRequest
-from faregate.core.results import Access, Completion, Guessability, TransactionState
+from faregate.core.results import Access, Completion, Guessability, TransactionReply
 from faregate.events import Event
 
 T = TypeVar("T")
@@ -67,16 +67,21 @@ class Journal(Protocol):
 
     def record_settlement(
         self, lease: Lease, payment_response: str, receipt: str, delivered: bool
-    ) -> MaybeAwaitable[bool]:
-        """Mark a row with a result as settled.
+    ) -> MaybeAwaitable[SettlementWrite]:
+        """Mark a row with a result as settled, and tell whether somebody else had done so before.
 
-        The redelivery window opens when it is first `delivered`, now or by a later claim. False if somebody
-        else, who took the lease over, has delivered it already.
+        The redelivery window opens when it is first `delivered`, now or by a later claim.
         """
         ...
 
-    def record_final(self, lease: Lease, paid: bool) -> MaybeAwaitable[None]:
-        """Mark the row as final and drop its result: the payment failed for certain, or was `paid`."""
+    def record_final(
+        self, lease: Lease, paid: bool, reason: str = "", receipt: str = ""
+    ) -> MaybeAwaitable[bool]:
+        """Mark the row as final and drop its result: the payment failed for certain, or was `paid`.
+
+        `reason` is why there is no result, `receipt` what names the payment on the chain; both are for
+        operators. False if the lease was lost: somebody else ends the row, or has ended it.
+        """
         ...
 
     def abandon_claim(self, lease: Lease) -> MaybeAwaitable[bool]:
@@ -120,7 +125,7 @@ class Backend(Protocol):
 
     def call_complete(self, payment: PendingPayment, outcome: Outcome) -> MaybeAwaitable[Completion]: ...
 
-    def get_transaction_state(self, transaction_id: str) -> MaybeAwaitable[TransactionState]: ...
+    def get_transaction_state(self, transaction_id: str) -> MaybeAwaitable[TransactionReply]: ...
 
     def close_execution(
         self, execution_id: str, revision: OfferRevision, result: HandlerResult | None

@@ -30,6 +30,8 @@ from faregate.core.results import (
     Settlement,
     StillSettling,
     StuckPayment,
+    TransactionReply,
+    TransactionSettled,
     TransactionState,
     Unconfirmed,
 )
@@ -189,11 +191,11 @@ def _recover_failure(payment: PendingPayment, outcome: Failed, *, repeated: bool
     match (yield from _get_state(payment)):
         case TransactionState.FAILED:
             return (yield from close_unpaid(payment, outcome.code))
-        case TransactionState.SUCCEEDED:
+        case TransactionSettled(receipt):
             yield from LogWarning(
                 "a payment settled although its work was reported as failed", payment.transaction_id
             )
-            return (yield from close_paid(payment))
+            return (yield from close_paid(payment, receipt, outcome.code))
         case TransactionState.PENDING | TransactionState.CONTRADICTORY:
             return (yield from schedule_retry(payment, Unconfirmed("settling")))
         case TransactionState.UNAVAILABLE:
@@ -207,12 +209,12 @@ def _recover_waiting(payment: PendingPayment) -> Flow[Settlement]:
     match (yield from _get_state(payment)):
         case TransactionState.FAILED:
             return (yield from close_unpaid(payment, "payment_failed"))
-        case TransactionState.SUCCEEDED:
+        case TransactionSettled(receipt):
             # It was paid and its result is not here: a new payment would make it worse.
             yield from LogWarning(
                 "a payment settled, but its result is not in the journal", payment.transaction_id
             )
-            return (yield from close_paid(payment))
+            return (yield from close_paid(payment, receipt, "not_started"))
         case TransactionState.AUTHORIZED:
             yield from write(AbandonClaim(payment.lease), payment.transaction_id)
             return NothingBegun()
@@ -235,7 +237,7 @@ def _is_known_to_service(payment: PendingPayment) -> Flow[bool]:
     return True
 
 
-def _get_state(payment: PendingPayment) -> Flow[TransactionState]:
+def _get_state(payment: PendingPayment) -> Flow[TransactionReply]:
     try:
         return (yield from GetTransaction(payment.transaction_id))
     except TransactionNotFound:

@@ -121,11 +121,10 @@ class Guessability(Enum):
 
 
 class TransactionState(Enum):
-    """The status read from the get-transaction endpoint. It never releases a result."""
+    """The status read from the get-transaction endpoint, unless it has settled."""
 
     AUTHORIZED = "authorized"
     PENDING = "pending"
-    SUCCEEDED = "succeeded"
     FAILED = "failed"
     CONTRADICTORY = "contradictory"
     """`succeeded` without a receipt, or `failed` with signs of a payment. Only a completion tells."""
@@ -135,6 +134,16 @@ class TransactionState(Enum):
     """A status that the contract does not name, or an answer that cannot be read. It proves nothing."""
     UNAVAILABLE = "unavailable"
     """The service cannot be asked now."""
+
+
+@frozen
+class TransactionSettled:
+    """The get-transaction endpoint says `succeeded`, with this receipt. It never releases a result."""
+
+    receipt: str = field(repr=False)
+
+
+TransactionReply = TransactionState | TransactionSettled
 
 
 # Settlement: what became of a payment after its work was done, or had begun

@@ -8,10 +8,10 @@ from collections.abc import Generator
 from dataclasses import field
 from typing import Any, Generic, TypeVar
 
-from faregate.core.claims import Claim, Claimant, Lease, PendingPayment
+from faregate.core.claims import Claim, Claimant, Lease, PendingPayment, SettlementWrite
 from faregate.core.interfaces import Backend, MaybeAwaitable
 from faregate.core.models import HandlerResult, Offer, OfferRevision, Outcome, PaidRequest
-from faregate.core.results import Access, Completion, Guessability, TransactionState
+from faregate.core.results import Access, Completion, Guessability, TransactionReply
 from faregate.events import Event
 from faregate.frozen import frozen
 
@@ -114,12 +114,12 @@ class CallComplete(Step[Completion]):
 
 
 @frozen
-class GetTransaction(Step[TransactionState]):
+class GetTransaction(Step[TransactionReply]):
     """How the transaction stands. Raises `ServiceError`."""
 
     transaction_id: str
 
-    def perform(self, backend: Backend) -> MaybeAwaitable[TransactionState]:
+    def perform(self, backend: Backend) -> MaybeAwaitable[TransactionReply]:
         return backend.get_transaction_state(self.transaction_id)
 
 
@@ -241,32 +241,34 @@ class Postpone(Step[None]):
 
 
 @frozen
-class RecordSettlement(Step[bool]):
-    """Write what proves the payment before the first byte leaves. `delivered` False: nobody waits for it.
-
-    False: the lease was lost, and whoever took it over has delivered the result.
-    """
+class RecordSettlement(Step[SettlementWrite]):
+    """Write what proves the payment before the first byte leaves. `delivered` False: nobody waits for it."""
 
     lease: Lease
     payment_response: str
     receipt: str = field(repr=False)
     delivered: bool
 
-    def perform(self, backend: Backend) -> MaybeAwaitable[bool]:
+    def perform(self, backend: Backend) -> MaybeAwaitable[SettlementWrite]:
         return backend.journal.record_settlement(
             self.lease, self.payment_response, self.receipt, self.delivered
         )
 
 
 @frozen
-class RecordFinal(Step[None]):
-    """Record that the payment has ended. `paid` False: it failed for certain, and the payer may pay again."""
+class RecordFinal(Step[bool]):
+    """Record that the payment has ended. `paid` False: it failed for certain, and the payer may pay again.
+
+    `reason` and `receipt` are for operators. False: the lease was lost, and somebody else ends the payment.
+    """
 
     lease: Lease
     paid: bool = False
+    reason: str = ""
+    receipt: str = field(default="", repr=False)
 
-    def perform(self, backend: Backend) -> MaybeAwaitable[None]:
-        return backend.journal.record_final(self.lease, self.paid)
+    def perform(self, backend: Backend) -> MaybeAwaitable[bool]:
+        return backend.journal.record_final(self.lease, self.paid, self.reason, self.receipt)
 
 
 @frozen

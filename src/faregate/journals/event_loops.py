@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import anyio
 from anyio.lowlevel import RunVar
 
-from faregate.core.claims import Claim, Claimant, Lease, PendingPayment
+from faregate.core.claims import Claim, Claimant, Lease, PendingPayment, SettlementWrite
 from faregate.core.models import Outcome
 from faregate.errors import JournalError
 from faregate.journals.batches import BatchStore
@@ -77,11 +77,11 @@ class AsyncJournal:
 
     def record_settlement(
         self, lease: Lease, payment_response: str, receipt: str, delivered: bool
-    ) -> Awaitable[bool]:
+    ) -> Awaitable[SettlementWrite]:
         return self._drive(self._procedures.record_settlement(lease, payment_response, receipt, delivered))
 
-    def record_final(self, lease: Lease, paid: bool) -> Awaitable[None]:
-        return self._drive(self._procedures.record_final(lease, paid))
+    def record_final(self, lease: Lease, paid: bool, reason: str = "", receipt: str = "") -> Awaitable[bool]:
+        return self._drive(self._procedures.record_final(lease, paid, reason, receipt))
 
     def abandon_claim(self, lease: Lease) -> Awaitable[bool]:
         return self._drive(self._procedures.abandon_claim(lease))

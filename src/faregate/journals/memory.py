@@ -12,7 +12,16 @@ import time
 from collections.abc import Callable
 from hashlib import sha256
 
-from faregate.core.claims import Claim, Claimant, Claimed, HoldInfo, Lease, PendingPayment, Replayable
+from faregate.core.claims import (
+    Claim,
+    Claimant,
+    Claimed,
+    HoldInfo,
+    Lease,
+    PendingPayment,
+    Replayable,
+    SettlementWrite,
+)
 from faregate.core.credentials import hash_credential
 from faregate.core.models import Outcome
 from faregate.errors import JournalError, JournalFull
@@ -166,25 +175,31 @@ class MemoryJournal:
             if row is not None:
                 row.postpone(lease, self._clock(), self._policy)
 
-    def record_settlement(self, lease: Lease, payment_response: str, receipt: str, delivered: bool) -> bool:
+    def record_settlement(
+        self, lease: Lease, payment_response: str, receipt: str, delivered: bool
+    ) -> SettlementWrite:
         with self._lock:
             now, row = self._clock(), self._rows.get(lease.key)
             if row is None:
-                return True
+                return SettlementWrite.FIRST
+            was_settled = row.state is State.SETTLED
             if row.record_settlement(lease, payment_response, receipt, delivered, now, self._policy):
                 self._note_expiry(row)
-                return True
-            return not row.is_delivered_by_another(lease)
+            elif row.is_delivered_by_another(lease):
+                return SettlementWrite.DELIVERED_ELSEWHERE
+            return SettlementWrite.REPEATED if was_settled else SettlementWrite.FIRST
 
-    def record_final(self, lease: Lease, paid: bool) -> None:
+    def record_final(self, lease: Lease, paid: bool, reason: str = "", receipt: str = "") -> bool:
         with self._lock:
             row = self._rows.get(lease.key)
             if row is None:
-                return
+                return False
             size = size_of(row.outcome)
-            if row.record_final(lease, paid, self._clock(), self._policy):
-                self._bytes -= size
-                self._note_expiry(row)
+            if not row.record_final(lease, paid, reason, receipt, self._clock(), self._policy):
+                return False
+            self._bytes -= size
+            self._note_expiry(row)
+            return True
 
     def abandon_claim(self, lease: Lease) -> bool:
         with self._lock:

@@ -181,14 +181,13 @@ def is_found_by(row: Row, reference: Reference) -> bool:
 def find_parties(row: Row) -> tuple[str, str]:
     """Return the payer's address and the chain hash, or "" for each, in lower case.
 
-    A settled row has both in its receipt. While it is open, its proof names the payer. A row that ended
-    without a receipt has the payer alone.
+    A paid row has both in its receipt. While it is open, its proof names the payer. A row that ended
+    unpaid has the payer alone.
     """
-    if row.receipt:
-        from_receipt = _read_receipt(row.receipt)
-        from_header = find_settlement(row.payment_response)
-        return from_receipt[0] or from_header[0], from_receipt[1] or from_header[1]
-    return row.payer or find_payer(row.proof), ""
+    from_receipt = _read_receipt(row.receipt)
+    from_header = find_settlement(row.payment_response)
+    payer = from_receipt[0] or from_header[0] or row.payer or find_payer(row.proof)
+    return payer, from_receipt[1] or from_header[1]
 
 
 def _read_receipt(receipt: str) -> tuple[str, str]:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
-from faregate.core.claims import Claim, Claimant, HoldInfo, Lease, PendingPayment
+from faregate.core.claims import Claim, Claimant, HoldInfo, Lease, PendingPayment, SettlementWrite
 from faregate.core.interfaces import Journal
 from faregate.core.models import Outcome
 from faregate.journals.encryption import Keyring
@@ -93,11 +93,13 @@ class PersistentJournal:
     def postpone(self, lease: Lease) -> None:
         self._perform(self._procedures.postpone(lease))
 
-    def record_settlement(self, lease: Lease, payment_response: str, receipt: str, delivered: bool) -> bool:
+    def record_settlement(
+        self, lease: Lease, payment_response: str, receipt: str, delivered: bool
+    ) -> SettlementWrite:
         return self._perform(self._procedures.record_settlement(lease, payment_response, receipt, delivered))
 
-    def record_final(self, lease: Lease, paid: bool) -> None:
-        self._perform(self._procedures.record_final(lease, paid))
+    def record_final(self, lease: Lease, paid: bool, reason: str = "", receipt: str = "") -> bool:
+        return self._perform(self._procedures.record_final(lease, paid, reason, receipt))
 
     def abandon_claim(self, lease: Lease) -> bool:
         return self._perform(self._procedures.abandon_claim(lease))

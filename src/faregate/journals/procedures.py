@@ -8,7 +8,7 @@ Only after a conflict the row is read, and decides again; a refusal, too, is an 
 from collections.abc import Callable
 from functools import partial
 
-from faregate.core.claims import Claim, Claimant, Claimed, Lease, Replayable, Resumable
+from faregate.core.claims import Claim, Claimant, Claimed, Lease, Replayable, Resumable, SettlementWrite
 from faregate.core.models import Outcome
 from faregate.errors import JournalError, JournalFull
 from faregate.journals.codec import NOT_READ
@@ -161,18 +161,25 @@ class Procedures:
 
     def record_settlement(
         self, lease: Lease, payment_response: str, receipt: str, delivered: bool
-    ) -> Procedure[bool]:
-        now, policy = self._clock(), self._policy
+    ) -> Procedure[SettlementWrite]:
+        now, policy, was_settled = self._clock(), self._policy, False
 
         def change(row: Row) -> bool:
+            nonlocal was_settled
+            was_settled = row.state is State.SETTLED
             return row.record_settlement(lease, payment_response, receipt, delivered, now, policy)
 
         row, changed = yield from self._end(lease, change)
-        return changed or row is None or not row.is_delivered_by_another(lease)
+        if row is not None and not changed and row.is_delivered_by_another(lease):
+            return SettlementWrite.DELIVERED_ELSEWHERE
+        return SettlementWrite.REPEATED if was_settled else SettlementWrite.FIRST
 
-    def record_final(self, lease: Lease, paid: bool) -> Procedure[None]:
+    def record_final(self, lease: Lease, paid: bool, reason: str = "", receipt: str = "") -> Procedure[bool]:
         now, policy = self._clock(), self._policy
-        yield from self._end(lease, lambda row: row.record_final(lease, paid, now, policy))
+        _, changed = yield from self._end(
+            lease, lambda row: row.record_final(lease, paid, reason, receipt, now, policy)
+        )
+        return changed
 
     def abandon_claim(self, lease: Lease) -> Procedure[bool]:
         self._heartbeat.remove(lease.key)

@@ -76,7 +76,7 @@ class Row:
     while nobody has the lease; `touched_at` is when the owner wrote last: of a final row, when it ended or
     was delivered first. `client` has the hashes of the credentials that the result is bound to, separated by
     spaces. `request_line` is the method and the URL, for operators. `payer` is an address, or empty where
-    the receipt or the proof has it.
+    the receipt or the proof has it. `reason` is why a row is stuck, or why it ended without a result.
     """
 
     key: bytes
@@ -358,12 +358,17 @@ class Row:
     def is_delivered_by_another(self, lease: Lease) -> bool:
         return self.state is State.SETTLED and self.delivered and self.fence != lease.fence
 
-    def record_final(self, lease: Lease, paid: bool, now: float, policy: JournalPolicy) -> bool:
+    def record_final(
+        self, lease: Lease, paid: bool, reason: str, receipt: str, now: float, policy: JournalPolicy
+    ) -> bool:
+        """Record the end of a payment that has no result. A receipt may be missing: it tells the hash."""
         if not self._is_held(lease, *AWAITING_SETTLEMENT):
             return False
-        self.payer = find_payer(self.proof)  # it ends without a receipt
+        self.payer = find_payer(self.proof)
         self._end(State.PAID_NO_RESULT if paid else State.UNPAID, now)
         self.outcome = None
+        self.reason = reason
+        self.receipt = receipt if paid else ""
         self.expires_at = now + (policy.paid_retention if paid else policy.failed_retention)
         return True
 

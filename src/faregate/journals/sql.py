@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from faregate.journals.states import COLUMN_RULES, TRANSITIONS, ColumnRule, State
+from faregate.journals.states import COLUMN_RULES, HAS_REASON, MAY_HAVE_REASON, TRANSITIONS, ColumnRule, State
 
 
 def _in(states: Iterable[State]) -> str:
@@ -18,7 +18,7 @@ def _check(rule: ColumnRule) -> str:
 _CHECKS = {
     "known_state": f"state {_in(State)}",
     **{rule.name: _check(rule) for rule in COLUMN_RULES},
-    "stuck_for_a_reason": f"(reason <> '') = (state = {State.STUCK.value!r})",
+    "stuck_for_a_reason": f"state {_in(MAY_HAVE_REASON)} OR (reason <> '') = (state {_in(HAS_REASON)})",
 }
 CONSTRAINTS = ",\n".join(f"CONSTRAINT {name} CHECK ({check})" for name, check in _CHECKS.items())
 """For `CREATE TABLE`."""

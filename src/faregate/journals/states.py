@@ -72,12 +72,16 @@ class ColumnRule(NamedTuple):
     optional_in: tuple[State, ...] = ()
 
 
+HAS_REASON = (State.STUCK,)
+"""Exactly these states, besides those of `MAY_HAVE_REASON`, have a reason."""
+MAY_HAVE_REASON = _NO_RESULT
+
 COLUMN_RULES = (
     ColumnRule("claimed_has_no_transaction", "transaction_id", True, (State.CLAIMED,)),
     ColumnRule("owed_never_expires", "expires_at", True, OWED),
     ColumnRule("decided_has_outcome", "result", False, (*DECIDED, State.SETTLED), (State.STUCK,)),
     ColumnRule("settled_is_paid", "payment_response", False, (State.SETTLED,)),
-    ColumnRule("settled_has_its_receipt", "receipt", False, (State.SETTLED,)),
+    ColumnRule("settled_has_its_receipt", "receipt", False, (State.SETTLED,), (State.PAID_NO_RESULT,)),
     ColumnRule("proof_until_final", "proof", True, FINAL),
     ColumnRule("payer_without_receipt", "payer", True, (State.CLAIMED, *OWED, State.SETTLED), _NO_RESULT),
 )

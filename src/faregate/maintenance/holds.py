@@ -30,6 +30,7 @@ from faregate.core.results import (
 from faregate.errors import ConfigurationError, FaregateError
 from faregate.maintenance.journal import get_shared_journal
 from faregate.maintenance.journal_view import JournalView
+from faregate.maintenance.payment_answers import DISCARDED
 from faregate.paywall import Paywall
 
 STUCK = "stuck"
@@ -51,7 +52,7 @@ class HoldStore(Protocol):
 
     def lease_hold(self, transaction_id: str) -> PendingPayment | None: ...
 
-    def record_final(self, lease: Lease, paid: bool) -> MaybeAwaitable[None]: ...
+    def record_final(self, lease: Lease, paid: bool, reason: str = "") -> MaybeAwaitable[bool]: ...
 
 
 def get_hold_store(paywall: Paywall) -> HoldStore:
@@ -143,7 +144,7 @@ def _describe_kept(settlement: Settlement) -> str:
 
 def discard(store: HoldStore, transaction_id: str, paid: bool) -> None:
     """End a stuck payment: the journal remembers it as `paid`, or as not charged. Raises `HoldNotFound`."""
-    store.record_final(_lease(store, transaction_id).lease, paid)
+    store.record_final(_lease(store, transaction_id).lease, paid, DISCARDED)
     if store.get_hold(transaction_id) is not None:
         raise HoldNotFound(f"{transaction_id} is kept: another process changed it at the same time.")
 

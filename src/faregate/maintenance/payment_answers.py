@@ -60,15 +60,27 @@ _ANSWERS = {
         "them yourself.",
     ),
     PaymentStatus.NOT_CHARGED: (
-        "The payment or the work failed for certain on {ended}. Nothing was charged.",
+        "{why} Nothing was charged; that was certain on {ended}.",
         "The payer can pay again.",
     ),
     PaymentStatus.PAID_WITHOUT_RESULT: (
-        "Paid, and there is no result to deliver.",
+        "Paid, and there is no result to deliver. {why}",
         "Serve or refund the payer yourself. They are not asked to pay again. Its receipt: "
         "faregate receipt {id}",
     ),
 }
+
+
+DISCARDED = "discarded"
+"""The reason of a payment that an operator ended."""
+_REASONS = {
+    "": "The payment or the work failed.",
+    "payment_failed": "The payment failed.",
+    "interrupted": "The process died or was stopped while the work was done.",
+    "not_started": "No work was done for it here.",
+    DISCARDED: "An operator discarded it.",
+}
+"""Why a payment ended without a result. Other reasons are the code with which the work failed."""
 
 
 class Answer(NamedTuple):
@@ -86,6 +98,7 @@ def explain(payment: PaymentInfo, view: JournalView) -> Answer:
     words = {
         "id": payment.transaction_id,
         "reason": payment.reason,
+        "why": _REASONS.get(payment.reason, f"The work failed ({payment.reason})."),
         "redeliveries": payment.redeliveries,
         "ended": format_time(payment.ended_at),
         "kept": format_time(payment.kept_until),

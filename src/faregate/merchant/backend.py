@@ -22,7 +22,7 @@ from faregate.core.models import (
     Response,
     WireRequest,
 )
-from faregate.core.results import Access, Completion, TransactionState
+from faregate.core.results import Access, Completion, TransactionReply
 from faregate.errors import ConfigurationError
 from faregate.instrumentation import GuardedInstrumentation, GuardedSpan
 from faregate.logs import log
@@ -126,7 +126,7 @@ class _MerchantBackend(Generic[C]):
         span.end(answer)
         return cast(T, answer)
 
-    def get_transaction_state(self, transaction_id: str) -> MaybeAwaitable[TransactionState]:
+    def get_transaction_state(self, transaction_id: str) -> MaybeAwaitable[TransactionReply]:
         request = build_lookup(transaction_id)
         return self._send(Call(request, lambda reply: parse_transaction_state(reply, transaction_id)))
 

@@ -31,6 +31,8 @@ from faregate.core.results import (
     CompletionUnknown,
     CompletionUnpaid,
     RevisionRejected,
+    TransactionReply,
+    TransactionSettled,
     TransactionState,
 )
 from faregate.errors import BadAnswer
@@ -189,7 +191,7 @@ def parse_closed_execution(reply: Response) -> None:
 # A transaction
 
 
-def parse_transaction_state(reply: Response, transaction_id: str) -> TransactionState:
+def parse_transaction_state(reply: Response, transaction_id: str) -> TransactionReply:
     """The meaning of a reply to get-transaction. Raises `ApiError` or `BadAnswer`."""
     if reply.status != 200:
         raise parse_error(reply)
@@ -198,7 +200,7 @@ def parse_transaction_state(reply: Response, transaction_id: str) -> Transaction
         raise BadAnswer("HTTP 200: the reply is about another transaction")
     match detail.get("status"):
         case "succeeded" if _has_receipt(detail):
-            return TransactionState.SUCCEEDED
+            return TransactionSettled(to_json(detail["receipt"]).decode())
         case "failed" if not _looks_paid(detail):
             return TransactionState.FAILED
         case "authorized":

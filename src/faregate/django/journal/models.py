@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, ClassVar
 from django.db import models
 from django.db.models import CheckConstraint, Q, UniqueConstraint
 
-from faregate.journals.states import COLUMN_RULES, ColumnRule, State
+from faregate.journals.states import COLUMN_RULES, HAS_REASON, MAY_HAVE_REASON, ColumnRule, State
 
 if TYPE_CHECKING:
     Text = models.CharField[str, str]
@@ -21,11 +21,15 @@ if TYPE_CHECKING:
 
 
 def _check(rule: ColumnRule) -> CheckConstraint:
-    states, optional = (tuple(state.value for state in group) for group in (rule.states, rule.optional_in))
+    states, optional = _get_values(rule.states), _get_values(rule.optional_in)
     condition = _exactly(Q(**{f"{rule.column}__isnull": rule.is_null}), states)
     for state in optional:
         condition = Q(state=state) | condition
     return CheckConstraint(condition=condition, name=f"faregate_{rule.name}")
+
+
+def _get_values(states: tuple[State, ...]) -> tuple[str, ...]:
+    return tuple(state.value for state in states)
 
 
 def _exactly(condition: Q, states: tuple[str, ...]) -> Q:
@@ -94,7 +98,9 @@ class JournalRow(models.Model):
             ),
             *map(_check, COLUMN_RULES),
             CheckConstraint(
-                condition=_exactly(~Q(reason=""), ("stuck",)), name="faregate_stuck_for_a_reason"
+                condition=_exactly(~Q(reason=""), _get_values(HAS_REASON))
+                | Q(state__in=_get_values(MAY_HAVE_REASON)),
+                name="faregate_stuck_for_a_reason",
             ),
         ]
 

@@ -157,7 +157,7 @@ local function find_broken_rule(before, after, set)
   local padded = ' ' .. state .. ' '
   local broken = find_broken_column_rule(after, padded)
   if broken then return broken end
-  if (after.reason ~= '') ~= (state == 'stuck') then return 'stuck_for_a_reason' end
+  if has_wrong_reason(after.reason, padded) then return 'stuck_for_a_reason' end
   if not before.state then return nil end
   if not is_in(transitions[before.state], padded) then return 'never_back' end
   if before.result and (set.result or set.apart) then return 'decided_once' end

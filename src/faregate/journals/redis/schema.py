@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from hashlib import sha1
 from importlib.resources import files
 
-from faregate.journals.states import COLUMN_RULES, TRANSITIONS, ColumnRule, State
+from faregate.journals.states import COLUMN_RULES, HAS_REASON, MAY_HAVE_REASON, TRANSITIONS, ColumnRule, State
 from faregate.journals.store import COLUMNS
 
-VERSION = 3
+VERSION = 4
 FOUND_COLUMNS = tuple(name for name in COLUMNS if name not in ("key", "result"))
 """In the order in which the script returns them."""
 
@@ -39,6 +39,10 @@ def _lua_rules() -> str:
         f"local function get_transitions() return {{{transitions}}} end\n"
         "local function is_in(states, state) return string.find(states, state, 1, true) ~= nil end\n"
         f"local function find_broken_column_rule(row, state)\n{''.join(map(_lua_check, COLUMN_RULES))}end\n"
+        "local function has_wrong_reason(reason, state)\n"
+        f"  if is_in({_lua_states(MAY_HAVE_REASON)}, state) then return false end\n"
+        f"  return (reason ~= '') ~= is_in({_lua_states(HAS_REASON)}, state)\n"
+        "end\n"
     )
 
 
