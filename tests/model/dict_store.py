@@ -163,7 +163,7 @@ def impossible(row: Record, before: Record | None) -> str:
         "owed, and it expires": (row["expires_at"] is None) != (state in OWED),
         "its result": state != "stuck" and (row["result"] is not None) != (state in WITH_RESULT),
         "what proves its payment": ((row["payment_response"] is not None) != settled)
-        or ((row["receipt"] is not None) != settled),
+        or (state != "paid" and (row["receipt"] is not None) != settled),
         "its proof": (row["proof"] is not None) != (state in WITH_PROOF),
         "it changed": before is not None and _changed_for_the_worse(row, before),
     }
