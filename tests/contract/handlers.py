@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from faregate.core import completion
+from faregate.core.models import Offer
 from faregate.core.usage import Payment
+from faregate.offers import offer
 from faregate.paywall import Paywall
 from tests.support.lines import append_line
 
@@ -27,10 +29,10 @@ METHODS = ("GET", "POST")
 
 @dataclass(frozen=True)
 class Sold:
-    """A paid route: its decoded path, what it sells, and its limits."""
+    """A paid route: its decoded path, what it sells or the function that chooses that, and its limits."""
 
     path: str
-    sells: str = "daily_report"
+    sells: Any = "daily_report"
     limits: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -39,8 +41,32 @@ class Sold:
         return self.path.strip("/").replace("/", "_")
 
 
+CHOICE = "X-Offer"
+"""The header that chooses what a request is sold as, of `AMONG`, where it may."""
+AMONG = ("daily_report", "text_summary")
+
+
+def choose(request: Any) -> str | None:
+    """Choose by the header of a request of any framework, of a scope, or of an environ."""
+    found = read_choice(request)
+    if found == "raise":
+        raise LookupError("secret")
+    return found
+
+
+def read_choice(request: Any) -> str | None:
+    if hasattr(request, "headers"):
+        named: str | None = request.headers.get(CHOICE)
+        return named
+    if "HTTP_X_OFFER" in request:
+        return str(request["HTTP_X_OFFER"])
+    pairs = dict(request.get("headers", ()))
+    return pairs[b"x-offer"].decode() if b"x-offer" in pairs else None
+
+
 SOLD = (
     Sold("/paid"),
+    Sold("/chosen", choose, {"among": AMONG}),
     Sold("/do", limits={"max_result_bytes": 64 * MIB}),
     Sold("/late", "slow_settlement"),
     Sold("/never", "failing_settlement"),
@@ -57,6 +83,8 @@ MOUNT, INNER = "/mount/inner", Sold("/paid")
 """`INNER` is sold in a sub-application, blueprint or router of its own, below `MOUNT`."""
 GROUND, CLOSED = "/ground", "/closed"
 """Prefixes, in the sellers that declare any: one sold as a whole, one where nothing is for sale."""
+OFFERS: dict[str, str | Offer] = {GROUND: "daily_report", "/ground/chosen": offer(choose, among=AMONG)}
+"""What sellers with prefixes sell below them."""
 
 
 @dataclass(frozen=True)

@@ -70,5 +70,5 @@ async def lifespan(receive: Any, send: Any) -> None:
         await send({"type": f"lifespan.{phase}.complete"})
 
 
-grounds: Any = {"offers": {handlers.GROUND: "daily_report"}, "refuse": [handlers.CLOSED]}
+grounds: Any = {"offers": handlers.OFFERS, "refuse": [handlers.CLOSED]}
 app = PaywallMiddleware(seller, handlers.paywall(), **grounds)

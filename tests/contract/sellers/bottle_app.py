@@ -14,7 +14,7 @@ from tests.contract import handlers
 from tests.contract.handlers import Answer, Sold
 
 
-def paid(sells: str, **limits: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def paid(sells: Any, **limits: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     sold = offer(sells, **limits)
 
     def decorate(handler: Callable[..., Any]) -> Callable[..., Any]:
@@ -91,5 +91,5 @@ seller.route(f"{handlers.GROUND}/<rest:path>", [*handlers.METHODS], endpoint(han
 seller.route(f"{handlers.CLOSED}/<rest:path>", [*handlers.METHODS], endpoint(handlers.CLOSED))
 seller.route("/open", [*handlers.METHODS], lambda: {"open": True})
 
-grounds: Any = {"offers": {handlers.GROUND: "daily_report"}, "refuse": [handlers.CLOSED]}
+grounds: Any = {"offers": handlers.OFFERS, "refuse": [handlers.CLOSED]}
 app = PaywallMiddleware(seller, handlers.paywall(), **grounds)

@@ -42,7 +42,7 @@ settings.configure(
     },
     FAREGATE={
         "TIMEOUT": handlers.timeout(),
-        "OFFERS": {handlers.GROUND: "daily_report"},
+        "OFFERS": handlers.OFFERS,
         "REFUSE": [handlers.CLOSED],
     },
     LOGGING_CONFIG=None,

@@ -72,5 +72,5 @@ seller.add_route(f"{handlers.GROUND}/{{rest:path}}", Resource(handlers.GROUND))
 seller.add_route(f"{handlers.CLOSED}/{{rest:path}}", Resource(handlers.CLOSED))
 seller.add_route("/open", Open())
 
-grounds: Any = {"offers": {handlers.GROUND: "daily_report"}, "refuse": [handlers.CLOSED]}
+grounds: Any = {"offers": handlers.OFFERS, "refuse": [handlers.CLOSED]}
 app = PaywallMiddleware(seller, handlers.paywall(), **grounds)

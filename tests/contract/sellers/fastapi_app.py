@@ -14,8 +14,13 @@ from tests.contract.sellers.starlette_app import native
 METHODS: list[Any] = ["GET", "HEAD", "POST"]
 
 
+def choose(request: Request) -> str | None:
+    """A dependency: FastAPI reads its parameters."""
+    return handlers.choose(request)
+
+
 def endpoint(sold: Sold, place: str) -> Any:
-    sells = paid(sold.sells, **sold.limits)
+    sells = paid(choose if callable(sold.sells) else sold.sells, **sold.limits)
 
     async def handler(
         request: Request,

@@ -19,7 +19,7 @@ from tests.contract.handlers import Answer, Sold
 METHODS: Any = ["GET", "HEAD", "POST"]
 
 
-def paid(sells: str, **limits: Any) -> Any:
+def paid(sells: Any, **limits: Any) -> Any:
     sold = offer(sells, **limits)
 
     async def guard(connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRouteHandler) -> None:

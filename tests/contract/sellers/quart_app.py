@@ -14,7 +14,7 @@ from tests.contract import handlers
 from tests.contract.handlers import Answer, Sold
 
 
-def paid(sells: str, **limits: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def paid(sells: Any, **limits: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     sold = offer(sells, **limits)
 
     def decorate(handler: Callable[..., Any]) -> Callable[..., Any]:

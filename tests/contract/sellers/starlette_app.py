@@ -54,7 +54,7 @@ routes = [
     Route(f"{handlers.CLOSED}/{{rest:path}}", endpoint(handlers.CLOSED)),
     Route("/open", lambda _request: JSONResponse({"open": True}), methods=[*handlers.METHODS]),
 ]
-grounds: Any = {"offers": {handlers.GROUND: "daily_report"}, "refuse": [handlers.CLOSED]}
+grounds: Any = {"offers": handlers.OFFERS, "refuse": [handlers.CLOSED]}
 app = Starlette(
     routes=routes, middleware=[Middleware(PaywallMiddleware, paywall=handlers.paywall(), **grounds)]
 )

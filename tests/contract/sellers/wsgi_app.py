@@ -57,6 +57,6 @@ def handler(place: str, payment: Any, environ: Any, start_response: Any) -> Iter
     return ClosableBody(answer)
 
 
-grounds: Any = {"offers": {handlers.GROUND: "daily_report"}, "refuse": [handlers.CLOSED]}
+grounds: Any = {"offers": handlers.OFFERS, "refuse": [handlers.CLOSED]}
 mounted = DispatcherMiddleware(seller, {handlers.MOUNT: inner})
 app = PaywallMiddleware(mounted, handlers.paywall(), **grounds)
