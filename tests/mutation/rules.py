@@ -34,6 +34,7 @@ ROUTE_TESTS = ("tests/routes/test_routes.py",)
 BODIES = ("tests/adapters/test_request_body.py",)
 WSGI_TESTS = ("tests/adapters/test_wsgi.py",)
 AUDIT_TESTS = ("tests/audit/test_adapters.py",)
+CHOICES = ("tests/adapters/test_choices.py", "tests/adapters/test_mcp_choices.py")
 CLIENTS = ("tests/core/test_same_client.py", "tests/journals/test_same_client.py")
 LEASES = ("tests/journals/test_leases.py",)
 REVISIONS = ("tests/core/test_revisions.py",)
@@ -309,6 +310,17 @@ MUTANTS = (
     Mutant("receipt-before-it-is-paid", INTERPRET, ' or found.get("receipt") is not None\n', "\n"),
     Mutant("undelivered-is-spent", ROW, "if not self.delivered:", "if not self.delivered and policy.redeliveries:"),
     Mutant("people-take-what-is-leased", OPEN_PAYMENTS, "if row.is_leased(now, self._policy, (yield from self._rows.get_owner_until(row, now))):\n            return None", "if False:\n            return None", STORE_TESTS),
+    # A payment buys the offer that its request chose
+    Mutant("choice-is-not-bound", FLOW, "    if request.is_chosen:\n", "    if False:\n", CHOICES),
+    Mutant("every-choice-is-bound-alike", FLOW, 'named = f"{named} as {request.offer.sells}"', 'named = f"{named} as chosen"', CHOICES),
+    Mutant("chosen-offer-is-not-marked", CHECKOUT, "is_chosen=sold is not offer,", "is_chosen=False,", CHOICES),
+    Mutant("any-choice-is-the-first", CHECKOUT, "if isinstance(chosen, str) and one.sells == chosen:", "if True:", CHOICES),
+    Mutant("foreign-choice-is-the-cheapest", CHECKOUT, "        error = chosen if isinstance(chosen, Exception) else None\n", "        return sold.among[0]\n", CHOICES),
+    Mutant("foreign-choice-is-not-refused", CHECKOUT, '        self.refuse(\n            500,\n            "offer_not_chosen",\n            "The price of this resource could not be determined. Nothing was charged.",\n        )\n', "", CHOICES),
+    Mutant("what-payers-send-is-logged", CHECKOUT, 'return f"a str of {len(chosen)} characters that is not in among"', "return repr(chosen)", CHOICES),
+    Mutant("tool-chooses-by-a-misspelt-argument", MCP + "choices.py", "if not is_given and one.kind not in _VARIADIC:", "if False:", CHOICES),
+    Mutant("failed-tool-is-billable-by-choice", MCP + "decorators.py", "any(one.billable != BILLABLE for one in sold.alternatives)", "False", CHOICES),
+    Mutant("choice-of-nothing-named", "src/faregate/offers.py", "if isinstance(among, str) or not isinstance(among, Sequence) or not among:", "if False:", CHOICES),
     # A result goes to the client that paid for it
     Mutant("handed-to-another-client", ROW, "if not self._is_bound_to(fingerprint, STABLE):", "if False:", CLIENTS),
     Mutant("handed-to-an-older-cookie", ROW, "replay is not ReplayPolicy.SAME_PROOF and not self._is_bound_to(fingerprint, EXACT)", "False", CLIENTS),
