@@ -22,8 +22,8 @@ class OfferOptions(TypedDict, total=False):
     """The options of an offer; see `faregate.Offer`."""
 
     asset: SettlementAsset | None
-    mime_type: str
-    description: str
+    mime_type: str | None
+    description: str | None
     billable: frozenset[int]
     max_result_bytes: int | None
     max_work_seconds: float | None
@@ -87,7 +87,7 @@ def build_offer(sells: object, among: object = None, **options: Unpack[OfferOpti
         raise ConfigurationError("max_result_bytes and max_work_seconds must be numbers above 0.")
     if made.asset not in (None, "EURC", "USDC"):
         raise ConfigurationError(f"asset={made.asset!r}: the service settles in EURC or USDC.")
-    build_resource(made, "https://seller.invalid/")
+    build_resource("https://seller.invalid/", made.mime_type, made.description)
     return made
 
 

@@ -16,7 +16,7 @@ from weakref import WeakSet
 from faregate import settings as config
 from faregate.core.driver import arun, run
 from faregate.core.interfaces import Journal
-from faregate.core.models import Offer, PaidRequest, Request, Response
+from faregate.core.models import DEFAULT_MIME_TYPE, Offer, PaidRequest, Request, Response
 from faregate.core.payment_page import BuildBody, RenderPage, prefers_html, present
 from faregate.core.recovery import BATCH, SweepReport, never, sweep
 from faregate.core.terms import read_terms
@@ -169,7 +169,9 @@ class Paywall:
             return answer
         path, mark, query = request.url.partition("?")
         url = (resource_url or quote(path, safe=_URL_SAFE)) + mark + quote(query, safe=_URL_SAFE)
-        description, mime_type = ("", "") if offer is None else (offer.description, offer.mime_type)
+        description = mime_type = ""
+        if offer is not None:
+            description, mime_type = offer.description or "", offer.mime_type or DEFAULT_MIME_TYPE
         terms = read_terms(answer, request.method, url, description, mime_type)
         try:
             return present(answer, terms, accept, page, body)

@@ -26,6 +26,7 @@ from faregate.logs import log
 from faregate.middleware.buffer import finalize
 from faregate.middleware.checkout import PASSING, Ask, Checkout, ReadBody, State
 from faregate.middleware.choices import check_blocking
+from faregate.middleware.descriptions import HandlerInfo
 from faregate.middleware.path_rules import PathMatch, PathRules
 from faregate.middleware.request import IncomingRequest, read_body
 from faregate.middleware.snapshot import Snapshot
@@ -116,6 +117,10 @@ class PaywallMiddleware:
         """For adapters that know the route of a request: return the pattern of its path."""
         return None
 
+    def find_handler(self, environ: Environ) -> HandlerInfo | None:
+        """For adapters that know the handler of a request: return what describes it to payers."""
+        return None
+
 
 class WSGICheckout(Checkout):
     """The checkout of one WSGI request. `on_release` is called with its result when that is released.
@@ -185,6 +190,7 @@ def require_payment(environ: Environ, offer: Offer, ask: Ask | None = None) -> P
             "app = faregate.wsgi.PaywallMiddleware(app)"
         )
     checkout.find_route = partial(checkout.middleware.find_route, environ)
+    checkout.find_handler = partial(checkout.middleware.find_handler, environ)
     return checkout.authorize(
         offer, partial(_take_snapshot, environ), ask or partial(_ask_with_environ, environ)
     )

@@ -1,6 +1,7 @@
 """What is Django's own, in both colours over real sockets: one middleware, prices on views and urlconfs."""
 
 import asyncio
+import base64
 import io
 import json
 import socket
@@ -38,6 +39,7 @@ from django.http import (  # noqa: E402
 from django.urls import include, path, re_path  # noqa: E402
 from django.utils.decorators import method_decorator  # noqa: E402
 from django.views import View  # noqa: E402
+from django.views.generic import TemplateView  # noqa: E402
 from ninja import NinjaAPI  # noqa: E402
 
 from faregate.django import Payment, paid, paid_include  # noqa: E402
@@ -886,3 +888,73 @@ def test_check_fails_with_a_key_that_may_not_sell() -> None:
 def test_paid_on_a_class_says_what_to_do() -> None:
     with pytest.raises(ConfigurationError, match="method_decorator"):
         SOLD(Classy)
+
+
+# What a payer is told
+
+
+class OnMethod(View):
+    """Every report."""
+
+    @method_decorator(paid("daily_report"))
+    def get(self, request: HttpRequest) -> HttpResponse:
+        """Get one."""
+        return content(request)
+
+    @method_decorator(paid("daily_report"))
+    def post(self, request: HttpRequest) -> HttpResponse:
+        return content(request)
+
+
+@method_decorator(paid("daily_report"), name="dispatch")
+class OnClass(View):
+    """A report of a class."""
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        return content(request)
+
+
+def documented(request: HttpRequest) -> HttpResponse:
+    """The weather of one day.
+
+    Not for payers.
+    """
+    return content(request)
+
+
+def test_a_payer_is_told_the_docstring_of_the_view(serve: Any) -> None:
+    # The middleware makes an offer before the view, and its price makes the same one again.
+    api, sold = NinjaAPI(urls_namespace="described"), paid("daily_report")
+    api.get("/ninja")(sold(documented))
+    own = paid("daily_report", description="")(documented)
+    patterns = (
+        path("view", sold(documented)),
+        path("own", own),
+        path("method", OnMethod.as_view()),
+        path("class", OnClass.as_view()),
+        path("generic", sold(TemplateView.as_view(template_name="none.html"))),
+        path("api/", api.urls),
+        path("included/", paid_include("daily_report", ([path("view", documented)], None, None))),
+    )
+    asked = ("view", "own", "method", "class", "generic", "api/ninja", "included/view")
+    with serve(*patterns) as site:
+        found = {one: _read_resource(site.ask(f"/{one}"))["description"] for one in asked}
+        posted = _read_resource(site.ask("/method", method="POST"))
+        bought = [site.buy(f"/{one}").text for one in ("view", "method", "class", "included/view")]
+    assert found == {
+        "view": "The weather of one day.",
+        "own": "",
+        "method": "Get one.",
+        "class": "A report of a class.",
+        "generic": "",  # how Django's own view works is not what is sold
+        "api/ninja": "The weather of one day.",
+        "included/view": "The weather of one day.",
+    }
+    assert (posted["description"], posted["mimeType"]) == ("Every report.", "application/json")
+    assert bought == [CONTENT] * 4
+
+
+def _read_resource(unpaid: httpx.Response) -> dict[str, str]:
+    told: dict[str, Any] = json.loads(base64.b64decode(unpaid.headers["payment-required"]))
+    resource: dict[str, str] = told["resource"]
+    return resource

@@ -9,6 +9,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitRequestParams, ElicitResult
 
+from faregate.mcp import paid
 from tests.adapters.mcp_shop import PAYMENT, Shop, make_shop, receipt_of, said, text_of
 from tests.support.faulty_service import FaultyService, answers, lost_after, lost_before
 
@@ -42,6 +43,21 @@ async def test_a_call_without_a_payment_is_told_what_to_pay(shop: Shop) -> None:
         asked = await buyer.call("report", {"city": "Oslo"})
     assert said(asked)["resource"]["url"] == "https://seller.example/mcp/tools/report"
     assert (len(asked.content), receipt_of(asked), shop.runs) == (1, None, [])
+
+
+async def test_a_payer_is_told_what_the_server_says_of_the_tool(shop: Shop) -> None:
+    def weather() -> str:
+        """The weather of one city.
+
+        Not for payers.
+        """
+        return "sun"
+
+    shop.server.tool()(paid("daily_report")(weather))
+    shop.server.tool("other", description="As the tool says.")(paid("daily_report")(weather))
+    async with shop.connect() as buyer:
+        found = [said(await buyer.call(name))["resource"]["description"] for name in ("weather", "other")]
+    assert found == ["The weather of one city.", "As the tool says."]
 
 
 async def test_what_to_pay_is_structured_only_where_no_schema_is_held_against_it(shop: Shop) -> None:

@@ -77,6 +77,8 @@ class WireRequest:
 
 # Offers
 
+DEFAULT_MIME_TYPE = "application/json"
+
 
 @frozen
 class Offer:
@@ -84,13 +86,14 @@ class Offer:
 
     `sells` is an integration key or an `acr_` revision id. `asset` None takes the revision's own.
     `max_result_bytes` and `max_work_seconds` None take the paywall's. With `replay` False, a result that was
-    delivered once is never handed out again.
+    delivered once is never handed out again. `mime_type` None takes that of the route, or else JSON;
+    `description` None the handler's docstring.
     """
 
     sells: str
     asset: str | None = None
-    mime_type: str = "application/json"
-    description: str = ""
+    mime_type: str | None = None
+    description: str | None = None
     billable: frozenset[int] = BILLABLE
     max_result_bytes: int | None = None
     max_work_seconds: float | None = None

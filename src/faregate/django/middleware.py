@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
@@ -12,12 +13,13 @@ from django.urls import Resolver404, get_resolver, resolve
 
 from faregate.django import conf
 from faregate.django.decorators import aauthorize, authorize
-from faregate.django.offers import find_early_offer
+from faregate.django.offers import find_early_offer, find_sources
 from faregate.django.placement import find_given_away, inspect_view, name_view
 from faregate.django.requests import DjangoCheckout, find_checkout, make_checkout
 from faregate.django.responses import PaywallResponse, aread_response, close_response, read_response
 from faregate.errors import ConfigurationError
 from faregate.middleware.checkout import State, time_out
+from faregate.middleware.descriptions import HandlerInfo
 from faregate.middleware.shielding import is_cancelled_from_outside, make_scope, run_shielded
 
 GetResponse = Callable[[HttpRequest], Any]
@@ -152,7 +154,14 @@ class _ShieldedRequest:
 
 
 def _make_checkout(request: HttpRequest) -> DjangoCheckout:
-    return make_checkout(conf.get_config(), request, lambda _status: _describe_bypass(request))
+    checkout = make_checkout(conf.get_config(), request, lambda _status: _describe_bypass(request))
+    checkout.find_handler = partial(_find_handler, request)
+    return checkout
+
+
+def _find_handler(request: HttpRequest) -> HandlerInfo | None:
+    match = request.resolver_match
+    return None if match is None else (find_sources(match.func, str(request.method)), None)
 
 
 def _is_refused(request: HttpRequest, view: Any) -> bool:

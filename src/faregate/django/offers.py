@@ -1,6 +1,7 @@
 """Find what a resolved view sells, without running it."""
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from types import FunctionType
 from typing import Any
 
@@ -72,6 +73,12 @@ def list_offers(view: Any, method: str) -> tuple[Offer, ...]:
     """Everything that a view sells to requests with this method, wherever on it that is said."""
     handlers = list_handlers(view, (method,)).get(method, ())
     return _unique(*list_shared_offers(view), *(sold for one in handlers for sold in find_offers(one)))
+
+
+@lru_cache(maxsize=1024)
+def find_sources(view: Any, method: str) -> tuple[object, ...]:
+    """Find what describes a view to payers: the handlers of this method, then the view itself."""
+    return (*list_handlers(view, (method,)).get(method, ()), view)
 
 
 def list_shared_offers(view: Any) -> tuple[Offer, ...]:

@@ -58,6 +58,7 @@ class Faregate:
         middleware = FlaskPaywallMiddleware(app.wsgi_app, ready, offers=offers, refuse=refuse)
         middleware.check_config = config.check_unchanged
         middleware.find_sold = partial(find_sold, app)
+        middleware.views = app.view_functions
         # The first function before the view, and the last one after it.
         app.url_value_preprocessors.setdefault(None, []).insert(0, check_request)
         app.after_request_funcs.setdefault(None, []).insert(0, check_response)

@@ -8,7 +8,7 @@ into a cookie, which is buffered with the response. Others save into a store: th
 released.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import copy_context
 from typing import Any
 
@@ -19,6 +19,8 @@ from faregate.core.models import Headers
 from faregate.core.models import Response as Result
 from faregate.errors import ConfigurationError
 from faregate.middleware.checkout import State
+from faregate.middleware.descriptions import HandlerInfo
+from faregate.middleware.handlers import pick_method
 from faregate.wsgi import (
     Environ,
     PaywallMiddleware,
@@ -45,6 +47,7 @@ class FlaskPaywallMiddleware(PaywallMiddleware):
         self.stack_mistakes: tuple[str, ...] | None = None
         self.find_sold: Callable[[Environ], str | None] | None = None
         self.check_config: Callable[[], None] | None = None
+        self.views: Mapping[str, object] = {}
         self.placements: dict[tuple[object, ...], Any] = {}
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
@@ -66,6 +69,15 @@ class FlaskPaywallMiddleware(PaywallMiddleware):
         """Find the rule of the request that Flask made of this environ."""
         rule = getattr(environ.get("werkzeug.request"), "url_rule", None)
         return None if rule is None else str(rule.rule)
+
+    def find_handler(self, environ: Environ) -> HandlerInfo | None:
+        """Find the view of the request that Flask made of this environ; of a class, its method first."""
+        asked: Any = environ.get("werkzeug.request")
+        rule = getattr(asked, "url_rule", None)
+        view = None if rule is None else self.views.get(rule.endpoint)
+        if view is None:
+            return None
+        return (pick_method(getattr(view, "view_class", None), asked.method), view), None
 
 
 def describe_answer(endpoint: str) -> str:

@@ -19,6 +19,7 @@ from faregate.mcp.requests import find_payment, read_call, write_bound
 from faregate.mcp.results import HEADERS, Result, build_result, find_status, write_body
 from faregate.mcp.tools import AnyServer, find_tool, get_low_level, inspect_tool
 from faregate.middleware.checkout import PASSING, AsyncAsk, Checkout, State, time_out
+from faregate.middleware.descriptions import HandlerInfo
 from faregate.middleware.shielding import is_cancelled_by_itself, is_cancelled_from_outside, make_scope
 from faregate.paywall import Paywall
 
@@ -50,7 +51,12 @@ class ToolCall:
 
     async def authorize(self, sold: Offer, ask: AsyncAsk) -> Payment:
         """Let a paid tool run: see `Checkout.authorize`."""
+        self._checkout.find_handler = self._find_handler
         return await self._checkout.aauthorize(sold, lambda: _restore_nothing, ask)
+
+    def _find_handler(self) -> HandlerInfo | None:
+        """Find what the server tells agents of the tool: by default its docstring."""
+        return None if self._tool is None else ((self._tool.description,), None)
 
     def check_deadline(self) -> None:
         """Raises `WorkTimedOut`."""

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast
 from faregate.core.claims import PendingPayment
 from faregate.core.interfaces import Journal, MaybeAwaitable
 from faregate.core.models import (
+    DEFAULT_MIME_TYPE,
     Failed,
     HandlerResult,
     Offer,
@@ -99,7 +100,10 @@ class _MerchantBackend(Generic[C]):
     def call_access(
         self, request: PaidRequest, revision: OfferRevision, proof: str | None
     ) -> MaybeAwaitable[Access]:
-        unpaid = _build_access(request.offer, request.resource_url, revision)
+        offer = request.offer
+        unpaid = _build_access(
+            request.resource_url, offer.mime_type, offer.description, revision.revision_id, revision.asset
+        )
         call = Call(with_proof(unpaid, proof), parse_access)
         if self._instrumentation is None:
             return self._send(call)
@@ -173,30 +177,35 @@ async def _await_within(span: GuardedSpan, answer: Awaitable[T]) -> T:
 
 
 @lru_cache(maxsize=1024)
-def _build_access(offer: Offer, resource_url: str, revision: OfferRevision) -> WireRequest:
+def _build_access(
+    url: str, mime_type: str | None, description: str | None, revision_id: str, asset: str
+) -> WireRequest:
     """The call without a proof: the same for everybody who asks for this URL."""
     body = {
-        "revision_id": revision.revision_id,
-        "resource": build_resource(offer, resource_url),
-        "settlement_asset": revision.asset,
+        "revision_id": revision_id,
+        "resource": build_resource(url, mime_type, description),
+        "settlement_asset": asset,
     }
     return build_post("/access", to_json(body))
 
 
-def build_resource(offer: Offer, url: str) -> dict[str, str]:
+def build_resource(url: str, mime_type: str | None, description: str | None) -> dict[str, str]:
     """Build the resource for the service, an `AccessResource`. Raises `ConfigurationError`."""
+    description = "" if description is None else description
+    mime_type = DEFAULT_MIME_TYPE if mime_type is None else mime_type
     faults = {
         "url": find_url_fault(url) if len(url) <= MAX_URL else f"has at most {MAX_URL} characters",
-        "mime_type": _find_mime_type_fault(offer.mime_type),
-        "description": _find_description_fault(offer.description),
+        "mime_type": find_mime_type_fault(mime_type),
+        "description": find_description_fault(description),
     }
     for name, fault in faults.items():
         if fault is not None:
             raise ConfigurationError(f"The offer's {name} cannot be sent to the service: it {fault}.")
-    return {"url": url, "mime_type": offer.mime_type, "description": offer.description}
+    return {"url": url, "mime_type": mime_type, "description": description}
 
 
-def _find_mime_type_fault(mime_type: object) -> str | None:
+def find_mime_type_fault(mime_type: object) -> str | None:
+    """Describe why the service would not take this media type; None if it would."""
     if isinstance(mime_type, str) and len(mime_type) <= MAX_MIME_TYPE and _MIME_TYPE.fullmatch(mime_type):
         return None
     return (
@@ -204,7 +213,8 @@ def _find_mime_type_fault(mime_type: object) -> str | None:
     )
 
 
-def _find_description_fault(description: object) -> str | None:
+def find_description_fault(description: object) -> str | None:
+    """Describe why the service would not take this description; None if it would."""
     if not isinstance(description, str) or len(description) > MAX_DESCRIPTION:
         return f"is a text of at most {MAX_DESCRIPTION} characters"
     try:

@@ -20,6 +20,7 @@ from faregate.middleware.asgi_scope import (
     Send,
     build_messages,
     decode_headers,
+    find_handler,
     find_route,
     has_payment,
     parse_scope,
@@ -125,6 +126,7 @@ class PaywallResponder:
             await self._read_ahead()
         root_path = self._server_scope.get("root_path", "")
         self.checkout.find_route = partial(find_route, scope, root_path)
+        self.checkout.find_handler = partial(find_handler, scope)
         return await self.checkout.aauthorize(
             offer, lambda: self._prepare_work(scope), ask or partial(_ask_with_scope, scope)
         )

@@ -8,6 +8,8 @@ from faregate.core.credentials import CREDENTIAL_HEADERS
 from faregate.core.models import Headers, Request, Response
 from faregate.core.proof import PAYMENT_HEADERS
 from faregate.middleware.buffer import finalize
+from faregate.middleware.descriptions import HandlerInfo
+from faregate.middleware.handlers import pick_method
 from faregate.middleware.request import IncomingRequest
 from faregate.middleware.snapshot import Snapshot
 
@@ -112,6 +114,28 @@ def find_route(scope: Mapping[str, Any], root_path: str) -> str | None:
         return None
     mounted_at: str = scope.get("root_path", "").removeprefix(root_path)
     return mounted_at + path
+
+
+def find_handler(scope: Mapping[str, Any]) -> HandlerInfo | None:
+    """Find what describes the handler that Starlette or FastAPI chose; None if neither did.
+
+    A mount is none: what it leads to is an application.
+    """
+    included: Any = scope.get("fastapi") or {}
+    route: Any = included.get("effective_route_context") or scope.get("route")
+    endpoint = scope.get("endpoint")
+    if endpoint is None or hasattr(getattr(route, "starlette_route", route), "routes"):
+        return None
+    sources = (getattr(route, "description", None), pick_method(endpoint, scope["method"]), endpoint)
+    return sources, _find_media_type(route)
+
+
+def _find_media_type(route: Any) -> str | None:
+    if getattr(route, "is_json_stream", False):
+        return "application/jsonl"  # what FastAPI makes of a generator
+    response_class: Any = getattr(route, "response_class", None)
+    # FastAPI keeps a class that nobody named inside a placeholder.
+    return getattr(getattr(response_class, "value", response_class), "media_type", None)
 
 
 def take_snapshot(

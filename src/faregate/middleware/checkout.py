@@ -34,6 +34,7 @@ from faregate.errors import ConfigurationError, SoldTwice, WorkInterrupted, Work
 from faregate.instrumentation import GuardedSpan
 from faregate.logs import log
 from faregate.middleware.buffer import BufferedResponse
+from faregate.middleware.descriptions import FindHandler, describe_offer
 from faregate.middleware.path_rules import NO_RULES, PathMatch
 from faregate.middleware.request import IncomingRequest, comparable_length, digest_body
 from faregate.offers import watch_offers
@@ -118,14 +119,15 @@ class Checkout:
     `state` and `offers_made` are those of a request that was watched before its checkout was opened.
 
     `payment` is there once the handler may run. `buffer` holds what it answers. `find_route` finds the route
-    of the request, for events. `cancel_scope` is the scope
-    in which an async handler runs, if it can be cut off.
+    of the request, for events; `find_handler` what describes its handler, for payers. `cancel_scope` is the
+    scope in which an async handler runs, if it can be cut off.
     """
 
     # Defaults of the class, and no call that can wait: most requests reach no paid handler.
     payment: Payment | None = None
     cancel_scope: "anyio.CancelScope | None" = None
     find_route: FindRoute | None = None
+    find_handler: FindHandler | None = None
     _body_digest = ""
     _sold: Offer | None = None
     _offer: Offer | None = None
@@ -278,13 +280,14 @@ class Checkout:
     def _begin_flow(self, sold: Offer, offer: Offer) -> Flow[Response]:
         incoming = self.incoming
         request = incoming.request.with_body_digest(self._body_digest)
+        is_chosen, offer = sold is not offer, self._describe(offer)
         paid_request = self._paywall.build_request(
             offer,
             request,
             incoming.path,
             incoming.origin,
             incoming.host,
-            is_chosen=sold is not offer,
+            is_chosen=is_chosen,
             find_route=self._find_route,
         )
         self._move(State.AUTHORIZING)
@@ -293,6 +296,17 @@ class Checkout:
         self._resource_url = paid_request.resource_url
         self._flow = serve(paid_request)
         return self._flow
+
+    def _describe(self, offer: Offer) -> Offer:
+        """Describe an offer by its handler, where the seller did not. No framework's fault stops a sale."""
+        if self.find_handler is None or (offer.description is not None and offer.mime_type is not None):
+            return offer
+        try:
+            found = self.find_handler()
+            return offer if found is None else describe_offer(offer, *found)
+        except Exception as error:
+            log("sale", logging.WARNING, "the handler cannot be described to payers", error=error)
+            return offer
 
     def _find_route(self) -> str | None:
         """Find the route of the request, or the prefix that is sold. No framework's fault stops a sale."""
@@ -469,7 +483,8 @@ class Checkout:
         if self._flow is not None and is_unfinished:
             self._flow.close()
         # They refer to the request, which refers to this checkout: only the collector would free the three.
-        self._read, self._find_bypass, self.find_route = _read_nothing, _find_none, None
+        self._read, self._find_bypass = _read_nothing, _find_none
+        self.find_route = self.find_handler = None
 
     def _make_result(self) -> HandlerResult | Exception:
         # A framework may have caught these errors; what it answered instead is not sold.

@@ -150,7 +150,7 @@ def _check_permissions(paywall: Paywall, offer: Offer, revision: OfferRevision) 
 def _build_calls(offer: Offer, revision: OfferRevision) -> Iterator[tuple[str, Call[Any]]]:
     request = AccessRequest(
         revision_id=revision.revision_id,
-        resource=AccessResource.model_validate(build_resource(offer, _URL)),
+        resource=AccessResource.model_validate(build_resource(_URL, offer.mime_type, offer.description)),
         settlement_asset=cast(SettlementAsset, revision.asset),
     )
     yield "authorize access, so nothing can be sold", wire.access(request)
