@@ -3,15 +3,14 @@
 import gc
 import os
 import signal
-import sys
 from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock
 
 import certifi
 import pytest
 from hypothesis import settings
 
+import tests.support.key_files  # noqa: F401
 from tests.attacks.report import Figures, figures
 from tests.hostile.report import Tally, tally
 from tests.servers.shared import not_run
@@ -22,11 +21,6 @@ settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
 
 gc.disable()  # until all tests are collected: nothing of that is garbage
-
-for _name in ("py_ecc", "py_ecc.bls", "py_ecc.bls12_381", "py_ecc.secp256k1"):
-    # eth_account, of the official x402 client, imports these for key files, which no test has. To import them
-    # takes a second of CPU in each process that collects tests.
-    sys.modules[_name] = MagicMock(name=_name)
 
 AUTHORITY = str(Path(__file__).parent / "support" / "authority.pem")
 """The only authority that clients trust. To read the usual ones takes each client 20 to 30 ms of CPU."""
@@ -184,5 +178,5 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for counted in FIGURES.values():
         counted.write_summary(terminalreporter)
-    for missing, tests in not_run.items():
-        terminalreporter.write_line(f"NOT RUN: {tests} tests, because {missing}", yellow=True)
+    for missing, count in not_run.items():
+        terminalreporter.write_line(f"NOT RUN: {count} tests, because {missing}", yellow=True)

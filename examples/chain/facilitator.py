@@ -14,7 +14,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import IO, Any, Final, Literal, Protocol
 
 from examples.chain.typescript_payer import install_client
 from faregate.x402.tokens import CHAINS
@@ -31,6 +31,20 @@ Language = Literal["python", "typescript"]
 _ROOT: Final = Path(__file__).parents[2]
 
 
+class Process(Protocol):
+    """What is needed of `subprocess.Popen`."""
+
+    @property
+    def stdin(self) -> IO[Any] | None: ...
+
+    @property
+    def stdout(self) -> IO[Any] | None: ...
+
+    def kill(self) -> None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+
 class FacilitatorProcess:
     """The facilitator in a process of its own, which can be killed. What it knew is forgotten then."""
 
@@ -44,25 +58,24 @@ class FacilitatorProcess:
     ) -> None:
         self._command = [*_find_program(language), rpc_url, "--patience", str(patience)]
         self._environment = {**os.environ, "FACILITATOR_GAS_KEY": gas_key}
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process | None = None
         self.url = ""
 
     def start(self) -> None:
         """Start it; at the address that it had, if it was started before."""
         port = self.url.rpartition(":")[2] or "0"
-        self._process = subprocess.Popen(
-            [*self._command, "--port", port],
-            cwd=_ROOT,
-            env=self._environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
+        self._process = self._spawn([*self._command, "--port", port], self._environment)
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
             self.kill()
             raise RuntimeError("the facilitator did not start")
         self.url = json.loads(line)["url"]
+
+    def _spawn(self, command: list[str], environment: dict[str, str]) -> Process:
+        return subprocess.Popen(
+            command, cwd=_ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
 
     def kill(self) -> None:
         """Kill it (-9), whatever it is doing."""

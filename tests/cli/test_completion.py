@@ -1,6 +1,5 @@
 """`faregate completion`: a real bash completes commands, options and values."""
 
-import shutil
 import subprocess
 import sys
 
@@ -17,7 +16,6 @@ def script() -> str:
     return ran.stdout
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash on this machine")
 @pytest.mark.parametrize(
     ("words", "found"),
     [

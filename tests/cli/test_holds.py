@@ -23,6 +23,7 @@ from faregate.maintenance.payment_answers import explain
 from tests.adapters.asgi import CONTENT
 from tests.merchant.samples import SETTLEMENT
 from tests.support.faulty_service import answers, changes
+from tests.support.preloaded import PreloadedPython
 from tests.support.replies import with_fields
 from tests.support.unfinished_payments import DAY, UNKNOWN, Sale, Seller, selling
 
@@ -421,17 +422,12 @@ def test_frameworks_have_the_same_commands(seller: Seller, tmp_path: Path, front
     (tmp_path / "manage.py").write_text(MANAGE)
 
     def run(*words: str) -> tuple[int, str, str]:
-        command = [sys.executable, *FRONTS[front], *words]
-        done = subprocess.run(
-            command,
-            env=os.environ | seller.environ,
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            timeout=60,
-        )
-        return done.returncode, done.stdout, done.stderr
+        errors = tmp_path / "errors"
+        environ = os.environ | seller.environ
+        with PreloadedPython([*FRONTS[front], *words], environ, str(tmp_path), errors) as process:
+            said, _ = process.communicate(60)
+        assert process.returncode is not None
+        return process.returncode, said, errors.read_text()
 
     stuck, held = seller.stuck(), seller.held()
     code, said, _ = run("holds", "list", "--json")

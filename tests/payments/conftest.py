@@ -9,6 +9,7 @@ from examples.chain.typescript_payer import NoTypeScript
 from faregate.payments.chain import ChainReader
 from tests.payments.books import Books, MakeReader
 from tests.payments.direct_fixtures import clock, gas, gas_books, row, start, worker
+from tests.support import facilitators
 from tests.support.chain import ChainPayer, LocalChain, chain, payer
 from tests.support.rpc_proxy import RpcProxy, serve_rpc_proxy
 
@@ -18,7 +19,7 @@ __all__ = ["chain", "clock", "gas", "gas_books", "payer", "row", "start", "worke
 @pytest.fixture
 def facilitator(chain: LocalChain) -> Generator[FacilitatorProcess]:
     """The official facilitator, in a process of its own, on this chain."""
-    with run_facilitator(chain.url) as facilitator:
+    with facilitators.run_facilitator(chain.url) as facilitator:
         yield facilitator
 
 

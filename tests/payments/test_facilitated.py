@@ -3,7 +3,7 @@
 from collections.abc import Generator
 
 import pytest
-from examples.chain.facilitator import GAS_KEYS, FacilitatorProcess, run_facilitator
+from examples.chain.facilitator import GAS_KEYS, FacilitatorProcess
 
 from faregate.payments.facilitated import FacilitatorPayments
 from faregate.service.records import FINAL
@@ -19,6 +19,7 @@ from tests.payments.facilitated import (
 )
 from tests.support import faulty_facilitator as faults
 from tests.support.chain import USDC, ChainPayer, LocalChain, require_anvil, start_chain
+from tests.support.facilitators import run_facilitator
 from tests.support.faulty_facilitator import SETTLE_FAULTS, Fault, FaultyFacilitator
 from tests.support.waiting import PATIENCE, eventually
 

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
-from examples.chain.facilitator import GAS_KEYS, run_facilitator
+from examples.chain.facilitator import GAS_KEYS
 
 from faregate.payments.facilitated import FacilitatorPayments
 from faregate.service.records import FINAL
@@ -20,6 +20,7 @@ from tests.payments.facilitated import (
     work,
 )
 from tests.support.chain import USDC, ChainPayer, LocalChain
+from tests.support.facilitators import run_facilitator
 from tests.support.faulty_facilitator import SETTLE_FAULTS, FaultyFacilitator, forgets
 from tests.support.waiting import eventually
 

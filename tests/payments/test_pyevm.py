@@ -8,7 +8,6 @@ from pathlib import Path
 
 import examples.chain.anvil
 import pytest
-from examples.chain.facilitator import run_facilitator
 from examples.chain.local import LocalChain, RpcRefusal, start_any_chain
 from examples.chain.node_process import NoNode, run_node
 from examples.chain.payer import ChainPayer
@@ -20,6 +19,7 @@ from faregate.service.payments import PaymentRefused, PaymentSent, PaymentSettle
 from tests.payments.books import PRICE, TO, Books
 from tests.payments.facilitated import make_terms, sign_payment
 from tests.support.chain import EURC, USDC
+from tests.support.facilitators import run_facilitator
 
 if not any(found.name == "py-evm" for found in importlib.metadata.distributions()):
     pytest.skip("py-evm is not installed", allow_module_level=True)

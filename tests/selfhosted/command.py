@@ -3,15 +3,14 @@
 import io
 import os
 import subprocess
-import sys
 from collections.abc import Generator
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from unittest.mock import patch
 
 from faregate.cli import main
+from tests.support.preloaded import PreloadedPython
 
-COMMAND = (sys.executable, "-m", "faregate", "service")
 CATALOG = """\
 [seller]
 name = "Shop"
@@ -43,23 +42,11 @@ def call(folder: Path, *words: str, **settings: str) -> "subprocess.CompletedPro
 
 
 @contextmanager
-def running(
-    folder: Path, *words: str, **settings: str
-) -> Generator[tuple[str, "subprocess.Popen[str]", Path]]:
+def running(folder: Path, *words: str, **settings: str) -> Generator[tuple[str, PreloadedPython, Path]]:
     """The command in a process, its first line, and its errors; killed if it outlives the block."""
     log = folder / "stderr.log"
-    with (
-        log.open("w") as errors,
-        subprocess.Popen(
-            [*COMMAND, *words],
-            cwd=folder,
-            env=build_environment(**settings),
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-        ) as process,
-    ):
-        assert process.stdout is not None
+    environment = build_environment(**settings)
+    with PreloadedPython(["-m", "faregate", "service", *words], environment, str(folder), log) as process:
         try:
             yield process.stdout.readline(), process, log
         finally:

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from examples.chain.facilitator import GAS_KEYS, FacilitatorProcess, run_facilitator
+from examples.chain.facilitator import GAS_KEYS, FacilitatorProcess
 
 from tests.selfhosted.command import CATALOG, call
 from tests.support.chain import LocalChain, chain
+from tests.support.facilitators import run_facilitator
 
 __all__ = ["chain"]
 

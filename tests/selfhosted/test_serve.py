@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from examples.chain.facilitator import GAS_KEYS, run_facilitator
+from examples.chain.facilitator import GAS_KEYS
 
 from faregate.emulator import Wallet
 from faregate.listeners import open_listener
@@ -18,6 +18,7 @@ from faregate.system import system_clock
 from tests.selfhosted.command import CATALOG, call, running
 from tests.selfhosted.shops import Shop, open_shop
 from tests.support.chain import USDC, ChainPayer, LocalChain, chain, payer
+from tests.support.facilitators import run_facilitator
 from tests.support.waiting import eventually
 
 __all__ = ["chain", "payer"]

@@ -12,13 +12,19 @@ import subprocess
 import sys
 import types
 from collections.abc import Sequence
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Self
 
 PRELOADED = (
+    "tests.support.key_files",
     *("anyio._backends._asyncio", "concurrent.futures.thread", "httpx", "starlette.applications"),
     *("uvicorn.lifespan.on", "uvicorn.loops.auto", "uvicorn.protocols.http.auto", "uvloop"),
     *("faregate.cli", "faregate.emulator.cli", "faregate.emulator.console.app", "faregate.emulator.server"),
+    *("faregate.selfhosted.cli", "faregate.selfhosted.commands.serve", "faregate.selfhosted.commands.work"),
+    *("alembic.command", "alembic.script", "psycopg", "sqlalchemy.dialects.postgresql.psycopg"),
+    *("x402.facilitator", "x402.mechanisms.evm.exact", "x402.schemas"),
     *("faregate.journals.postgres", "faregate.journals.redis", "faregate.journals.sqlite"),
     *("django.contrib.admin", "django.contrib.messages", "django.core.management.commands.migrate"),
     *("django.db.backends.postgresql.base", "django.db.backends.sqlite3.base", "pymysql", "rest_framework"),
@@ -29,20 +35,35 @@ _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(list(PRELOADED))
 
 
-class PreloadedPython:
-    """A process that does what `python *words` would: `-c code`, or `-m module`, and arguments.
+@dataclass(frozen=True)
+class _Start:
+    words: list[str]
+    environ: dict[str, str]
+    cwd: str
+    errors: Path | None
 
-    As of `subprocess.Popen`, `stdout` is read here, as text; what else it writes goes where ours goes.
+
+class PreloadedPython:
+    """A process that does what `python *words` would: `-c code`, `-m module` or a file, and arguments.
+
+    As of `subprocess.Popen`, `stdin` is written and `stdout` is read here, as text. What it writes as errors
+    goes to the file `errors`, or where ours go.
     """
 
-    def __init__(self, words: Sequence[str], env: dict[str, str] | None = None, cwd: str = "") -> None:
-        reading, writing = os.pipe()
-        output = Connection(writing, readable=False)
-        given = (list(words), dict(os.environ if env is None else env), cwd or os.getcwd(), output)
-        self._process = _context.Process(target=_run, args=given, daemon=True)
-        with output:
+    def __init__(
+        self,
+        words: Sequence[str],
+        env: dict[str, str] | None = None,
+        cwd: str = "",
+        errors: Path | None = None,
+    ) -> None:
+        (reading, writing), (taken, given) = os.pipe(), os.pipe()
+        start = _Start(list(words), dict(os.environ if env is None else env), cwd or os.getcwd(), errors)
+        output, entered = Connection(writing, readable=False), Connection(taken, writable=False)
+        self._process = _context.Process(target=_run, args=(start, entered, output), daemon=True)
+        with output, entered:
             self._process.start()
-        self.stdout = os.fdopen(reading)
+        self.stdin, self.stdout = os.fdopen(given, "w"), os.fdopen(reading)
 
     @property
     def pid(self) -> int:
@@ -64,6 +85,7 @@ class PreloadedPython:
 
     def communicate(self, timeout: float | None = None) -> tuple[str, None]:
         """Return what it wrote, and that nothing is known of its errors. It must fit a pipe: 64 KiB."""
+        self.stdin.close()
         self.wait(timeout)
         with self.stdout:
             return self.stdout.read(), None
@@ -79,23 +101,36 @@ class PreloadedPython:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.stdin.close()
         self.stdout.close()
         self._process.join()
 
 
-def _run(words: list[str], environ: dict[str, str], cwd: str, output: Connection) -> None:
+def _run(start: _Start, entered: Connection, output: Connection) -> None:
     """In the new process."""
     os.environ.clear()
-    os.environ.update(environ)
-    os.chdir(cwd)
+    os.environ.update(start.environ)
+    os.chdir(start.cwd)
+    os.dup2(entered.fileno(), 0)
     os.dup2(output.fileno(), 1)
+    entered.close()
     output.close()
-    sys.stdout = open(1, "w", buffering=1, closefd=False)  # noqa: SIM115  (kept until the process ends)
-    option, what, *arguments = words
-    sys.argv = [option, *arguments]
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115  (kept until the process ends)
+    sys.stdout = open(1, "w", buffering=1, closefd=False)  # noqa: SIM115
+    if start.errors is not None:
+        descriptor = os.open(start.errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(descriptor, 2)
+        os.close(descriptor)
+    option, *arguments = start.words
     if option == "-m":
-        runpy.run_module(what, run_name="__main__", alter_sys=True)
-    else:
-        assert option == "-c"
+        sys.path.insert(0, start.cwd)
+        sys.argv = [option, *arguments[1:]]
+        runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+    elif option == "-c":
+        sys.argv = [option, *arguments[1:]]
         main = sys.modules["__main__"] = types.ModuleType("__main__")
-        exec(compile(what, "<string>", "exec"), main.__dict__)
+        exec(compile(arguments[0], "<string>", "exec"), main.__dict__)
+    else:
+        sys.path.insert(0, start.cwd)
+        sys.argv = start.words
+        runpy.run_path(option, run_name="__main__")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tests.crash.service.checker import Checker
+from tests.crash.service.checker import Checker, wait_for_transfers
 from tests.crash.service.child import Order
 from tests.crash.service.environment import Environment, open_environment
 from tests.crash.service.points import list_points
@@ -66,7 +66,7 @@ class _Run:
         self._kill(name, tell)
         has_ended = self._heal(name, tell)
         if self._environment.is_direct:
-            time.sleep(3.0)  # transfers that only hold a gas nonce may wait for a block still
+            wait_for_transfers(self._environment)
         for slot in self._slots:
             slot.end()
         self._trouble.end()

@@ -18,6 +18,7 @@ from faregate.x402.eip712 import derive_address
 from tests.crash.service.environment import PRICE, Environment
 from tests.crash.service.sellers import Sale
 from tests.support.chain import USDC
+from tests.support.waiting import eventually
 
 _USED: Final = hash_event("AuthorizationUsed(address,bytes32)")
 _TRANSFER: Final = hash_event("Transfer(address,address,uint256)")
@@ -131,14 +132,29 @@ class Checker:
                 self._tell("still reserved", f"{reserved} of {payer}")
 
     def _check_gas(self) -> None:
-        address = derive_address(bytes.fromhex(GAS_KEYS[1][2:]))
-        with self._database.read() as connection:
-            next_nonce = connection.execute(
-                select(gas_accounts.c.next_nonce).where(gas_accounts.c.address == address.lower())
-            ).scalar_one_or_none()
-        mined = int(self._environment.chain.call("eth_getTransactionCount", address, "latest"), 16)
-        if next_nonce is not None and mined != next_nonce:
-            self._tell("gap in the gas nonces", f"{mined} mined, {next_nonce} is next in the books")
+        mined, in_books = read_gas_nonces(self._environment, self._database)
+        if mined != in_books:
+            self._tell("gap in the gas nonces", f"{mined} mined, {in_books} is next in the books")
 
     def _tell(self, wrong: str, what: str) -> None:
         self.found.append((wrong, what))
+
+
+def read_gas_nonces(environment: Environment, database: Database) -> tuple[int, int]:
+    """Return the next nonce of the gas account, as the chain has it and as the books have it."""
+    address = derive_address(bytes.fromhex(GAS_KEYS[1][2:]))
+    with database.read() as connection:
+        in_books = connection.execute(
+            select(gas_accounts.c.next_nonce).where(gas_accounts.c.address == address.lower())
+        ).scalar_one_or_none()
+    mined = int(environment.chain.call("eth_getTransactionCount", address, "latest"), 16)
+    return mined, mined if in_books is None else in_books
+
+
+def wait_for_transfers(environment: Environment) -> None:
+    """Wait until each transfer is in a block: one that only fills a gap in the gas nonces may be late."""
+    database = Database(environment.settings["database"], pool_size=1)
+    try:
+        eventually(lambda: len(set(read_gas_nonces(environment, database))) == 1)
+    finally:
+        database.close()

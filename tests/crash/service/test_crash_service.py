@@ -19,7 +19,7 @@ SHORT = ("--kinds", "good,cancelled,overtaken,broken")
 
 
 def campaign(folder: Path, database: str, payments: str, *words: str) -> tuple[int, Any]:
-    words = ("--times", "1", "--seconds", "8", "--sellers", "6", "--folder", str(folder), *words)
+    words = ("--times", "1", "--seconds", "4", "--sellers", "4", "--folder", str(folder), *words)
     status, [found] = run_campaign(
         "tests.crash.service", "--databases", database, "--payments", payments, *words
     )
