@@ -44,6 +44,7 @@ def holds(
     """The command, in this process: how it ended and what it said. Never a proof, never content."""
     for name, value in seller.environ.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr("faregate.cli.holds.is_stdout_terminal", lambda: True)
     said: list[str] = []
 
     def run(*words: str) -> tuple[int, str]:
@@ -430,7 +431,7 @@ def test_frameworks_have_the_same_commands(seller: Seller, tmp_path: Path, front
         return process.returncode, said, errors.read_text()
 
     stuck, held = seller.stuck(), seller.held()
-    code, said, _ = run("holds", "list", "--json")
+    code, said, _ = run("holds", "list")
     assert (code, [one["transaction_id"] for one in json.loads(said)["holds"]]) == (0, [stuck.id, held.id])
     assert run("sweep", "--json")[:2] == (
         0,
@@ -438,7 +439,8 @@ def test_frameworks_have_the_same_commands(seller: Seller, tmp_path: Path, front
     )
     code, _, complaint = run("holds", "discard", stuck.id)
     assert (code, "add --yes" in complaint) == (2, True)
-    assert run("holds", "show", held.id)[1].startswith("Paid, and nobody has fetched the result.")
+    [shown] = json.loads(run("holds", "show", held.id)[1])["payments"]
+    assert shown["summary"] == "Paid, and nobody has fetched the result."
     code, _, complaint = run("holds", "retry", held.id)
     assert (code, "There is no unfinished payment" in complaint, "Traceback" in complaint) == (1, True, False)
     assert run("holds", "retry", stuck.id)[:2] == (

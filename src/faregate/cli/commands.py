@@ -14,6 +14,7 @@ from faregate.cli.command import (
 from faregate.core.recovery import BATCH
 
 _JSON: Final = Option("--json", "print JSON instead of text")
+_PIPED_JSON: Final = Option("--json", "print JSON instead of text; the default in a pipe")
 _REFERENCE: Final = Option(
     "reference",
     "a transaction (txn_...), a chain hash or a payer's address (0x...)",
@@ -81,7 +82,7 @@ HOLDS: Final = Command(
                 Option("--all", "also list payments that are being served now"),
                 Option("--stuck", "list only stuck payments, which only a person can end"),
                 Option("--unfetched", "list only paid results that nobody has fetched"),
-                _JSON,
+                _PIPED_JSON,
             ),
             target="journal",
         ),
@@ -91,7 +92,7 @@ HOLDS: Final = Command(
             "faregate.cli.holds:run_show",
             "Show what became of a payment, what was bought, and what to do next, as long as the journal has "
             "it. Neither its proof nor its result is ever shown. Exits with 3 if the journal has none.",
-            (_REFERENCE, _JSON),
+            (_REFERENCE, _PIPED_JSON),
             target="journal",
         ),
         Command(

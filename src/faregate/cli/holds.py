@@ -7,6 +7,7 @@ from typing import Any
 
 from faregate.cli.command import Echo
 from faregate.cli.table import format_duration, format_moment, format_size, format_table
+from faregate.cli.terminal import is_stdout_terminal
 from faregate.core.claims import HoldInfo
 from faregate.errors import CommandError
 from faregate.journals.payment_info import PaymentInfo, parse_reference
@@ -43,15 +44,14 @@ def run_list(view: JournalView, echo: Echo, *, all: bool, stuck: bool, unfetched
     shown = holds.unfetched if unfetched else [*holds.stuck]
     if not (stuck or unfetched):
         shown += [*holds.held, *(holds.running if all else []), *holds.unfetched]
-    if json:
-        echo(_format_list_as_json(holds, shown))
+    problems = [] if view.own is None else list(find_journal_problems(view.journal, view.own))
+    if json or not is_stdout_terminal():
+        echo(_format_list_as_json(holds, shown, problems))
         return 0
     if shown:
         echo(_format_holds(shown, now) + "\n")
-    echo(_summarize(holds))
-    if view.own is not None:
-        for problem in find_journal_problems(view.journal, view.own):
-            echo(problem)
+    for line in (_summarize(holds), *problems):
+        echo(line)
     return 0
 
 
@@ -99,11 +99,11 @@ def _is_left_alone(hold: HoldInfo) -> bool:
     return hold.state == STUCK or hold.kept_until is not None
 
 
-def _format_list_as_json(holds: HoldList, shown: list[HoldInfo]) -> str:
+def _format_list_as_json(holds: HoldList, shown: list[HoldInfo], problems: list[str]) -> str:
     numbers = {"stuck": len(holds.stuck), "held": len(holds.held), "running": len(holds.running)}
     rows = [_to_json(hold) for hold in shown]
     more = {"unfetched": len(holds.unfetched), "more": holds.is_truncated}
-    return jsonlib.dumps({**numbers, **more, "holds": rows}, indent=2)
+    return jsonlib.dumps({**numbers, **more, "problems": problems, "holds": rows}, indent=2)
 
 
 def _to_json(hold: HoldInfo) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def run_show(view: JournalView, echo: Echo, *, reference: str, json: bool) -> in
         raise CommandError(f"{error}.") from None
     found = find_payments(view, wanted)
     unknown = None if found.payments else explain_unknown(wanted, found.unreadable)
-    if json:
+    if json or not is_stdout_terminal():
         payments = [_payment_to_json(one, explain(one, view)) for one in found.payments]
         answer = {} if unknown is None else unknown._asdict()
         echo(
