@@ -1,10 +1,10 @@
 """An offer that the request chooses: nothing is given away whatever the function that chooses returns."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import pytest
 from fastapi import Depends, FastAPI
-from flask import Flask
+from flask import Blueprint, Flask
 from flask import Request as FlaskRequest
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -14,13 +14,14 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 from werkzeug.test import Client
 
-from faregate import ConfigurationError, Paywall, wsgi
+from faregate import ConfigurationError, Paywall, asgi, wsgi
 from faregate import fastapi as fast
 from faregate import starlette as star
 from faregate.emulator import Emulator, Wallet
 from faregate.emulator.transports import transport
 from faregate.flask import Faregate
 from faregate.flask import payment as flask_payment
+from faregate.middleware.path_rules import PathRules
 from faregate.offers import offer
 from faregate.wsgi import PaywallMiddleware as WSGIMiddleware
 
@@ -76,6 +77,15 @@ def flask_app(paywall: Paywall) -> Any:
     return app
 
 
+def flask_group_app(paywall: Paywall) -> Any:
+    app, extension, group = Flask(__name__), Faregate(), Blueprint("group", __name__)
+    extension.init_app(app, paywall)
+    extension.paid_all(group, lambda request: pick(request.headers["x-size"]), among=AMONG)
+    group.add_url_rule("/report", "report", lambda: f"sold {flask_payment.sells}")
+    app.register_blueprint(group)
+    return app
+
+
 def wsgi_app(paywall: Paywall) -> Any:
     def report(environ: Any, start_response: Any) -> list[bytes]:
         start_response("200 OK", [])
@@ -100,7 +110,9 @@ def emulator() -> Emulator:
     return Emulator()
 
 
-@pytest.fixture(params=[starlette_app, fastapi_app, flask_app, wsgi_app], ids=lambda make: make.__name__)
+@pytest.fixture(
+    params=[starlette_app, fastapi_app, flask_app, flask_group_app, wsgi_app], ids=lambda make: make.__name__
+)
 def app(request: pytest.FixtureRequest, emulator: Emulator) -> Any:
     paywall = Paywall(
         base_url="emulator:", environ={}, transport=transport(emulator), public_url="https://seller.example"
@@ -151,6 +163,15 @@ def test_a_choice_that_cannot_be_made_fails_at_import(among: Any, mistake: str) 
             make(lambda _request: "small", among=among)
 
 
+@pytest.mark.parametrize("middleware", [asgi.PaywallMiddleware, WSGIMiddleware])
+def test_a_misspelt_argument_is_answered_with_the_right_one(middleware: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"^offer: .* Did you mean offers\?"):
+        middleware(print, offer={"/reports": "daily_report"}, base_url="emulator:")
+    for make in (star.paid, fast.paid, Faregate().paid, offer):
+        with pytest.raises(ConfigurationError, match=r"amongst.* Did you mean among\?"):
+            cast(Any, make)(lambda _request: "small", amongst=AMONG)
+
+
 def test_a_function_that_nobody_could_call_fails_at_import() -> None:
     async def choose(_environ: Any) -> str:
         return "small"
@@ -163,6 +184,8 @@ def test_a_function_that_nobody_could_call_fails_at_import() -> None:
         )
     with pytest.raises(ConfigurationError, match="one argument"):
         star.paid(lambda: "small", among=AMONG)
+    with pytest.raises(ConfigurationError, match="one argument"):
+        PathRules({"/reports": offer(lambda: "small", among=AMONG)})
     with pytest.raises(ConfigurationError, match="function that chooses"):
         offer("small", among=AMONG)  # type: ignore[call-overload]
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from faregate.core.models import Offer
 from faregate.errors import ConfigurationError
+from faregate.middleware.choices import check_choose
 from faregate.offers import build_offer
 
 # A path that is its own normal form, but for a slash at its end. Most paths are.
@@ -61,6 +62,8 @@ class PathRules:
             _check_prefix(path): sold if isinstance(sold, Offer) else build_offer(sold)
             for path, sold in declared.items()
         }
+        for sold in self.offers.values():
+            check_choose(sold)
         if len(self.offers) < len(declared):
             raise ConfigurationError(
                 "Two paid prefixes are the same path, spelt differently. Keep one of them."
