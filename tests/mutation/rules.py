@@ -740,7 +740,7 @@ MUTANTS = (
     # The emulator and the payers of the command line: what a seller's tests, and a payer's money, rely on
     Mutant("an-authorization-is-used-twice", "src/faregate/service/operations/access.py", "if received.payment is None or received.uses.by_authorization is not None:", "if received.payment is None:", REBUILT),
     Mutant("a-proof-is-known-by-its-nonce", "src/faregate/service/operations/access.py", "known = received.uses.by_proof", "known = received.uses.by_proof or received.uses.by_authorization", REBUILT),
-    Mutant("funds-are-reserved-twice", "src/faregate/selfhosted/database/types.py", "return funds is None or int(value) + sum_amounts(reserved) <= int(funds)", "return True", ("tests/selfhosted/test_store.py", "tests/selfhosted/test_concurrency.py")),
+    Mutant("funds-are-reserved-twice", "src/faregate/selfhosted/database/types.py", "return funds is None or int(value) + spent <= int(funds)", "return True", ("tests/selfhosted/test_store.py", "tests/selfhosted/test_concurrency.py")),
     Mutant("complete-with-other-bytes", "src/faregate/service/operations/complete.py", "    if not transaction.is_proof(payment.header):", "    if False:", REBUILT),
     Mutant("a-proof-without-a-challenge", "src/faregate/x402/terms.py", "return None if _has_challenge(accepted) else _NO_CHALLENGE", "return None", REBUILT),
     Mutant("a-challenge-that-is-known", "src/faregate/system.py", "return secrets.token_hex(32)", 'return "ab" * 32', REBUILT),
@@ -754,8 +754,11 @@ MUTANTS = (
     # The SQL store of the self-hosted service
     Mutant("sql-outcome-twice", DATABASE + "completion.py", "where(OF_ID, T.outcome.is_(None))", "where(OF_ID)", SQL_STORE),
     Mutant("sql-payment-ends-twice", DATABASE + "completion.py", "    .where(OF_ID, _IS_OPEN)\n", "    .where(OF_ID)\n", SQL_STORE),
-    Mutant("sql-reserved-is-spent", DATABASE + "authorization.py", "found[\"by_authorization\"], sum_amounts(found[\"reserved\"]))", "found[\"by_authorization\"], 0)",
+    Mutant("sql-reserved-is-spent", DATABASE + "authorization.py", "reserved, settled = sum_amounts(found[\"reserved\"]), sum", "reserved, settled = 0, sum",
            ("tests/emulator/test_settlement.py", "-k", "sqlite")),
+    Mutant("sql-settled-meanwhile-is-spent", "src/faregate/selfhosted/database/types.py", "spent = sum_amounts(reserved) + sum_amounts(settled) - int(settled_before)", "spent = sum_amounts(reserved)", ("tests/selfhosted/test_concurrency.py", "-k", "balance_read_before")),
+    Mutant("sql-settled-meanwhile-is-spent-on-postgresql", DATABASE + "migrations/versions/0004_spent_funds.py", "AND final_status = 'succeeded' AND finished_at >= settled_since", "AND false", ("tests/selfhosted/test_concurrency.py", "-k", "balance_read_before")),
+    Mutant("access-forgets-when-funds-were-read", "src/faregate/service/operations/access.py", "yield from Authorize(context, payment, verdict, before)", "yield from Authorize(context, payment, verdict, (yield from FindUses(context.terms.token, payment)))", ("tests/selfhosted/test_backends.py", "-k", "took_meanwhile")),
     Mutant("sql-submitted-is-not-reserved", DATABASE + "authorization.py", "or_(T.submitted_at.is_not(None), T.expires_at > _CLOCK)", "T.expires_at > _CLOCK",
            ("tests/emulator/test_settlement.py", "-k", "sqlite")),
     Mutant("sql-accounts-are-one", DATABASE + "transactions.py", "(T.account == ACCOUNT) & (T.id == bindparam(\"of_transaction\"))", "T.id == bindparam(\"of_transaction\")",

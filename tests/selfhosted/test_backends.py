@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ from faregate.selfhosted.database.clock import Stamps
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.errors import LostConnection
 from faregate.selfhosted.database.keys import create_key
+from faregate.selfhosted.database.store import SqlStore
 from faregate.selfhosted.database.upgrade import upgrade
 from faregate.selfhosted.runtime import Runtime
 from faregate.selfhosted.settings import Settings
@@ -28,6 +30,7 @@ from faregate.service.steps import Backend, ListPayers, Now, Steps, VerifyPaymen
 from faregate.system import system_clock
 from faregate.x402.headers import build_payment_required
 from faregate.x402.tokens import Environment
+from tests.selfhosted import sales
 from tests.selfhosted.sales import resolve
 from tests.support.waiting import eventually
 
@@ -46,6 +49,17 @@ def make_key(books: Books, environment: Environment) -> str:
     account = books.find_account(environment, None)
     with books.database.write() as connection:
         return create_key(connection, account, system_clock()).secret
+
+
+def build_access_call(books: Books, account: SqlStore) -> WireRequest:
+    context = resolve(account)
+    instructions = build_payment_required(context.terms, context.request.resource, "pay", "ab" * 32)
+    headers = (
+        ("Authorization", f"Bearer {make_key(books, 'test')}"),
+        ("Content-Type", "application/json"),
+        ("PAYMENT-SIGNATURE", Wallet().pay(instructions)),
+    )
+    return WireRequest("POST", "/merchant/v1/access", headers, context.request.model_dump_json().encode())
 
 
 def ask(runtime: Runtime, key: str) -> int:
@@ -117,18 +131,30 @@ def test_a_proof_whose_payment_was_faster_finds_its_transaction(books: Books) ->
 
     runtime = Runtime(Settings(), books, {}, make_backend=Slow)
     account = next(store for store in runtime.backends.open_stores() if store.environment == "test")
-    context = resolve(account)
-    instructions = build_payment_required(context.terms, context.request.resource, "pay", "ab" * 32)
-    headers = (
-        ("Authorization", f"Bearer {make_key(books, 'test')}"),
-        ("Content-Type", "application/json"),
-        ("PAYMENT-SIGNATURE", Wallet().pay(instructions)),
-    )
-    call = WireRequest("POST", "/merchant/v1/access", headers, context.request.model_dump_json().encode())
+    call = build_access_call(books, account)
     late = respond(call, runtime.backends)
     [first] = answers
     assert (first.status, late.status) == (200, 200)
     assert late.body == first.body
+    runtime.end()
+
+
+def test_funds_that_another_payment_took_meanwhile_are_refused(books: Books) -> None:
+    """Its balance was read, and then another payment of the payer was authorized, and settled."""
+
+    class Slow(Backend):
+        def perform(self, step: Any) -> Any:
+            verdict = super().perform(step)
+            if not isinstance(step, VerifyPayment):
+                return verdict
+            sales.settle(account, step.payment.payer)
+            return replace(verdict, funds=step.payment.value)
+
+    runtime = Runtime(Settings(), books, {}, make_backend=Slow)
+    account = next(store for store in runtime.backends.open_stores() if store.environment == "test")
+    late = respond(build_access_call(books, account), runtime.backends)
+    assert late.status == 402
+    assert b"the payer has not enough USDC" in late.body
     runtime.end()
 
 

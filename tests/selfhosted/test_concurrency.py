@@ -1,6 +1,7 @@
 """Several threads and processes on one database."""
 
 import json
+import secrets
 import subprocess
 import sys
 import threading
@@ -17,7 +18,7 @@ from faregate.service.http import ListQuery
 from faregate.service.payments import PaymentVerified
 from faregate.service.receipts import build_transaction
 from faregate.service.records import STATUSES
-from tests.selfhosted.sales import PAYER, authorize, open_store, resolve, sign, submit
+from tests.selfhosted.sales import PAYER, authorize, open_store, resolve, settle, sign, submit, succeeded
 from tests.selfhosted.writer import connect
 
 SAME = 15
@@ -95,6 +96,34 @@ def test_calls_at_once_share_the_payers_funds(database: Database) -> None:
 
     run_at_once(*[pay] * 6)
     assert (len(made), sum(one is not None for one in made)) == (18, 4)
+
+
+@pytest.mark.every_value
+def test_a_balance_read_before_a_payment_covers_no_second_one(database: Database) -> None:
+    """All read the balance at once; some then pay, and their money has left while others are authorized."""
+    store = open_store(database)
+    settle(store)  # in the balance already
+    context = resolve(store)
+    payments = [sign(context) for _ in range(18)]
+    before = [store.find_uses(context.terms.token, payment) for payment in payments]
+    verified = PaymentVerified(PAYER, 1, 4 * context.terms.amount)
+    calls = iter(zip(payments, before, strict=True))
+    paid: list[object] = []
+
+    def pay() -> None:
+        for payment, seen in [next(calls) for _ in range(3)]:
+            made = store.authorize(context, payment, verified, seen)
+            if made is not None:
+                recorded = store.record_outcome(made, succeeded(made))
+                assert recorded is not None
+                assert store.begin_attempt(recorded) is not None
+                paid.append(store.record_settled(recorded, f"0x{secrets.token_hex(32)}", None))
+
+    run_at_once(*[pay] * 6)
+    assert len(paid) == 4
+    payment = sign(context)  # a balance that is read afterwards has lost them already
+    seen = store.find_uses(context.terms.token, payment)
+    assert store.authorize(context, payment, PaymentVerified(PAYER, 1, payment.value), seen) is not None
 
 
 @pytest.mark.every_value

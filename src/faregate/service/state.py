@@ -34,7 +34,7 @@ from faregate.service.records import (
     TransactionRecord,
 )
 from faregate.service.steps import Backend
-from faregate.service.store import Outcome, RecordPage, Uses, cut_page
+from faregate.service.store import NOTHING_FOUND, Outcome, RecordPage, Uses, cut_page
 from faregate.x402.models import SignedPayment, Terms
 from faregate.x402.tokens import Environment, Token
 
@@ -164,7 +164,7 @@ class EnvironmentState:
         """Return the atomic units that open transactions of this payer (lower case) reserve."""
         return self.reservations.get_total(token.address, payer)
 
-    def find_uses(self, token: Token, payment: SignedPayment) -> Uses:
+    def find_uses(self, token: Token, payment: SignedPayment, settled_since: datetime | None = None) -> Uses:
         """Find what is known of this payment in this token."""
         return Uses(
             self.find_by_proof(payment.header),
@@ -173,11 +173,15 @@ class EnvironmentState:
         )
 
     def authorize(
-        self, context: AccessContext, payment: SignedPayment, verified: PaymentVerified
+        self,
+        context: AccessContext,
+        payment: SignedPayment,
+        verified: PaymentVerified,
+        before: Uses = NOTHING_FOUND,
     ) -> TransactionRecord:
         """Create an open transaction; its authorization is used from here on.
 
-        Nobody else can have been faster: calls come one after the other.
+        Nobody else can have been faster, nor have spent the funds: calls come one after the other.
         """
         now = self.clock.tick()
         known = self.payers.get(verified.payer.lower())

@@ -160,9 +160,10 @@ class FindByProof(Step[Transaction | None]):
 class FindUses(Step[Uses]):
     token: Token
     payment: SignedPayment
+    settled_since: datetime | None = None
 
     def perform(self, backend: Backend) -> Uses:
-        return backend.store.find_uses(self.token, self.payment)
+        return backend.store.find_uses(self.token, self.payment, self.settled_since)
 
 
 @frozen
@@ -170,9 +171,10 @@ class Authorize(Step[Transaction | None]):
     context: AccessContext
     payment: SignedPayment
     verified: PaymentVerified
+    before: Uses
 
     def perform(self, backend: Backend) -> Transaction | None:
-        return backend.store.authorize(self.context, self.payment, self.verified)
+        return backend.store.authorize(self.context, self.payment, self.verified, self.before)
 
 
 @frozen

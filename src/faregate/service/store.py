@@ -6,8 +6,8 @@ answered (`service/clock.py`), so that such a list never changes.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Generic, Protocol, TypeVar
+from datetime import UTC, datetime
+from typing import Final, Generic, Protocol, TypeVar
 
 from faregate.merchant.models import (
     AccessRequest,
@@ -25,6 +25,7 @@ from faregate.x402.tokens import Token
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 Outcome = FailedCompleteRequest | SucceededCompleteRequest
 
 
@@ -32,12 +33,18 @@ Outcome = FailedCompleteRequest | SucceededCompleteRequest
 class Uses:
     """What is known of a payment: who was authorized with its proof, and who used its authorization.
 
-    `reserved` is what open transactions of its payer reserve, in atomic units of its token.
+    `reserved` is what open transactions of its payer reserve, in atomic units of its token. `settled` is what
+    the payer's payments took that succeeded from `settled_since` on.
     """
 
     by_proof: Transaction | None = None
     by_authorization: Transaction | None = None
     reserved: int = 0
+    settled: int = 0
+    settled_since: datetime = _EPOCH
+
+
+NOTHING_FOUND: Final = Uses()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,17 +106,25 @@ class Store(Protocol):
         """Find the transaction that was authorized with exactly this `PAYMENT-SIGNATURE` header."""
         ...
 
-    def find_uses(self, token: Token, payment: SignedPayment) -> Uses:
-        """Find what is known of this payment in this token, as of one moment."""
+    def find_uses(self, token: Token, payment: SignedPayment, settled_since: datetime | None = None) -> Uses:
+        """Find what is known of this payment in this token, as of one moment.
+
+        Without `settled_since`, the store chooses a moment that is past by the clock of every process.
+        """
         ...
 
     def authorize(
-        self, context: AccessContext, payment: SignedPayment, verified: PaymentVerified
+        self,
+        context: AccessContext,
+        payment: SignedPayment,
+        verified: PaymentVerified,
+        before: Uses = NOTHING_FOUND,
     ) -> Transaction | None:
         """Create an open transaction; None if somebody else was faster.
 
-        The authorization or the proof was used meanwhile, or other open transactions reserve so much that the
-        payer's `verified.funds` do not cover this payment any more.
+        The authorization or the proof was used meanwhile, or the payer's other payments spend so much that
+        `verified.funds` do not cover this one any more: those that are open, and those that succeeded since
+        `before`, which was found before the funds were read. Without it, all that ever succeeded count.
         """
         ...
 

@@ -2,7 +2,12 @@
 
 A payer's open transactions reserve its funds. Two calls at the same time would both find them free, so they
 are counted once more when the transaction is created: PostgreSQL lets the calls of one payer in one by one
-for that (`faregate_covers` of the third migration), SQLite every writer.
+for that (`faregate_covers` of the fourth migration), SQLite every writer.
+
+A payment that ended in between reserves nothing any more, but its money may have been in the balance that was
+read before. So what the payer's payments took is summed twice, before the balance is read and when the
+transaction is created, and the difference is spent too. Both sums begin at the same moment, which the first
+chooses: only the rows tell what happened in between, so that no two clocks are compared.
 """
 
 from collections.abc import Callable
@@ -27,6 +32,7 @@ from faregate.x402.models import SignedPayment
 _LAST_TIME: Final = 253_402_300_799
 _COMMA: Final[Any] = literal_column("','", Text())
 _CLOCK: Final = bindparam("clock", type_=BigInteger())
+_SINCE: Final = bindparam("settled_since", type_=BigInteger())
 _OF_PAYER: Final = (T.account == ACCOUNT) & (T.payer == bindparam("payer")) & (T.asset == bindparam("asset"))
 _RESERVED: Final = (
     # Summed by Python: SQLite cannot add numbers of 30 digits.
@@ -41,11 +47,17 @@ _RESERVED: Final = (
 )
 _PROOF: Final = select(T.id).where(T.account == ACCOUNT, T.proof_hash == bindparam("proof_hash"))
 _AUTHORIZATION: Final = select(T.id).where(_OF_PAYER, T.nonce == bindparam("nonce"))
+_SETTLED: Final = (
+    select(aggregate_strings(cast(T.authorized_value, Text), _COMMA))
+    .where(_OF_PAYER, T.final_status == literal_column("'succeeded'"), T.finished_at >= _SINCE)
+    .scalar_subquery()
+)
 _FIND_USES: Final = Statement(
     select(
         _PROOF.scalar_subquery().label("by_proof"),
         _AUTHORIZATION.scalar_subquery().label("by_authorization"),
         _RESERVED.label("reserved"),
+        _SETTLED.label("settled"),
     )
 )
 _GIVEN: Final = tuple(
@@ -56,15 +68,25 @@ _GIVEN: Final = tuple(
 )
 _VALUE: Final = bindparam("authorized_value", type_=Amount())
 _FUNDS: Final = bindparam("funds", type_=Amount())
+_SETTLED_BEFORE: Final = bindparam("settled_before", type_=Amount())
 
 
 def _build_authorize(dialect: str) -> Any:
     if dialect == "sqlite":
         insert: Any = sqlite.insert(transactions)
-        covers = func.faregate_covers(_FUNDS, _VALUE, _RESERVED)
+        covers = func.faregate_covers(_FUNDS, _VALUE, _RESERVED, _SETTLED, _SETTLED_BEFORE)
     else:
         insert = postgresql.insert(transactions)
-        covers = func.faregate_covers(_FUNDS, _VALUE, ACCOUNT, bindparam("asset"), bindparam("payer"), _CLOCK)
+        covers = func.faregate_covers(
+            _FUNDS,
+            _VALUE,
+            ACCOUNT,
+            bindparam("asset"),
+            bindparam("payer"),
+            _CLOCK,
+            _SINCE,
+            _SETTLED_BEFORE,
+        )
     given = [bindparam(column.name, type_=column.type) for column in _GIVEN]
     row = select(*given, STAMP).where(covers)
     names = [*(column.name for column in _GIVEN), "created_at"]
@@ -101,15 +123,21 @@ class PayerCache:
 
 @dataclass(frozen=True, slots=True)
 class UsedIds:
-    """The transactions that used a proof and an authorization, and what open ones reserve."""
+    """The transactions that used a proof and an authorization, and what open and ended ones spend."""
 
     by_proof: str | None
     by_authorization: str | None
     reserved: int
+    settled: int
 
 
-def find_uses(database: Database, account: int, asset: str, payment: SignedPayment, clock: int) -> UsedIds:
-    """Find what is known of the payment, in one statement. `clock` is the present in microseconds."""
+def find_uses(
+    database: Database, account: int, asset: str, payment: SignedPayment, clock: int, settled_since: int
+) -> UsedIds:
+    """Find what is known of the payment, in one statement.
+
+    `clock` is the present in microseconds; payments that succeeded from `settled_since` on are summed.
+    """
     keys = {
         "of_account": account,
         "asset": asset,
@@ -117,9 +145,11 @@ def find_uses(database: Database, account: int, asset: str, payment: SignedPayme
         "nonce": payment.nonce,
         "proof_hash": hash_proof(payment.header),
         "clock": clock,
+        "settled_since": settled_since,
     }
     [found] = database.query(_FIND_USES, keys)
-    return UsedIds(found["by_proof"], found["by_authorization"], sum_amounts(found["reserved"]))
+    reserved, settled = sum_amounts(found["reserved"]), sum_amounts(found["settled"])
+    return UsedIds(found["by_proof"], found["by_authorization"], reserved, settled)
 
 
 def observe_payer(
@@ -140,7 +170,8 @@ def observe_payer(
 def authorize(database: Database, account: int, row: dict[str, Any], now: int) -> dict[str, Any] | None:
     """Create an open transaction, and return it; None if somebody else was faster.
 
-    `row` has the columns, and the `funds` and the `clock` that reservations are compared with.
+    `row` has the columns, and what the funds are compared with: `funds`, `clock`, `settled_since` and
+    `settled_before`.
     """
     values = {"account": account, **row}
     made = database.change(_AUTHORIZE, {**values, "of_account": account, "now": now})

@@ -234,7 +234,7 @@ def _create_sqlite(address: URL, pool_size: int, timeout: float) -> Engine:
         entry.info[_CURSOR] = connection.cursor()
         for pragma in _SQLITE_PRAGMAS:
             connection.execute(pragma)
-        connection.create_function("faregate_covers", 3, covers, deterministic=True)
+        connection.create_function("faregate_covers", 5, covers, deterministic=True)
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:

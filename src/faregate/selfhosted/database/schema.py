@@ -239,6 +239,16 @@ Index(
     postgresql_where=_OPEN,
     sqlite_where=_OPEN,
 )
+_SUCCEEDED: Final = text("final_status = 'succeeded'")
+Index(
+    "ix_transactions_settled",  # what a payer paid while its balance was read
+    transactions.c.account,
+    transactions.c.payer,
+    transactions.c.asset,
+    transactions.c.finished_at,
+    postgresql_where=_SUCCEEDED,
+    sqlite_where=_SUCCEEDED,
+)
 _IS_REAL: Final = text("from_block IS NOT NULL")
 Index(
     "ix_transactions_authorization",

@@ -4,7 +4,7 @@ Each method is one short transaction, in most cases one statement. `service/stor
 """
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from faregate.merchant.models import AccessRequest, FailedCompleteRequest, ResourceExecutionMetadata
@@ -39,11 +39,13 @@ from faregate.service.identifiers import Ids
 from faregate.service.payments import Attempt, PaymentPending, PaymentVerified, SignedTransfer
 from faregate.service.receipts import build_settlement_record
 from faregate.service.records import AccessContext, DueSettlement, ExecutionRecord, PayerView, Transaction
-from faregate.service.store import Outcome, RecordPage, Uses
+from faregate.service.store import NOTHING_FOUND, Outcome, RecordPage, Uses
 from faregate.x402.models import SignedPayment, Terms
 from faregate.x402.tokens import Environment, Token
 
 _AGAIN: Final = SettlementRule(after_reads=0)
+_CLOCKS_DIFFER: Final = timedelta(seconds=30)
+"""By how much the clocks of two processes may differ; what a payer paid in this time is summed per sale."""
 
 
 class SqlStore:
@@ -124,16 +126,24 @@ class SqlStore:
     def find_by_proof(self, proof: str) -> StoredTransaction | None:
         return self._find(FIND_BY_PROOF, {"proof_hash": hash_proof(proof)})
 
-    def find_uses(self, token: Token, payment: SignedPayment) -> Uses:
-        found = find_uses(self._database, self.account.id, token.address, payment, self._stamps.read_clock())
+    def find_uses(self, token: Token, payment: SignedPayment, settled_since: datetime | None = None) -> Uses:
+        clock = self._stamps.read_clock()
+        since = to_datetime(clock) - _CLOCKS_DIFFER if settled_since is None else settled_since
+        found = find_uses(
+            self._database, self.account.id, token.address, payment, clock, to_microseconds(since)
+        )
         by_proof, by_authorization = (
             None if used is None else self.find_transaction(used)
             for used in (found.by_proof, found.by_authorization)
         )
-        return Uses(by_proof, by_authorization, found.reserved)
+        return Uses(by_proof, by_authorization, found.reserved, found.settled, since)
 
     def authorize(
-        self, context: AccessContext, payment: SignedPayment, verified: PaymentVerified
+        self,
+        context: AccessContext,
+        payment: SignedPayment,
+        verified: PaymentVerified,
+        before: Uses = NOTHING_FOUND,
     ) -> StoredTransaction | None:
         now = self._stamps.now()
         version = self._catalog().count_versions(context.listing)
@@ -146,8 +156,13 @@ class SqlStore:
             with self._database.write_statement() as connection:
                 payer = observe_payer(connection, account, verified.payer, now, self.ids)
             cache.put(account, payer)
-        clock = self._stamps.read_clock()
-        made = authorize(self._database, account, {**row, "funds": verified.funds, "clock": clock}, now)
+        funds = {
+            "funds": verified.funds,
+            "clock": self._stamps.read_clock(),
+            "settled_since": to_microseconds(before.settled_since),
+            "settled_before": before.settled,
+        }
+        made = authorize(self._database, account, {**row, **funds}, now)
         if made is None:
             return None
         self._stamps.remember(made["created_at"])

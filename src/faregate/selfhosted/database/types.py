@@ -51,9 +51,15 @@ def sum_amounts(joined: str | None) -> int:
     return sum(map(int, joined.split(","))) if joined else 0
 
 
-def covers(funds: str | None, value: str, reserved: str | None) -> bool:
-    """Return whether funds cover a value beside what is reserved: `faregate_covers` of SQLite."""
-    return funds is None or int(value) + sum_amounts(reserved) <= int(funds)
+def covers(
+    funds: str | None, value: str, reserved: str | None, settled: str | None, settled_before: str
+) -> bool:
+    """Return whether funds cover a value beside what others spend: `faregate_covers` of SQLite.
+
+    Others spend what is `reserved`, and what was `settled` beyond the sum before the funds were read.
+    """
+    spent = sum_amounts(reserved) + sum_amounts(settled) - int(settled_before)
+    return funds is None or int(value) + spent <= int(funds)
 
 
 def to_microseconds(moment: datetime) -> int:

@@ -135,15 +135,17 @@ def _resolve_purchase(
     return (yield from Resolve(request, listing, revision))
 
 
-def _authorize(context: AccessContext, payment: SignedPayment, uses: Uses, now: datetime) -> Steps[Response]:
-    verdict = yield from _verify(context, payment, uses.reserved, now)
+def _authorize(
+    context: AccessContext, payment: SignedPayment, before: Uses, now: datetime
+) -> Steps[Response]:
+    verdict = yield from _verify(context, payment, before.reserved, now)
     if isinstance(verdict, PaymentVerified):
-        made = yield from Authorize(context, payment, verdict)
+        made = yield from Authorize(context, payment, verdict, before)
         if made is not None:
             return _build_response(AccessDecision(transaction_id=made.id))
     # While this payment was verified, another call may have been faster: with the same proof, whose transfer
     # then looks like another's use of it, or with the same funds. A 402 would let the payer pay once more.
-    uses = yield from FindUses(context.terms.token, payment)
+    uses = yield from FindUses(context.terms.token, payment, before.settled_since)
     repeated = (
         None if uses.by_proof is None else _repeat(uses.by_proof, context.listing, context.request, now)
     )
@@ -151,14 +153,15 @@ def _authorize(context: AccessContext, payment: SignedPayment, uses: Uses, now: 
         return repeated
     if isinstance(verdict, PaymentRefused):
         raise (yield from _payment_required(context, verdict.reason))
-    raise (yield from _payment_required(context, _explain_loss(context, payment, verdict, uses)))
+    raise (yield from _payment_required(context, _explain_loss(context, payment, verdict, before, uses)))
 
 
 def _explain_loss(
-    context: AccessContext, payment: SignedPayment, verified: PaymentVerified, uses: Uses
+    context: AccessContext, payment: SignedPayment, verified: PaymentVerified, before: Uses, uses: Uses
 ) -> str:
     is_used = uses.by_proof is not None or uses.by_authorization is not None
-    if is_used or verified.funds is None or uses.reserved + payment.value <= verified.funds:
+    spent = uses.reserved + uses.settled - before.settled
+    if is_used or verified.funds is None or spent + payment.value <= verified.funds:
         return _USED  # perhaps by another seller who is paid at the same address
     return refuse_short_balance(context.terms).reason
 
