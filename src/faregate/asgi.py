@@ -12,6 +12,7 @@ from typing import Any, Unpack
 from faregate.core.models import Offer
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
+from faregate.middleware.arguments import check_asgi_app, check_required, choose_paywall
 from faregate.middleware.asgi_responder import PaywallResponder, find_responder
 from faregate.middleware.asgi_scope import ASGIApp, Receive, Scope, Send
 from faregate.middleware.checkout import AsyncAsk, State
@@ -52,10 +53,9 @@ class PaywallMiddleware:
     ) -> None:
         check_lifespan(sweep_every, drain_seconds)
         check_arguments(arguments, signature(type(self)).parameters)
-        if paywall is not None and arguments:
-            raise ConfigurationError("Give PaywallMiddleware a paywall or the arguments of one, not both.")
+        check_asgi_app(app)
         self.app = app
-        self.paywall = paywall or Paywall(**arguments)
+        self.paywall = choose_paywall("PaywallMiddleware", paywall, arguments)
         self.path_rules = PathRules(offers, refuse)
         self._resolver = HandlerResolver(app)
         self._shared: Mapping[str, object] | None = None
@@ -133,6 +133,7 @@ async def require_payment(scope: Mapping[str, Any], offer: Offer, ask: AsyncAsk 
     Raises `SkipHandler` when the payer's answer is something else than the work, and
     `ConfigurationError` when there is no paywall in front.
     """
+    check_required("scope", scope, offer, ask)
     responder = find_responder(scope)
     if responder is None:
         raise ConfigurationError(

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from inspect import Parameter, signature
 from types import SimpleNamespace
-from typing import Any, Unpack, overload
+from typing import Any, Unpack, cast, overload
 
 try:
     from fastapi import HTTPException, Response
@@ -62,6 +62,8 @@ class RequirePayment(Depends):
     __wrapped__: "_Scheme"
 
     def __init__(self, sold: Offer) -> None:
+        if not isinstance(cast(Any, sold), Offer):
+            raise ConfigurationError("Write paid('text_summary'): it makes the RequirePayment.")
         super().__init__(self)
         # FastAPI's are frozen; `__wrapped__` is what it reads the parameters and the security scheme of.
         object.__setattr__(self, "faregate_offer", sold)

@@ -1,9 +1,7 @@
 """Make offers, and notice those that are made while a request is served."""
 
-import math
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import replace
 from inspect import currentframe
 from typing import Any, TypedDict, Unpack, cast, overload
 
@@ -73,20 +71,7 @@ def build_offer(sells: object, among: object = None, **options: Unpack[OfferOpti
     _check_options(options)
     if not isinstance(sells, str) or among is not None:
         return _build_choice(sells, among, options)
-    if not sells:
-        raise ConfigurationError("Say what is sold: paid('text_summary') or paid('acr_...').")
     made = Offer(sells, **options)
-    try:
-        made = replace(made, billable=frozenset(made.billable))
-    except TypeError:
-        raise ConfigurationError(
-            f"billable={made.billable!r}: give a set of statuses, such as {{200}}."
-        ) from None
-    limited = (made.max_result_bytes, made.max_work_seconds)
-    if not all(most is None or 0 < most < math.inf for most in limited):
-        raise ConfigurationError("max_result_bytes and max_work_seconds must be numbers above 0.")
-    if made.asset not in (None, "EURC", "USDC"):
-        raise ConfigurationError(f"asset={made.asset!r}: the service settles in EURC or USDC.")
     build_resource("https://seller.invalid/", made.mime_type, made.description)
     return made
 

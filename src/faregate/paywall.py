@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
-from inspect import iscoroutinefunction
+from inspect import isclass, iscoroutinefunction
 from typing import Any, TypeVar, Unpack, cast
 from urllib.parse import quote
 from weakref import WeakSet
@@ -105,6 +105,8 @@ class Paywall:
         if journal is None or isinstance(journal, str):
             config.check_journal(settings)
             return journal_from_url(settings.journal, settings.journal_keys, context)
+        if isclass(journal):
+            raise ConfigurationError("journal is a class: give an object of it, such as MemoryJournal().")
         own = _check_journal(journal(context) if callable(journal) else journal)
         if isinstance(own, MemoryJournal):
             config.check_memory(self.settings)

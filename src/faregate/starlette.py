@@ -69,9 +69,10 @@ class PaywallMiddleware(ASGIMiddleware):
         **arguments: Unpack[Arguments],
     ) -> None:
         self.mistake: ConfigurationError | None = None
-        self.allow_outside = tuple(allow_outside)
+        self.allow_outside: tuple[Any, ...] = ()
         self._is_checked = False
         try:
+            self.allow_outside = _check_allowed(allow_outside)
             super().__init__(
                 app,
                 paywall,
@@ -210,6 +211,12 @@ def forbid_storing(response: Any) -> Any:
 
 _NO_STORE = dict((responses.NO_STORE,))
 _RAW_NO_STORE = (b"cache-control", responses.NO_STORE[1].encode())
+
+
+def _check_allowed(classes: Any) -> tuple[Any, ...]:
+    if isinstance(classes, list | tuple | set | frozenset):
+        return tuple(cast("Sequence[Any]", classes))
+    raise ConfigurationError("allow_outside is a list of middleware classes, as in [GZipMiddleware].")
 
 
 def _check_endpoint(endpoint: Any, sold: Offer) -> None:

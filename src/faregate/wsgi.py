@@ -23,6 +23,7 @@ from faregate.core.models import Choose, Headers, Offer, Response
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.logs import log
+from faregate.middleware.arguments import check_required, choose_paywall
 from faregate.middleware.buffer import finalize
 from faregate.middleware.checkout import PASSING, Ask, Checkout, ReadBody, State
 from faregate.middleware.choices import check_blocking
@@ -77,10 +78,8 @@ class PaywallMiddleware:
         **arguments: Unpack[Arguments],
     ) -> None:
         check_arguments(arguments, signature(type(self)).parameters)
-        if paywall is not None and arguments:
-            raise ConfigurationError("Give PaywallMiddleware a paywall or the arguments of one, not both.")
         self.app = _check_app(app)
-        self.paywall = paywall or Paywall(**arguments)
+        self.paywall = choose_paywall("PaywallMiddleware", paywall, arguments)
         self.path_rules = PathRules(offers, refuse)
         for sold in self.path_rules.offers.values():
             check_blocking(sold)
@@ -183,6 +182,7 @@ def require_payment(environ: Environ, offer: Offer, ask: Ask | None = None) -> P
     Raises `SkipHandler` when the payer's answer is something else than the work, and
     `ConfigurationError` when there is no paywall in front.
     """
+    check_required("environ", environ, offer, ask)
     checkout = find_checkout(environ)
     if checkout is None:
         raise ConfigurationError(
@@ -209,6 +209,8 @@ def on_release(environ: Environ, release: OnRelease) -> None:
     the headers that it gives go to this payer, and are not part of what is handed out again. An error is
     logged. Raises `ConfigurationError` where nothing is sold.
     """
+    if not isinstance(cast(Any, environ), Mapping) or not callable(cast(Any, release)):
+        raise ConfigurationError("Write on_release(environ, function): what it was given is something else.")
     checkout = find_checkout(environ)
     if checkout is None or checkout.payment is None:
         raise ConfigurationError("Nothing is sold here: call require_payment before on_release.")

@@ -569,6 +569,8 @@ MUTANTS = (
     Mutant("flask-options-of-a-blueprint-run", FLASK_DECORATORS, 'bool(getattr(rule, "provide_automatic_options", False))', "True", FLASK_TESTS),
     Mutant("flask-exempt-is-everything", FLASK_PLACEMENT, "is_exempt = any(hasattr(part, EXEMPT) for part in parts)", "is_exempt = True", FLASK_TESTS),
     Mutant("flask-any-origin-may-read", FLASK_MIDDLEWARE, 'if allowed is None or allowed not in ("*", origin):', "if allowed is None:", FLASK_TESTS),
+    Mutant("statuses-that-are-no-numbers", "src/faregate/core/models.py", "if not _are_statuses(offer.billable):", "if False:", ("tests/adapters/test_arguments.py",)),
+    Mutant("nothing-is-billable", "src/faregate/core/models.py", "return bool(statuses) and all(", "return all(", ("tests/adapters/test_arguments.py",)),
     Mutant("flask-late-prefix-is-free", "src/faregate/flask/app_config.py", "if self._config.get(key) != value:", "if False:", FLASK_TESTS),
     Mutant("flask-late-prefix-in-place-is-free", "src/faregate/flask/app_config.py", "return copy(value) if isinstance(value, _CHANGEABLE) else value", "return value", FLASK_TESTS),
     Mutant("flask-late-setting-fails-once", "src/faregate/flask/middleware.py", "            self.check_config()\n", "            check, self.check_config = self.check_config, None\n            check()\n", FLASK_TESTS),

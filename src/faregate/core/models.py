@@ -1,8 +1,11 @@
 """Values of the core: requests, responses, offers, outcomes. Frozen; headers are pairs, money is int."""
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
+from typing import Any
 
+from faregate.errors import ConfigurationError
 from faregate.events import UNKNOWN_SALE, Sale
 from faregate.frozen import frozen
 
@@ -87,7 +90,7 @@ class Offer:
     `sells` is an integration key or an `acr_` revision id. `asset` None takes the revision's own.
     `max_result_bytes` and `max_work_seconds` None take the paywall's. With `replay` False, a result that was
     delivered once is never handed out again. `mime_type` None takes that of the route, or else JSON;
-    `description` None the handler's docstring.
+    `description` None the handler's docstring. Raises `ConfigurationError`.
     """
 
     sells: str
@@ -99,10 +102,40 @@ class Offer:
     max_work_seconds: float | None = None
     replay: bool = True
 
+    def __post_init__(self) -> None:
+        _check_offer(self)
+
     @property
     def alternatives(self) -> "tuple[Offer, ...]":
         """List the offers that a request may be sold as: this one, unless the request chooses."""
         return (self,)
+
+
+def _check_offer(offer: Any) -> None:
+    """Check what the service cannot. Raises `ConfigurationError`."""
+    if not isinstance(offer.sells, str) or not offer.sells:
+        raise ConfigurationError("Say what is sold: paid('text_summary') or paid('acr_...').")
+    if not _are_statuses(offer.billable):  # a result with any other status leaves without a payment
+        raise ConfigurationError(f"billable={offer.billable!r}: give a set of statuses, such as {{200}}.")
+    offer.billable = frozenset(offer.billable)
+    limits = (offer.max_result_bytes, offer.max_work_seconds)
+    if not all(most is None or (_is_number(most) and 0 < most < math.inf) for most in limits):
+        raise ConfigurationError("max_result_bytes and max_work_seconds must be numbers above 0.")
+    if offer.asset not in (None, "EURC", "USDC"):
+        raise ConfigurationError(f"asset={offer.asset!r}: the service settles in EURC or USDC.")
+    if not isinstance(offer.replay, bool):
+        raise ConfigurationError(f"replay={offer.replay!r}: it is True or False.")
+
+
+def _are_statuses(values: Any) -> bool:
+    if not isinstance(values, Iterable):
+        return False
+    statuses = list[Any](values)
+    return bool(statuses) and all(type(one) is int and 200 <= one <= 599 for one in statuses)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 Choose = Callable[..., object]

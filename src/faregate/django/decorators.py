@@ -90,9 +90,10 @@ def paid_include(
     message = "Say what is sold: paid_include('text_summary', 'reports.urls')."
     sold = make_offer(sells, among, limits, message)
     check_choose(sold)
-    if callable(urls):
+    if callable(urls) or not isinstance(urls, str | list | tuple | ModuleType):
         raise ConfigurationError(
-            "paid_include takes what include takes. For one view, use paid('...')(view)."
+            "paid_include takes what include takes: paid_include('text_summary', 'reports.urls'). For one "
+            "view, use paid('...')(view)."
         )
     named = urls if _is_include_result(urls) else include(urls, namespace)
     return _wrap_patterns(_list_patterns(named[0]), sold), named[1], named[2]

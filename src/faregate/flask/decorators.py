@@ -157,6 +157,8 @@ def mark_exempt(view: V) -> V:
         raise ConfigurationError(
             "Put @paywall.exempt on the methods of a class-based view, or in its decorators."
         )
+    if not callable(cast(Any, view)):
+        raise ConfigurationError(f"@paywall.exempt goes on a view, and {view!r} is none.")
     if find_offers(view):
         raise ConfigurationError("A view cannot be both sold and exempt. Keep one of the two.")
     view.__dict__[EXEMPT] = True

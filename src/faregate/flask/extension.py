@@ -51,6 +51,7 @@ class Faregate:
             raise ConfigurationError(
                 "This app already has a paywall: call init_app once, or Faregate(app) alone."
             )
+        _check(paywall, (Paywall, type(None)), "Write init_app(app, Paywall(...)), or init_app(app) alone.")
         config = AppConfig(app, has_own_paywall=paywall is not None)
         ready = paywall or Paywall(journal=config["journal"], **config.functions, **config.read_arguments())
         ready.add_observer(SignalObserver(ready))

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any, cast
 
 from flask import Flask
+from werkzeug.local import LocalProxy
 from werkzeug.routing import Rule
 
 from faregate.core.models import Offer
@@ -19,6 +21,8 @@ def list_routes(app: Flask) -> RouteTable:
 
     Raises `ConfigurationError` for one without a paywall.
     """
+    if not isinstance(cast(Any, app), Flask | LocalProxy):
+        raise ConfigurationError(f"list_routes takes a Flask app, not {type(app).__name__}.")
     faults: list[str] = []
     rows = [row for rule in app.url_map.iter_rules() for row in _rows(app, rule, faults)]
     middleware = get_middleware(app)

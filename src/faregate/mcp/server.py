@@ -7,6 +7,7 @@ from mcp.server import MCPServer, Server
 from faregate.errors import ConfigurationError
 from faregate.mcp.middleware import PaywallMiddleware
 from faregate.mcp.tools import AnyServer, find_paywall, get_low_level
+from faregate.middleware.arguments import choose_paywall
 from faregate.middleware.lifespan import check_lifespan
 from faregate.paywall import Paywall
 from faregate.settings import Arguments
@@ -33,10 +34,9 @@ def add_paywall(
         )
     if find_paywall(server) is not None:
         raise ConfigurationError("This server already has a paywall: call add_paywall once.")
-    if paywall is not None and arguments:
-        raise ConfigurationError("Give add_paywall a paywall or the arguments of one, not both.")
     check_lifespan(sweep_every, drain_seconds)
-    middleware = PaywallMiddleware(server, paywall or Paywall(**arguments), sweep_every, drain_seconds)
+    chosen = choose_paywall("add_paywall", paywall, arguments)
+    middleware = PaywallMiddleware(server, chosen, sweep_every, drain_seconds)
     low_level = get_low_level(server)
     low_level.lifespan = middleware.wrap_lifespan(low_level.lifespan)
     server.middleware.insert(_find_place(server), middleware)

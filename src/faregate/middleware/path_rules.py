@@ -5,7 +5,7 @@ any router reads it: a path that one of them could take for a paid one is paid.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -55,8 +55,13 @@ class PathRules:
                 f"offers maps path prefixes to what is sold, as in {{'/reports': 'daily_report'}}: {given!r} "
                 "does not."
             )
-        if isinstance(refuse, str):
+        closed: Any = refuse
+        if isinstance(closed, str):
             raise ConfigurationError(f"refuse is a list of path prefixes: write [{refuse!r}].")
+        if not isinstance(closed, Iterable):
+            raise ConfigurationError(
+                f"refuse is a list of path prefixes, such as ['/drafts'], not {refuse!r}."
+            )
         declared = dict(cast(Mapping[str, str | Offer], given))
         self.offers = {
             _check_prefix(path): sold if isinstance(sold, Offer) else build_offer(sold)
@@ -89,7 +94,9 @@ class PathRules:
         return PathMatch(None if prefix is None else self.offers[prefix], refused, prefix=prefix)
 
 
-def _check_prefix(path: str) -> str:
+def _check_prefix(path: Any) -> str:
+    if not isinstance(path, str):
+        raise ConfigurationError(f"A path prefix is a text such as '/reports', not {path!r}.")
     if not path.startswith("/"):
         raise ConfigurationError(f"A paid prefix starts with a slash: {path!r} does not.")
     if _is_ambiguous(path) or any(char in path for char in "*{}<>?#%"):

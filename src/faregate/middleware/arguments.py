@@ -1,0 +1,53 @@
+"""Check what sellers hand to adapters, where they hand it over.
+
+A wrong type would otherwise fail with an error of ours, in a request, at a place that says nothing to them.
+"""
+
+from collections.abc import Mapping
+from inspect import signature
+from typing import Any
+
+from faregate.core.models import Offer
+from faregate.errors import ConfigurationError
+from faregate.paywall import Paywall
+from faregate.settings import Arguments
+
+
+def choose_paywall(owner: str, paywall: Any, arguments: Arguments) -> Paywall:
+    """The paywall that `owner` was given, or one of the arguments. Raises `ConfigurationError`."""
+    if paywall is None:
+        return Paywall(**arguments)
+    if not isinstance(paywall, Paywall):
+        raise ConfigurationError(
+            f"{owner} takes a Paywall, not {type(paywall).__name__}: write paywall=Paywall(...), or name the "
+            "settings, as in base_url='emulator:'."
+        )
+    if arguments:
+        raise ConfigurationError(f"Give {owner} a paywall or the arguments of one, not both.")
+    return paywall
+
+
+def check_required(name: str, request: Any, sold: Any, ask: Any) -> None:
+    """Check the arguments of `require_payment`, whose first is called `name`. Raises `ConfigurationError`."""
+    if isinstance(request, Mapping) and isinstance(sold, Offer) and (ask is None or callable(ask)):
+        return
+    given = ", ".join(type(one).__name__ for one in (request, sold, ask) if one is not None)
+    raise ConfigurationError(
+        f"Write require_payment({name}, Offer('text_summary')): it takes the {name} of the request and an "
+        f"Offer, not {given}."
+    )
+
+
+def check_asgi_app(app: Any) -> None:
+    """Check that an ASGI server could call this. Raises `ConfigurationError`."""
+    if not callable(app):
+        raise ConfigurationError(f"PaywallMiddleware wraps an ASGI application, not {type(app).__name__}.")
+    try:
+        signature(app).bind(None, None, None)
+    except TypeError:
+        raise ConfigurationError(
+            "PaywallMiddleware of faregate.asgi wraps an ASGI application, which takes scope, receive and "
+            "send. For a WSGI application use faregate.wsgi.PaywallMiddleware."
+        ) from None
+    except ValueError:  # what is written in C does not say what it takes
+        return
