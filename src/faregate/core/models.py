@@ -128,7 +128,8 @@ def _check_offer(offer: Any) -> None:
 
 
 def _are_statuses(values: Any) -> bool:
-    if not isinstance(values, Iterable):
+    given: object = values
+    if not isinstance(given, Iterable):
         return False
     statuses = list[Any](values)
     return bool(statuses) and all(type(one) is int and 200 <= one <= 599 for one in statuses)

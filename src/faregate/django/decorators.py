@@ -35,6 +35,8 @@ OFFER = "faregate_offer"
 GUARD = "faregate_guard"
 """On a price, and itself its value: `functools.wraps` hands marks on to whatever is above."""
 
+_INCLUDABLE: tuple[type, ...] = (str, list, tuple, ModuleType)
+
 LOGINS = "django.contrib.auth.decorators"
 
 
@@ -90,7 +92,8 @@ def paid_include(
     message = "Say what is sold: paid_include('text_summary', 'reports.urls')."
     sold = make_offer(sells, among, limits, message)
     check_choose(sold)
-    if callable(urls) or not isinstance(urls, str | list | tuple | ModuleType):
+    given: object = urls
+    if callable(given) or not isinstance(given, _INCLUDABLE):
         raise ConfigurationError(
             "paid_include takes what include takes: paid_include('text_summary', 'reports.urls'). For one "
             "view, use paid('...')(view)."

@@ -29,13 +29,18 @@ def choose_paywall(owner: str, paywall: Any, arguments: Arguments) -> Paywall:
 
 def check_required(name: str, request: Any, sold: Any, ask: Any) -> None:
     """Check the arguments of `require_payment`, whose first is called `name`. Raises `ConfigurationError`."""
-    if isinstance(request, Mapping) and isinstance(sold, Offer) and (ask is None or callable(ask)):
+    is_request: bool = isinstance(request, Mapping)
+    if is_request and isinstance(sold, Offer) and (ask is None or callable(ask)):
         return
-    given = ", ".join(type(one).__name__ for one in (request, sold, ask) if one is not None)
+    names = [_name_type(request), _name_type(sold), *([] if ask is None else [_name_type(ask)])]
     raise ConfigurationError(
         f"Write require_payment({name}, Offer('text_summary')): it takes the {name} of the request and an "
-        f"Offer, not {given}."
+        f"Offer, not {', '.join(names)}."
     )
+
+
+def _name_type(value: object) -> str:
+    return type(value).__name__
 
 
 def check_asgi_app(app: Any) -> None:
