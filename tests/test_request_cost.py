@@ -21,7 +21,7 @@ EXPECTED = {
     "starlette": {"calls": 454, "turns": 2},
     "fastapi": {"calls": 490, "turns": 2},
     "flask": {"calls": 351, "turns": 0},
-    "django": {"calls": 444, "turns": 0},
+    "django": {"calls": 460, "turns": 0},
 }
 # One sale with the SQLite journal: statements that are run (four writes, and two that choose whether commits
 # are synced), and commits that are synced.
