@@ -437,6 +437,25 @@ def test_a_price_in_ninja_s_own_ways_is_sold() -> None:
             assert [row.access for row in list_routes().routes if row.path == "/sold"] == ["paid"]
 
 
+@pytest.mark.parametrize("awaiting", [False, True])
+def test_the_request_chooses_what_a_whole_urlconf_is_sold_as(awaiting: bool) -> None:
+    """Also with a function of the other kind than the view is."""
+
+    def choose(request: HttpRequest) -> str:
+        return "daily_report" if request.method == "GET" else "nothing"
+
+    async def choose_async(request: HttpRequest) -> str:
+        return choose(request)
+
+    inside = [path("sold", fresh(awaiting))]
+    for chooser in (choose, choose_async):
+        route = path("api/", paid_include(chooser, inside, among=("daily_report", "text_summary")))
+        with site(route, awaiting=awaiting) as here:
+            assert is_sold(here, "/api/sold")
+            refused = here.ask("/api/sold", "POST")
+            assert (refused.status_code, CONTENT in refused.content) == (500, False)
+
+
 def test_ninja_s_urls_are_sold_as_a_whole() -> None:
     api = NinjaAPI(urls_namespace="whole", docs_url=None, openapi_url=None)
     api.get("/sold")(lambda request: view(request).content.decode())
