@@ -313,7 +313,7 @@ MUTANTS = (
     # A payment buys the offer that its request chose
     Mutant("choice-is-not-bound", FLOW, "    if request.is_chosen:\n", "    if False:\n", CHOICES),
     Mutant("every-choice-is-bound-alike", FLOW, 'named = f"{named} as {request.offer.sells}"', 'named = f"{named} as chosen"', CHOICES),
-    Mutant("chosen-offer-is-not-marked", CHECKOUT, "is_chosen=sold is not offer,", "is_chosen=False,", CHOICES),
+    Mutant("chosen-offer-is-not-marked", CHECKOUT, "is_chosen, offer = sold is not offer,", "is_chosen, offer = False,", CHOICES),
     Mutant("any-choice-is-the-first", CHECKOUT, "if isinstance(chosen, str) and one.sells == chosen:", "if True:", CHOICES),
     Mutant("foreign-choice-is-the-cheapest", CHECKOUT, "        error = chosen if isinstance(chosen, Exception) else None\n", "        return sold.among[0]\n", CHOICES),
     Mutant("foreign-choice-is-not-refused", CHECKOUT, '        self.refuse(\n            500,\n            "offer_not_chosen",\n            "The price of this resource could not be determined. Nothing was charged.",\n        )\n', "", CHOICES),
