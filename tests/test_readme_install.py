@@ -7,16 +7,14 @@ for real but without an index: it finds what the named extras bring, and fails f
 import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from tests.support.shell import Terminal
 from tests.support.virtualenvs import brought_by, link_packages
 
 ROOT = Path(__file__).parent.parent
@@ -24,7 +22,6 @@ README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"^```sh\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 SNIPPETS = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 EXTRAS = "[all]"
-_ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
 SELLER = "http://127.0.0.1:8000"
 
 
@@ -36,71 +33,6 @@ def snippet(part: str) -> str:
     found: list[str] = [one for one in SNIPPETS if part in one]
     assert len(found) == 1, part
     return found[0]
-
-
-class Terminal:
-    """A directory with `shop.py` and `test_shop.py`, in which commands are typed."""
-
-    def __init__(self, place: Path) -> None:
-        self.place = place
-        (place / "bin").mkdir()
-        (place / "bin" / "python").symlink_to(Path(sys.executable).resolve())
-        kept = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("FAREGATE", "PYTEST", "PYTHON"))
-        }
-        path = f"{place}/bin{os.pathsep}{os.environ['PATH']}"
-        self._environ = {
-            **kept,
-            "PATH": path,
-            "PIP_NO_INDEX": "1",
-            "UVICORN_PORT": "0",
-            "PYTHONUNBUFFERED": "1",
-        }
-
-    def run(self, command: str) -> str:
-        done = subprocess.run(
-            self._typed(command),
-            cwd=self.place,
-            env=self._environ,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
-        return done.stdout
-
-    @contextmanager
-    def serving(self, command: str) -> Generator[str]:
-        """A command that goes on until it is ended; gives the address that it says."""
-        log = self.place / "log"
-        with log.open("w+") as said:
-            process = subprocess.Popen(
-                self._typed(command),
-                cwd=self.place,
-                env=self._environ,
-                stdout=said,
-                stderr=said,
-                start_new_session=True,
-            )
-            try:
-                yield self._address(process, log, command)
-            finally:
-                os.killpg(process.pid, signal.SIGTERM)
-                process.wait(30)
-
-    def _address(self, process: "subprocess.Popen[bytes]", log: Path, command: str) -> str:
-        give_up = time.monotonic() + 60
-        while (found := _ADDRESS.search(log.read_text())) is None:
-            if process.poll() is not None or time.monotonic() > give_up:
-                pytest.fail(f"{command} said no address:\n{log.read_text()}")
-            time.sleep(0.05)
-        return found.group()
-
-    def _typed(self, command: str) -> list[str]:
-        active = ". .venv/bin/activate\n" if (self.place / ".venv").exists() else ""
-        return ["sh", "-c", active + command]
 
 
 @pytest.fixture(scope="module")
@@ -115,9 +47,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def terminal(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Terminal:
-    """After the README's installation."""
+    """After the README's installation, where only `python` was there before."""
     place = tmp_path_factory.mktemp("shop")
-    terminal = Terminal(place)
+    (place / "bin").mkdir()
+    (place / "bin" / "python").symlink_to(Path(sys.executable).resolve())
+    terminal = Terminal(place, {"PIP_NO_INDEX": "1", "UVICORN_PORT": "0"}, programs=place / "bin")
     make, install = commands(BLOCKS[1])
     terminal.run(make)
     _, _, _, *others = shlex.split(install)
@@ -141,17 +75,17 @@ def test_the_first_block_is_of_the_checkout() -> None:
 
 
 def test_every_command_runs(terminal: Terminal) -> None:
-    (terminal.place / "shop.py").write_text(snippet("from faregate.starlette import"))
-    (terminal.place / "test_shop.py").write_text(snippet("def test_"))
+    (terminal.folder / "shop.py").write_text(snippet("from faregate.starlette import"))
+    (terminal.folder / "test_shop.py").write_text(snippet("def test_"))
     typed = [command for block in BLOCKS[2:] for command in commands(block)]
     said = dict[str, str]()
     seller = SELLER
     with ExitStack() as servers:
         for command in typed:
             if "uvicorn" in command:
-                seller = servers.enter_context(terminal.serving(command))
+                seller = servers.enter_context(terminal.start(command))
             elif command == "faregate emulator":
-                said[command] = servers.enter_context(terminal.serving(f"{command} --port 0"))
+                said[command] = servers.enter_context(terminal.start(f"{command} --port 0"))
             else:
                 said[command] = terminal.run(command.replace(SELLER, seller))
     assert set(said) >= {"pytest", "faregate emulator", "faregate routes shop:app"}
@@ -165,5 +99,5 @@ def test_every_command_runs(terminal: Terminal) -> None:
     ids=lambda part: part.split(".")[-1],
 )
 def test_each_example_runs_with_what_was_installed(part: str, terminal: Terminal) -> None:
-    (terminal.place / "shop.py").write_text(snippet(part))
+    (terminal.folder / "shop.py").write_text(snippet(part))
     assert "paid" in terminal.run("FAREGATE_BASE_URL=emulator: faregate routes shop:app")

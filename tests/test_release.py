@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.selfhosted.terminal import Terminal
+from tests.support.shell import Terminal
 
 ROOT = Path(__file__).parents[1]
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))

@@ -12,8 +12,8 @@ import yaml
 from examples.chain.facilitator import run_facilitator
 
 from tests.selfhosted.databases import empty_database
-from tests.selfhosted.terminal import Terminal
 from tests.support.chain import USDC, ChainPayer, LocalChain, require_anvil, start_chain
+from tests.support.shell import Terminal
 
 FOLDER = Path(__file__).parents[2] / "examples/service"
 RECIPIENT = "0x5e11e75E11e75e11E75E11E75E11e75E11E75E11"

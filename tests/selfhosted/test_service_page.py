@@ -17,8 +17,8 @@ from faregate.selfhosted.settings import Settings
 from faregate.service.catalog import build_catalog
 from faregate.service.config import Account
 from faregate.system import system_clock
-from tests.selfhosted.terminal import Terminal, find_blocks
 from tests.support.chain import USDC, ChainPayer, LocalChain, require_anvil, start_chain
+from tests.support.shell import Terminal, find_blocks
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/service.md").read_text()

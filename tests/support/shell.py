@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _BLOCK = re.compile(r"^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+_LEFT_OUT = ("DJANGO", "FAREGATE", "PYTEST", "PYTHON", "VIRTUAL_ENV")
 ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
 
 
@@ -20,27 +21,33 @@ def find_blocks(page: str, kind: str) -> list[str]:
 
 
 class Terminal:
-    """A shell in a folder. Exports last from one command to the next."""
+    """A shell in a folder. Exports last from one command to the next.
 
-    def __init__(self, folder: Path, environ: Mapping[str, str] | None = None) -> None:
-        self._folder = folder
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("FAREGATE_")}
-        programs = Path(sys.executable).parent
-        self._environ = {**kept, "PATH": f"{programs}:{kept['PATH']}", **(environ or {})}
+    Commands are looked for in `programs` first: those of this interpreter, unless others are given. Of this
+    process's environment, settings of faregate and of Python are left out; `environ` is added.
+    """
+
+    def __init__(
+        self, folder: Path, environ: Mapping[str, str] | None = None, *, programs: Path | None = None
+    ) -> None:
+        self.folder = folder
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(_LEFT_OUT)}
+        path = f"{programs or Path(sys.executable).parent}{os.pathsep}{kept['PATH']}"
+        self.environ = {**kept, "PATH": path, "PYTHONUNBUFFERED": "1", **(environ or {})}
 
     def run(self, script: str, *, seconds: float = 180) -> str:
         """Run a script to its end, and return what it says on standard output."""
         done = subprocess.run(
             ["sh", "-e", "-c", script + "\nenv -0 > .environment"],
-            cwd=self._folder,
-            env=self._environ,
+            cwd=self.folder,
+            env=self.environ,
             capture_output=True,
             text=True,
             timeout=seconds,
         )
         assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
-        pairs = (self._folder / ".environment").read_text().split("\0")
-        self._environ = dict(pair.split("=", 1) for pair in pairs if pair)
+        pairs = (self.folder / ".environment").read_text().split("\0")
+        self.environ = dict(pair.split("=", 1) for pair in pairs if pair)
         return done.stdout
 
     @contextmanager
@@ -48,9 +55,9 @@ class Terminal:
         """Run a command until the block ends, and give what it says once it is ready: its address."""
         with tempfile.TemporaryFile("w+", encoding="utf-8") as log:
             process = subprocess.Popen(
-                ["sh", "-c", f"exec {command}"],
-                cwd=self._folder,
-                env=self._environ,
+                ["sh", "-c", f"exec env {command}"],  # env: a command may begin with variables
+                cwd=self.folder,
+                env=self.environ,
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
