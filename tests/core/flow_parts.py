@@ -87,3 +87,21 @@ STANDING = GetTransaction(TXN)
 
 
 WAITING = PendingPayment(LEASE_HELD, PROOF, TXN, ACR, None, waiting=True)
+
+
+def assert_402(response: Response) -> None:
+    assert response.status == 402
+    assert response.body == NEEDED.body
+    assert response.first("payment-required") == "aW5zdHI="
+    assert_nothing_left(response)
+
+
+def assert_402_anew(response: Response, transaction_id: str | None = TXN) -> None:
+    """Row 11: the service's instructions as they are; the body tells that the payment was not taken."""
+    assert response.status == 402
+    assert response.first("payment-required") == "aW5zdHI="
+    assert response.first("retry-after") == "7"
+    assert body(response)["code"] == "payment_required"
+    assert "nothing was charged" in body(response)["message"]
+    assert body(response).get("transaction_id") == transaction_id
+    assert_nothing_left(response)
