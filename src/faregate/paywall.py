@@ -19,7 +19,7 @@ from faregate.core.interfaces import Journal
 from faregate.core.models import DEFAULT_MIME_TYPE, Offer, PaidRequest, Request, Response
 from faregate.core.payment_page import BuildBody, RenderPage, prefers_html, present
 from faregate.core.recovery import BATCH, SweepReport, never, sweep
-from faregate.core.terms import read_terms
+from faregate.core.terms import Price, read_prices, read_terms
 from faregate.errors import ConfigurationError
 from faregate.events import UNKNOWN_SALE, Sale
 from faregate.instrumentation import GuardedInstrumentation, watch_sweep
@@ -231,6 +231,20 @@ class Paywall:
     def find_asset(self, sells: str) -> str | None:
         """Return the asset of this offer if it is known already; makes no call."""
         return self._revisions.find_asset(sells)
+
+    def record_price(self, offer: Offer, answer: Response) -> None:
+        """Remember what a 402 asks for this offer."""
+        if (instructions := answer.first("payment-required")) is not None:
+            self._revisions.record_instructions(offer.sells, instructions)
+
+    def find_price(self, sells: str) -> Price | None:
+        """Return what the last 402 of this process asked for this offer; None if there were several prices.
+
+        Makes no call.
+        """
+        instructions = self._revisions.find_instructions(sells)
+        prices = () if instructions is None else read_prices(instructions)
+        return prices[0] if len(prices) == 1 else None
 
     def call(self, call: Call[T]) -> T:
         """Make one call of the Merchant API, outside any paid request. Sync. Raises `ServiceError`."""

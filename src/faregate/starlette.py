@@ -139,8 +139,10 @@ def add_openapi(app: Any, front: ASGIMiddleware | None = None, root: str = "") -
 def _complete_schema(schema: dict[str, Any], front: ASGIMiddleware | None, root: str) -> dict[str, Any]:
     if front is None:
         return with_payments(schema)
-    path_rules, paywall = front.path_rules, front.paywall
-    return with_payments(schema, lambda path: path_rules.match(root + path, root).offer, paywall.find_asset)
+    rules, paywall = front.path_rules, front.paywall
+    return with_payments(
+        schema, lambda path: rules.match(root + path, root).offer, paywall.find_asset, paywall.find_price
+    )
 
 
 @overload

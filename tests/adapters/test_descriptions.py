@@ -220,6 +220,26 @@ def test_a_view_of_flask() -> None:
 # What a payment is good for
 
 
+def test_an_offer_made_twice_for_one_request_is_one_offer_with_a_docstring_too() -> None:
+    app, extension = Flask(__name__), Faregate()
+    extension.init_app(app, a_paywall())
+    group = Blueprint("group", __name__)
+    extension.paid_all(group, "daily_report")
+
+    @group.get("/one")
+    @extension.paid("daily_report")
+    def one() -> str:
+        """One report."""
+        return "sun"
+
+    app.register_blueprint(group)
+    client = Client(app)
+    unpaid = client.get("/one").headers
+    assert told(unpaid) == ("One report.", JSON)
+    proof = Wallet().pay(unpaid["PAYMENT-REQUIRED"])
+    assert client.get("/one", headers={"PAYMENT-SIGNATURE": proof}).text == "sun"
+
+
 def a_shop(emulator: Emulator, docstring: str, media: type[Response], journal: Any = None) -> FastAPI:
     """The application before or after a deployment."""
 

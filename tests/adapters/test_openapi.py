@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +19,12 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.routing import Mount
 
+from faregate.core.terms import Price
 from faregate.emulator import Emulator
 from faregate.emulator.transports import EmbeddedTransport
 from faregate.fastapi import PaywallMiddleware, add_openapi, paid
+from faregate.middleware.openapi import with_payments
+from faregate.offers import build_offer
 from faregate.paywall import Paywall
 from faregate.starlette import PaywallMiddleware as StarletteMiddleware
 from tests.adapters.asgi import a_paywall, calling
@@ -27,6 +32,7 @@ from tests.support.snippets import run
 
 SOLD = paid("daily_report")
 INFO = {"protocols": [{"x402": {}}], "sells": "daily_report"}
+ASKED = {"price": {"mode": "fixed", "currency": "USD", "amount": "0.05"}, "network": "eip155:84532"}
 
 
 def schema_of(app: FastAPI, path: str = "/openapi.json") -> dict[str, Any]:
@@ -159,7 +165,7 @@ def test_sub_applications_are_documented_by_the_paywall_in_front() -> None:
     assert other["paths"]["/notes"]["get"]["x-payment-info"]["sells"] == "text_summary"
 
 
-def test_the_asset_is_said_once_the_service_has_told_it() -> None:
+def test_asset_and_price_are_said_once_the_service_has_told_them() -> None:
     app = a_shop()
     app.add_api_route("/report", lambda: "x", dependencies=[Depends(SOLD)])
     app.add_api_route("/euro", lambda: "x", dependencies=[Depends(paid("euro_report", asset="EURC"))])
@@ -169,7 +175,51 @@ def test_the_asset_is_said_once_the_service_has_told_it() -> None:
         after = http.get("/openapi.json").json()["paths"]
     assert before["/report"]["get"]["x-payment-info"] == INFO
     assert before["/euro"]["get"]["x-payment-info"]["asset"] == "EURC"
-    assert after["/report"]["get"]["x-payment-info"] == {**INFO, "asset": "USDC"}
+    assert after["/report"]["get"]["x-payment-info"] == {**INFO, "asset": "USDC", **ASKED}
+    assert "price" not in after["/euro"]["get"]["x-payment-info"]  # nobody has asked for it yet
+
+
+@pytest.mark.parametrize(
+    ("changed", "announced"),
+    [
+        ({}, {"price": {"mode": "fixed", "currency": "USD", "amount": "0.05"}, "network": "eip155:84532"}),
+        (
+            {"amount": "0.1", "network": "eip155:8453"},
+            {"price": {"mode": "fixed", "currency": "USD", "amount": "0.1"}, "network": "eip155:8453"},
+        ),
+        (
+            {"asset": "EURC"},
+            {"price": {"mode": "fixed", "currency": "EUR", "amount": "0.05"}, "network": "eip155:84532"},
+        ),
+        ({"scheme": "upto"}, {}),
+        ({"asset": "atomic units of 0xabc"}, {}),
+        (None, {}),
+    ],
+)
+def test_only_the_price_that_was_asked_last_is_announced(
+    changed: dict[str, str] | None, announced: dict[str, Any]
+) -> None:
+    before = Price("0.05", "USDC", "eip155:84532", "Base Sepolia", "0x1", "50000")
+    now = None if changed is None else replace(before, **changed)
+    schema: dict[str, Any] = {"paths": {"/report": {"get": {}}}}
+    for price in (before, now):
+        with_payments(
+            schema, lambda _path: build_offer("daily_report"), price=partial(lambda told, _sells: told, price)
+        )
+    info: Any = schema["paths"]["/report"]["get"]["x-payment-info"]
+    assert info == {**INFO, **announced}
+
+
+def test_each_offer_of_a_choice_has_its_own_price() -> None:
+    app = a_shop()
+    size = paid(lambda size="daily_report": size, among=("daily_report", "text_summary"))
+    app.add_api_route("/report", lambda: "x", dependencies=[Depends(size)])
+    with calling(app) as http:
+        http.get("/report")
+        info = http.get("/openapi.json").json()["paths"]["/report"]["get"]["x-payment-info"]
+    small, large = info["among"]
+    assert small == {"sells": "daily_report", "asset": "USDC", **ASKED}
+    assert ("price" in info, "price" in large) == (False, False)
 
 
 def test_a_service_that_is_down_is_not_asked() -> None:

@@ -149,7 +149,9 @@ def test_instructions_that_cannot_be_read_have_no_price(instructions: str) -> No
 
 def test_an_unknown_asset_is_told_in_atomic_units() -> None:
     (price,) = read_prices(encode({"accepts": [entry(asset="0xabc", network="eip155:1")]}))
-    assert price == Price("50000", "atomic units of 0xabc", "eip155:1", "eip155:1", "0x" + "1" * 40, "50000")
+    assert price == Price(
+        "50000", "atomic units of 0xabc", "eip155:1", "eip155:1", "0x" + "1" * 40, "50000", scheme=""
+    )
 
 
 @pytest.mark.parametrize(

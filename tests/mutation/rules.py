@@ -29,6 +29,8 @@ ANSWERS = ("tests/attacks/test_answers.py",)
 MISTAKES = ("tests/attacks/test_mistakes.py",)
 ORDERS = ("tests/attacks/test_orders.py",)
 REFUSED = ("tests/attacks/test_refused.py",)
+DOCSTRINGS = ("tests/adapters/test_descriptions.py",)
+OPENAPI = ("tests/adapters/test_openapi.py",)
 HANDLER_EXIT_TESTS = ("tests/adapters/test_handler_exits.py",)
 ROUTE_TESTS = ("tests/routes/test_routes.py",)
 BODIES = ("tests/adapters/test_request_body.py",)
@@ -606,6 +608,10 @@ MUTANTS = (
     Mutant("django-cache-above-gives-away", DJANGO + "middleware.py", "if view is None or not inspect_view(view, str(request.method)).offers:",
            "if True:", DJANGO_PLACEMENT),
     Mutant("django-cache-below-is-not-resolved", DJANGO + "middleware.py", "    if match is None:\n        try:\n", "    if match is None:\n        return None\n        try:\n", DJANGO_PLACEMENT),
+    Mutant("docstring-is-compared", CHECKOUT, "        self._sold = sold\n", "        self._sold = offer\n", DOCSTRINGS),
+    Mutant("price-of-a-seller-is-replaced", "src/faregate/middleware/openapi.py", "    if not isinstance(info.get(\"price\", _NO_PRICE), _AnnouncedPrice):\n", "    if False:\n", OPENAPI),
+    Mutant("old-price-is-announced", "src/faregate/middleware/openapi.py", "    if info.pop(\"price\", None) is not None:\n", "    if False:\n", OPENAPI),
+    Mutant("highest-price-is-announced-as-fixed", "src/faregate/middleware/openapi.py", " and price.scheme == \"exact\"", "", OPENAPI),
     Mutant("django-refused-runs", DJANGO + "middleware.py", "    checkout.refuse_unsold()\n"
            "    return True\n",
            "    return False\n", DJANGO_PLACEMENT),

@@ -26,6 +26,7 @@ class Price:
 
     Of an asset that faregate does not know, `asset` is the address and `amount` counts its atomic units.
     `network` is the identifier (`eip155:8453`), `network_name` a name for people. `atomic` is what is signed.
+    `scheme` is that of x402: with `exact`, it is just this amount.
     """
 
     amount: str
@@ -34,6 +35,7 @@ class Price:
     network_name: str
     pay_to: str
     atomic: str
+    scheme: str = "exact"
 
     @property
     def is_live(self) -> bool:
@@ -99,16 +101,17 @@ def _read_price(entry: object) -> Price | None:
     if not isinstance(entry, dict):
         return None
     named = cast("dict[str, Any]", entry)
-    atomic, asset, network, pay_to = (
-        _get_text(named, name) for name in ("amount", "asset", "network", "payTo")
+    atomic, asset, network, pay_to, scheme = (
+        _get_text(named, name) for name in ("amount", "asset", "network", "payTo", "scheme")
     )
     if not (asset and network and atomic.isascii() and atomic.isdigit() and len(atomic) <= _MAX_DIGITS):
         return None
     token = _find_token(network, asset)
     if token is None:
-        return Price(atomic, f"atomic units of {asset}", network, _name_network(network), pay_to, atomic)
+        unit = f"atomic units of {asset}"
+        return Price(atomic, unit, network, _name_network(network), pay_to, atomic, scheme)
     amount = format_amount(int(atomic))
-    return Price(amount, token.symbol, network, _name_network(network), pay_to, atomic)
+    return Price(amount, token.symbol, network, _name_network(network), pay_to, atomic, scheme)
 
 
 def _find_token(network: str, asset: str) -> Token | None:

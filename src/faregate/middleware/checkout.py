@@ -317,6 +317,8 @@ class Checkout:
 
     def _reach(self, step: Response | RunHandler, snapshot: Callable[[], Restore]) -> None:
         if isinstance(step, Response):
+            if step.status == 402 and self._offer is not None:
+                self._paywall.record_price(self._offer, step)
             self._decide(step)
             return
         self._move(State.AUTHORIZED)

@@ -10,6 +10,7 @@ from copy import deepcopy
 from typing import Any
 
 from faregate.core.models import Offer, OfferChoice
+from faregate.core.terms import Price
 
 MARK = "PAYMENT-SIGNATURE."
 INFO = "x-payment-info"
@@ -65,7 +66,7 @@ _ANSWERS: dict[str, tuple[str, str, Schema]] = {
 
 
 def payment_info(sold: Offer) -> Schema:
-    """The description of an offer, without a call. Only the service knows the price: it is in its 402."""
+    """The description of an offer, without a call. Only the service knows the price: it is in its 402s."""
     info: Schema = {"protocols": [{"x402": {}}], "sells": sold.sells}
     if isinstance(sold, OfferChoice):
         return {**info, "among": [_describe(one) for one in sold.among]}
@@ -81,11 +82,12 @@ def with_payments(
     schema: Schema,
     find_prefix_offer: Callable[[str], Offer | None] = lambda _path: None,
     asset: Callable[[str], str | None] = lambda _sells: None,
+    price: Callable[[str], Price | None] = lambda _sells: None,
 ) -> Schema:
     """The schema, its paid operations completed in place. Doing it again adds what has become known.
 
-    `find_prefix_offer` gives what a whole prefix sells, for a path of the schema; `asset` the asset of
-    what is sold, as far as the service has told it.
+    `find_prefix_offer` gives what a whole prefix sells, for a path of the schema; `asset` and `price` those
+    of what is sold, as far as the service has told them.
     """
     schemes = schema.get("components", {}).get("securitySchemes", {})
     for path, operation in _operations(schema):
@@ -101,8 +103,29 @@ def with_payments(
                 known = asset(one["sells"])
                 if known is not None:
                     one.setdefault("asset", known)
+                _announce(one, price(one["sells"]))
     _forget(schema, schemes)
     return schema
+
+
+class _AnnouncedPrice(Schema):
+    """A price of ours in a schema, which the framework keeps: the next one replaces it, and no seller's."""
+
+
+def _announce(info: Schema, price: Price | None) -> None:
+    """Add the price that was asked last, if it is an amount of a currency; a seller's own stands."""
+    if not isinstance(info.get("price", _NO_PRICE), _AnnouncedPrice):
+        return
+    if info.pop("price", None) is not None:
+        info.pop("network", None)
+    currency = None if price is None else _CURRENCIES.get(price.asset)
+    if price is not None and currency is not None and price.scheme == "exact":
+        info["price"] = _AnnouncedPrice(mode="fixed", currency=currency, amount=price.amount)
+        info["network"] = price.network
+
+
+_CURRENCIES = {"USDC": "USD", "EURC": "EUR"}
+_NO_PRICE = _AnnouncedPrice()
 
 
 def _operations(schema: Schema) -> Iterator[tuple[str, Schema]]:
