@@ -308,6 +308,10 @@ def test_a_payment_that_settled_without_us_is_closed_as_paid(seller: Seller, hol
     seller.settles(sale)
     assert holds("retry", sale.id) == (0, "Closed: it was paid, and there is no result to deliver.\n")
     assert served(sale)[0] == 409
+    [ended] = json.loads(holds("show", sale.id, "--json")[1])["payments"]
+    assert ended["summary"] == "Paid, and there is no result to deliver. No work was done for it here."
+    [found] = json.loads(holds("show", ended["transaction_hash"], "--json")[1])["payments"]
+    assert (found["transaction_id"], found["reason"]) == (sale.id, "not_started")
     assert sale.plain.runs == 0
 
 
