@@ -13,6 +13,7 @@ import faregate.flask
 import faregate.mcp
 import faregate.starlette
 import faregate.wsgi
+from tests.support.public_surface import COMMAND, FILE, describe
 
 
 def test_the_public_names() -> None:
@@ -38,6 +39,11 @@ def test_the_public_names() -> None:
         "ServiceError",
         "SweepReport",
     ]
+
+
+def test_the_public_surface_is_what_was_agreed() -> None:
+    message = f"A public signature has changed. If it is to, run {COMMAND}, and look at the difference."
+    assert describe().splitlines() == FILE.read_text().splitlines(), message
 
 
 def test_the_names_of_the_adapters() -> None:
