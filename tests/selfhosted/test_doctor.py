@@ -1,14 +1,27 @@
 """`faregate service doctor` against a real chain and the official facilitator."""
 
 import json
+import logging
 from collections.abc import Generator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from examples.chain.facilitator import GAS_KEYS, FacilitatorProcess
+from pydantic import SecretStr
 
+from faregate.selfhosted.books import Books
+from faregate.selfhosted.database.clock import Stamps
+from faregate.selfhosted.database.engine import Database
+from faregate.selfhosted.database.upgrade import upgrade
+from faregate.selfhosted.doctor.database import check_database
+from faregate.selfhosted.doctor.findings import Level
+from faregate.selfhosted.runtime import Runtime
+from faregate.selfhosted.settings import Settings
+from faregate.system import system_clock
 from tests.selfhosted.command import CATALOG, call
+from tests.selfhosted.sales import open_store, submit
 from tests.support.chain import LocalChain, chain
 from tests.support.facilitators import run_facilitator
 
@@ -94,6 +107,45 @@ def test_a_gas_key_that_cannot_be_read_is_a_line_with_the_setting(shop: Path) ->
     assert find_errors(findings) == [
         "payments: gas_key: the file nowhere.key cannot be read: No such file or directory."
     ]
+
+
+def test_open_payments_that_no_process_settles_are_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They are of an environment whose node is not set, and would wait for ever."""
+    url = f"sqlite:///{tmp_path / 'service.db'}"
+    upgrade(url)
+    database = Database(url)
+    submit(open_store(database))
+    nowhere = ("http://127.0.0.1:1",)
+    settings = Settings(
+        database=SecretStr(url), payments="facilitator", rpc_live=nowhere, facilitator_live=nowhere
+    )
+    text = "1 open payment waits in test, because rpc_test is not set."
+    [found] = [one for one in check_database(settings) if one.subject == "open payments"]
+    assert (found.level, found.text) == (Level.WARNING, text)
+    runtime = Runtime(settings, Books(database, Stamps(database, system_clock)), {})
+    with caplog.at_level(logging.WARNING, "faregate.service"):
+        runtime.warn_of_unserved()
+    runtime.end()
+    assert text in caplog.text
+    served = settings.model_copy(update={"rpc_test": nowhere})
+    assert not [one for one in check_database(served) if one.subject == "open payments"]
+    database.close()
+
+
+@pytest.mark.every_value
+def test_a_clock_apart_from_the_databases_is_a_warning(
+    url: str, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(database=SecretStr(url))
+    assert not any("machine's clock" in one.text for one in check_database(settings))
+    monkeypatch.setattr(
+        "faregate.selfhosted.doctor.database.system_clock", lambda: system_clock() + timedelta(hours=1)
+    )
+    told = [one.text for one in check_database(settings) if "machine's clock" in one.text]
+    assert len(told) == (0 if database.is_sqlite else 1)
+    assert all("seconds ahead of that of the database" in text for text in told)
 
 
 def test_a_clock_that_is_wrong_is_a_warning(shop: Path, chain: LocalChain) -> None:

@@ -2,7 +2,7 @@
 
 import os
 from argparse import Namespace
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from faregate.errors import ConfigurationError
 from faregate.selfhosted.database.accounts import AccountRow, list_accounts
 from faregate.selfhosted.database.clock import Stamps
 from faregate.selfhosted.database.engine import Database
-from faregate.selfhosted.database.reports import count_open_payments
+from faregate.selfhosted.database.reports import count_open_by_environment, count_open_payments
 from faregate.selfhosted.database.upgrade import find_missing_migrations, is_new, upgrade
 from faregate.selfhosted.metrics import OpenPayments
 from faregate.selfhosted.settings import Settings
@@ -23,6 +23,26 @@ from faregate.x402.tokens import Environment
 
 EXAMPLE_PAY_TO: Final = Seller().pay_to
 """Whom a catalog pays that names nobody. Nobody has its key."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnservedPayments:
+    """Open payments of an environment whose chain cannot be read, so that they wait."""
+
+    environment: Environment
+    count: int
+    is_simulated: bool
+
+    @property
+    def text(self) -> str:
+        reason = "payments are simulated" if self.is_simulated else f"rpc_{self.environment} is not set"
+        payments = "1 open payment waits" if self.count == 1 else f"{self.count} open payments wait"
+        return f"{payments} in {self.environment}, because {reason}"
+
+    @property
+    def remedy(self) -> str:
+        change = "Set payments to facilitator or direct, and" if self.is_simulated else "Set"
+        return f"{change} rpc_{self.environment}, or run a process that has it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +60,14 @@ class Books:
         with self.database.read() as connection:
             found = count_open_payments(connection)
         return OpenPayments({"settling": found.settling, "reconciling": found.reconciling}, found.oldest_at)
+
+    def find_unserved(self, settings: Settings) -> Iterator[UnservedPayments]:
+        """Find the payments that a process with these settings never settles."""
+        with self.database.read() as connection:
+            counts = count_open_by_environment(connection)
+        for environment, count in counts.items():
+            if environment not in settings.environments:
+                yield UnservedPayments(environment, count, settings.payments == "simulated")
 
     def find_account(self, environment: Environment, seller: str | None) -> AccountRow:
         """Find the account that an operator means; `ConfigurationError` if that is not one."""

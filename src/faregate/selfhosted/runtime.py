@@ -3,6 +3,7 @@
 Nothing here is kept that another process needs: everything that lasts is in the database.
 """
 
+import logging
 import threading
 import time
 from collections.abc import Mapping
@@ -28,6 +29,7 @@ from faregate.service.steps import Backend
 from faregate.system import system_clock
 from faregate.x402.tokens import Environment
 
+_log = logging.getLogger("faregate.service")
 _GAS_SECONDS: Final = 60.0
 _UPKEEP_SECONDS: Final = 5.0
 
@@ -112,6 +114,11 @@ class Runtime:
         for account in self._books.list_accounts():
             if account.environment in self._settings.environments:
                 check_recipient(self._settings, account.name, account.pay_to)
+
+    def warn_of_unserved(self) -> None:
+        """Name the open payments that this process never settles: nothing else would tell why they wait."""
+        for unserved in self._books.find_unserved(self._settings):
+            _log.warning("%s. %s", unserved.text, unserved.remedy)
 
     def _respond(self, request: WireRequest) -> Response:
         return respond(request, self.backends)

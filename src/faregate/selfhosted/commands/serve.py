@@ -33,6 +33,7 @@ def serve(settings: Settings, *, as_json: bool = False, make_backend: MakeBacken
         test_key = _set_up(books, settings, as_json)
         runtime = Runtime(settings, books, lines, make_backend=make_backend)
         runtime.check_recipients()
+        runtime.warn_of_unserved()
         listener = open_listener(settings.host, settings.port)
         url = get_url(listener)
         if as_json:

@@ -35,6 +35,7 @@ def work(settings: Settings, *, make_backend: MakeBackend = Backend) -> int:
     with open_books(settings, pool_size=settings.workers + 2) as books:
         runtime = Runtime(settings, books, lines, make_backend=make_backend)
         runtime.check_recipients()
+        runtime.warn_of_unserved()
         runtime.begin()
         if settings.metrics_port is not None:
             runtime.metrics.serve(settings.host, settings.metrics_port)

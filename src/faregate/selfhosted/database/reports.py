@@ -5,20 +5,28 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Connection, and_, bindparam, func, or_, select
+from sqlalchemy import Connection, and_, bindparam, func, or_, select, text
 
 from faregate.selfhosted.database.clock import ACCOUNT
 from faregate.selfhosted.database.engine import Database
-from faregate.selfhosted.database.schema import payers, resources, revisions
+from faregate.selfhosted.database.schema import accounts, payers, resources, revisions, transactions
 from faregate.selfhosted.database.transactions import T
 from faregate.selfhosted.database.types import to_datetime
 from faregate.service.records import Status
+from faregate.x402.tokens import Environment
 
 BATCH: Final = 1000
 _IS_OPEN: Final = and_(T.next_attempt_at.is_not(None), T.finished_at.is_(None), T.submitted_at.is_not(None))
 _COUNT_OPEN: Final = select(func.count(), func.count(T.reconciling_at), func.min(T.submitted_at)).where(
     _IS_OPEN
 )
+_COUNT_OPEN_BY_ENVIRONMENT: Final = (
+    select(accounts.c.environment, func.count())
+    .join(transactions, T.account == accounts.c.id)
+    .where(_IS_OPEN)
+    .group_by(accounts.c.environment)
+)
+_READ_CLOCK: Final = text("SELECT clock_timestamp()")
 _LIST_OPEN: Final = (
     select(T.id)
     .where(T.account == ACCOUNT, _IS_OPEN, T.id > bindparam("after"))
@@ -91,6 +99,20 @@ def count_open_payments(connection: Connection) -> OpenPaymentCounts:
     return OpenPaymentCounts(
         count - reconciling, reconciling, None if oldest is None else to_datetime(oldest)
     )
+
+
+def count_open_by_environment(connection: Connection) -> dict[Environment, int]:
+    rows = connection.execute(_COUNT_OPEN_BY_ENVIRONMENT).all()
+    return {row[0]: row[1] for row in rows}
+
+
+def read_database_clock(database: Database) -> datetime | None:
+    """Return the time of the machine of the database; None for SQLite, which is on this one."""
+    if database.is_sqlite:
+        return None
+    with database.read() as connection:
+        theirs: datetime = connection.execute(_READ_CLOCK).scalar_one()
+    return theirs
 
 
 def list_open_payments(database: Database, account: int) -> Generator[str]:

@@ -6,9 +6,13 @@ from faregate.selfhosted.database.accounts import AccountRow
 from faregate.selfhosted.database.clock import Stamps
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.keys import list_keys
+from faregate.selfhosted.database.reports import read_database_clock
 from faregate.selfhosted.doctor.findings import Findings, report_error, report_ok, warn
 from faregate.selfhosted.settings import Settings
 from faregate.system import system_clock
+
+MOST_SECONDS_APART = 10
+"""Two processes that are so far from the database are less than 30 seconds apart, which sales tolerate."""
 
 _SUBJECT = "database"
 _REMEDY = "Start it, create it, give its user rights to its tables, or mend `database` or `database_file`."
@@ -28,9 +32,27 @@ def check_database(settings: Settings) -> Findings:
             yield report_error(_SUBJECT, text, "Run `faregate service init`.")
             return
         yield report_ok(_SUBJECT, f"{database.name} is reachable and current")
-        yield from _check_accounts(settings, Books(database, Stamps(database, system_clock)))
+        books = Books(database, Stamps(database, system_clock))
+        yield from _check_clock(database)
+        yield from _check_accounts(settings, books)
+        for unserved in books.find_unserved(settings):
+            yield warn("open payments", unserved.text, unserved.remedy)
     finally:
         database.close()
+
+
+def _check_clock(database: Database) -> Findings:
+    theirs = read_database_clock(database)
+    if theirs is None:
+        return
+    ahead = (system_clock() - theirs).total_seconds()
+    if abs(ahead) > MOST_SECONDS_APART:
+        place = "ahead of" if ahead > 0 else "behind"
+        yield warn(
+            _SUBJECT,
+            f"this machine's clock is {abs(ahead):.0f} seconds {place} that of the database",
+            "Set the clocks of both by NTP.",
+        )
 
 
 def _check_accounts(settings: Settings, books: Books) -> Findings:
