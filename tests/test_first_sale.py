@@ -18,6 +18,7 @@ from faregate.cli import main
 from tests.support.preloaded import PreloadedPython
 from tests.support.shell import Terminal
 from tests.support.virtualenvs import brought_by, link_packages
+from tests.testing.suites import WITHOUT_OURS
 
 SELLER = "http://127.0.0.1:8000"
 _OTHER_SERVERS = ("flask", "django", "wsgi")
@@ -26,7 +27,8 @@ SECONDS = 120
 
 
 def open_terminal(folder: Path, programs: Path | None = None) -> Terminal:
-    return Terminal(folder, {"PORT": "0", "UVICORN_PORT": "0"}, programs=programs)
+    environ = {"PORT": "0", "UVICORN_PORT": "0", "PYTEST_ADDOPTS": " ".join(WITHOUT_OURS)}
+    return Terminal(folder, environ, programs=programs)
 
 
 def serving(terminal: Terminal, command: str) -> AbstractContextManager[str]:

@@ -1,8 +1,7 @@
 """Whatever answers in place of a paid handler: middleware at every place, files, and what is said of them."""
 
 import json
-import subprocess
-import sys
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from tests.attacks.content import Content
 from tests.attacks.report import figures
 from tests.attacks.site import make_paywall
 from tests.attacks.trial import REQUEST, SOLD, START, Make, run_trial
+from tests.support.preloaded import run_preloaded
 
 ANSWERED = "something in front of it answered without a payment"
 OUTSIDE = "is outside PaywallMiddleware. If it answers by itself, from a cache or from files"
@@ -413,8 +413,7 @@ async def sold() -> str:
 @pytest.mark.parametrize("command", ["routes", "check"])
 def test_the_commands_end_with_1_and_the_sentences(tmp_path: Path, command: str) -> None:
     (tmp_path / "shop.py").write_text(SHOP)
-    words = [sys.executable, "-m", "faregate", command, "--json", "shop:app"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = run_preloaded(["-m", "faregate", command, "--json", "shop:app"], dict(os.environ), tmp_path)
     faults = json.loads(done.stdout)["faults"]
     assert done.returncode == 1
     parts = (OUTSIDE, "sells nothing. Write Depends")

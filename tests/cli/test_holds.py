@@ -23,7 +23,7 @@ from faregate.maintenance.payment_answers import explain
 from tests.adapters.asgi import CONTENT
 from tests.merchant.samples import SETTLEMENT
 from tests.support.faulty_service import answers, changes
-from tests.support.preloaded import PreloadedPython
+from tests.support.preloaded import run_preloaded
 from tests.support.replies import with_fields
 from tests.support.unfinished_payments import DAY, UNKNOWN, Sale, Seller, selling
 
@@ -427,12 +427,8 @@ def test_frameworks_have_the_same_commands(seller: Seller, tmp_path: Path, front
     (tmp_path / "manage.py").write_text(MANAGE)
 
     def run(*words: str) -> tuple[int, str, str]:
-        errors = tmp_path / "errors"
-        environ = os.environ | seller.environ
-        with PreloadedPython([*FRONTS[front], *words], environ, str(tmp_path), errors) as process:
-            said, _ = process.communicate(60)
-        assert process.returncode is not None
-        return process.returncode, said, errors.read_text()
+        done = run_preloaded([*FRONTS[front], *words], os.environ | seller.environ, tmp_path)
+        return done.returncode, done.stdout, done.stderr
 
     stuck, held = seller.stuck(), seller.held()
     code, said, _ = run("holds", "list")

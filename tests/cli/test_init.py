@@ -17,6 +17,7 @@ from faregate.errors import CommandError
 from faregate.settings import SETTINGS
 from tests.support.preloaded import PreloadedPython
 from tests.support.terminals import in_pipe, in_terminal
+from tests.testing.suites import WITHOUT_OURS
 
 FILES = {"shop.py", "test_shop.py", "pytest.ini", ".env.example"}
 FASTAPI = "from fastapi import FastAPI\n\napp = FastAPI()\n"
@@ -128,7 +129,8 @@ def test_the_printed_lines_sell_in_a_django_project(folder: Path) -> None:
 
 def run_pytest(folder: Path) -> int | None:
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("DJANGO", "PYTEST"))}
-    with PreloadedPython(["-m", "pytest", "-q", "-p", "no:cacheprovider"], environ, str(folder)) as process:
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", *WITHOUT_OURS]
+    with PreloadedPython(words, environ, str(folder)) as process:
         said, _ = process.communicate(120)
     assert "\n1 passed" in said, said
     return process.returncode

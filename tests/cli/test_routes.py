@@ -15,6 +15,7 @@ import pytest
 
 from faregate.cli import main
 from faregate.routes.check import IN_MEMORY, UNGUESSABLE, UNKNOWN
+from tests.support.preloaded import run_preloaded
 from tests.support.processes import environment
 
 ROOT = Path(__file__).parents[2]
@@ -77,6 +78,11 @@ def faregate_process(folder: Path, *words: str, **environ: str) -> "subprocess.C
         text=True,
         timeout=120,
     )
+
+
+def forked(folder: Path, *words: str, **environ: str) -> "subprocess.CompletedProcess[str]":
+    """In a process of its own, because Django has one configuration in each."""
+    return run_preloaded(["-m", "faregate", *words], environment(**environ), folder)
 
 
 def faregate(folder: Path, *words: str, **environ: str) -> "subprocess.CompletedProcess[str]":
@@ -201,13 +207,13 @@ def test_a_django_project_is_listed_by_its_own_module(folder: Path, protocol: st
         "def draft(request, number): return HttpResponse('Rain?')\n"
         "urlpatterns = [path('report/', paid('daily_report')(report)), path('drafts/<int:number>', draft)]\n"
     )
-    done = faregate_process(folder, "routes", "shop:app", FAREGATE_BASE_URL="emulator:")
+    done = forked(folder, "routes", "shop:app", FAREGATE_BASE_URL="emulator:")
     assert done.returncode == 0, done.stderr
     assert [line.split() for line in done.stdout.splitlines()[1:3]] == [
         ["paid", "any", "/report/", "daily_report", "shop_urls.report"],
         ["refused", "any", "/drafts/<int:number>", "-", "shop_urls.draft"],
     ]
-    asked = faregate_process(folder, "check", "shop:app", FAREGATE_BASE_URL="emulator:")
+    asked = forked(folder, "check", "shop:app", FAREGATE_BASE_URL="emulator:")
     assert (asked.stdout, asked.returncode) == (WELL, 0), asked.stderr
 
 

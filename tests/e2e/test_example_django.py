@@ -1,7 +1,6 @@
 """`examples/django` as its README starts it, under both protocols, paid with the official client."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import httpx
@@ -10,6 +9,7 @@ from examples.demo.stage import DidNotStart, server
 
 from faregate.emulator import Emulator
 from tests.e2e.payers import PAYERS
+from tests.support.preloaded import run_preloaded
 from tests.support.processes import environment
 
 FOLDER = Path(__file__).parents[2] / "examples" / "django"
@@ -29,8 +29,7 @@ def _migrated(environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def manage(command: str, environ: dict[str, str]) -> "subprocess.CompletedProcess[str]":
-    call = [sys.executable, "manage.py", *command.split()]
-    return subprocess.run(call, cwd=FOLDER, env=environment(**environ), capture_output=True, text=True)
+    return run_preloaded(["manage.py", *command.split()], environment(**environ), FOLDER)
 
 
 @pytest.mark.parametrize(("name", "library"), list(zip(SERVERS, PAYERS, strict=True)))

@@ -2,12 +2,10 @@
 
 import json
 import secrets
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
@@ -20,6 +18,7 @@ from faregate.service.receipts import build_transaction
 from faregate.service.records import STATUSES
 from tests.selfhosted.sales import PAYER, authorize, open_store, resolve, settle, sign, submit, succeeded
 from tests.selfhosted.writer import connect
+from tests.support.preloaded import PreloadedPython
 
 SAME = 15
 """Payments that every thread and process tries to authorize."""
@@ -47,32 +46,27 @@ def run_at_once(*calls: Callable[[], object]) -> None:
 
 
 @contextmanager
-def processes(url: str, count: int, *arguments: str) -> Generator[list["subprocess.Popen[str]"]]:
+def processes(url: str, count: int, *arguments: str) -> Generator[list[PreloadedPython]]:
     """Writers that wait for a line before they begin."""
-    command = [sys.executable, "-m", "tests.selfhosted.writer", url, *arguments]
-    started = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        for _ in range(count)
-    ]
-    try:
-        for process in started:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-        yield started
-    finally:
-        for process in started:
-            process.kill()
-            process.communicate()
+    command = ["-m", "tests.selfhosted.writer", url, *arguments]
+    with ExitStack() as stack:
+        started = [stack.enter_context(PreloadedPython(command)) for _ in range(count)]
+        try:
+            for process in started:
+                assert process.stdout.readline() == "ready\n"
+            yield started
+        finally:
+            for process in started:
+                process.kill()
 
 
-def begin(started: list["subprocess.Popen[str]"]) -> None:
+def begin(started: list[PreloadedPython]) -> None:
     for process in started:
-        assert process.stdin is not None
         process.stdin.write("\n")
         process.stdin.flush()
 
 
-def collect(started: list["subprocess.Popen[str]"]) -> list[str]:
+def collect(started: list[PreloadedPython]) -> list[str]:
     """The lines that they printed."""
     lines: list[str] = []
     for process in started:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Self
 
 PRELOADED = (
@@ -33,6 +34,18 @@ PRELOADED = (
 """Django is not set up: not every process is of the same project."""
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(list(PRELOADED))
+
+
+def run_preloaded(
+    words: Sequence[str], env: dict[str, str], cwd: Path, seconds: float = 120
+) -> "subprocess.CompletedProcess[str]":
+    """Run it to its end. It must write less than fits a pipe: 64 KiB."""
+    with TemporaryDirectory() as folder:
+        errors = Path(folder) / "errors"
+        with PreloadedPython(words, env, str(cwd), errors) as process:
+            said, _ = process.communicate(seconds)
+        assert process.returncode is not None
+        return subprocess.CompletedProcess(list(words), process.returncode, said, errors.read_text())
 
 
 @dataclass(frozen=True)
