@@ -51,8 +51,9 @@ class FlaskPaywallMiddleware(PaywallMiddleware):
         self.placements: dict[tuple[object, ...], Any] = {}
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        if self.check_config is not None:
-            self.check_config()
+        check_config = self.check_config  # read once: another thread may serve the first request too
+        if check_config is not None:
+            check_config()
             self.check_config = None  # from its first request on, an app is set up
         if "HTTP_ORIGIN" in environ:
             start_response = _apply_cors(environ, start_response)
