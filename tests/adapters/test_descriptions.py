@@ -70,6 +70,7 @@ def told(headers: Any) -> tuple[str, str]:
         ("x" * 501, "x" * 499 + "…"),
         ("word " * 100 + "end", ("word " * 100).strip() + "…"),
         ("half \ud800 a character", None),
+        ("\x00a\x1b[31m red\x85line\r\nSet-Cookie: a=b", "a [31m red line Set-Cookie: a=b"),
     ],
 )
 def test_the_first_paragraph_is_read_and_cut_at_a_word(text: str | None, description: str | None) -> None:
@@ -79,6 +80,19 @@ def test_the_first_paragraph_is_read_and_cut_at_a_word(text: str | None, descrip
     made = describe_offer(build_offer("daily_report"), (handler,), None)
     assert made.description == description
     assert len(made.description or "") <= 500
+
+
+@pytest.mark.parametrize("letter", ["ж", "天", "😀", '"', "\\"])
+def test_a_402_with_a_long_docstring_fits_into_the_headers_that_proxies_read(letter: str) -> None:
+    """nginx answers 502 for more than a page of headers, and the service may write JSON in ASCII."""
+
+    def handler() -> None: ...
+
+    handler.__doc__ = (letter * 9 + " ") * 100
+    made = describe_offer(build_offer("daily_report"), (handler,), None).description or ""
+    assert made.endswith("…")
+    assert len(made) > 80
+    assert len(base64.b64encode(json.dumps(made).encode())) < 1400
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.asgi import require_payment as arequire_payment
 from faregate.emulator import Emulator, Wallet
 from faregate.emulator.transports import EmbeddedTransport
-from faregate.middleware.checkout import SkipHandler
+from faregate.errors import ConfigurationError
+from faregate.middleware.checkout import Checkout, SkipHandler
 from faregate.middleware.request import MAX_COMPARED, comparable_length, read_body
 from faregate.offers import offer
 from faregate.paywall import Paywall
@@ -167,6 +168,58 @@ def test_a_body_that_a_task_of_the_framework_takes_is_compared(paywall: Paywall)
         await send({"type": "http.response.body", "body": b"".join(read)})
 
     anyio.run(send_bodies, ASGIMiddleware(app, paywall), paywall)
+
+
+@pytest.mark.parametrize("is_chosen", [False, True])
+def test_tasks_that_ask_at_once_bind_the_body_once_and_sell_nothing(
+    paywall: Paywall, is_chosen: bool
+) -> None:
+    """The second could bind an empty body: the payment would buy the result with every other body too."""
+
+    async def choose(_scope: object) -> str:
+        await anyio.wait_all_tasks_blocked()
+        return "daily_report"
+
+    sold = offer(choose, among=("daily_report", "text_summary")) if is_chosen else SOLD
+    errors, bodies = list[str](), list[bytes]()
+    bind_body = Checkout.bind_body
+
+    async def app(scope: Any, _receive: Any, send: Any) -> None:
+        async def ask() -> None:
+            try:
+                await arequire_payment(scope, sold)
+            except ConfigurationError as error:
+                errors.append(str(error))
+            except SkipHandler:
+                pass
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask)
+            group.start_soon(ask)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"result"})
+
+    def watch(checkout: Checkout, body: bytes | None) -> None:
+        bodies.append(b"" if body is None else body)
+        bind_body(checkout, body)
+
+    async def ask_twice() -> None:
+        with anyio.fail_after(10):
+            seller = ASGIMiddleware(app, paywall)
+            _, headers, _ = await call(seller, b"one", b"")
+            proof = Wallet().pay(headers[b"payment-required"].decode()).encode()
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(Checkout, "bind_body", watch)
+                status, _, content = await call(seller, b"one", proof)
+            assert status == 500
+            assert b"result" not in content
+            assert (await call(seller, b"two", proof))[0] == 409
+        await paywall.aclose()
+
+    anyio.run(ask_twice)
+    assert bodies == [b"one"]
+    assert all("twice. Ask once, before the work." in error for error in errors)
+    assert errors
 
 
 async def send_bodies(app: Any, paywall: Paywall) -> None:

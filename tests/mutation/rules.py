@@ -513,7 +513,7 @@ MUTANTS = (
     Mutant("checkout-authorizes-after-its-end", CHECKOUT, "        self.state = State.CLOSED  # from every state\n"
            "        self._restore_all()",
            "        self._restore_all()", AUDIT_TESTS),
-    Mutant("opens-although-refused", CHECKOUT, "return self.state is not State.DECIDED", "return True", ("tests/middleware/test_checkout.py",)),
+    Mutant("opens-although-refused", CHECKOUT, "            return False\n        self._sold = offer", "            pass\n        self._sold = offer", ("tests/middleware/test_checkout.py",)),
     Mutant("wsgi-connection-given-away", WSGI, "                environ.pop(name, None)", "                pass", AUDIT_TESTS),
     Mutant("wsgi-stream-without-an-end", WSGI, "        self._checkout.check_deadline()\n"
            "        self._checkout.buffer",
@@ -608,7 +608,11 @@ MUTANTS = (
     Mutant("django-cache-above-gives-away", DJANGO + "middleware.py", "if view is None or not inspect_view(view, str(request.method)).offers:",
            "if True:", DJANGO_PLACEMENT),
     Mutant("django-cache-below-is-not-resolved", DJANGO + "middleware.py", "    if match is None:\n        try:\n", "    if match is None:\n        return None\n        try:\n", DJANGO_PLACEMENT),
-    Mutant("docstring-is-compared", CHECKOUT, "        self._sold = sold\n", "        self._sold = offer\n", DOCSTRINGS),
+    Mutant("docstring-is-compared", CHECKOUT, "        self._offer, self._result_bytes = offer,", "        self._sold = self._offer = offer\n        self._result_bytes =", DOCSTRINGS),
+    Mutant("docstring-breaks-proxies", "src/faregate/middleware/descriptions.py", "size <= _MAX_ENCODED", "size", DOCSTRINGS),
+    Mutant("body-is-bound-again", ASGI_RESPONDER, "        if self.checkout.body_length is not None:  # another", "        if True:  # another", BODIES),
+    Mutant("two-tasks-choose", CHECKOUT, "        self._sold = offer  # now: while a function chooses, another task could ask\n        return True\n",
+           "        return True\n", BODIES),
     Mutant("price-of-a-seller-is-replaced", "src/faregate/middleware/openapi.py", "    if not isinstance(info.get(\"price\", _NO_PRICE), _AnnouncedPrice):\n", "    if False:\n", OPENAPI),
     Mutant("old-price-is-announced", "src/faregate/middleware/openapi.py", "    if info.pop(\"price\", None) is not None:\n", "    if False:\n", OPENAPI),
     Mutant("highest-price-is-announced-as-fixed", "src/faregate/middleware/openapi.py", " and price.scheme == \"exact\"", "", OPENAPI),

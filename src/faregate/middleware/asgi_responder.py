@@ -180,8 +180,9 @@ class PaywallResponder:
             async with self._lock():
                 if not (self._is_body_read or self._has_payer_left):
                     self._read_ahead_messages.append(await self._next_message())
-        self.checkout.bind_body(b"".join(self._body) if self._is_body_read else None)
-        self._body.clear()
+        if self.checkout.body_length is not None:  # another task may have bound it meanwhile
+            self.checkout.bind_body(b"".join(self._body) if self._is_body_read else None)
+            self._body.clear()
 
     def send(self, message: Message) -> Awaitable[None]:
         """The application's messages: buffered when paid for, dropped when decided, passed on otherwise.

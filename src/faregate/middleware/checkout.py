@@ -248,6 +248,10 @@ class Checkout:
             return False
         if self._sold is not None or self.state is State.UNPAID:
             mistake = "One request reached two offers. Put one offer on the handler or its group."
+            if self._sold == offer:
+                mistake = (
+                    f"One request asked for the payment of {offer.sells!r} twice. Ask once, before the work."
+                )
             self._sold_twice = SoldTwice(mistake)  # whoever catches what is raised sells nothing
             raise ConfigurationError(mistake)
         if not self.path_match.is_path:
@@ -255,7 +259,10 @@ class Checkout:
         if self.state is not State.DECIDED and self.incoming.request.method == "OPTIONS":
             # Costs nothing and runs nothing. CORS is a middleware's, outside: a 402 needs it as well.
             self._decide(Response(204, (responses.NO_STORE,)))
-        return self.state is not State.DECIDED
+        if self.state is State.DECIDED:
+            return False
+        self._sold = offer  # now: while a function chooses, another task could ask
+        return True
 
     def _pick(self, sold: Offer, chosen: object) -> Offer:
         """Return the offer that the request is sold as. Raises `SkipHandler` where none was chosen."""
@@ -291,7 +298,6 @@ class Checkout:
             find_route=self._find_route,
         )
         self._move(State.AUTHORIZING)
-        self._sold = sold
         self._offer, self._result_bytes = offer, paid_request.result_bytes
         self._resource_url = paid_request.resource_url
         self._flow = serve(paid_request)

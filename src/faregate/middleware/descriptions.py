@@ -3,10 +3,13 @@
 A description is for payers. It is no part of what is compared: a payment stays good when a docstring changes.
 """
 
+import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache, partial
 from inspect import cleandoc, isclass, isroutine
+from itertools import accumulate
 from typing import Any
 
 from faregate.core.models import Offer
@@ -17,6 +20,12 @@ HandlerInfo = tuple[tuple[object, ...], str | None]
 """Where the description of a handler is looked for: texts, functions and classes, the best first. And the
 media type of its responses, as far as its route says it."""
 FindHandler = Callable[[], HandlerInfo | None]
+
+_MAX_ENCODED = 1000
+"""Bytes as JSON in ASCII, in which some services write it: `PAYMENT-REQUIRED` encodes this in base64, and all
+headers of a response have to fit into the 4096 bytes that nginx reads them into."""
+
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 
 _FRAMEWORKS = frozenset(
     ("builtins", "django", "fastapi", "flask", "functools", "ninja", "rest_framework", "starlette")
@@ -40,7 +49,7 @@ def describe_offer(offer: Offer, sources: tuple[object, ...], media_type: str | 
 def _read_first_paragraph(source: object) -> str:
     """Read what a source says first, on one line. What follows a form feed is private, as in FastAPI."""
     published = cleandoc(_read_text(source).partition("\f")[0])
-    text = _shorten(" ".join(published.partition("\n\n")[0].split()))
+    text = _shorten(" ".join(_CONTROL.sub(" ", published.partition("\n\n")[0]).split()))
     return "" if find_description_fault(text) else text
 
 
@@ -55,7 +64,14 @@ def _read_text(source: Any) -> str:
 
 def _shorten(text: str) -> str:
     """Cut a long text at a word, if it has words."""
-    if len(text) <= MAX_DESCRIPTION:
+    end = _count_fitting(text)
+    if end == len(text):
         return text
-    end = text.rfind(" ", 0, MAX_DESCRIPTION)
-    return f"{text[: end if end > 0 else MAX_DESCRIPTION - 1]}…"
+    at_word = text.rfind(" ", 0, end)
+    return f"{text[: at_word if at_word > 0 else end - 1]}…"
+
+
+def _count_fitting(text: str) -> int:
+    """Count the first characters of a text that may be sent in a header."""
+    sizes = accumulate(len(json.dumps(char)) - 2 for char in text[:MAX_DESCRIPTION])
+    return sum(size <= _MAX_ENCODED for size in sizes)
