@@ -134,7 +134,8 @@ OF_JOURNALS = [
     (
         "cryptography",
         OPEN.format("sqlite:x"),
-        "ConfigurationError: FAREGATE_JOURNAL=sqlite: needs more packages: pip install 'faregate[sqlite]'",
+        "ConfigurationError: journal is sqlite:..., which needs more packages: "
+        "pip install 'faregate[sqlite]'",
     ),
     (
         "psycopg",
@@ -144,7 +145,7 @@ OF_JOURNALS = [
     (
         "psycopg",
         OPEN.format("postgresql://h/d"),
-        "ConfigurationError: FAREGATE_JOURNAL=postgresql: needs more packages: "
+        "ConfigurationError: journal is postgresql:..., which needs more packages: "
         "pip install 'faregate[postgres]'",
     ),
     ("redis", "import faregate.journals.redis", "journal needs redis: pip install 'faregate["),
@@ -160,7 +161,7 @@ OF_JOURNALS = [
         (
             "eth_keys",
             OPEN.format("memory:"),
-            "ConfigurationError: FAREGATE_BASE_URL=emulator: needs the emulator's packages: "
+            "ConfigurationError: base_url is emulator:, which needs the emulator's packages: "
             "pip install 'faregate[emulator]'",
         ),
     ],

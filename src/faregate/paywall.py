@@ -32,6 +32,7 @@ from faregate.merchant.calls import Call
 from faregate.merchant.formats import MAX_URL
 from faregate.merchant.revisions import RevisionCache
 from faregate.merchant.sender import AsyncSender, Sender
+from faregate.merchant.transports.url import BaseURL
 from faregate.observers import EventDispatcher, Listener, Observer
 
 T = TypeVar("T")
@@ -57,7 +58,9 @@ class Paywall:
     is a `Journal` object, or makes one of a `JournalContext`. One paywall serves any number of threads
     and event loops. `on_event` is called with every event (`faregate.events`); it must not block.
     `payment_page` makes the page that people get with a 402, `payment_body` the JSON body that programs get
-    (docs/payment-page.md). Raises `ConfigurationError`.
+    (docs/payment-page.md). Adapters that read the settings of a framework give `spell`, which makes
+    `FAREGATE['PUBLIC_URL']` of `public_url`: messages name a setting as the seller wrote it.
+    Raises `ConfigurationError`.
     """
 
     def __init__(
@@ -69,10 +72,11 @@ class Paywall:
         payment_body: BuildBody | None = None,
         environ: Mapping[str, str] | None = None,
         transport: Any = None,
+        spell: config.Spell | None = None,
         **arguments: Unpack[config.Arguments],
     ) -> None:
-        named = journal if isinstance(journal, str) else None
-        self.settings = config.read_settings(os.environ if environ is None else environ, named, arguments)
+        environ = os.environ if environ is None else environ
+        self.settings = config.read_settings(environ, journal, arguments, spell)
         self.journal: Journal = self._make_journal(journal)
         client = self._build_client_arguments(transport)
         self._client = Sender(**client)
@@ -89,7 +93,7 @@ class Paywall:
             EMBEDDED.add(self)
 
     def _instrument(self) -> GuardedInstrumentation:
-        telemetry = _import_telemetry().Telemetry(self.journal)
+        telemetry = _import_telemetry(self.settings.spell("otel")).Telemetry(self.journal)
         self._events.add(telemetry.observer)
         return GuardedInstrumentation(telemetry)
 
@@ -104,7 +108,9 @@ class Paywall:
         context = JournalContext(settings.namespace, settings.seller, self._make_policy())
         if journal is None or isinstance(journal, str):
             config.check_journal(settings)
-            return journal_from_url(settings.journal, settings.journal_keys, context)
+            return journal_from_url(
+                settings.journal, settings.journal_keys, context, settings.spell("journal")
+            )
         if isclass(journal):
             raise ConfigurationError("journal is a class: give an object of it, such as MemoryJournal().")
         own = _check_journal(journal(context) if callable(journal) else journal)
@@ -122,7 +128,10 @@ class Paywall:
     def _build_client_arguments(self, transport: Any) -> dict[str, Any]:
         address = self.settings.base_url
         if self.settings.embedded:
-            address, transport = config.EMULATOR_ADDRESS, transport or _embedded()
+            spelling = self.settings.spell("base_url")
+            address, transport = config.EMULATOR_ADDRESS, transport or _embedded(spelling)
+        else:
+            BaseURL(address, self.settings.api_key.environment, self.settings.spell("base_url"))
         return {
             "api_key": self.settings.api_key,
             "base_url": address,
@@ -224,7 +233,8 @@ class Paywall:
             return f"{origin.partition('://')[0]}://{host}"
         if origin is None:
             raise ConfigurationError(
-                "Set FAREGATE_PUBLIC_URL: the server does not report the address it listens on."
+                f"Set {self.settings.spell('public_url')}: the server does not report the address it listens "
+                "on."
             )
         return origin
 
@@ -297,22 +307,22 @@ def _quote_short_path(path: str) -> str:
     return quote(path, safe=_PATH_SAFE)
 
 
-def _import_telemetry() -> Any:
+def _import_telemetry(setting: str) -> Any:
     # By name: its package is an extra, and importing it takes longer than all of ours.
     try:
         return import_module("faregate.telemetry")
     except ModuleNotFoundError as error:
         raise ConfigurationError(
-            "FAREGATE_OTEL needs OpenTelemetry's API: pip install 'faregate[otel]'"
+            f"{setting} needs OpenTelemetry's API: pip install 'faregate[otel]'"
         ) from error
 
 
-def _embedded() -> Any:
+def _embedded(setting: str) -> Any:
     # By name: the emulator's packages are an extra, and nothing in production may import them.
     try:
         get_embedded_transport = import_module("faregate.emulator.transports").get_embedded_transport
     except ModuleNotFoundError as error:
         raise ConfigurationError(
-            "FAREGATE_BASE_URL=emulator: needs the emulator's packages: pip install 'faregate[emulator]'"
+            f"{setting} is emulator:, which needs the emulator's packages: pip install 'faregate[emulator]'"
         ) from error
     return get_embedded_transport()

@@ -29,12 +29,17 @@ _TRUTHS = dict.fromkeys(["1", "true", "yes", "on"], True) | dict.fromkeys(["0", 
 DEFAULT_REQUEST_SECONDS = 55.0
 SERVER_TIMEOUT_SHARE = 5 / 6
 """The share of the server's own time-out that a request may take."""
+Spell = Callable[[str], str]
+"""Gives the name of a setting, such as `public_url`, as the seller writes it."""
 _MAKE_A_KEY = 'python -c "import secrets, base64; print(base64.b64encode(secrets.token_bytes(32)).decode())"'
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Checked settings. `public_url` is empty when it was not set; sizes in bytes, times in seconds."""
+    """Checked settings. `public_url` is empty when it was not set; sizes in bytes, times in seconds.
+
+    `spell` gives the name of one as the seller wrote it, or would write it, for messages.
+    """
 
     api_key: ApiKey
     base_url: str
@@ -50,6 +55,7 @@ class Settings:
     redeliveries: int
     redelivery_window: float
     last_resort: str
+    spell: Spell = field(repr=False, compare=False)
 
     @property
     def completion_seconds(self) -> float:
@@ -179,7 +185,12 @@ class Setting:
 
     @property
     def variable(self) -> str:
-        return f"FAREGATE_{self.name.upper()}"
+        return name_variable(self.name)
+
+
+def name_variable(name: str) -> str:
+    """Name the environment variable of a setting."""
+    return f"FAREGATE_{name.upper()}"
 
 
 def _build_setting(name: str, hint: Any) -> Setting:
@@ -219,7 +230,7 @@ OBJECTS: Final = {
 """Arguments of `Paywall` that may be objects. Of them only the journal can be named in the environment."""
 
 
-def from_config(values: Mapping[str, object], spell: Callable[[str], str]) -> Arguments:
+def from_config(values: Mapping[str, object], spell: Spell) -> Arguments:
     """Arguments of `values` by name, such as a framework's configuration; None is as good as none.
 
     `spell` gives a name as the seller wrote it. Raises `ConfigurationError` for a value of another type.
@@ -287,32 +298,34 @@ def _parse(setting: Setting, text: str) -> object:
         raise ConfigurationError(f"{setting.variable} must be {kind}, not {text!r}.") from None
 
 
-def read_settings(environ: Mapping[str, str], journal: str | None, arguments: Arguments) -> Settings:
-    """Settings from arguments, else from `environ`, else their defaults. Raises `ConfigurationError`."""
+def read_settings(
+    environ: Mapping[str, str], journal: object, arguments: Arguments, spell_argument: Spell | None = None
+) -> Settings:
+    """Settings from arguments, else from `environ`, else their defaults. Raises `ConfigurationError`.
+
+    `spell_argument` is given by a framework whose configuration the arguments come from.
+    """
     unknown = arguments.keys() - SETTINGS.keys()
     if unknown:
         hints = "".join(nearest_name(name, (*OBJECTS, *SETTINGS)) for name in sorted(unknown))
         raise ConfigurationError(f"{', '.join(sorted(unknown))}: no such option of the paywall.{hints}")
-    given = from_config(arguments, str)
+    given = from_config(arguments, spell_argument or str)
     defaults = {name: setting.description.default for name, setting in SETTINGS.items()}
     values: dict[str, Any] = {**defaults, **from_environ(environ), **given}
-
-    def spell(name: str) -> str:
-        """A setting by the name it was given with: its variable or its argument."""
-        variable = SETTINGS[name].variable
-        return name if name in given or variable not in environ else variable
+    named = {*given, *(() if journal is None else ("journal",))}
+    spell = choose_spelling(environ, named, spell_argument)
 
     def check_positive(name: str) -> Any:
         return _check_positive(spell(name), values[name])
 
     base_url = _check_base_url(spell("base_url"), values["base_url"] or "")
-    api_key = ApiKey(values["api_key"] or _get_default_key(base_url))
+    api_key = _read_api_key(spell("api_key"), values["api_key"], base_url)
     server_timeout = find_server_timeout()
     settings = Settings(
         api_key=api_key,
         base_url=base_url,
         public_url=_check_public_url(spell("public_url"), values["public_url"] or ""),
-        journal=journal or environ.get("FAREGATE_JOURNAL") or MEMORY,
+        journal=(journal if isinstance(journal, str) else "") or environ.get("FAREGATE_JOURNAL") or MEMORY,
         journal_keys=_decode_journal_keys(spell("journal_key"), values["journal_key"] or "", api_key),
         trust_host=values["trust_host"],
         max_request_seconds=_choose_request_seconds(
@@ -325,10 +338,28 @@ def read_settings(environ: Mapping[str, str], journal: str | None, arguments: Ar
         timeout=check_positive("timeout"),
         otel=values["otel"],
         redelivery_window=check_positive("redelivery_window"),
+        spell=spell,
     )
     _check_live(settings)
     _check_times(settings, server_timeout if values["max_request_seconds"] is None else None, spell)
     return settings
+
+
+def choose_spelling(
+    environ: Mapping[str, str], named: Collection[str], spell_argument: Spell | None
+) -> Spell:
+    """Spell settings by where they were given: as an argument or as a variable.
+
+    One that was not given is a variable, or belongs where a framework's configuration has the others. A
+    keyword argument is never asked for: keys do not belong into source code.
+    """
+
+    def spell(name: str) -> str:
+        variable = name_variable(name)
+        belongs_there = spell_argument is not None and bool(named) and variable not in environ
+        return (spell_argument or str)(name) if name in named or belongs_there else variable
+
+    return spell
 
 
 def read_service_settings(environ: Mapping[str, str]) -> tuple[ApiKey, str, float]:
@@ -343,11 +374,7 @@ def read_service_settings(environ: Mapping[str, str]) -> tuple[ApiKey, str, floa
             "`faregate emulator` prints."
         )
     base_url = _check_base_url("FAREGATE_BASE_URL", given.get("base_url") or "")
-    key = given.get("api_key") or _get_default_key(base_url)
-    try:
-        api_key = ApiKey(key)
-    except ConfigurationError as error:
-        raise ConfigurationError(f"FAREGATE_API_KEY: {error}") from None
+    api_key = _read_api_key("FAREGATE_API_KEY", given.get("api_key"), base_url)
     timeout = given.get("timeout", SETTINGS["timeout"].description.default)
     return api_key, base_url, _check_positive("FAREGATE_TIMEOUT", timeout)
 
@@ -355,7 +382,7 @@ def read_service_settings(environ: Mapping[str, str]) -> tuple[ApiKey, str, floa
 def _check_base_url(name: str, address: str) -> str:
     if not address:
         raise ConfigurationError(
-            "Where is the merchant service? Set FAREGATE_BASE_URL to its address, "
+            f"Where is the merchant service? Set {name} to its address, "
             "or to emulator: to run one inside this process."
         )
     if address == EMULATOR.rstrip(":"):
@@ -390,7 +417,7 @@ def _choose_request_seconds(name: str, given: float | None, server_timeout: floa
     return _check_positive(name, given)
 
 
-def _check_times(settings: Settings, server_timeout: float | None, spell: Callable[[str], str]) -> None:
+def _check_times(settings: Settings, server_timeout: float | None, spell: Spell) -> None:
     """Check that a payment can be completed within a request.
 
     `server_timeout` is given if `max_request_seconds` follows from it.
@@ -417,13 +444,17 @@ def _check_redeliveries(name: str, count: int) -> int:
     return count
 
 
-def _get_default_key(address: str) -> str:
-    if address == EMULATOR:
-        return "svc_test_emulator"
-    raise ConfigurationError(
-        "Which seller is this? Set FAREGATE_API_KEY to the private key from your seller account "
-        "(svc_test_... to try things out, svc_live_... for real money)."
-    )
+def _read_api_key(name: str, key: str | None, address: str) -> ApiKey:
+    if not key and address != EMULATOR:
+        raise ConfigurationError(
+            f"Which seller is this? Set {name} to the private key from your seller account "
+            "(svc_test_... to try things out, svc_live_... for real money)."
+        )
+    try:
+        return ApiKey(key or "svc_test_emulator")
+    except ConfigurationError as error:
+        key = ""  # a traceback with locals would show it
+        raise ConfigurationError(f"{name}: {error}") from None
 
 
 def _check_public_url(name: str, url: str) -> str:
@@ -442,7 +473,7 @@ def _check_live(settings: Settings) -> None:
         raise ConfigurationError("A live key was given to the emulator. Use the test key svc_test_emulator.")
     if not settings.public_url:
         raise ConfigurationError(
-            "A live key needs the address that clients use: set FAREGATE_PUBLIC_URL, "
+            f"A live key needs the address that clients use: set {settings.spell('public_url')}, "
             "such as https://api.example.com."
         )
 
@@ -487,29 +518,32 @@ class JournalSettings:
     namespace: str | None
 
 
-def read_journal_settings(environ: Mapping[str, str]) -> JournalSettings:
+def read_journal_settings(environ: Mapping[str, str], spell: Spell = name_variable) -> JournalSettings:
     """Read what it takes to look into a journal. Raises `ConfigurationError`."""
     defaults = {name: setting.description.default for name, setting in SETTINGS.items()}
     values: dict[str, Any] = {**defaults, **from_environ(environ)}
     base_url, given = values["base_url"] or "", values["api_key"]
-    api_key = ApiKey(given or _get_default_key(base_url)) if given or base_url == EMULATOR else None
+    is_known = given or base_url == EMULATOR
+    api_key = _read_api_key(spell("api_key"), given, base_url) if is_known else None
     policy = replace(
         DEFAULT_POLICY, redeliveries=values["redeliveries"], redelivery_window=values["redelivery_window"]
     )
     return JournalSettings(
         environ.get("FAREGATE_JOURNAL") or MEMORY,
-        _choose_journal_keys(values["journal_key"] or "", api_key),
+        _choose_journal_keys(values["journal_key"] or "", api_key, spell),
         policy,
         make_namespace(api_key.environment, base_url) if api_key and base_url else None,
     )
 
 
-def _choose_journal_keys(given: str | Sequence[str], api_key: ApiKey | None) -> tuple[bytes, ...]:
-    keys = _decode_journal_keys("FAREGATE_JOURNAL_KEY", given, api_key) if given or api_key else ()
+def _choose_journal_keys(
+    given: str | Sequence[str], api_key: ApiKey | None, spell: Spell
+) -> tuple[bytes, ...]:
+    keys = _decode_journal_keys(spell("journal_key"), given, api_key) if given or api_key else ()
     if not keys:
         raise ConfigurationError(
-            "The journal is encrypted: set FAREGATE_JOURNAL_KEY to the key that the workers have. If they "
-            "have none, it is derived from their test key: set FAREGATE_API_KEY to that."
+            f"The journal is encrypted: set {spell('journal_key')} to the key that the workers have. If they "
+            f"have none, it is derived from their test key: set {spell('api_key')} to that."
         )
     return keys
 
@@ -520,7 +554,7 @@ def check_journal(settings: Settings) -> None:
         check_memory(settings)
     elif not settings.journal_keys:
         raise ConfigurationError(
-            "With a live key the journal needs an encryption key: set FAREGATE_JOURNAL_KEY. "
+            f"With a live key the journal needs an encryption key: set {settings.spell('journal_key')}. "
             + _describe_making_a_key()
         )
 
@@ -530,7 +564,8 @@ def check_memory(settings: Settings) -> None:
     if settings.api_key.environment == "live":
         raise ConfigurationError(
             "A live key with the memory journal would forget what payers are owed when the process ends. "
-            "Set FAREGATE_JOURNAL to sqlite:///absolute/path (or redis:, postgresql:), or use a test key."
+            f"Set {settings.spell('journal')} to sqlite:///absolute/path (or redis:, postgresql:), or use a "
+            "test key."
         )
     workers = find_server_workers() or 1
     if workers > 1:
@@ -538,14 +573,14 @@ def check_memory(settings: Settings) -> None:
             "settings",
             logging.WARNING,
             "This server runs %d workers, and each has a memory journal of its own: the work for one payment "
-            "may be done twice, and a payer who returns may not find the result. Set FAREGATE_JOURNAL to a "
+            "may be done twice, and a payer who returns may not find the result. Set %s to a "
             "journal that they share, such as sqlite:///absolute/path, or run one worker.%s",
             workers,
-            _ONE_EMULATOR if settings.embedded else "",
+            settings.spell("journal"),
+            _ONE_EMULATOR.format(settings.spell("base_url")) if settings.embedded else "",
         )
 
 
 _ONE_EMULATOR = (
-    " Each worker has an emulator of its own too: run `faregate emulator`, and set FAREGATE_BASE_URL to its "
-    "address."
+    " Each worker has an emulator of its own too: run `faregate emulator`, and set {} to its address."
 )

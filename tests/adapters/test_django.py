@@ -4,6 +4,7 @@ import asyncio
 import base64
 import io
 import json
+import re
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -36,6 +37,7 @@ from django.http import (  # noqa: E402
     HttpResponseRedirect,
     StreamingHttpResponse,
 )
+from django.test import override_settings  # noqa: E402
 from django.urls import include, path, re_path  # noqa: E402
 from django.utils.decorators import method_decorator  # noqa: E402
 from django.views import View  # noqa: E402
@@ -785,6 +787,38 @@ def test_a_mistake_in_the_settings_fails_the_start(settings: dict[str, Any], say
         get_wsgi_application()
 
 
+LIVE = {"BASE_URL": "https://service.example", "API_KEY": "svc_live_x"}
+PUBLIC = {**LIVE, "PUBLIC_URL": "https://seller.example"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"API_KEY": "svc_test_x"}, "Set FAREGATE['BASE_URL'] to"),
+        ({"BASE_URL": "https://service.example"}, "Set FAREGATE['API_KEY'] to"),
+        ({**LIVE, "API_KEY": "x"}, "FAREGATE['API_KEY']: This is no API key"),
+        ({**LIVE, "BASE_URL": "service"}, "FAREGATE['BASE_URL'] is 'service', and has no scheme"),
+        ({"BASE_URL": "ftp://x", "API_KEY": "svc_test_x"}, "FAREGATE['BASE_URL'] is the http(s) address"),
+        (LIVE, "set FAREGATE['PUBLIC_URL'], such as"),
+        ({**LIVE, "PUBLIC_URL": "x"}, "FAREGATE['PUBLIC_URL'] must be the http(s) address"),
+        ({**PUBLIC, "JOURNAL": "memory:"}, "Set FAREGATE['JOURNAL'] to sqlite:"),
+        ({**PUBLIC, "JOURNAL": "sqlite:x"}, "set FAREGATE['JOURNAL_KEY']. Create one"),
+        ({**PUBLIC, "API_KEY": "svc_test_x", "JOURNAL": "cloud:"}, "FAREGATE['JOURNAL'] is 'cloud:'"),
+        ({"BASE_URL": "emulator:", "TIMEOUT": 60}, "FAREGATE_MAX_REQUEST_SECONDS is 50, and reporting an"),
+        ({"BASE_URL": "emulator:", "TIMEOUT": 60}, "or FAREGATE['TIMEOUT'] smaller"),
+        ({"BASE_URL": "emulator:", "PUBLIC_URI": "x"}, "no setting 'PUBLIC_URI'. Did you mean PUBLIC_URL?"),
+        ({"base_url": "emulator:"}, "no setting 'base_url'. Did you mean BASE_URL?"),
+        ({"COLOUR": "red"}, "no setting 'COLOUR'. It knows API_KEY, BASE_URL, "),
+    ],
+)
+def test_a_message_names_a_setting_as_it_was_typed(
+    settings: dict[str, Any], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAREGATE_MAX_REQUEST_SECONDS", "50")
+    with override_settings(FAREGATE=settings), pytest.raises(ConfigurationError, match=re.escape(says)):
+        get_config()
+
+
 def test_settings_are_read_again_when_a_test_changes_them() -> None:
     with project(FAREGATE={"PUBLIC_URL": "https://one.example"}):
         first = get_config().paywall
@@ -848,7 +882,8 @@ def test_routes_fails_when_a_prefix_matches_nothing() -> None:
 
 def test_check_and_sweep_speak_in_sentences() -> None:
     with project(path("paid", SOLD(content))):
-        well = f"All is well: 1 offer can be sold.\n{IN_MEMORY}\n{UNGUESSABLE}\n"
+        note = IN_MEMORY.format("FAREGATE['JOURNAL']")
+        well = f"All is well: 1 offer can be sold.\n{note}\n{UNGUESSABLE}\n"
         assert said_by("faregate_check") == well
         assert said_by("faregate_sweep") == "Looked at 0 payments.\n"
     with project(path("x", paid("no_such_thing")(content))):
@@ -875,7 +910,7 @@ def test_the_journal_is_administered(tmp_path: Path) -> None:
         assert moved == "Moved 0 rows to test http://service.example.\n"
         with pytest.raises(CommandError, match="is the current address"):
             said_by("faregate_journal", "move", "http://service.example")
-    with project(), pytest.raises(CommandError, match="set FAREGATE_JOURNAL"):
+    with project(), pytest.raises(CommandError, match=r"set FAREGATE\['JOURNAL'\]"):
         said_by("faregate_journal", "keys")
 
 

@@ -118,7 +118,10 @@ def test_the_environment_speaks_where_the_config_does_not(monkeypatch: pytest.Mo
         ({"FAREGATE_BASE_URL": "emulator:", "FAREGATE_TRUST_HOST": "false"}, "TRUST_HOST.* must be bool"),
         ({"FAREGATE_BASE_URL": "emulator:", "FAREGATE_TIMEOUT": "5"}, "TIMEOUT .* int or float, not str"),
         ({"FAREGATE_BASE_URL": "emulator:", "FAREGATE_OFFERS": {"x": "y"}}, "starts with a slash"),
-        ({"FAREGATE_BASE_URL": "emulator:", "FAREGATE_JOURNAL": "cloud:"}, "FAREGATE_JOURNAL"),
+        ({"FAREGATE_BASE_URL": "emulator:", "FAREGATE_JOURNAL": "cloud:"}, "FAREGATE_JOURNAL in .* is"),
+        ({"FAREGATE_BASE_URL": "emulator:", "FAREGATE_PUBLIC_URL": "x"}, "FAREGATE_PUBLIC_URL in .* must be"),
+        ({"FAREGATE_BASE_URL": "https://service.example"}, "Set FAREGATE_API_KEY in the app's config to"),
+        ({"FAREGATE_BASE_URL": "emulator:", "FAREGATE_TIMEOUT": 90}, "FAREGATE_TIMEOUT in the .* smaller"),
         ({"FAREGATE_BASE_URL": "emulator:", "FAREGATE_OFFER": {"/x": "y"}}, "mean FAREGATE_OFFERS"),
         ({"FAREGATE_BASE_URL": "emulator:", "FAREGATE_REFUSED": ["/x"]}, "config is not a setting"),
         ({"FAREGATE_BASE_URL": "emulator:", "FAREGATE_REFUSE": "/x"}, r"write \['/x'\]"),
@@ -813,7 +816,8 @@ def test_mistakes_are_listed_as_refused(seller: Seller) -> None:
 
 def test_check_asks_the_service_for_every_key(seller: Seller) -> None:
     seller.sells(content())
-    well = f"All is well: 1 offer can be sold.\n{IN_MEMORY}\n{UNGUESSABLE}\n"
+    note = IN_MEMORY.format("FAREGATE_JOURNAL")
+    well = f"All is well: 1 offer can be sold.\n{note}\n{UNGUESSABLE}\n"
     assert run(seller, "check") == (0, well)
     seller.app.add_url_rule("/x", endpoint="x", view_func=paywall.paid("no_such_thing")(content()))
     code, said = run(seller, "check")

@@ -19,7 +19,8 @@ from tests.support.preloaded import run_preloaded
 from tests.support.processes import environment
 
 ROOT = Path(__file__).parents[2]
-WELL = f"All is well: 1 offer can be sold.\n{IN_MEMORY}\n{UNGUESSABLE}\n"
+NOTE = IN_MEMORY.format("FAREGATE_JOURNAL")
+WELL = f"All is well: 1 offer can be sold.\n{NOTE}\n{UNGUESSABLE}\n"
 
 SHOP = """
 from fastapi import Depends, FastAPI
@@ -250,7 +251,7 @@ def test_check_asks_the_service(folder: Path) -> None:
     told = faregate(folder, "check", "shop:app", "--json", FAREGATE_BASE_URL="emulator:")
     assert told.returncode == 1
     assert json.loads(told.stdout)["sells"] == ["daily_paper"]
-    assert json.loads(told.stdout)["notes"] == [IN_MEMORY, UNKNOWN]
+    assert json.loads(told.stdout)["notes"] == [NOTE, UNKNOWN]
     assert unknown.stdout.endswith(f"{UNKNOWN}\n")
 
 

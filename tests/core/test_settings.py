@@ -86,7 +86,15 @@ def test_the_emulator_needs_nothing_else() -> None:
         (TEST, {"journal_key": [KEY, "hunter2"]}, "secrets.token_bytes(32)"),
         (TEST, {"max_work_seconds": 0}, "max_work_seconds must be a number above 0"),
         (TEST, {"timeout": float("nan")}, "timeout must be a number above 0"),
-        (LIVE, {"journal": MemoryJournal()}, "memory journal"),
+        (LIVE, {"journal": MemoryJournal()}, "Set journal to"),
+        (LIVE, {}, "Set FAREGATE_JOURNAL to"),
+        ({**TEST, "FAREGATE_API_KEY": "hunter2"}, {}, "FAREGATE_API_KEY: This is no API key"),
+        (TEST, {"api_key": "hunter2"}, "api_key: This is no API key"),
+        (TEST, {"base_url": "service"}, "base_url is 'service', and has no scheme"),
+        ({**TEST, "FAREGATE_BASE_URL": "https:"}, {}, "FAREGATE_BASE_URL is 'https:'"),
+        ({**TEST, "FAREGATE_BASE_URL": "ftp://service"}, {}, "FAREGATE_BASE_URL is the http(s) address"),
+        (TEST, {"journal": "cloud:"}, "journal is 'cloud:'"),
+        ({}, {"base_url": "https://service.example"}, "Set FAREGATE_API_KEY"),
     ],
 )
 def test_a_mistake_is_a_sentence(environ: dict[str, str], arguments: Any, says: str) -> None:

@@ -103,6 +103,6 @@ def test_a_setting_that_leaves_no_time_is_named_as_it_was_given() -> None:
 
 
 def test_there_is_time_to_report_an_outcome() -> None:
-    with pytest.raises(ConfigurationError, match="make it 15 or more, or timeout smaller"):
+    with pytest.raises(ConfigurationError, match="make it 15 or more, or FAREGATE_TIMEOUT smaller"):
         Paywall(environ=EMULATOR, max_request_seconds=10)
     assert Paywall(environ=EMULATOR, max_request_seconds=10, timeout=5).settings.completion_seconds == 9

@@ -9,7 +9,7 @@ from typing import Any, cast
 from django.utils.module_loading import import_string
 
 from faregate.core.interfaces import Journal
-from faregate.django.options import find_journal_database, read_options
+from faregate.django.options import find_journal_database, read_options, spell
 from faregate.django.signals import SignalObserver
 from faregate.errors import ConfigurationError
 from faregate.journals.policy import DEFAULT_POLICY, JournalContext
@@ -17,7 +17,7 @@ from faregate.journals.registry import journal_from_url
 from faregate.maintenance.journal_view import JournalView, make_view
 from faregate.middleware.path_rules import PathRules
 from faregate.paywall import MakeJournal, Paywall
-from faregate.settings import EMULATOR, SETTINGS, from_config, read_journal_settings
+from faregate.settings import EMULATOR, SETTINGS, choose_spelling, from_config, read_journal_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +32,14 @@ class Config:
 def get_config() -> Config:
     """The paywall of `settings.FAREGATE`, else of the environment. Raises `ConfigurationError`."""
     options = read_options()
-    arguments = from_config(
-        {name: options.get(name.upper()) for name in SETTINGS}, lambda name: f"FAREGATE[{name.upper()!r}]"
-    )
+    arguments = from_config({name: options.get(name.upper()) for name in SETTINGS}, spell)
     paywall = Paywall(
         journal=_choose_journal(options),
         on_event=_import_function(options, "ON_EVENT"),
         payment_page=_import_function(options, "PAYMENT_PAGE"),
         payment_body=_import_function(options, "PAYMENT_BODY"),
         transport=options.get("TRANSPORT"),
+        spell=spell,
         **arguments,
     )
     paywall.add_observer(SignalObserver())
@@ -58,12 +57,14 @@ def get_journal_view() -> JournalView:
     own = environ.get("FAREGATE_JOURNAL") is None and options.get("JOURNAL") is not None
     if own or environ.get("FAREGATE_API_KEY") or environ.get("FAREGATE_BASE_URL") == EMULATOR:
         paywall = get_config().paywall
-        return make_view(paywall.journal, paywall.settings.namespace)
+        return make_view(paywall.journal, paywall.settings.namespace, paywall.settings.spell("journal"))
     context = JournalContext("", "", DEFAULT_POLICY)
     if using is not None:
         return make_view(_import_make_journal()(context, using=using), None)
-    settings = read_journal_settings(environ)
-    return make_view(journal_from_url(settings.journal, settings.keys, context), None)
+    typed = choose_spelling(os.environ, {name.lower() for name in options}, spell)
+    settings = read_journal_settings(environ, typed)
+    journal = journal_from_url(settings.journal, settings.keys, context, typed("journal"))
+    return make_view(journal, None, typed("journal"))
 
 
 def reset(*, setting: str = "FAREGATE", **_: object) -> None:

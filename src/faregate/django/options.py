@@ -8,6 +8,7 @@ from django.conf import settings
 
 from faregate.errors import ConfigurationError
 from faregate.settings import OBJECTS, SETTINGS
+from faregate.spelling import nearest_name
 
 DATABASE = "django:"
 """The journal in Django's own database; `django:replica` names another of `DATABASES`."""
@@ -26,6 +27,11 @@ def find_journal_database() -> str | None:
     return journal.removeprefix(DATABASE) or "default"
 
 
+def spell(name: str) -> str:
+    """A setting as the seller writes it."""
+    return f"FAREGATE[{name.upper()!r}]"
+
+
 def read_options() -> Mapping[str, Any]:
     """`settings.FAREGATE` as it is written. Raises `ConfigurationError` for an unknown name.
 
@@ -35,9 +41,10 @@ def read_options() -> Mapping[str, Any]:
     if not isinstance(options, Mapping):
         raise ConfigurationError("settings.FAREGATE must be a dict, such as {'BASE_URL': 'emulator:'}.")
     mapping = cast(Mapping[str, Any], options)
-    if unknown := sorted(set(mapping).difference(_NAMES)):
+    if unknown := sorted(map(str, set(mapping).difference(_NAMES))):
+        hint, known = nearest_name(unknown[0].upper(), _NAMES), ", ".join(_NAMES)
         raise ConfigurationError(
-            f"settings.FAREGATE has no setting {unknown[0]!r}. It knows {', '.join(_NAMES)}."
+            f"settings.FAREGATE has no setting {unknown[0]!r}.{hint or f' It knows {known}.'}"
         )
     for name in _NAMES:
         variable = f"FAREGATE_{name}"

@@ -6,7 +6,14 @@ from typing import Any, cast
 from flask import Flask
 
 from faregate.errors import ConfigurationError
-from faregate.settings import OTHER_VARIABLES, SETTINGS, Arguments, check_spelling, from_config
+from faregate.settings import (
+    OTHER_VARIABLES,
+    SETTINGS,
+    Arguments,
+    check_spelling,
+    from_config,
+    name_variable,
+)
 
 _FUNCTIONS = ("on_event", "payment_page", "payment_body")
 _RULES = ("offers", "refuse")
@@ -14,8 +21,9 @@ _CHANGEABLE: tuple[type, ...] = (dict, list)
 _NAMES = (*SETTINGS, "journal", *_FUNCTIONS, *_RULES)
 
 
-def make_key(name: str) -> str:
-    return f"FAREGATE_{name.upper()}"
+def spell(name: str) -> str:
+    """A setting as messages name it."""
+    return f"{name_variable(name)} in the app's config"
 
 
 class AppConfig:
@@ -28,14 +36,14 @@ class AppConfig:
         self._config = cast(dict[str, Any], app.config)
         self._check_spelling()
         for name in _NAMES:
-            self._config.setdefault(make_key(name), None)
+            self._config.setdefault(name_variable(name), None)
         # Lists and dicts may be changed in place.
         self._read = {
-            key: _copy(self._config[key]) for key in map(make_key, _RULES if has_own_paywall else _NAMES)
+            key: _copy(self._config[key]) for key in map(name_variable, _RULES if has_own_paywall else _NAMES)
         }
 
     def __getitem__(self, name: str) -> Any:
-        return self._config[make_key(name)]
+        return self._config[name_variable(name)]
 
     @property
     def functions(self) -> dict[str, Any]:
@@ -44,7 +52,7 @@ class AppConfig:
     def read_arguments(self) -> Arguments:
         """The arguments of a paywall. Raises `ConfigurationError`."""
         values = {name: self[name] for name in SETTINGS}
-        return from_config(values, lambda name: f"{make_key(name)} in the app's config")
+        return from_config(values, spell)
 
     def check_unchanged(self) -> None:
         """Raise `ConfigurationError` for a setting that was made or changed after it was read."""
@@ -58,7 +66,7 @@ class AppConfig:
 
     def _check_spelling(self) -> None:
         # A misspelt FAREGATE_OFFERS or FAREGATE_REFUSE would leave everything below the prefixes free.
-        known = {*map(make_key, _NAMES), *OTHER_VARIABLES}
+        known = {*map(name_variable, _NAMES), *OTHER_VARIABLES}
         check_spelling(self._config, known, " in the app's config")
 
 

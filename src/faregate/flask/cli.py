@@ -44,7 +44,9 @@ def _open_target(target: str | None) -> AbstractContextManager[Any]:
         return nullcontext(list_routes(current_app))
     paywall = get_middleware(current_app).paywall
     if target == "journal":
-        return nullcontext(make_view(paywall.journal, paywall.settings.namespace))
+        return nullcontext(
+            make_view(paywall.journal, paywall.settings.namespace, paywall.settings.spell("journal"))
+        )
     return nullcontext(paywall) if target == "paywall" else open_client_of(paywall)
 
 

@@ -10,7 +10,7 @@ from flask.cli import AppGroup
 
 from faregate.core.models import Choose, Offer
 from faregate.errors import ConfigurationError
-from faregate.flask.app_config import AppConfig
+from faregate.flask.app_config import AppConfig, spell
 from faregate.flask.decorators import (
     check_flask_choose,
     check_request,
@@ -53,7 +53,9 @@ class Faregate:
             )
         _check(paywall, (Paywall, type(None)), "Write init_app(app, Paywall(...)), or init_app(app) alone.")
         config = AppConfig(app, has_own_paywall=paywall is not None)
-        ready = paywall or Paywall(journal=config["journal"], **config.functions, **config.read_arguments())
+        ready = paywall or Paywall(
+            journal=config["journal"], spell=spell, **config.functions, **config.read_arguments()
+        )
         ready.add_observer(SignalObserver(ready))
         offers, refuse = config["offers"], config["refuse"] or ()
         middleware = FlaskPaywallMiddleware(app.wsgi_app, ready, offers=offers, refuse=refuse)

@@ -30,9 +30,14 @@ class Options(TypedDict):
     policy: JournalPolicy
 
 
-def journal_from_url(url: str, keys: Sequence[bytes], context: JournalContext) -> Journal:
-    """Create the journal that `url` names; nothing is opened yet. Raises `ConfigurationError`."""
-    check_url(url)
+def journal_from_url(
+    url: str, keys: Sequence[bytes], context: JournalContext, setting: str = "FAREGATE_JOURNAL"
+) -> Journal:
+    """Create the journal that `url` names; nothing is opened yet. Raises `ConfigurationError`.
+
+    `setting` is what the seller calls it.
+    """
+    check_url(url, setting)
     if url == MEMORY:
         return MemoryJournal(namespace=context.namespace, policy=context.policy)
     scheme = url.partition(":")[0]
@@ -43,7 +48,7 @@ def journal_from_url(url: str, keys: Sequence[bytes], context: JournalContext) -
         return create(url, options)
     except ModuleNotFoundError as error:
         raise ConfigurationError(
-            f"FAREGATE_JOURNAL={scheme}: needs more packages: pip install 'faregate[{extra}]'"
+            f"{setting} is {scheme}:..., which needs more packages: pip install 'faregate[{extra}]'"
         ) from error
 
 
@@ -59,7 +64,7 @@ def as_async(journal: Journal) -> Journal:
     return journal.as_async() if isinstance(journal, SupportsAsync) else journal
 
 
-def check_url(url: str) -> None:
+def check_url(url: str, setting: str) -> None:
     """Raises `ConfigurationError` if no journal has such a URL."""
     scheme, _, rest = url.partition(":")
     well_formed = _parse_sqlite_path(rest) if scheme == "sqlite" else rest.startswith("//")
@@ -68,7 +73,7 @@ def check_url(url: str) -> None:
     # A URL with a user or a query may hold a password.
     shown = f"{url!r}" if not {"@", "?"} & set(url) else f"'{scheme}:...'"
     raise ConfigurationError(
-        f"FAREGATE_JOURNAL is {shown}, which is not a journal. Set it to {EXAMPLES}, "
+        f"{setting} is {shown}, which is not a journal. Set it to {EXAMPLES}, "
         "or give the paywall a journal object of your own."
     )
 

@@ -25,7 +25,7 @@ class AdministrableJournal(Protocol):
 
 def get_shared_journal(paywall: Paywall) -> object:
     """The journal of a paywall. Raises `ConfigurationError` for one that only its own process can read."""
-    check_shared(paywall.journal)
+    check_shared(paywall.journal, paywall.settings.spell("journal"))
     return paywall.journal
 
 
@@ -48,23 +48,29 @@ def move_rows(paywall: Paywall, address: str) -> int:
     journal, settings = get_administrable_journal(paywall), paywall.settings
     former = make_namespace(settings.api_key.environment, address)
     if former == settings.namespace:
-        raise ConfigurationError(f"{address} is the current address: FAREGATE_BASE_URL names it.")
+        raise ConfigurationError(f"{address} is the current address: {settings.spell('base_url')} names it.")
     return journal.move(former)
 
 
 def find_problems(paywall: Paywall) -> Iterator[str]:
     """Yield what keeps this process from finding or finishing rows of its journal. Raises `JournalError`."""
-    return find_journal_problems(paywall.journal, paywall.settings.namespace)
+    settings = paywall.settings
+    return find_journal_problems(paywall.journal, settings.namespace, settings.spell("journal_key"))
 
 
-def find_journal_problems(journal: object, current: str) -> Iterator[str]:
-    """Yield what keeps a process from finding or finishing rows of a journal in the namespace `current`."""
+def find_journal_problems(
+    journal: object, current: str, setting: str = "FAREGATE_JOURNAL_KEY"
+) -> Iterator[str]:
+    """Yield what keeps a process from finding or finishing rows of a journal in the namespace `current`.
+
+    `setting` is what the seller calls the journal's keys.
+    """
     if not isinstance(journal, AdministrableJournal):
         return
     if journal.has_unknown_keys():
         yield (
             "The journal has rows of a key that this process does not have; their payers get 503. Add the "
-            "key after the newest one: in FAREGATE_JOURNAL_KEY, or in SECRET_KEY_FALLBACKS for Django's "
+            f"key after the newest one: in {setting}, or in SECRET_KEY_FALLBACKS for Django's "
             "journal. `faregate journal keys` (Django: `manage.py faregate_journal keys`) shows what each "
             "key is needed for."
         )

@@ -63,9 +63,12 @@ class JournalView:
                 yield reader
 
 
-def make_view(journal: object, own: str | None) -> JournalView:
-    """Look into this journal. Raises `ConfigurationError` if this process cannot."""
-    check_shared(journal)
+def make_view(journal: object, own: str | None, setting: str = "FAREGATE_JOURNAL") -> JournalView:
+    """Look into this journal. Raises `ConfigurationError` if this process cannot.
+
+    `setting` is what the seller calls it.
+    """
+    check_shared(journal, setting)
     if not isinstance(journal, ReadableJournal):
         raise ConfigurationError(
             "This journal cannot be inspected: it lacks the methods list_namespaces and read_namespace."
@@ -73,12 +76,12 @@ def make_view(journal: object, own: str | None) -> JournalView:
     return JournalView(journal, own)
 
 
-def check_shared(journal: object) -> None:
+def check_shared(journal: object, setting: str) -> None:
     """Refuse a journal that only its own process can read. Raises `ConfigurationError`."""
     if isinstance(journal, MemoryJournal):
         raise ConfigurationError(
             "The memory journal is in the seller's own process, and no other process can read it: "
-            "set FAREGATE_JOURNAL to the journal that the workers share."
+            f"set {setting} to the journal that the workers share."
         )
 
 

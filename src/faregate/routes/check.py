@@ -44,7 +44,7 @@ UNKNOWN: Final = "Whether payment instructions can be guessed is unknown: no off
 
 IN_MEMORY: Final = (
     "The journal is in memory: it serves one process, and ends with it. Before you run several workers, or "
-    "take real money, set FAREGATE_JOURNAL to a journal that all processes share."
+    "take real money, set {} to a journal that all processes share."
 )
 
 _URL: Final = "https://faregate-check.invalid/"
@@ -104,7 +104,7 @@ def _check_journal(paywall: Paywall) -> Iterator[str]:
         try:
             os.close(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600))
         except OSError as error:
-            yield f"FAREGATE_LAST_RESORT names a file that cannot be written: {error}"
+            yield f"{paywall.settings.spell('last_resort')} names a file that cannot be written: {error}"
 
 
 def _check_offers(paywall: Paywall, offers: Iterable[Offer]) -> Iterator[str]:
@@ -135,8 +135,8 @@ def _check_permissions(paywall: Paywall, offer: Offer, revision: OfferRevision) 
             result = paywall.call(call)
         except Forbidden as error:
             yield (
-                f"The API key may not {purpose}: {error}. Set FAREGATE_API_KEY to a key that may, or give "
-                "this one the permission in your seller account."
+                f"The API key may not {purpose}: {error}. Set {paywall.settings.spell('api_key')} to a key "
+                "that may, or give this one the permission in your seller account."
             )
         except ServiceError:
             continue
@@ -185,7 +185,8 @@ def describe_journals(table: RouteTable) -> list[str]:
         paywalls = _group_by_paywall(table)
     except ConfigurationError:
         return []
-    return [IN_MEMORY] if any(isinstance(own.journal, MemoryJournal) for own in paywalls) else []
+    in_memory = (own for own in paywalls if isinstance(own.journal, MemoryJournal))
+    return [IN_MEMORY.format(own.settings.spell("journal")) for own in in_memory][:1]
 
 
 def describe_instructions(table: RouteTable) -> list[str]:
