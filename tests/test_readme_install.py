@@ -65,8 +65,9 @@ def terminal(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Terminal:
 def test_the_readme_names_one_installation() -> None:
     installations = [line for block in BLOCKS for line in commands(block) if "pip install" in line]
     assert installations == [f"pip install '.{EXTRAS}' pytest"]
-    [named] = re.findall(r"faregate-(\S+)-py3-none-any\.whl\[all\]", README)
-    assert f'version = "{named}"' in (ROOT / "pyproject.toml").read_text()
+    for page in (README, (ROOT / "docs" / "deployment.md").read_text()):
+        [named] = re.findall(r"faregate-(\S+)-py3-none-any\.whl\[", page)
+        assert f'version = "{named}"' in (ROOT / "pyproject.toml").read_text()
 
 
 def test_the_first_block_is_of_the_checkout() -> None:

@@ -461,7 +461,8 @@ def _check_public_url(name: str, url: str) -> str:
     # Every resource URL begins with it, and access refuses one that is not a URL.
     if url and (fault := find_url_fault(url)) is not None:
         raise ConfigurationError(
-            f"{name} must be the http(s) address payers use, such as https://api.example.com. It {fault}."
+            f"{name} must be the http(s) address payers use, such as https://api.example.com. "
+            f"Such an address {fault}."
         )
     return url.rstrip("/")
 
