@@ -158,6 +158,13 @@ def _group(item: pytest.Item) -> str:
     return " ".join((place, *(str(given[name]) for name in ALONE if name in given)))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Take the group off that pytest-xdist adds to a test's id: `--last-failed` would not know the test."""
+    if hasattr(report, "node"):
+        report.nodeid = report.nodeid.rpartition("@")[0] or report.nodeid
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: object) -> None:
     """A worker of pytest-xdist is done."""

@@ -159,7 +159,10 @@ def test_without_the_package_the_setting_is_a_mistake(monkeypatch: pytest.Monkey
         make_paywall()
 
 
-def test_a_paywall_that_is_not_traced_imports_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_paywall_that_is_not_traced_imports_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "faregate.sale")  # whose INFO lines are an observer too
     monkeypatch.delitem(sys.modules, "faregate.telemetry", raising=False)
     paywall = Paywall(base_url="emulator:", environ={})
     assert "faregate.telemetry" not in sys.modules
