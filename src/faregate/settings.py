@@ -471,7 +471,9 @@ def _check_live(settings: Settings) -> None:
     if settings.api_key.environment != "live":
         return
     if settings.embedded:
-        raise ConfigurationError("A live key was given to the emulator. Use the test key svc_test_emulator.")
+        raise ConfigurationError(
+            "A live key was given to the emulator. Use the test key svc_test_emulator, or none."
+        )
     if not settings.public_url:
         raise ConfigurationError(
             f"A live key needs the address that clients use: set {settings.spell('public_url')}, "

@@ -200,7 +200,9 @@ def build_resource(url: str, mime_type: str | None, description: str | None) -> 
     }
     for name, fault in faults.items():
         if fault is not None:
-            raise ConfigurationError(f"The offer's {name} cannot be sent to the service: it {fault}.")
+            raise ConfigurationError(
+                f"The offer's {name} cannot be sent: the service takes one that {fault}."
+            )
     return {"url": url, "mime_type": mime_type, "description": description}
 
 
