@@ -915,9 +915,12 @@ def test_the_journal_is_administered(tmp_path: Path) -> None:
 
 
 def test_check_fails_with_a_key_that_may_not_sell() -> None:
-    reader = {"API_KEY": READ_ONLY_TEST_KEY}
+    reader = {"API_KEY": READ_ONLY_TEST_KEY, "LAST_RESORT": "/no/such/folder/file"}
     with project(path("paid", SOLD(content)), FAREGATE=reader):
-        assert "may not authorize access, so nothing can be sold" in said_by("faregate_check", status=1)
+        said = said_by("faregate_check", status=1)
+        assert "may not authorize access, so nothing can be sold" in said
+        assert "Set FAREGATE['API_KEY'] to a key" in said
+        assert "FAREGATE['LAST_RESORT'] names a file that cannot be written" in said
 
 
 def test_paid_on_a_class_says_what_to_do() -> None:

@@ -2,6 +2,7 @@
 
 import base64
 import re
+import sys
 from pathlib import Path
 from typing import Any
 from unittest.mock import NonCallableMock
@@ -10,7 +11,7 @@ import pytest
 
 from faregate.core.claims import Claimant
 from faregate.core.interfaces import Journal
-from faregate.core.models import Offer
+from faregate.core.models import Offer, Request
 from faregate.emulator import Emulator
 from faregate.emulator.transports import EmbeddedTransport
 from faregate.errors import ConfigurationError
@@ -102,6 +103,43 @@ def test_a_mistake_is_a_sentence(environ: dict[str, str], arguments: Any, says: 
         Paywall(environ=environ, **arguments)
     assert "hunter2" not in str(caught.value)
     assert str(caught.value).endswith(".")
+
+
+def spell_for_shop(name: str) -> str:
+    return f"shop.{name}"
+
+
+def test_messages_after_the_start_name_a_setting_as_the_framework_does(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("faregate.settings.find_server_workers", lambda: 2)
+    environ = {"FAREGATE_BASE_URL": "emulator:"}
+    paywall = Paywall(environ=environ, timeout=5, spell=spell_for_shop)
+    [warning] = caplog.messages
+    assert "Set shop.journal to" in warning
+    assert "set FAREGATE_BASE_URL to" in warning
+    with pytest.raises(ConfigurationError, match=r"^Set shop\.public_url:"):
+        paywall.build_request(offer("daily_report"), Request("GET", "/", ()), "/", None, None)
+
+
+@pytest.mark.parametrize(
+    ("absent", "arguments", "says"),
+    [
+        ("faregate.telemetry", {"otel": True}, "shop.otel needs"),
+        (
+            "faregate.emulator.transports",
+            {"base_url": "emulator:"},
+            "shop.base_url is emulator:, which needs",
+        ),
+        ("faregate.journals.redis", {"journal": "redis://h/0"}, "shop.journal is redis:..., which needs"),
+    ],
+)
+def test_a_missing_package_is_told_with_the_setting_that_needs_it(
+    absent: str, arguments: Any, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, absent, None)
+    with pytest.raises(ConfigurationError, match=f"^{re.escape(says)}"):
+        Paywall(environ=TEST, spell=spell_for_shop, **arguments)
 
 
 def test_a_live_key_may_have_a_journal_of_its_own() -> None:
