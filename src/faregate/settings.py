@@ -351,7 +351,7 @@ def choose_spelling(
     """Spell settings by where they were given: as an argument or as a variable.
 
     One that was not given is a variable, or belongs where a framework's configuration has the others. A
-    keyword argument is never asked for: keys do not belong into source code.
+    keyword argument is never asked for: keys do not belong in source code.
     """
 
     def spell(name: str) -> str:

@@ -83,7 +83,7 @@ def test_a_key_that_may_only_read_is_told_for_each_thing_it_may_not_do() -> None
         "The API key may not complete transactions",
         "The API key may not complete free executions",
     ]
-    assert all("403 forbidden" in fault and "FAREGATE_API_KEY" in fault for fault in faults)
+    assert all("403 forbidden" in fault and "Set api_key to" in fault for fault in faults)
     assert not any(READ_ONLY_TEST_KEY in fault for fault in faults)
 
 
