@@ -103,6 +103,7 @@ class _Scheme(SecurityBase):
         self.scheme_name = f"{MARK}{sold.sells}"
         own = signature(self.__call__)
         if isinstance(sold, OfferChoice):
+            _check_request(sold)
             # FastAPI solves the parameters of the function that chooses, as those of any dependency.
             chosen = Parameter("chosen", Parameter.KEYWORD_ONLY, annotation=Any, default=Depends(sold.choose))
             self.__signature__ = own.replace(parameters=[*list(own.parameters.values())[:2], chosen])
@@ -124,6 +125,19 @@ class _Scheme(SecurityBase):
             name, value = responses.NO_STORE
             response.headers[name] = value  # for caches between the route and the paywall
         return payment
+
+
+def _check_request(sold: OfferChoice) -> None:
+    """Check that FastAPI sees the request, and no query parameter of that name."""
+    try:
+        request = signature(sold.choose).parameters.get("request")
+    except ValueError:  # a built-in function, which does not say what it takes
+        return
+    if request is not None and request.annotation is Parameter.empty:
+        raise ConfigurationError(
+            f"The function that chooses {sold.sells} takes a request without a type: FastAPI would read it "
+            "from the query string. Write request: Request."
+        )
 
 
 @overload

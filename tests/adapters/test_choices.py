@@ -172,6 +172,18 @@ def test_a_misspelt_argument_is_answered_with_the_right_one(middleware: Any) -> 
             cast(Any, make)(lambda _request: "small", amongst=AMONG)
 
 
+def test_a_request_without_a_type_fails_at_import_in_fastapi() -> None:
+    """FastAPI would read it from the query string, and answer every payer with 422."""
+
+    def choose(request: Any) -> str:
+        return "daily_report"
+
+    assert fast.paid(choose, among=("daily_report", "text_summary"))  # a type of the seller's own choice
+    del choose.__annotations__["request"]
+    with pytest.raises(ConfigurationError, match="Write request: Request"):
+        fast.paid(choose, among=("daily_report", "text_summary"))
+
+
 def test_a_function_that_nobody_could_call_fails_at_import() -> None:
     async def choose(_environ: Any) -> str:
         return "small"
