@@ -65,7 +65,7 @@ def test_a_missing_setting_is_told_at_the_start_and_by_check(environ: dict[str, 
     told = manage("check", {})
     assert (told.returncode, "(faregate.E002)" in told.stderr) == (1, True)
     with (
-        pytest.raises(DidNotStart, match="FAREGATE_BASE_URL"),
+        pytest.raises(DidNotStart, match=r"Set FAREGATE\['BASE_URL'\] to"),
         server("the example", SERVERS["uvicorn"], {}),
     ):
         pass
