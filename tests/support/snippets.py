@@ -1,5 +1,6 @@
 """Run the snippets of a page."""
 
+import logging
 import re
 import sys
 from dataclasses import dataclass
@@ -68,5 +69,12 @@ def run(code: str, name: str = "snippet") -> Any:
     """The snippet as a module of its own."""
     module = ModuleType(name)
     sys.modules[name] = module
-    exec(compile(code, name, "exec"), vars(module))
+    root = logging.getLogger()
+    level, handlers = root.level, [*root.handlers]
+    try:
+        exec(compile(code, name, "exec"), vars(module))
+    finally:
+        # Litestar sets up the logging of the whole process, and so of all later tests.
+        root.setLevel(level)
+        root.handlers[:] = handlers
     return module
