@@ -766,8 +766,12 @@ MUTANTS = (
     # The SQL store of the self-hosted service
     Mutant("sql-outcome-twice", DATABASE + "completion.py", "where(OF_ID, T.outcome.is_(None))", "where(OF_ID)", SQL_STORE),
     Mutant("sql-payment-ends-twice", DATABASE + "completion.py", "    .where(OF_ID, _IS_OPEN)\n", "    .where(OF_ID)\n", SQL_STORE),
-    Mutant("sql-reserved-is-spent", DATABASE + "authorization.py", "reserved, settled = sum_amounts(found[\"reserved\"]), sum", "reserved, settled = 0, sum",
+    Mutant("sql-reserved-is-spent", DATABASE + "authorization.py", "return sum(one.value for one in self.reservations)", "return 0",
            ("tests/emulator/test_settlement.py", "-k", "sqlite")),
+    Mutant("what-the-chain-took-is-reserved-too", "src/faregate/payments/funds.py", "            funds += one.value\n", "            pass\n", ("tests/payments/test_funds.py",)),
+    Mutant("what-is-reserved-counts-as-taken", "src/faregate/payments/funds.py", "if chain.is_authorization_used(terms.token, payment.payer, one.nonce, block):", "if True:", ("tests/payments/test_funds.py",)),
+    Mutant("funds-of-two-blocks", "src/faregate/payments/funds.py", "one.nonce, block):", "one.nonce):", ("tests/payments/test_funds.py",)),
+    Mutant("funds-are-read-once", "src/faregate/service/operations/access.py", "_TRIES: Final = 3", "_TRIES: Final = 1", ("tests/selfhosted/test_backends.py", "-k", "counted_once")),
     Mutant("sql-settled-meanwhile-is-spent", "src/faregate/selfhosted/database/types.py", "spent = sum_amounts(reserved) + sum_amounts(settled) - int(settled_before)", "spent = sum_amounts(reserved)", ("tests/selfhosted/test_concurrency.py", "-k", "balance_read_before")),
     Mutant("sql-settled-meanwhile-is-spent-on-postgresql", DATABASE + "migrations/versions/0004_spent_funds.py", "AND final_status = 'succeeded' AND finished_at >= settled_since", "AND false", ("tests/selfhosted/test_concurrency.py", "-k", "balance_read_before")),
     Mutant("access-forgets-when-funds-were-read", "src/faregate/service/operations/access.py", "yield from Authorize(context, payment, verdict, before)", "yield from Authorize(context, payment, verdict, (yield from FindUses(context.terms.token, payment)))", ("tests/selfhosted/test_backends.py", "-k", "took_meanwhile")),

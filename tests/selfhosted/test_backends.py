@@ -24,11 +24,11 @@ from faregate.selfhosted.settings import Settings
 from faregate.selfhosted.settlements import SettledEvents, Settlements
 from faregate.service.app import respond
 from faregate.service.builtin import builtin_account
-from faregate.service.payments import Attempt
+from faregate.service.payments import Attempt, PaymentPending, Reservation
 from faregate.service.records import Transaction
 from faregate.service.steps import Backend, ListPayers, Now, Steps, VerifyPayment
 from faregate.system import system_clock
-from faregate.x402.headers import build_payment_required
+from faregate.x402.headers import build_payment_required, parse_payment
 from faregate.x402.tokens import Environment
 from tests.selfhosted import sales
 from tests.selfhosted.sales import resolve
@@ -155,6 +155,56 @@ def test_funds_that_another_payment_took_meanwhile_are_refused(books: Books) -> 
     late = respond(build_access_call(books, account), runtime.backends)
     assert late.status == 402
     assert b"the payer has not enough USDC" in late.body
+    runtime.end()
+
+
+def test_a_payment_that_ended_meanwhile_is_counted_once(books: Books) -> None:
+    """Its transfer had left the balance that was read, and then the books learned of it."""
+    verified: list[VerifyPayment] = []
+
+    class Slow(Backend):
+        def perform(self, step: Any) -> Any:
+            verdict = super().perform(step)
+            if not isinstance(step, VerifyPayment):
+                return verdict
+            if not verified:
+                assert account.begin_attempt(first) is not None
+                account.record_settled(first, sales.HASH, None)
+            verified.append(step)
+            return replace(verdict, funds=step.payment.value)
+
+    runtime = Runtime(Settings(), books, {}, make_backend=Slow)
+    account = next(store for store in runtime.backends.open_stores() if store.environment == "test")
+    call = build_access_call(books, account)
+    first = sales.submit(account, parse_payment(dict(call.headers)["PAYMENT-SIGNATURE"]).payer)
+    assert respond(call, runtime.backends).status == 200
+    assert verified[0].reservations == (Reservation(first.payment.nonce, first.payment.value),)
+    assert [step.committed for step in verified] == [first.payment.value, 0]
+    runtime.end()
+
+
+def test_an_open_payment_is_not_verified_again(books: Books) -> None:
+    """Its own transfer may have emptied the payer: the payer is told to wait, and not to pay again."""
+    verified: list[Any] = []
+
+    class Watched(Backend):
+        def perform(self, step: Any) -> Any:
+            if isinstance(step, VerifyPayment):
+                verified.append(step)
+            return super().perform(step)
+
+    runtime = Runtime(Settings(), books, {}, make_backend=Watched)
+    account = next(store for store in runtime.backends.open_stores() if store.environment == "test")
+    call = build_access_call(books, account)
+    assert respond(call, runtime.backends).status == 200
+    open_one = account.find_by_proof(dict(call.headers)["PAYMENT-SIGNATURE"])
+    assert open_one is not None
+    recorded = account.record_outcome(open_one, sales.succeeded(open_one))
+    assert recorded is not None
+    attempt = account.begin_attempt(recorded)
+    assert attempt is not None
+    account.postpone(recorded, attempt, PaymentPending(), None)
+    assert (respond(call, runtime.backends).status, len(verified)) == (202, 1)
     runtime.end()
 
 

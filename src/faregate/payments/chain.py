@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 from faregate.logs import log
 from faregate.merchant.transports import Choice
 from faregate.payments.evidence import Block, Fate, Receipt, read_fate
-from faregate.payments.node import ChainNode
+from faregate.payments.node import At, ChainNode
 from faregate.payments.rpc import CALL_SECONDS, RpcClient, RpcError, RpcNode
 from faregate.payments.search import find_log
 from faregate.service.clock import Clock
@@ -102,17 +102,17 @@ class ChainReader:
         """Return the latest block that counts as safe."""
         return self._ask(lambda node: node.get_safe())
 
-    def get_balance(self, token: Token, address: str) -> int:
-        """Return the balance in atomic units."""
-        return self._ask(lambda node: node.get_balance(token, address))
+    def get_balance(self, token: Token, address: str, at: At = "latest") -> int:
+        """Return the balance in atomic units, as of a block."""
+        return self._ask(lambda node: node.get_balance(token, address, at))
 
     def get_ether(self, address: str) -> int:
         """Return what the address has for gas, in wei."""
         return self._ask(lambda node: node.get_ether(address))
 
-    def is_authorization_used(self, token: Token, payer: str, nonce: str) -> bool:
-        """Return whether the authorization was used or cancelled, as of the latest block."""
-        return self._ask(lambda node: node.is_authorization_used(token, payer, nonce))
+    def is_authorization_used(self, token: Token, payer: str, nonce: str, at: At = "latest") -> bool:
+        """Return whether the authorization was used or cancelled, as of a block."""
+        return self._ask(lambda node: node.is_authorization_used(token, payer, nonce, at))
 
     def find_token_fault(self, token: Token) -> str | None:
         """Return why this is not the token we know, in words for the operator; None if it is."""

@@ -9,6 +9,7 @@ from faregate.errors import ConfigurationError
 from faregate.logs import log
 from faregate.payments.chain import ChainReader
 from faregate.payments.facilitator import FacilitatorClient, FacilitatorUnavailable
+from faregate.payments.funds import read_funds
 from faregate.service.payments import (
     Attempt,
     PaymentPending,
@@ -17,6 +18,7 @@ from faregate.service.payments import (
     PaymentSettled,
     PaymentsUnavailable,
     PaymentVerified,
+    Reservation,
 )
 from faregate.service.verification import check_payment, refuse_short_balance
 from faregate.x402.models import SignedPayment, Terms
@@ -41,7 +43,13 @@ class FacilitatorPayments:
         """When a facilitator that gave no verdict is asked in its turn again."""
 
     def verify(
-        self, payment: SignedPayment, terms: Terms, *, now: datetime, committed: int
+        self,
+        payment: SignedPayment,
+        terms: Terms,
+        *,
+        now: datetime,
+        committed: int,
+        reservations: Sequence[Reservation] = (),
     ) -> PaymentVerified | PaymentRefused:
         """Check the payment: by itself, on the chain, and by a facilitator. Raises `PaymentsUnavailable`."""
         checked = check_payment(payment, terms, now)
@@ -52,7 +60,7 @@ class FacilitatorPayments:
         # A used one looks as if it had settled before it was sent: no look would ever end it.
         if self._chain.is_authorization_used(terms.token, payment.payer, payment.nonce):
             return PaymentRefused("the authorization was already used")
-        funds = self._chain.get_balance(terms.token, payment.payer)
+        funds = read_funds(self._chain, payment, terms, committed, reservations, from_block)
         if funds - committed < payment.value:
             return refuse_short_balance(terms)
         refusal = self._ask_facilitators(payment, terms, now)

@@ -82,8 +82,8 @@ class ChainNode:
         found = self._call("eth_getLogs", build_filter(token, payment, first, last))
         return self._read("eth_getLogs", _LOGS.validate_python, found)
 
-    def get_balance(self, token: Token, address: str) -> int:
-        return int.from_bytes(self._call_token(token, encode_call("balanceOf(address)", address)), "big")
+    def get_balance(self, token: Token, address: str, at: At = "latest") -> int:
+        return int.from_bytes(self._call_token(token, encode_call("balanceOf(address)", address), at), "big")
 
     def get_domain_separator(self, token: Token) -> bytes:
         """Return the hash of the EIP-712 domain that the token signs with."""

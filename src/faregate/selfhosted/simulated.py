@@ -5,6 +5,7 @@ authorization as used. Whoever asks again, after a crash too, gets the same hash
 """
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -19,6 +20,7 @@ from faregate.service.payments import (
     PaymentSettled,
     PaymentsUnavailable,
     PaymentVerified,
+    Reservation,
 )
 from faregate.service.verification import check_payment, refuse_short_balance
 from faregate.x402.models import SignedPayment, Terms
@@ -34,7 +36,13 @@ class SimulatedPayments:
     account: int
 
     def verify(
-        self, payment: SignedPayment, terms: Terms, *, now: datetime, committed: int
+        self,
+        payment: SignedPayment,
+        terms: Terms,
+        *,
+        now: datetime,
+        committed: int,
+        reservations: Sequence[Reservation] = (),  # this ledger is never ahead of the books
     ) -> PaymentVerified | PaymentRefused:
         """Check the payment, and that the payer has its value beside what is committed."""
         checked = check_payment(payment, terms, now)

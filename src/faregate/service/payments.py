@@ -5,6 +5,7 @@ with a chain reader. Known results are values.
 """
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
@@ -23,13 +24,21 @@ class PaymentVerified:
     """The payment is good.
 
     `payer` is its checksum address. `from_block` is a block before which nothing of this payment can be on
-    the chain; None if there is no chain. `funds` is the payer's balance in atomic units as it was read; None
-    if it was not: then it covers everything.
+    the chain; None if there is no chain. `funds` is the payer's balance in atomic units as it was read, with
+    what had left it for open transactions; None if it was not read: then it covers everything.
     """
 
     payer: str
     from_block: int | None = None
     funds: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """What an open transaction reserves: `value` atomic units, for its payer's authorization `nonce`."""
+
+    nonce: str
+    value: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +142,19 @@ class Payments(Protocol):
     """A payments backend whose truth is a chain. Its methods may call the network, for a bounded time."""
 
     def verify(
-        self, payment: SignedPayment, terms: Terms, *, now: datetime, committed: int
+        self,
+        payment: SignedPayment,
+        terms: Terms,
+        *,
+        now: datetime,
+        committed: int,
+        reservations: Sequence[Reservation] = (),
     ) -> PaymentVerified | PaymentRefused:
-        """Check the payment, as `Facilitator.verify`; raises `PaymentsUnavailable`."""
+        """Check the payment, as `Facilitator.verify`; raises `PaymentsUnavailable`.
+
+        `reservations` are what `committed` is the sum of, as far as the store lists them. The chain may have
+        taken one of them already: then its amount is not in the balance any more, and counts once.
+        """
         ...
 
     def look(
@@ -183,7 +202,13 @@ class LedgerPayments:
     facilitator: Facilitator
 
     def verify(
-        self, payment: SignedPayment, terms: Terms, *, now: datetime, committed: int
+        self,
+        payment: SignedPayment,
+        terms: Terms,
+        *,
+        now: datetime,
+        committed: int,
+        reservations: Sequence[Reservation] = (),
     ) -> PaymentVerified | PaymentRefused:
         return self.facilitator.verify(payment, terms, now=now, committed=committed)
 

@@ -24,6 +24,7 @@ from faregate.service.payments import (
     PaymentSent,
     PaymentSettled,
     PaymentVerified,
+    Reservation,
     SignedTransfer,
 )
 from faregate.service.records import AccessContext, DueSettlement, ExecutionRecord, PayerView, Transaction
@@ -358,9 +359,16 @@ class VerifyPayment(Step[PaymentVerified | PaymentRefused]):
     terms: Terms
     now: datetime
     committed: int
+    reservations: tuple[Reservation, ...] = ()
 
     def perform(self, backend: Backend) -> PaymentVerified | PaymentRefused:
-        return backend.payments.verify(self.payment, self.terms, now=self.now, committed=self.committed)
+        return backend.payments.verify(
+            self.payment,
+            self.terms,
+            now=self.now,
+            committed=self.committed,
+            reservations=self.reservations,
+        )
 
 
 @frozen

@@ -18,7 +18,13 @@ from faregate.merchant.models import (
 from faregate.service.catalog import Listing, PublishedRevision
 from faregate.service.config import SettlementRule
 from faregate.service.http import ListQuery
-from faregate.service.payments import Attempt, PaymentPending, PaymentVerified, SignedTransfer
+from faregate.service.payments import (
+    Attempt,
+    PaymentPending,
+    PaymentVerified,
+    Reservation,
+    SignedTransfer,
+)
 from faregate.service.records import AccessContext, DueSettlement, ExecutionRecord, PayerView, Transaction
 from faregate.x402.models import SignedPayment
 from faregate.x402.tokens import Token
@@ -33,13 +39,15 @@ Outcome = FailedCompleteRequest | SucceededCompleteRequest
 class Uses:
     """What is known of a payment: who was authorized with its proof, and who used its authorization.
 
-    `reserved` is what open transactions of its payer reserve, in atomic units of its token. `settled` is what
-    the payer's payments took that succeeded from `settled_since` on.
+    `reserved` is what open transactions of its payer reserve, in atomic units of its token. `reservations`
+    are its parts, where a chain can be ahead of the store. `settled` is what the payer's payments took that
+    succeeded from `settled_since` on.
     """
 
     by_proof: Transaction | None = None
     by_authorization: Transaction | None = None
     reserved: int = 0
+    reservations: tuple[Reservation, ...] = ()
     settled: int = 0
     settled_since: datetime = _EPOCH
 

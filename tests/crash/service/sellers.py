@@ -111,14 +111,11 @@ class Sellers:
         if is_early:
             self._interfere(sale, payer)
         self._ask(client, "list", "GET", chance.choice(_LISTS))
+        self._ask_unreadably(client, kind)
         self._complete(client, sale, payer, None if is_early else chance)
 
     def _authorize(self, client: httpx.Client, kind: str, payer: ChainPayer, name: str) -> Sale | None:
-        body = {
-            "revision_id": self._find_revision(client, name),
-            "resource": {"url": f"https://seller.example/{name}", "mime_type": "text/plain"},
-            "settlement_asset": "USDC",
-        }
+        body = self._build_request(client, name)
         asked = self._ask(client, "access", "POST", "/access", json=body)
         if asked is None or asked.status_code != 402:
             return None
@@ -127,6 +124,18 @@ class Sellers:
         if allowed is None or allowed.status_code != 200:
             return None
         return Sale(kind, parse_payment(proof), proof, allowed.json()["transaction_id"])
+
+    def _ask_unreadably(self, client: httpx.Client, kind: str) -> None:
+        """Bring what is no proof: it is looked up all the same, for an earlier version may have read it."""
+        body = self._build_request(client, _name_resource(kind))
+        self._ask(client, "access", "POST", "/access", "no proof", json=body)
+
+    def _build_request(self, client: httpx.Client, name: str) -> dict[str, Any]:
+        return {
+            "revision_id": self._find_revision(client, name),
+            "resource": {"url": f"https://seller.example/{name}", "mime_type": "text/plain"},
+            "settlement_asset": "USDC",
+        }
 
     def _find_revision(self, client: httpx.Client, name: str) -> str:
         with self._lock:

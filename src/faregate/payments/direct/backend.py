@@ -11,6 +11,7 @@ What may happen to a transfer after it was signed and written into the books:
   the next attempt signs it with a new gas nonce. The token takes an authorization once, whoever sends it.
 """
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -18,6 +19,7 @@ from faregate.payments.chain import ChainReader
 from faregate.payments.direct.gas_account import GasAccount
 from faregate.payments.direct.signers import SigningFailed
 from faregate.payments.direct.transfers import encode_transfer
+from faregate.payments.funds import read_funds
 from faregate.service.payments import (
     Attempt,
     PaymentPending,
@@ -27,6 +29,7 @@ from faregate.service.payments import (
     PaymentSettled,
     PaymentsUnavailable,
     PaymentVerified,
+    Reservation,
     SignedTransfer,
 )
 from faregate.service.verification import check_payment, refuse_short_balance
@@ -45,14 +48,20 @@ class DirectPayments:
         self._able_until: datetime | None = None
 
     def verify(
-        self, payment: SignedPayment, terms: Terms, *, now: datetime, committed: int
+        self,
+        payment: SignedPayment,
+        terms: Terms,
+        *,
+        now: datetime,
+        committed: int,
+        reservations: Sequence[Reservation] = (),
     ) -> PaymentVerified | PaymentRefused:
         """Check the payment: by itself, against the payer's balance, and by simulating the transfer."""
         checked = check_payment(payment, terms, now)
         if isinstance(checked, PaymentRefused):
             return checked
         from_block = self._chain.get_head()
-        funds = self._chain.get_balance(terms.token, payment.payer)
+        funds = read_funds(self._chain, payment, terms, committed, reservations, from_block)
         if funds - committed < payment.value:
             return refuse_short_balance(terms)
         reverts = self.account.simulate(terms.token, encode_transfer(payment))

@@ -25,25 +25,27 @@ from faregate.selfhosted.database.statements import Statement
 from faregate.selfhosted.database.transactions import CHANGING, PAYER_COLUMNS, T, hash_proof, read_row
 from faregate.selfhosted.database.types import Amount, sum_amounts, to_datetime
 from faregate.service.identifiers import Ids
-from faregate.service.payments import PaymentVerified
+from faregate.service.payments import PaymentVerified, Reservation
 from faregate.service.records import AccessContext
 from faregate.x402.models import SignedPayment
 
 _LAST_TIME: Final = 253_402_300_799
 _COMMA: Final[Any] = literal_column("','", Text())
+_COLON: Final[Any] = literal_column("':'", Text())
 _CLOCK: Final = bindparam("clock", type_=BigInteger())
 _SINCE: Final = bindparam("settled_since", type_=BigInteger())
 _OF_PAYER: Final = (T.account == ACCOUNT) & (T.payer == bindparam("payer")) & (T.asset == bindparam("asset"))
-_RESERVED: Final = (
-    # Summed by Python: SQLite cannot add numbers of 30 digits.
-    select(aggregate_strings(cast(T.authorized_value, Text), _COMMA))
-    .where(
-        _OF_PAYER,
-        T.finished_at.is_(None),
-        # A submitted payment may still settle after its authorization expired, so it stays reserved.
-        or_(T.submitted_at.is_not(None), T.expires_at > _CLOCK),
-    )
-    .scalar_subquery()
+_IS_RESERVED: Final = (
+    _OF_PAYER,
+    T.finished_at.is_(None),
+    # A submitted payment may still settle after its authorization expired, so it stays reserved.
+    or_(T.submitted_at.is_not(None), T.expires_at > _CLOCK),
+)
+# Amounts are summed by Python: SQLite cannot add numbers of 30 digits.
+_VALUE_TEXT: Final = cast(T.authorized_value, Text)
+_RESERVED: Final = select(aggregate_strings(_VALUE_TEXT, _COMMA)).where(*_IS_RESERVED).scalar_subquery()
+_RESERVATIONS: Final = (
+    select(aggregate_strings(T.nonce + _COLON + _VALUE_TEXT, _COMMA)).where(*_IS_RESERVED).scalar_subquery()
 )
 _PROOF: Final = select(T.id).where(T.account == ACCOUNT, T.proof_hash == bindparam("proof_hash"))
 _AUTHORIZATION: Final = select(T.id).where(_OF_PAYER, T.nonce == bindparam("nonce"))
@@ -56,7 +58,7 @@ _FIND_USES: Final = Statement(
     select(
         _PROOF.scalar_subquery().label("by_proof"),
         _AUTHORIZATION.scalar_subquery().label("by_authorization"),
-        _RESERVED.label("reserved"),
+        _RESERVATIONS.label("reservations"),
         _SETTLED.label("settled"),
     )
 )
@@ -127,8 +129,12 @@ class UsedIds:
 
     by_proof: str | None
     by_authorization: str | None
-    reserved: int
+    reservations: tuple[Reservation, ...]
     settled: int
+
+    @property
+    def reserved(self) -> int:
+        return sum(one.value for one in self.reservations)
 
 
 def find_uses(
@@ -148,8 +154,14 @@ def find_uses(
         "settled_since": settled_since,
     }
     [found] = database.query(_FIND_USES, keys)
-    reserved, settled = sum_amounts(found["reserved"]), sum_amounts(found["settled"])
-    return UsedIds(found["by_proof"], found["by_authorization"], reserved, settled)
+    reservations = _read_reservations(found["reservations"])
+    return UsedIds(found["by_proof"], found["by_authorization"], reservations, sum_amounts(found["settled"]))
+
+
+def _read_reservations(joined: str | None) -> tuple[Reservation, ...]:
+    """Read what SQL joined with commas; None if there were none."""
+    pairs = (one.split(":") for one in (joined or "").split(",") if one)
+    return tuple(Reservation(nonce, int(value)) for nonce, value in pairs)
 
 
 def observe_payer(

@@ -136,7 +136,7 @@ class SqlStore:
             None if used is None else self.find_transaction(used)
             for used in (found.by_proof, found.by_authorization)
         )
-        return Uses(by_proof, by_authorization, found.reserved, found.settled, since)
+        return Uses(by_proof, by_authorization, found.reserved, found.reservations, found.settled, since)
 
     def authorize(
         self,

@@ -42,6 +42,8 @@ from faregate.x402.models import SignedPayment
 from faregate.x402.tokens import Token
 
 PROOF_HEADER: Final = "payment-signature"
+_TRIES: Final = 3
+"""How often funds are read, where another payment of the payer took some of them meanwhile."""
 _USED: Final = "the authorization was already used"
 _request: TypeAdapter[AccessRequest] = TypeAdapter(AccessRequest)
 
@@ -138,40 +140,45 @@ def _resolve_purchase(
 def _authorize(
     context: AccessContext, payment: SignedPayment, before: Uses, now: datetime
 ) -> Steps[Response]:
-    verdict = yield from _verify(context, payment, before.reserved, now)
-    if isinstance(verdict, PaymentVerified):
-        made = yield from Authorize(context, payment, verdict, before)
-        if made is not None:
-            return _build_response(AccessDecision(transaction_id=made.id))
-    # While this payment was verified, another call may have been faster: with the same proof, whose transfer
-    # then looks like another's use of it, or with the same funds. A 402 would let the payer pay once more.
-    uses = yield from FindUses(context.terms.token, payment, before.settled_since)
-    repeated = (
-        None if uses.by_proof is None else _repeat(uses.by_proof, context.listing, context.request, now)
-    )
-    if repeated is not None:
-        return repeated
-    if isinstance(verdict, PaymentRefused):
-        raise (yield from _payment_required(context, verdict.reason))
-    raise (yield from _payment_required(context, _explain_loss(context, payment, verdict, before, uses)))
+    for _ in range(_TRIES):
+        verdict = yield from _verify(context, payment, before, now)
+        if isinstance(verdict, PaymentVerified):
+            made = yield from Authorize(context, payment, verdict, before)
+            if made is not None:
+                return _build_response(AccessDecision(transaction_id=made.id))
+        # While this payment was verified, another call may have been faster: with the same proof, whose
+        # transfer then looks like another's use of it, or with the same funds. A 402 would let the payer pay
+        # once more.
+        uses = yield from FindUses(context.terms.token, payment, before.settled_since)
+        repeated = (
+            None if uses.by_proof is None else _repeat(uses.by_proof, context.listing, context.request, now)
+        )
+        if repeated is not None:
+            return repeated
+        if isinstance(verdict, PaymentRefused):
+            raise (yield from _payment_required(context, verdict.reason))
+        if not _are_funds_spent(payment, verdict, before, uses):
+            # Used already, perhaps by another seller who is paid at the same address.
+            raise (yield from _payment_required(context, _USED))
+        # What ended meanwhile may have left the balance before it was read, and be counted twice: read again.
+        before = uses
+    raise (yield from _payment_required(context, refuse_short_balance(context.terms).reason))
 
 
-def _explain_loss(
-    context: AccessContext, payment: SignedPayment, verified: PaymentVerified, before: Uses, uses: Uses
-) -> str:
-    is_used = uses.by_proof is not None or uses.by_authorization is not None
+def _are_funds_spent(payment: SignedPayment, verified: PaymentVerified, before: Uses, uses: Uses) -> bool:
+    """Return whether the payer's other payments, and not this one, kept it from being authorized."""
+    if uses.by_proof is not None or uses.by_authorization is not None or verified.funds is None:
+        return False
     spent = uses.reserved + uses.settled - before.settled
-    if is_used or verified.funds is None or spent + payment.value <= verified.funds:
-        return _USED  # perhaps by another seller who is paid at the same address
-    return refuse_short_balance(context.terms).reason
+    return spent + payment.value > verified.funds
 
 
 def _verify(
-    context: AccessContext, payment: SignedPayment, reserved: int, now: datetime
+    context: AccessContext, payment: SignedPayment, before: Uses, now: datetime
 ) -> Steps[PaymentVerified | PaymentRefused]:
     """Verify the payment; 503 if nobody can be asked."""
     try:
-        return (yield from VerifyPayment(payment, context.terms, now, reserved))
+        return (yield from VerifyPayment(payment, context.terms, now, before.reserved, before.reservations))
     except PaymentsUnavailable:
         # Never a 402: the payer would sign a second payment while the first is good.
         raise HttpError(UNAVAILABLE, "payments cannot be verified at present", (RETRY_SOON,)) from None
