@@ -1,20 +1,30 @@
 """Break each rule of `rules.py` and of `spec.py` in a copy of the project and see its tests fail.
 
-    python tests/mutation/run.py [part of a name]...
-    python tests/mutation/run.py spec-    # those of docs/contributing/spec-coverage.md, one for each row
+    python tests/mutation/run.py [part of a name or of a file]...
+    python tests/mutation/run.py spec-     # those of docs/contributing/spec-coverage.md, one for each row
+    python tests/mutation/run.py --full    # with the tests that the ordinary suite leaves out
 
 Exits 0 only if every mutant was caught. The working tree is never touched.
 """
 
+import compileall
+import contextlib
+import gc
+import importlib
+import multiprocessing
 import os
+import py_compile
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
 import time
+import types
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -22,13 +32,30 @@ sys.path.insert(0, str(ROOT))
 from tests.mutation.rules import MUTANTS, Mutant  # noqa: E402
 from tests.mutation.spec import BREAKS, row_of, rows, spec_mutants  # noqa: E402
 
+OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+SECONDS = 900
+RECURSION_LIMIT = sys.getrecursionlimit()
+OURS = ("faregate", "tests", "examples", "benchmarks")
+"""Never preloaded: a mutant must be imported."""
+NOT_PRELOADED = (
+    *(
+        "anyio.pytest_plugin",
+        "xdist",
+        "_hypothesis_pytestplugin",
+        "_hypothesis_ftz_detector",
+    ),  # pytest loads them
+    *("django.contrib", "rest_framework", "ninja", "corsheaders"),  # they need the settings of a project
+)
+_context = multiprocessing.get_context("fork")
+
 
 def main(arguments: list[str]) -> int:
     mutants = (*MUTANTS, *spec_mutants())
     if arguments == ["--check"]:
         return check(mutants)
-    wanted = arguments or [""]
-    chosen = [mutant for mutant in mutants if any(part in mutant.name for part in wanted)]
+    options = (*OPTIONS, "--full") if "--full" in arguments else OPTIONS
+    wanted = [argument for argument in arguments if argument != "--full"] or [""]
+    chosen = [mutant for mutant in mutants if any(part in f"{mutant.name} {mutant.file}" for part in wanted)]
     survivors = []
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
@@ -36,12 +63,14 @@ def main(arguments: list[str]) -> int:
             _copy(ROOT / name, copy / name)
         (ROOT / ".cache").mkdir(exist_ok=True)
         (copy / ".cache").symlink_to(ROOT / ".cache")  # the local chain, installed once
+        _compile(copy)
+        _preload(chosen, copy)
         for number, mutant in enumerate(chosen, 1):
             began = time.monotonic()
-            caught = _caught(mutant, copy)
+            caught = _caught(mutant, copy, options)
             print(
                 f"{number:3}/{len(chosen)} {'caught  ' if caught else 'SURVIVED'} "
-                f"{mutant.name} ({time.monotonic() - began:.0f} s)",
+                f"{mutant.name} ({time.monotonic() - began:.0f} s){_find_failure(copy) if caught else ''}",
                 flush=True,
             )
             if not caught:
@@ -83,26 +112,91 @@ def _copy(source: Path, target: Path) -> None:
         shutil.copy(source, target)
 
 
-def _caught(mutant: Mutant, copy: Path) -> bool:
+def _caught(mutant: Mutant, copy: Path, options: tuple[str, ...]) -> bool:
+    """Whether a test really failed: pytest's exit code 1, not one of its own troubles."""
     file = copy / mutant.file
     source = file.read_text()
     if source.count(mutant.old) != 1:
         raise SystemExit(f"{mutant.name}: its text stands {source.count(mutant.old)} times in {mutant.file}")
     file.write_text(source.replace(mutant.old, mutant.new))
     try:
-        return _fails(mutant.tests, copy)
+        code = _run_pytest((*options, *mutant.tests), copy)
     finally:
         file.write_text(source)
+    failed = code == 1 and bool(_find_failure(copy))
+    if not failed and code != 0:
+        print(f"{(copy / 'output').read_text()[-3000:]}\npytest ended with {code}", flush=True)
+    return failed
 
 
-def _fails(tests: tuple[str, ...], copy: Path) -> bool:
-    """Whether a test really failed: pytest's exit code 1, not one of its own troubles."""
-    command = [sys.executable, "-m", "pytest", "--full", "-x", "-q", "-p", "no:cacheprovider", *tests]
-    environment = {**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
-    run = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=600)
-    if run.returncode not in (0, 1):
-        raise SystemExit(run.stdout + run.stderr)
-    return run.returncode == 1
+def _find_failure(copy: Path) -> str:
+    """Return which test failed, as pytest says it."""
+    lines = (copy / "output").read_text().splitlines()
+    return next((f" {line:.150}" for line in lines if line.startswith(("FAILED ", "ERROR "))), "")
+
+
+def _compile(copy: Path) -> None:
+    """Compile the package once. What was compiled counts for the same text only: a mutant may have its length."""
+    compileall.compile_dir(
+        copy / "src", quiet=1, invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH
+    )
+
+
+def _preload(mutants: Sequence[Mutant], copy: Path) -> None:
+    """Import what the tests import from other projects, and compile those tests."""
+    files = {
+        word.partition("::")[0] for mutant in mutants for word in mutant.tests if word.startswith("tests/")
+    }
+    if _run_pytest(("--collect-only", *OPTIONS, *sorted(files)), copy, copy / "modules") != 0:
+        raise SystemExit((copy / "output").read_text()[-2000:])
+    sys.dont_write_bytecode = True
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    for name in (copy / "modules").read_text().split():
+        if not _is_below(name, (*OURS, *NOT_PRELOADED)):
+            with contextlib.suppress(Exception):  # pytest would then import it, or its tests fail
+                importlib.import_module(name)
+    sys.setrecursionlimit(RECURSION_LIMIT)  # py-evm raises it, and deep JSON would then end the process
+    gc.collect()
+    gc.freeze()
+
+
+def _is_below(name: str, packages: Sequence[str]) -> bool:
+    return any(name == package or name.startswith(f"{package}.") for package in packages)
+
+
+def _run_pytest(arguments: tuple[str, ...], copy: Path, modules: Path | None = None) -> int | None:
+    """Return its exit code, of a fork of this process; `None` if it took too long. Its output is in `copy`."""
+    process = _context.Process(target=_be_pytest, args=(arguments, copy, modules))
+    process.start()
+    process.join(SECONDS)
+    if process.is_alive() and process.pid is not None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.join()
+        return None
+    return process.exitcode
+
+
+def _be_pytest(arguments: tuple[str, ...], copy: Path, modules: Path | None) -> None:
+    """In the fork: what `python -m pytest` does."""
+    os.setpgid(0, 0)
+    with (copy / "output").open("w") as output:
+        os.dup2(output.fileno(), 1)
+        os.dup2(output.fileno(), 2)
+    os.chdir(copy)
+    os.environ["PYTHONPATH"] = str(copy / "src")
+    sys.path[:] = [
+        str(copy),
+        str(copy / "src"),
+        *(path for path in sys.path if not path.startswith(str(ROOT / "tests")) and path != str(ROOT)),
+    ]
+    sys.argv = ["pytest", *arguments]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    for name in [name for name in sys.modules if _is_below(name, OURS)]:
+        del sys.modules[name]
+    code = pytest.main(list(arguments))
+    if modules is not None:
+        modules.write_text("\n".join(sys.modules))
+    sys.exit(int(code))
 
 
 if __name__ == "__main__":
