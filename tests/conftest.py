@@ -62,6 +62,7 @@ SLOW = (
     *(f"tests/adapters/test_{name}" for name in ("django_placement", "django_state", "flask_placement")),
     *(f"tests/cli/test_{name}" for name in ("holds", "init", "journal", "routes", "sweep")),
     *(f"tests/emulator/test_{name}" for name in ("command", "control", "state_file", "tenants")),
+    "tests/core/test_server_workers",
     *(f"tests/journals/test_{name}" for name in ("django_servers", "gunicorn", "postgres", "redis")),
     *(f"tests/journals/test_{name}" for name in ("processes", "races")),
     *(f"tests/merchant/test_{name}" for name in ("cancellation", "isolation", "limits", "pools")),
@@ -106,11 +107,12 @@ def _turn(item: pytest.Item) -> int:
 def _find_left_out(config: pytest.Config, items: list[pytest.Item]) -> set[pytest.Item]:
     left_out: set[pytest.Item] = set() if config.option.full else find_left_out(items)
     if config.option.quick:
-        left_out.update(item for item in items if not _is_quick(item))
+        left_out.update(item for item in items if not is_quick(item))
     return left_out
 
 
-def _is_quick(item: pytest.Item) -> bool:
+def is_quick(item: pytest.Item) -> bool:
+    """Whether `--quick` runs it."""
     called = getattr(item, "callspec", None)
     given = {} if called is None else called.params.values()
     return not item.nodeid.startswith(SLOW) and not any(

@@ -120,7 +120,7 @@ def _caught(mutant: Mutant, copy: Path, options: tuple[str, ...]) -> bool:
         raise SystemExit(f"{mutant.name}: its text stands {source.count(mutant.old)} times in {mutant.file}")
     file.write_text(source.replace(mutant.old, mutant.new))
     try:
-        code = _run_pytest((*options, *mutant.tests), copy)
+        code = _run_pytest((*options, *mutant.tests), copy, _Order(mutant.file))
     finally:
         file.write_text(source)
     failed = code == 1 and bool(_find_failure(copy))
@@ -132,11 +132,11 @@ def _caught(mutant: Mutant, copy: Path, options: tuple[str, ...]) -> bool:
 def _find_failure(copy: Path) -> str:
     """Return which test failed, as pytest says it."""
     lines = (copy / "output").read_text().splitlines()
-    return next((f" {line:.150}" for line in lines if line.startswith(("FAILED ", "ERROR "))), "")
+    return next((f" {line:.150}" for line in lines if line.startswith(("FAILED tests/", "ERROR tests/"))), "")
 
 
 def _compile(copy: Path) -> None:
-    """Compile the package once. What was compiled counts for the same text only: a mutant may have its length."""
+    """Compile the package once, so that it counts for the same text only: a mutant may have its length."""
     compileall.compile_dir(
         copy / "src", quiet=1, invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH
     )
@@ -147,7 +147,7 @@ def _preload(mutants: Sequence[Mutant], copy: Path) -> None:
     files = {
         word.partition("::")[0] for mutant in mutants for word in mutant.tests if word.startswith("tests/")
     }
-    if _run_pytest(("--collect-only", *OPTIONS, *sorted(files)), copy, copy / "modules") != 0:
+    if _run_pytest(("--collect-only", *OPTIONS, *sorted(files)), copy, _Imports(copy / "modules")) != 0:
         raise SystemExit((copy / "output").read_text()[-2000:])
     sys.dont_write_bytecode = True
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
@@ -164,9 +164,9 @@ def _is_below(name: str, packages: Sequence[str]) -> bool:
     return any(name == package or name.startswith(f"{package}.") for package in packages)
 
 
-def _run_pytest(arguments: tuple[str, ...], copy: Path, modules: Path | None = None) -> int | None:
-    """Return its exit code, of a fork of this process; `None` if it took too long. Its output is in `copy`."""
-    process = _context.Process(target=_be_pytest, args=(arguments, copy, modules))
+def _run_pytest(arguments: tuple[str, ...], copy: Path, plugin: object) -> int | None:
+    """Return the exit code of a fork of this process; `None` if it took too long. The output is in `copy`."""
+    process = _context.Process(target=_be_pytest, args=(arguments, copy, plugin))
     process.start()
     process.join(SECONDS)
     if process.is_alive() and process.pid is not None:
@@ -176,7 +176,7 @@ def _run_pytest(arguments: tuple[str, ...], copy: Path, modules: Path | None = N
     return process.exitcode
 
 
-def _be_pytest(arguments: tuple[str, ...], copy: Path, modules: Path | None) -> None:
+def _be_pytest(arguments: tuple[str, ...], copy: Path, plugin: object) -> None:
     """In the fork: what `python -m pytest` does."""
     os.setpgid(0, 0)
     with (copy / "output").open("w") as output:
@@ -193,10 +193,35 @@ def _be_pytest(arguments: tuple[str, ...], copy: Path, modules: Path | None) -> 
     sys.modules["__main__"] = types.ModuleType("__main__")
     for name in [name for name in sys.modules if _is_below(name, OURS)]:
         del sys.modules[name]
-    code = pytest.main(list(arguments))
-    if modules is not None:
-        modules.write_text("\n".join(sys.modules))
-    sys.exit(int(code))
+    sys.exit(int(pytest.main(list(arguments), [plugin])))
+
+
+class _Imports:
+    """Writes down what was imported to collect the tests."""
+
+    def __init__(self, names: Path) -> None:
+        self._names = names
+
+    def pytest_collection_finish(self) -> None:
+        self._names.write_text("\n".join(sys.modules))
+
+
+class _Order:
+    """Begins with the tests that are likely to fail, and ends with those that start servers."""
+
+    def __init__(self, broken: str) -> None:
+        self._folder = f"tests/{Path(broken).parts[2]}/"
+        self._stem = Path(broken).stem
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        from tests.conftest import is_quick  # that of the copy
+
+        def place(item: pytest.Item) -> tuple[bool, bool, bool]:
+            named = item.nodeid.partition("::")[0]
+            return not is_quick(item), self._stem not in named, not named.startswith(self._folder)
+
+        items.sort(key=place)
 
 
 if __name__ == "__main__":
