@@ -4,7 +4,7 @@ The price is bound to the handler: a paid handler calls `require_payment` with t
 A prefix is the coarser tool, for apps whose handlers cannot be touched.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from functools import partial
 from inspect import signature
 from typing import Any, Unpack
@@ -125,10 +125,13 @@ class PaywallMiddleware:
             await send({"type": "websocket.close", "code": 1008, "reason": "payment required"})
 
 
-async def require_payment(scope: Mapping[str, Any], offer: Offer, ask: AsyncAsk | None = None) -> Payment:
-    """Sell what this request runs: call it in a handler or adapter, before the work.
+def require_payment(
+    scope: Mapping[str, Any], offer: Offer, ask: AsyncAsk | None = None
+) -> Coroutine[Any, Any, Payment]:
+    """Sell what this request runs: await it in a handler or adapter, before the work.
 
-    `ask` awaits a function that chooses the offer; without it, that function gets the scope.
+    `ask` awaits a function that chooses the offer; without it, that function gets the scope. The call is
+    remembered before it is awaited: a handler that forgets the `await` gives no result away.
 
     Raises `SkipHandler` when the payer's answer is something else than the work, and
     `ConfigurationError` when there is no paywall in front.
@@ -140,4 +143,4 @@ async def require_payment(scope: Mapping[str, Any], offer: Offer, ask: AsyncAsk 
             f"A handler sells {offer.sells!r}, but no PaywallMiddleware is in front of it: "
             "app.add_middleware(PaywallMiddleware)"
         )
-    return await responder.authorize(offer, scope, ask)
+    return responder.authorize(offer, scope, ask)

@@ -70,6 +70,7 @@ class PaywallMiddleware(ASGIMiddleware):
     ) -> None:
         self.mistake: ConfigurationError | None = None
         self.allow_outside: tuple[Any, ...] = ()
+        self.app = app  # now: a mistake may end what sets it
         self._is_checked = False
         try:
             self.allow_outside = _check_allowed(allow_outside)

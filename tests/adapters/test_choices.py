@@ -172,6 +172,14 @@ def test_a_misspelt_argument_is_answered_with_the_right_one(middleware: Any) -> 
             cast(Any, make)(lambda _request: "small", amongst=AMONG)
 
 
+@pytest.mark.parametrize("middleware", [star.PaywallMiddleware, fast.PaywallMiddleware])
+def test_a_misspelt_argument_of_starlettes_middleware_fails_the_start(middleware: Any) -> None:
+    """Starlette makes it when the server starts: what is raised must be said then."""
+    app = Starlette(middleware=[Middleware(middleware, offer={"/reports": "daily_report"})])
+    with pytest.raises(ConfigurationError, match=r"^offer: .* Did you mean offers\?"), TestClient(app):
+        pass
+
+
 def test_a_request_without_a_type_fails_at_import_in_fastapi() -> None:
     """FastAPI would read it from the query string, and answer every payer with 422."""
 

@@ -15,6 +15,7 @@ from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
+from faregate.asgi import require_payment
 from faregate.errors import ConfigurationError
 from faregate.flask import Faregate
 from faregate.offers import offer
@@ -122,3 +123,22 @@ def test_a_module_with_prices_may_be_imported_with_a_request(
     finally:
         sys.modules.pop("priced_later", None)
     assert answer == content.mark("body").encode()
+
+
+def test_a_payment_that_nobody_awaits_gives_nothing_away() -> None:
+    """A forgotten `await` is a coroutine that never runs, and Python only warns."""
+    content, report, left = Content(), offer("daily_report"), []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        left.append(require_payment(scope, report))
+        await PlainTextResponse(content.mark("body"))(scope, receive, send)
+
+    client = TestClient(ASGIMiddleware(app, make_paywall()), raise_server_exceptions=False)
+    answers = [client.get("/sold"), client.get("/sold", headers={"PAYMENT-SIGNATURE": "eyJ4IjoxfQ=="})]
+    for coroutine in left:
+        coroutine.close()
+    assert [answer.status_code for answer in answers] == [502, 502]
+    figures.count("payments that nobody awaits", content.found_in([answer.content for answer in answers]))
+    with pytest.raises(ConfigurationError, match=r"write await require_payment\(\.\.\.\)"):
+        TestClient(ASGIMiddleware(app, make_paywall())).get("/sold")
+    left[-1].close()

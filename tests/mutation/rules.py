@@ -190,7 +190,8 @@ MUTANTS = (
     Mutant("decide-twice", ROW, "self._is_held(lease, State.RUNNING, *", "self._is_held(lease, State.RUNNING, State.SUCCEEDED, *"),
     Mutant("charge-for-errors", FLOW, "if status not in request.offer.billable or", "if"),
     Mutant("charge-for-the-slash", FLOW, " or _is_slash_redirect(result.response, request)", "", ("tests/attacks/test_redirects.py",)),
-    Mutant("offers-of-a-request-are-free", CHECKOUT, "self._describe_unused_offer() if self._offers_made else self", "self", ("tests/attacks/test_late_prices.py",)),
+    Mutant("offers-of-a-request-are-free", CHECKOUT, "self._describe_unpaid_offer() or self", "self", ("tests/attacks/test_late_prices.py",)),
+    Mutant("unawaited-payments-are-free", CHECKOUT, "        self._expected = sold", "        pass", ("tests/attacks/test_late_prices.py",)),
     Mutant("many-headers-hide-the-environ", "src/faregate/middleware/snapshot.py", "if deep or is_own or len(value)", "if deep or len(value)", ("tests/attacks/test_state.py",)),
     Mutant("charge-for-exceptions", FLOW, '        yield from report_failure(payment, "handler_error")\n'
            "        raise",

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import cached_property, partial
 from inspect import isawaitable
 from typing import Any
@@ -114,11 +114,17 @@ class PaywallResponder:
 
     # The handler's side
 
-    async def authorize(self, offer: Offer, scope: Mapping[str, Any], ask: AsyncAsk | None = None) -> Payment:
+    def authorize(
+        self, offer: Offer, scope: Mapping[str, Any], ask: AsyncAsk | None = None
+    ) -> Coroutine[Any, Any, Payment]:
         """Let a paid handler run: see `Checkout.authorize`. `scope` is the one that it was given.
 
-        Without `ask`, a function that chooses gets the scope.
+        Without `ask`, a function that chooses gets the scope. No coroutine function: nobody may await it.
         """
+        self.checkout.expect(offer)
+        return self._authorize(offer, scope, ask)
+
+    async def _authorize(self, offer: Offer, scope: Mapping[str, Any], ask: AsyncAsk | None) -> Payment:
         outer = find_responder(self._server_scope)
         if outer is not None:
             outer.checkout.mark_sold_inside()

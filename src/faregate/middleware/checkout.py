@@ -129,6 +129,7 @@ class Checkout:
     find_route: FindRoute | None = None
     find_handler: FindHandler | None = None
     _body_digest = ""
+    _expected: Offer | None = None
     _sold: Offer | None = None
     _offer: Offer | None = None
     _flow: Flow[Response] | None = None
@@ -238,6 +239,10 @@ class Checkout:
 
                 self.cancel_scope.deadline = get_time() + self._work_seconds
         return self._get_payment()
+
+    def expect(self, sold: Offer) -> None:
+        """Let no result leave before `aauthorize` was awaited for this offer."""
+        self._expected = sold
 
     def _may_begin(self, offer: Offer) -> bool:
         """Whether the flow is to be started. Raises `ConfigurationError`."""
@@ -381,7 +386,7 @@ class Checkout:
         # The paywall inside checks both.
         if self.state is not State.SOLD_INSIDE:
             if is_result(status):
-                mistake = self._describe_unused_offer() if self._offers_made else self._find_bypass(status)
+                mistake = self._describe_unpaid_offer() or self._find_bypass(status)
                 if mistake and self.incoming.request.method != "OPTIONS":
                     self.withhold(mistake)
             if self.path_match.refused:
@@ -390,7 +395,14 @@ class Checkout:
         self._move(State.UNPAID)
         return True
 
-    def _describe_unused_offer(self) -> str:
+    def _describe_unpaid_offer(self) -> str:
+        if self._expected is not None:
+            return (
+                f"A handler answered before the payment of {self._expected.sells!r} was asked for: write "
+                "await require_payment(...), before the work."
+            )
+        if not self._offers_made:
+            return ""
         sells = self._offers_made[0].sells
         return (
             f"The offer {sells!r} was created while a request was running, and sells nothing there. "
