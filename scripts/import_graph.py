@@ -30,10 +30,7 @@ _LEFT_OUT = (
     "instrumentation",
     "logs",
     "observers",
-    "payment",
-    "server_timeouts",
-    "server_workers",
-    "unused_offers",
+    "server_config",
 )
 
 

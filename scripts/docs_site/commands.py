@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from docs_site.pages import DOCS
 from faregate.cli import fill_command
 from faregate.cli.command import Command
-from faregate.cli.commands import COMMANDS
+from faregate.cli.registry import COMMANDS
 
 PAGE = DOCS / "cli.md"
 _BLOCK = re.compile(r"^(<!-- commands -->\n).*?^(<!-- end of commands -->\n)", re.MULTILINE | re.DOTALL)

@@ -1,10 +1,13 @@
-"""The exceptions of faregate.
+"""The exceptions of faregate, and the end of a message about a mistyped name.
 
 `FaregateError` is the root. Below it: `ConfigurationError` (the seller's to mend, says how), `ServiceError`
 (the merchant service said no, said nothing, or said nonsense), `JournalError` (the seller's memory
 failed) and `InvalidUsage` (reported values break the revision's rules). `CommandError`
 is for the commands.
 """
+
+import difflib
+from collections.abc import Iterable
 
 
 class FaregateError(Exception):
@@ -174,3 +177,9 @@ def api_error(status: int, code: str, message: str, retry_after: str | None = No
 
 class CommandError(Exception):
     """The command was called in a way that cannot work. The message says what to change; the status is 2."""
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str:
+    """Ask after the known name that is nearest, to end a message with; return "" if none is near."""
+    found = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.75)
+    return f" Did you mean {found[0]}?" if found else ""

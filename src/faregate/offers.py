@@ -6,9 +6,8 @@ from inspect import currentframe
 from typing import Any, TypedDict, Unpack, cast, overload
 
 from faregate.core.models import Choose, Offer, OfferChoice
-from faregate.errors import ConfigurationError
+from faregate.errors import ConfigurationError, nearest_name
 from faregate.merchant.backend import build_resource
-from faregate.spelling import nearest_name
 from faregate.x402.tokens import SettlementAsset
 
 _made: ContextVar[list[Offer] | None] = ContextVar("faregate_offers_made", default=None)

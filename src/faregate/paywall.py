@@ -129,7 +129,7 @@ class Paywall:
         address = self.settings.base_url
         if self.settings.embedded:
             spelling = self.settings.spell("base_url")
-            address, transport = config.EMULATOR_ADDRESS, transport or _embedded(spelling)
+            address, transport = config.EMULATOR_ADDRESS, transport or _load_embedded(spelling)
         else:
             BaseURL(address, self.settings.api_key.environment, self.settings.spell("base_url"))
         return {
@@ -317,7 +317,7 @@ def _import_telemetry(setting: str) -> Any:
         ) from error
 
 
-def _embedded(setting: str) -> Any:
+def _load_embedded(setting: str) -> Any:
     # By name: the emulator's packages are an extra, and nothing in production may import them.
     try:
         get_embedded_transport = import_module("faregate.emulator.transports").get_embedded_transport

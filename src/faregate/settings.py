@@ -9,16 +9,14 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final, TypedDict, cast, get_args, get_type_hints
 
 from faregate.core.completion import RETRY_BUDGET_SECONDS
-from faregate.errors import ConfigurationError
+from faregate.errors import ConfigurationError, nearest_name
 from faregate.journals.policy import DEFAULT_POLICY, JournalPolicy
 from faregate.journals.registry import MEMORY
 from faregate.logs import log
 from faregate.merchant.address import make_namespace
 from faregate.merchant.api_key import ApiKey
 from faregate.merchant.formats import find_url_fault
-from faregate.server_timeouts import find_server_timeout
-from faregate.server_workers import find_server_workers
-from faregate.spelling import nearest_name
+from faregate.server_config import find_server_timeout, find_server_workers
 
 EMULATOR = "emulator:"
 EMULATOR_ADDRESS = "http://emulator.invalid"

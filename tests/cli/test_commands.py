@@ -11,7 +11,7 @@ import pytest
 
 from faregate.cli import main
 from faregate.cli.command import Command
-from faregate.cli.commands import COMMANDS
+from faregate.cli.registry import COMMANDS
 from faregate.flask.cli import build_commands as build_flask_commands
 
 

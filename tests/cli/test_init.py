@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from faregate.cli.commands import INIT
 from faregate.cli.init.apps import App, find_apps
 from faregate.cli.init.command import choose_app, choose_installed
 from faregate.cli.init.templates import ENVIRON, TEMPLATES
+from faregate.cli.registry import INIT
 from faregate.errors import CommandError
 from faregate.settings import SETTINGS
 from tests.support.preloaded import PreloadedPython

@@ -10,7 +10,7 @@ import pytest
 
 from faregate import Paywall
 from faregate.errors import ConfigurationError
-from faregate.server_timeouts import find_gunicorn_timeout, find_server_timeout
+from faregate.server_config import find_gunicorn_timeout, find_server_timeout
 
 EMULATOR = {"FAREGATE_BASE_URL": "emulator:"}
 

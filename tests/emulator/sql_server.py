@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from faregate.core.models import Response, WireRequest
-from faregate.listeners import get_url, open_listener
 from faregate.selfhosted.asgi import Parts, Readiness, build_app
 from faregate.selfhosted.metrics import Metrics, OpenPayments
 from faregate.selfhosted.rate_limits import RateLimits
 from faregate.selfhosted.server import build_server
+from faregate.sockets import get_url, open_listener
 from faregate.system import system_clock
 from tests.support.waiting import eventually
 

@@ -120,14 +120,14 @@ def test_a_row_that_was_claimed_again_is_not_purged(
     store = journal._store
     assert isinstance(store, DjangoStore)
     lease = fresh(journal.claim("proof", HERE))
-    expired = store._expired
+    expired = store._list_expired
 
     def expired_and_late(now: float, limit: int) -> list[str]:
         found = expired(now, limit)
         journal.record_transaction(lease, TXN, ACR, WORK_SECONDS)
         return found
 
-    monkeypatch.setattr(store, "_expired", expired_and_late)
+    monkeypatch.setattr(store, "_list_expired", expired_and_late)
     assert store.purge(1e12, 10) == 0
     assert store.measure() == (1, 0)
 

@@ -576,7 +576,7 @@ MUTANTS = (
     Mutant("flask-late-prefix-is-free", "src/faregate/flask/app_config.py", "if self._config.get(key) != value:", "if False:", FLASK_TESTS),
     Mutant("flask-late-prefix-in-place-is-free", "src/faregate/flask/app_config.py", "return copy(value) if isinstance(value, _CHANGEABLE) else value", "return value", FLASK_TESTS),
     Mutant("flask-late-setting-fails-once", "src/faregate/flask/middleware.py", "            check_config()\n            self.check_config = None", "            self.check_config = None\n            check_config()", FLASK_TESTS),
-    Mutant("workers-with-a-journal-each", "src/faregate/settings.py", "if workers > 1:", "if workers > 9:", ("tests/core/test_server_workers.py",)),
+    Mutant("workers-with-a-journal-each", "src/faregate/settings.py", "if workers > 1:", "if workers > 9:", ("tests/core/test_server_config.py",)),
     Mutant("flask-two-paywalls", FLASK_EXTENSION, "if NAME in app.extensions:", "if False:", FLASK_TESTS),
     Mutant("text-for-truth", "src/faregate/settings.py", "if not isinstance(value, setting.types) or is_stray_bool:",
            "if False:", ("tests/adapters/test_flask.py",)),

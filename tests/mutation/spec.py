@@ -464,8 +464,8 @@ BREAKS: Final = (
         "GET /payers",
         "resources: `archived`",
         _LISTS,
-        "if listing.archived(query.as_of) == archived]",
-        "if not archived or listing.archived(query.as_of)]",
+        "if listing.is_archived(query.as_of) == archived]",
+        "if not archived or listing.is_archived(query.as_of)]",
     ),
     Break(
         "GET /payers",
@@ -478,7 +478,7 @@ BREAKS: Final = (
         "GET /payers",
         "contracts",
         _CATALOG,
-        "in self.listings.values() if not listing.archived(moment))",
+        "in self.listings.values() if not listing.is_archived(moment))",
         "in self.listings.values())",
     ),
     # POST /resource-executions/{resource_execution_id}/complete

@@ -9,7 +9,6 @@ from typing import Final
 import httpx
 from pydantic import SecretStr
 
-from faregate.listeners import get_url, open_listener
 from faregate.selfhosted.asgi import build_app
 from faregate.selfhosted.books import Books, open_books
 from faregate.selfhosted.commands.setup import apply_seller
@@ -21,6 +20,7 @@ from faregate.selfhosted.runtime import Runtime
 from faregate.selfhosted.server import build_server
 from faregate.selfhosted.settings import Settings
 from faregate.service.config import CAPABILITIES, Account, Capability
+from faregate.sockets import get_url, open_listener
 from faregate.system import random_challenge, random_id, system_clock
 from tests.support.waiting import eventually
 

@@ -7,7 +7,7 @@ from html import escape
 
 import pytest
 
-from faregate.selfhosted.console.frame import Viewer, build_hash
+from faregate.selfhosted.console.layout import Viewer, build_hash
 from faregate.selfhosted.console.sessions import Session
 from faregate.selfhosted.database.keys import hash_key
 from faregate.service.payments import PaymentPending, SignedTransfer

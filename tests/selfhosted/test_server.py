@@ -14,13 +14,13 @@ import uvicorn
 
 from faregate.core.models import Response, WireRequest
 from faregate.emulator import TEST_KEY, Emulator
-from faregate.listeners import get_url, open_listener
 from faregate.selfhosted import asgi
 from faregate.selfhosted.asgi import Parts, Readiness, build_app
 from faregate.selfhosted.metrics import Metrics, OpenPayments
 from faregate.selfhosted.rate_limits import RateLimits
 from faregate.selfhosted.server import build_server
 from faregate.service.http import MAX_BODY
+from faregate.sockets import get_url, open_listener
 from faregate.system import system_clock
 from tests.support.waiting import eventually
 

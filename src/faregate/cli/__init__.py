@@ -10,7 +10,7 @@ from importlib.metadata import version
 from typing import Final
 
 from faregate.cli.command import Command, fill_parser, import_name
-from faregate.cli.commands import APP_OPTIONS, COMMANDS
+from faregate.cli.registry import APP_OPTIONS, COMMANDS
 from faregate.errors import CommandError, FaregateError
 
 _TARGETS: Final = {

@@ -231,11 +231,11 @@ def find_offers(view: object) -> tuple[Offer, ...]:
 
 def has_login(view: object) -> bool:
     """Whether a decorator of Django's that redirects to a login is on this."""
-    return any(made_in(one) == LOGINS for one in walk(view))
+    return any(get_module(one) == LOGINS for one in walk(view))
 
 
-def made_in(view: Any) -> str:
-    """The module whose code this is, whatever it wraps."""
+def get_module(view: Any) -> str:
+    """Return the module whose code this is, whatever it wraps."""
     return str(view.__globals__.get("__name__", "")) if isinstance(view, FunctionType) else ""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from django.db import connections
 
 from faregate.core.models import Offer
-from faregate.django.decorators import OFFER, find_offers, is_price, made_in
+from faregate.django.decorators import OFFER, find_offers, get_module, is_price
 from faregate.middleware.callables import get_closure, walk
 
 # Where Django and REST framework make the functions of class-based views, and wrap them unasked.
@@ -25,11 +25,11 @@ def find_early_offer(view: Any, method: str) -> Offer | None:
     A price on a method comes after the class's own checks, unless they run in a transaction: what is
     written of a payment must not be rolled back with it.
     """
-    while made_in(view) == _TRANSPARENT and hasattr(view, "__wrapped__"):
+    while get_module(view) == _TRANSPARENT and hasattr(view, "__wrapped__"):
         view = view.__wrapped__
-    if made_in(view) in _CLASS_VIEWS:
+    if get_module(view) in _CLASS_VIEWS:
         dispatch = getattr(get_view_class(view), "dispatch", None)
-        if made_in(dispatch) in _DISPATCHERS:
+        if get_module(dispatch) in _DISPATCHERS:
             return _outermost(_handler(view, method)) if _is_atomic(view) else None
         return _outermost(dispatch)
     return _outermost(view)
@@ -39,7 +39,7 @@ def _outermost(view: Any) -> Offer | None:
     """The price above everything else: `wraps` hands marks on, so a mark alone does not say that."""
     if is_price(view):
         return _offer_on(view)
-    if made_in(view) == "django.utils.decorators":
+    if get_module(view) == "django.utils.decorators":
         # The outermost decorator that `method_decorator` applied; a login there comes before the price.
         decorators: Any = get_closure(view).get("decorators")
         return _offer_on(decorators[-1]) if decorators else None
@@ -54,7 +54,7 @@ def _handler(view: Any, method: str) -> Any:
         handler = getattr(get_view_class(made), actions.get(name, name), None)
         if handler is not None:
             # REST framework's `api_view` makes a class whose methods call the function.
-            return get_closure(handler).get("func") if made_in(handler) == _API_VIEW else handler
+            return get_closure(handler).get("func") if get_module(handler) == _API_VIEW else handler
     return None
 
 

@@ -6,9 +6,8 @@ from typing import Any, cast
 
 from django.conf import settings
 
-from faregate.errors import ConfigurationError
+from faregate.errors import ConfigurationError, nearest_name
 from faregate.settings import OBJECTS, SETTINGS
-from faregate.spelling import nearest_name
 
 DATABASE = "django:"
 """The journal in Django's own database; `django:replica` names another of `DATABASES`."""

@@ -16,7 +16,7 @@ from django.urls import URLPattern, URLResolver
 from django.views import View
 
 from faregate.core.models import Offer
-from faregate.django.decorators import LOGIN_BELOW, find_offers, has_login, is_price, made_in
+from faregate.django.decorators import LOGIN_BELOW, find_offers, get_module, has_login, is_price
 from faregate.django.offers import find_early_offer, get_view_class, is_atomic_in, list_handlers, list_offers
 from faregate.django.options import find_journal_database
 from faregate.middleware.callables import get_closure, walk, walk_chain
@@ -45,7 +45,7 @@ def inspect_view(view: Any, method: str) -> Placement:
     except TypeError:  # an object that cannot be remembered
         known = {}
     if method not in known:
-        mistakes = dict.fromkeys((*_misplaced_methods(view), *_logins_below(view, method)))
+        mistakes = dict.fromkeys((*_find_misplaced_methods(view), *_find_logins_below(view, method)))
         known[method] = Placement(list_offers(view, method), tuple(mistakes))
     return known[method]
 
@@ -82,8 +82,8 @@ def name_view(view: Any) -> str:
 _given_away: "WeakKeyDictionary[URLResolver, dict[int, str]]" = WeakKeyDictionary()
 
 
-def _misplaced_methods(view: Any) -> Iterator[str]:
-    """A price on what a class does before or after it answers."""
+def _find_misplaced_methods(view: Any) -> Iterator[str]:
+    """Find a price on what a class does before or after it answers."""
     bases: tuple[type, ...] = getattr(get_view_class(view), "__mro__", ())
     for name, member in (item for base in bases for item in vars(base).items()):
         if name in _METHOD_NAMES or not isinstance(member, FunctionType) or hasattr(member, "mapping"):
@@ -95,7 +95,7 @@ def _misplaced_methods(view: Any) -> Iterator[str]:
             )
 
 
-def _logins_below(view: Any, method: str) -> Iterator[str]:
+def _find_logins_below(view: Any, method: str) -> Iterator[str]:
     """Find a login that runs after the payment: on the view, its class, or the method that answers."""
     kind, handlers = get_view_class(view), list_handlers(view, (method,)).get(method, ())
     dispatch = getattr(kind, "dispatch", None)
@@ -109,7 +109,7 @@ def _logins_below(view: Any, method: str) -> Iterator[str]:
 def _is_login_below(one: Any) -> bool:
     if is_price(one):
         return has_login(getattr(one, "__wrapped__", None))
-    return made_in(one) == "django.utils.decorators" and _is_login_in(get_closure(one))
+    return get_module(one) == "django.utils.decorators" and _is_login_in(get_closure(one))
 
 
 def _is_login_in(closure: dict[str, Any]) -> bool:

@@ -137,10 +137,10 @@ class RecordedCall:
     def __repr__(self) -> str:
         """Show the call in a failing test, without key and proof."""
         answer = str(self.status or "no answer")
-        about = [f"{name} {value}" for name, value in self._shown() if value is not None]
+        about = [f"{name} {value}" for name, value in self._list_fields() if value is not None]
         return f"<{' · '.join([f'{self.number}: {self.method} {self.path} -> {answer}', *about])}>"
 
-    def _shown(self) -> tuple[tuple[str, str | None], ...]:
+    def _list_fields(self) -> tuple[tuple[str, str | None], ...]:
         transaction = None if self.transaction is None or self.transaction in self.path else self.transaction
         ending = self.delivery.ending if self.delivery and self.delivery.ending != "whole" else None
         return (

@@ -9,7 +9,7 @@ from flask.cli import with_appcontext
 
 from faregate.cli.app_loader import open_client_of
 from faregate.cli.command import Command, Option, raise_as
-from faregate.cli.commands import COMMANDS
+from faregate.cli.registry import COMMANDS
 from faregate.errors import CommandError, FaregateError
 from faregate.flask.routes import get_middleware, list_routes
 from faregate.maintenance.journal_view import make_view

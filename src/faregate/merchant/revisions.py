@@ -9,10 +9,9 @@ from collections.abc import Callable
 
 from faregate.core.models import Offer, OfferRevision, Response, WireRequest
 from faregate.core.results import Guessability
-from faregate.errors import ConfigurationError
+from faregate.errors import ConfigurationError, nearest_name
 from faregate.merchant.calls import ROOT, Call
 from faregate.merchant.interpret import parse_revisions
-from faregate.spelling import nearest_name
 
 _CONTRACTS = WireRequest("GET", f"{ROOT}/contracts?include_integration_key=true")
 FRESH_SECONDS = 300.0

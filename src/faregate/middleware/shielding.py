@@ -162,7 +162,7 @@ class _Task(asyncio.Task[None]):
 
 def is_cancelled_from_outside(ended: BaseException) -> bool:
     """Whether this task was cancelled from outside; False if the handler raised the cancellation itself."""
-    kind = _cancelled_class()
+    kind = _get_cancelled_class()
     if not any(isinstance(one, kind) for one in _flatten(ended)):
         return False
     task = _find_task()
@@ -187,7 +187,7 @@ def _own_cancels(task: asyncio.Task[Any]) -> int:
     return task.own_cancels if isinstance(task, _Task) else 0
 
 
-def _cancelled_class() -> type[BaseException]:
+def _get_cancelled_class() -> type[BaseException]:
     try:
         return anyio.get_cancelled_exc_class()
     except RuntimeError:  # a thread without an event loop

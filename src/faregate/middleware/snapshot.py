@@ -30,7 +30,7 @@ _get_type: Callable[[object], type[Any]] = type  # typed: of a value that can be
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _cached(look: F) -> F:
+def _cache(look: F) -> F:
     """Keep what is found of a class. Typed: to type checkers, a class may have no hash."""
     return cast(F, lru_cache(maxsize=4096)(look))
 
@@ -151,7 +151,7 @@ _METHODS: tuple[tuple[type[Any], Callable[[Any], Any], Callable[[Any, Any], None
 _CONTAINERS = tuple(kind for kind, _, _ in _METHODS)
 
 
-@_cached
+@_cache
 def _find_methods(kind: type[Any]) -> tuple[Callable[[Any], Any], Callable[[Any, Any], None]]:
     return next((copy, refill) for base, copy, refill in _METHODS if issubclass(kind, base))
 
@@ -159,7 +159,7 @@ def _find_methods(kind: type[Any]) -> tuple[Callable[[Any], Any], Callable[[Any,
 # Mappings of other classes, and records
 
 
-@_cached
+@_cache
 def _is_left_alone(kind: type[Any], deep: bool) -> bool:
     """Whether values of this class are not taken. Looked at once: it does not depend on the value."""
     if kind in _ATOMS or any("__call__" in vars(base) for base in kind.__mro__):

@@ -13,9 +13,8 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from faregate.errors import ConfigurationError
+from faregate.errors import ConfigurationError, nearest_name
 from faregate.selfhosted.settings import Settings
-from faregate.spelling import nearest_name
 
 PREFIX: Final = "FAREGATE_SERVICE_"
 _FILES: Final = {"database_file": "database"}

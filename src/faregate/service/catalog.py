@@ -44,7 +44,7 @@ class Listing:
     def active(self) -> PublishedRevision:
         return self.revisions[-1]
 
-    def archived(self, moment: datetime) -> bool:
+    def is_archived(self, moment: datetime) -> bool:
         return self.archived_at is not None and self.archived_at <= moment
 
 
@@ -110,7 +110,7 @@ class Catalog:
         return listing, next(one for one in listing.revisions if one.id == revision_id)
 
     def active(self, moment: datetime) -> Iterator[Listing]:
-        return (listing for listing in self.listings.values() if not listing.archived(moment))
+        return (listing for listing in self.listings.values() if not listing.is_archived(moment))
 
 
 def build_catalog(account: Account, environment: Environment) -> Catalog:

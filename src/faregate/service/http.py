@@ -1,5 +1,7 @@
 """Requests and responses of the Merchant API (spec: Authentication, Errors, Pagination rules, Limits).
 
+Which error codes there are is said in `faregate.merchant.problems`.
+
 Requests are read strictly: an unknown query parameter, a parameter sent twice and a value not written as the
 spec writes it are 422. A mistyped `page_size` would otherwise go unnoticed.
 """

@@ -1,4 +1,8 @@
-"""Check a payment as far as neither ledger nor chain is needed. Pure; every backend starts here."""
+"""Check a payment as far as neither ledger nor chain is needed. Pure; every backend starts here.
+
+The rules for amounts, addresses and times are in `faregate.x402.terms`; what the catalog and earlier payments
+allow is decided by `faregate.service.operations.access`.
+"""
 
 from datetime import datetime
 

@@ -183,7 +183,7 @@ class DjangoStore:
     def _find_taken(self, stamp: int) -> Record | None:
         """Find the row that an UPDATE took whose response was lost."""
         with read_connection(self._using):
-            row = self._owed().filter(stamp=stamp).values(*_WITHOUT_RESULT).first()
+            row = self._select_open().filter(stamp=stamp).values(*_WITHOUT_RESULT).first()
         return None if row is None else _record(row)
 
     def _first_due(self, due: Due) -> tuple[str, int] | None:
@@ -205,7 +205,7 @@ class DjangoStore:
         lives = Exists(LeaseOwner.objects.using(self._using).filter(id=OuterRef("owner"), until__gt=due.now))
         is_over = Q(lease_until__lte=due.now) | Q(~lives, touched_at__lte=due.silent_since)
         foreign = Q(due_at__lte=due.foreign_since, lease_until__lte=due.foreign_since)
-        rows = self._owed().exclude(state="stuck").filter(due_at__lte=due.now)
+        rows = self._select_open().exclude(state="stuck").filter(due_at__lte=due.now)
         return rows.filter(is_over).filter(Q(seller=due.seller) | foreign)
 
     def renew(self, owner: str, until: float, now: float) -> None:
@@ -282,7 +282,7 @@ class DjangoStore:
             )
             return there.filter(force_sync(self._using)).update(namespace=self._namespace)
 
-    def _owed(self) -> QuerySet[JournalRow]:
+    def _select_open(self) -> QuerySet[JournalRow]:
         return self._rows().filter(expires_at__isnull=True)
 
     @retry_on_disconnect
@@ -290,7 +290,7 @@ class DjangoStore:
         with read_connection(self._using):
             return [
                 _record({**_NOTHING_ENCRYPTED, **row})
-                for row in self._owed().order_by("since").values(*_PLAIN)[:limit]
+                for row in self._select_open().order_by("since").values(*_PLAIN)[:limit]
             ]
 
     @retry_on_disconnect
@@ -333,10 +333,10 @@ class DjangoStore:
     def _delete_expired(self, now: float, limit: int) -> int:
         """Repeat the condition in the DELETE: a row may have been claimed again since it was selected."""
         with write_transaction(self._using):
-            expired = self._expired(now, limit)
+            expired = self._list_expired(now, limit)
             return self._delete_where(expired, "expires_at <=", now) if expired else 0
 
-    def _expired(self, now: float, limit: int) -> list[str]:
+    def _list_expired(self, now: float, limit: int) -> list[str]:
         expired = self._rows().filter(~UNFETCHED, expires_at__lte=now)
         return list(expired.values_list("key", flat=True)[:limit])
 

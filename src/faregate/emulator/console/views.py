@@ -118,7 +118,7 @@ def format_payer(store: EnvironmentState, record: PayerRecord, now: datetime) ->
 
 def format_resources(store: EnvironmentState, now: datetime) -> list[Json]:
     """Format what is sold, with prices: in the order of the account, what is archived last."""
-    listings = sorted(store.catalog.listings.values(), key=lambda one: one.archived(now))
+    listings = sorted(store.catalog.listings.values(), key=lambda one: one.is_archived(now))
     return [
         {
             "key": one.resource.key,
@@ -126,7 +126,7 @@ def format_resources(store: EnvironmentState, now: datetime) -> list[Json]:
             "amount": str(one.active.rules.amount),
             "asset": one.active.rules.asset,
             "free": not one.require_payment,
-            "archived": one.archived(now),
+            "archived": one.is_archived(now),
         }
         for one in listings
     ]

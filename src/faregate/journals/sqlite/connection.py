@@ -43,7 +43,7 @@ class WriteConnection:
         if self._connection is None:
             return self._open()
         if self._pid != os.getpid():
-            raise errors.forked(self.path)
+            raise errors.used_after_fork(self.path)
         return self._connection
 
     def _open(self) -> sqlite3.Connection:

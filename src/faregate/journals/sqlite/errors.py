@@ -81,7 +81,7 @@ def file_removed(path: Path) -> JournalError:
     )
 
 
-def forked(path: Path) -> JournalError:
+def used_after_fork(path: Path) -> JournalError:
     return JournalError(
         f"the journal {path} was open when this process was forked behind Python's back: "
         "load the app in each worker (uWSGI: lazy-apps = true)"

@@ -9,7 +9,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from faregate.merchant.calls import PROOF, ROOT
 from faregate.merchant.models import ContractsQuery, ListQuery, ResourceQuery, TransactionQuery
-from faregate.merchant.openapi.replies import narrowed, reference_problems, reply
+from faregate.merchant.openapi.replies import narrow_schema, reference_problems, reply
 from faregate.merchant.openapi.schemas import Generator, Json, parameters, ref
 from faregate.merchant.problems import (
     EXECUTION_MISMATCH,
@@ -62,7 +62,7 @@ def paths() -> Json:
 
 
 def _access() -> Json:
-    waiting = narrowed("AccessDecision", {"transaction_id": {"type": "string"}})
+    waiting = narrow_schema("AccessDecision", {"transaction_id": {"type": "string"}})
     return _operation(
         "access",
         "Authorize resource access",
@@ -77,7 +77,7 @@ def _access() -> Json:
 
 
 def _complete_transaction() -> Json:
-    waiting = narrowed("CompletionResult", _PENDING)
+    waiting = narrow_schema("CompletionResult", _PENDING)
     return _operation(
         "complete_transaction",
         "Complete a transaction",
@@ -118,13 +118,13 @@ def _get_transaction() -> Json:
 
 def _contracts() -> Json:
     found = reply("The active contract revisions.", ref("ContractsDocumentSchema"))
-    asked = _asked(ContractsQuery)
+    asked = _build_parameters(ContractsQuery)
     return _operation("list_contracts", "List access contracts", {"200": found, **_INVALID}, parameters=asked)
 
 
 def _list(name: str, summary: str, schema: str, query: type[BaseModel]) -> Json:
     answers = {"200": reply("One page.", ref(schema)), **_INVALID}
-    return _operation(name, summary, answers, parameters=_asked(query))
+    return _operation(name, summary, answers, parameters=_build_parameters(query))
 
 
 def _operation(
@@ -136,7 +136,7 @@ def _operation(
     return {"operationId": name, "summary": summary, "parameters": parameters, **sent, "responses": responses}
 
 
-def _asked(query: type[BaseModel]) -> list[Json]:
+def _build_parameters(query: type[BaseModel]) -> list[Json]:
     return [
         {"name": name, "in": "query", "description": _MEANINGS[name], "schema": schema}
         for name, schema in parameters(query).items()

@@ -50,12 +50,14 @@ def reply(description: str, schema: Json, *headers: str) -> Json:
     return {"description": description, **told, "content": {"application/json": {"schema": schema}}}
 
 
-def narrowed(name: str, properties: Json) -> Json:
-    """The schema of this name, some of its properties narrowed further."""
+def narrow_schema(name: str, properties: Json) -> Json:
+    """Build the schema of this name, some of its properties narrowed further."""
     return {"allOf": [ref(name), {"properties": properties}]}
 
 
 def _build_problem(name: str, description: str) -> Json:
     problems = [problem for problem in PROBLEMS if problem.component == name]
     codes = [problem.code for problem in problems]
-    return reply(description, narrowed("ApiErrorSchema", {"code": {"enum": codes}}), *problems[0].headers)
+    return reply(
+        description, narrow_schema("ApiErrorSchema", {"code": {"enum": codes}}), *problems[0].headers
+    )

@@ -72,22 +72,22 @@ def schemas() -> Json:
     for (name, _), schema in found.items():
         inner = schema.get("$ref", "").removeprefix(REF)
         written[name] = written.pop(inner) if inner else schema
-    return _renamed(dict(sorted(written.items())), names)
+    return _rename_references(dict(sorted(written.items())), names)
 
 
 def parameters(query: type[BaseModel]) -> Json:
     """The parameters of a query by name. An absent parameter is omitted, so none of them is ever null."""
     asked = TypeAdapter(query).json_schema(schema_generator=Generator)["properties"]
-    return {name: _given(schema) for name, schema in asked.items()}
+    return {name: _drop_null(schema) for name, schema in asked.items()}
 
 
-def _given(schema: Json) -> Json:
+def _drop_null(schema: Json) -> Json:
     options = schema.get("anyOf", [schema])
     return next(one for one in options if one != {"type": "null"})
 
 
-def _renamed(written: Json, names: Mapping[str, str]) -> Json:
-    """The same, each reference in `names` changed to the schema's name in the spec."""
+def _rename_references(written: Json, names: Mapping[str, str]) -> Json:
+    """Return the same, each reference in `names` changed to the schema's name in the spec."""
     text = json.dumps(written)
     for reference, name in names.items():
         text = text.replace(f'"{reference}"', f'"{REF}{name}"')

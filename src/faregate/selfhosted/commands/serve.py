@@ -3,7 +3,6 @@
 import json
 from argparse import Namespace
 
-from faregate.listeners import get_url, open_listener
 from faregate.selfhosted.asgi import build_app
 from faregate.selfhosted.backends import MakeBackend
 from faregate.selfhosted.books import Books, create_tables, open_books, read_command_settings
@@ -16,6 +15,7 @@ from faregate.selfhosted.server import run
 from faregate.selfhosted.settings import Settings
 from faregate.service.builtin import builtin_account
 from faregate.service.steps import Backend
+from faregate.sockets import get_url, open_listener
 from faregate.system import system_clock
 
 

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 from faregate.core.models import Header, Response, WireRequest, header_values
 from faregate.selfhosted.backends import Backends
 from faregate.selfhosted.books import Books
-from faregate.selfhosted.console.frame import ROOT, SECTIONS, Viewer, build_document, build_page
+from faregate.selfhosted.console.layout import ROOT, SECTIONS, Viewer, build_document, build_page
 from faregate.selfhosted.console.lists import View, show_payers, show_payments, show_resources
 from faregate.selfhosted.console.markup import build
 from faregate.selfhosted.console.overview import show_overview

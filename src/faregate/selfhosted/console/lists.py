@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import urlencode
 
 from faregate.merchant.formats import ID_TAIL
-from faregate.selfhosted.console.frame import (
+from faregate.selfhosted.console.layout import (
     ROOT,
     Column,
     Viewer,
@@ -141,11 +141,11 @@ def show_payers(viewer: Viewer, store: SqlStore, view: View) -> bytes:
 
 def show_resources(viewer: Viewer, store: SqlStore, view: View) -> bytes:
     """Show all resources with their prices, archived ones last."""
-    found = sorted(store.list_resources(view.as_of), key=lambda one: one.archived(view.as_of))
+    found = sorted(store.list_resources(view.as_of), key=lambda one: one.is_archived(view.as_of))
     rows: list[Sequence[Child]] = []
     for one in found:
         revision = one.active
-        name = f"{one.resource.name} (archived)" if one.archived(view.as_of) else one.resource.name
+        name = f"{one.resource.name} (archived)" if one.is_archived(view.as_of) else one.resource.name
         price = format_price(revision.rules.amount, revision.token.symbol) if one.require_payment else "free"
         rows.append((name, one.resource.key, price, revision.number, build_time(one.updated_at)))
     table = build_table("Resources", _RESOURCE_COLUMNS, rows, "Nothing is sold yet.")

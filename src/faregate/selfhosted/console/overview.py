@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from faregate.selfhosted.console.frame import (
+from faregate.selfhosted.console.layout import (
     ROOT,
     Column,
     Viewer,

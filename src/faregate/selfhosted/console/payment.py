@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from faregate.merchant.models import SucceededCompleteRequest
-from faregate.selfhosted.console.frame import (
+from faregate.selfhosted.console.layout import (
     ROOT,
     Column,
     Viewer,

@@ -57,7 +57,7 @@ def schedule(
     """Let the payment wait; None if it has ended. `values`: account, now, due."""
     keys = {**values, "of_transaction": known.id, "rule": rule.model_dump_json()}
     row = read_row(connection.execute(_SCHEDULE_VIA[rule.via], keys))
-    return None if row is None else known.changed(row)
+    return None if row is None else known.with_change(row)
 
 
 def count_read(connection: Connection, account: int, known: StoredTransaction) -> int | None:

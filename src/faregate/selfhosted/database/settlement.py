@@ -115,7 +115,7 @@ def begin_attempt(
         rows = database.change(_BEGIN_AT_ONCE, values)
     if not rows:
         return None
-    begun = known.changed(rows[0])
+    begun = known.with_change(rows[0])
     if begun.row["attempts"] == 1:
         return _build_attempt(begun, ())
     # Read after the beginning: what an earlier attempt would sign from now on is refused.
@@ -137,7 +137,7 @@ def begin_due_attempt(
         row = read_row(connection.execute(_BEGIN_AND_WRITE, values))
     if row is None:
         return None
-    begun = known.changed(row)
+    begun = known.with_change(row)
     return begun, _build_attempt(begun, _read_history(connection, keys, row["attempts"]))
 
 
@@ -198,7 +198,7 @@ def postpone(
     """End the attempt `values["attempt"]` without a result; None if it is not the latest any more."""
     keys = {"of_account": account, "of_transaction": known.id}
     row = read_row(connection.execute(_POSTPONE_AS[status], {**keys, **values}))
-    return None if row is None else known.changed(row)
+    return None if row is None else known.with_change(row)
 
 
 def get_gas_nonce(connection: Connection, chain: int, sender: str) -> int | None:

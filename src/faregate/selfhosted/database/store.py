@@ -387,7 +387,7 @@ class SqlStore:
         if not rows:
             return None
         self._stamps.remember(max(rows[0]["submitted_at"] or 0, rows[0]["finished_at"] or 0))
-        return known.changed(rows[0])
+        return known.with_change(rows[0])
 
     def _read(self, transaction: Transaction) -> StoredTransaction:
         found = self.find_transaction(transaction.id)

@@ -83,7 +83,7 @@ class StoredTransaction:
     def __repr__(self) -> str:
         return f"StoredTransaction({self.id}, {self.status})"
 
-    def changed(self, row: Row) -> "StoredTransaction":
+    def with_change(self, row: Row) -> "StoredTransaction":
         """Return the transaction after a change that returned `CHANGING`."""
         return StoredTransaction({**self.row, **row}, self._resolve)
 

@@ -130,7 +130,7 @@ def _resolve_purchase(
     request: AccessRequest, listing: Listing, revision: PublishedRevision, now: datetime
 ) -> Steps[AccessContext]:
     """Resolve what is sold now; 422 if it cannot be bought."""
-    if listing.archived(now):
+    if listing.is_archived(now):
         raise invalid_request("the resource is archived")
     if revision.id != listing.active.id:
         raise invalid_request("the revision is not the active one of its resource")

@@ -65,7 +65,7 @@ def list_resources(call: ParsedRequest) -> Steps[Response]:
     query = yield from _read_query(call, ("archived",))
     archived = parse_flag("archived", query.filters.get("archived", "false"))
     made = yield from ListResources(query.as_of)
-    found = [listing for listing in made if listing.archived(query.as_of) == archived]
+    found = [listing for listing in made if listing.is_archived(query.as_of) == archived]
     found.sort(key=lambda listing: listing.created_at)
     page = cut_page(query, len(found), lambda start, stop: found[start:stop])
     return _build_page([_build_resource(one) for one in page.records], page.count, query, "/resources")

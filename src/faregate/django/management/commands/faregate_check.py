@@ -1,6 +1,6 @@
 """`manage.py faregate_check`."""
 
-from faregate.cli.commands import CHECK
+from faregate.cli.registry import CHECK
 from faregate.django.management.base import FaregateCommand
 
 

@@ -1,6 +1,6 @@
 """`manage.py faregate_contracts`."""
 
-from faregate.cli.commands import CONTRACTS
+from faregate.cli.registry import CONTRACTS
 from faregate.django.management.base import FaregateCommand
 
 

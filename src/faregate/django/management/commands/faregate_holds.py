@@ -1,6 +1,6 @@
 """`manage.py faregate_holds`."""
 
-from faregate.cli.commands import HOLDS
+from faregate.cli.registry import HOLDS
 from faregate.django.management.base import FaregateCommand
 
 

@@ -1,6 +1,6 @@
 """`manage.py faregate_journal`."""
 
-from faregate.cli.commands import JOURNAL
+from faregate.cli.registry import JOURNAL
 from faregate.django.management.base import FaregateCommand
 
 

@@ -1,6 +1,6 @@
 """`manage.py faregate_payers`."""
 
-from faregate.cli.commands import PAYERS
+from faregate.cli.registry import PAYERS
 from faregate.django.management.base import FaregateCommand
 
 

@@ -1,6 +1,6 @@
 """`manage.py faregate_receipt`."""
 
-from faregate.cli.commands import RECEIPT
+from faregate.cli.registry import RECEIPT
 from faregate.django.management.base import FaregateCommand
 
 

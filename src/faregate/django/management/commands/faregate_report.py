@@ -1,6 +1,6 @@
 """`manage.py faregate_report`."""
 
-from faregate.cli.commands import REPORT
+from faregate.cli.registry import REPORT
 from faregate.django.management.base import FaregateCommand
 
 

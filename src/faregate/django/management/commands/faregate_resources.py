@@ -1,6 +1,6 @@
 """`manage.py faregate_resources`."""
 
-from faregate.cli.commands import RESOURCES
+from faregate.cli.registry import RESOURCES
 from faregate.django.management.base import FaregateCommand
 
 

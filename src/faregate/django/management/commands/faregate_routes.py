@@ -1,6 +1,6 @@
 """`manage.py faregate_routes`."""
 
-from faregate.cli.commands import ROUTES
+from faregate.cli.registry import ROUTES
 from faregate.django.management.base import FaregateCommand
 
 

@@ -1,6 +1,6 @@
 """`manage.py faregate_sweep`."""
 
-from faregate.cli.commands import SWEEP
+from faregate.cli.registry import SWEEP
 from faregate.django.management.base import FaregateCommand
 
 

@@ -1,6 +1,6 @@
 """`manage.py faregate_transactions`."""
 
-from faregate.cli.commands import TRANSACTIONS
+from faregate.cli.registry import TRANSACTIONS
 from faregate.django.management.base import FaregateCommand
 
 

@@ -8,14 +8,14 @@ from types import SimpleNamespace
 import pytest
 
 from faregate import Paywall
-from faregate.server_workers import find_server_workers
+from faregate.server_config import find_server_workers
 from tests.servers.store_server import free_port
 from tests.support.processes import environment
 
 SHOP = """
 import sys
 from faregate import Paywall
-from faregate.server_workers import find_server_workers
+from faregate.server_config import find_server_workers
 
 Paywall(base_url="emulator:")
 print(f"workers: {find_server_workers()}", file=sys.stderr, flush=True)
