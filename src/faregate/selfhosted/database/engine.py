@@ -5,15 +5,15 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from decimal import Decimal
 from typing import Any, Final
 
-from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Dialect, Engine, Table, create_engine, event, make_url
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from faregate.errors import ConfigurationError
+from faregate.selfhosted.database.drivers import PostgresStatements, SqliteStatements
 from faregate.selfhosted.database.errors import (
     LostConnection,
     describe_driver_error,
@@ -32,8 +32,8 @@ _SQLITE_PRAGMAS: Final = (
 )
 _WRITES: Final = "faregate_writes"
 """The option of connections that begin a transaction."""
-_CURSOR: Final = "faregate_cursor"
-"""The cursor for statements of sales. Each connection keeps one: a new one costs as much as a statement."""
+_STATEMENTS: Final = "faregate_statements"
+"""What executes statements of sales on a connection."""
 _BUSY: Final = (5, 261, 517)  # SQLITE_BUSY, and while the log is recovered, or a snapshot is old
 _RETRY_SECONDS: Final = 0.0005, 0.0015
 """About as long as a write takes; random, so that processes that poll in step do not keep colliding."""
@@ -58,12 +58,15 @@ class Database:
             else _create_postgres(address, pool_size, timeout)
         )
         self._timeout = timeout
-        # Numbers of 30 digits: SQLite keeps them as text.
-        self._convert: Final[Callable[[int], Any]] = str if self.is_sqlite else Decimal
         typed = address.set(drivername=address.get_backend_name())  # without the name of the driver
         self.name: Final = typed.render_as_string(hide_password=True)
         # On both databases a connection commits each statement by itself, unless a transaction was begun.
         self._engine: Final = engine
+        # That of statements of sales: libpq numbers the parameters.
+        numbered: Any = type(engine.dialect)
+        self._dialect: Final[Dialect] = (
+            engine.dialect if self.is_sqlite else numbered(paramstyle="numeric_dollar")
+        )
         self._writer: Final = engine.execution_options(**{_WRITES: True})
         # SQLite lets one writer in at a time, and those who wait poll. Threads of one process queue here.
         self._turn: AbstractContextManager[Any] = threading.Lock() if self.is_sqlite else nullcontext()
@@ -91,34 +94,25 @@ class Database:
 
     def query(self, statement: Statement, values: Values) -> list[Row]:
         """Execute one statement that reads. Raises `DatabaseError`."""
-        compiled = statement.compile(self._engine.dialect)
-        given = compiled.bind(values, self._convert)
+        compiled = statement.compile(self._dialect)
         try:
-            rows = self._execute(compiled, given)
+            return self._execute(compiled, values)
         except LostConnection:  # such as one from before a restart of the server
-            rows = self._execute(compiled, given)
-        return [compiled.read(row) for row in rows]
+            return self._execute(compiled, values)
 
     def change(self, statement: Statement, values: Values, then: Statement | None = None) -> list[Row]:
         """Execute one statement that writes, in a transaction of its own. Raises `DatabaseError`.
 
         On SQLite, a statement that returned rows can be followed by another one in the same transaction.
         """
-        dialect = self._engine.dialect
-        compiled = statement.compile(dialect)
-        given = compiled.bind(values, self._convert)
-        following = None if then is None else then.compile(dialect)
+        compiled = statement.compile(self._dialect)
+        following = None if then is None else then.compile(self._dialect)
         with self._turn:
-            if following is None:
-                rows = self._execute(compiled, given, writes=self.is_sqlite)
-            else:
-                next_given = following.bind(values, self._convert)
-                rows = self._execute(compiled, given, (following.sql, next_given), writes=True)
-        return [compiled.read(row) for row in rows]
+            return self._execute(compiled, values, following, writes=self.is_sqlite)
 
     def _execute(
-        self, compiled: Compiled, given: Any, then: tuple[str, Any] | None = None, *, writes: bool = False
-    ) -> list[Any]:
+        self, compiled: Compiled, values: Values, then: Compiled | None = None, *, writes: bool = False
+    ) -> list[Row]:
         try:
             pooled = self._engine.raw_connection()
         except SQLAlchemyError as error:
@@ -129,11 +123,10 @@ class Database:
         try:
             if writes:
                 _begin_immediate(self._engine, connection, self._timeout)
-            cursor = pooled.info[_CURSOR]
-            cursor.execute(compiled.sql, given)
-            rows: list[Any] = cursor.fetchall() if compiled.columns else []
+            statements: SqliteStatements | PostgresStatements = pooled.info[_STATEMENTS]
+            rows = statements.execute(compiled, values)
             if then is not None and rows:
-                cursor.execute(*then)
+                statements.execute(then, values)
             if writes:
                 connection.commit()
         except self._engine.dialect.loaded_dbapi.Error as error:
@@ -199,17 +192,21 @@ def _create_postgres(address: URL, pool_size: int, timeout: float) -> Engine:
     engine = create_engine(
         address,
         isolation_level="AUTOCOMMIT",
-        connect_args={"connect_timeout": max(2, int(timeout)), "application_name": "faregate"},
+        connect_args={
+            "connect_timeout": max(2, int(timeout)),
+            "application_name": "faregate",
+            "client_encoding": "utf8",
+        },
         **_pool_options(pool_size, timeout),
     )
 
     @event.listens_for(engine, "connect")
     def limit_waits(connection: Any, entry: ConnectionPoolEntry) -> None:
         connection.autocommit = True
-        entry.info[_CURSOR] = connection.cursor()
+        entry.info[_STATEMENTS] = PostgresStatements(connection, engine.dialect.loaded_dbapi)
         # A stamp is taken under a lock, so what follows must see what was committed while it was waited for.
         connection.execute(
-            "SET default_transaction_isolation = 'read committed'; "
+            "SET default_transaction_isolation = 'read committed'; SET bytea_output = 'hex'; "
             f"SET statement_timeout = {3 * limit}; SET lock_timeout = {limit}; "
             f"SET idle_in_transaction_session_timeout = {3 * limit}"
         )
@@ -231,7 +228,7 @@ def _create_sqlite(address: URL, pool_size: int, timeout: float) -> Engine:
 
     @event.listens_for(engine, "connect")
     def configure(connection: Any, entry: ConnectionPoolEntry) -> None:
-        entry.info[_CURSOR] = connection.cursor()
+        entry.info[_STATEMENTS] = SqliteStatements(connection)
         for pragma in _SQLITE_PRAGMAS:
             connection.execute(pragma)
         connection.create_function("faregate_covers", 5, covers, deterministic=True)
