@@ -1,12 +1,14 @@
 """Connections: what may be written, and what errors may say."""
 
 import pytest
-from sqlalchemy import insert, text
+from sqlalchemy import BigInteger, LargeBinary, Text, bindparam, cast, insert, select, text
 
 from faregate.errors import ConfigurationError
 from faregate.selfhosted.database.engine import Database
-from faregate.selfhosted.database.errors import DatabaseError
+from faregate.selfhosted.database.errors import DatabaseError, LostConnection
 from faregate.selfhosted.database.schema import accounts
+from faregate.selfhosted.database.statements import Statement
+from faregate.selfhosted.database.types import Amount
 
 pytestmark = pytest.mark.every_value
 
@@ -67,4 +69,57 @@ def test_a_writer_waits_for_another_only_so_long(url: str, database: Database) -
         connection.execute(text("DELETE FROM alembic_version"))
         with pytest.raises(DatabaseError, match=r"for too long|lock timeout"), other.write() as waiting:
             waiting.execute(text("DELETE FROM alembic_version"))
+    other.close()
+
+
+_ECHO = Statement(
+    select(
+        bindparam("word", type_=Text()).label("word"),
+        bindparam("count", type_=BigInteger()).label("count"),
+        cast(bindparam("value", type_=Amount()), Amount()).label("value"),
+        cast(bindparam("hash", type_=LargeBinary()), LargeBinary()).label("hash"),
+    )
+)
+
+
+_END_OTHERS = text(
+    "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+    "WHERE datname = current_database() AND pid != pg_backend_pid() AND backend_type = 'client backend'"
+)
+
+
+def test_values_come_back_from_statements_of_sales_as_they_were_given(database: Database) -> None:
+    given = {"word": "€ 'quoted' \\x", "count": -(2**63), "value": 10**30 - 1, "hash": bytes(range(256))}
+    assert database.query(_ECHO, given) == [given]
+    nothing = dict.fromkeys(given)
+    assert database.query(_ECHO, nothing) == [nothing]
+
+
+def test_text_is_never_cut_short(database: Database) -> None:
+    """PostgreSQL has no text with a zero in it, and libpq takes a zero for the end of text."""
+    given = {"word": "paid\0", "count": 1, "value": 1, "hash": b"\0"}
+    if database.is_sqlite:
+        assert database.query(_ECHO, given) == [given]
+    else:
+        with pytest.raises(DatabaseError, match="0x00"):
+            database.query(_ECHO, given)
+        given = {**given, "word": "paid"}
+        assert database.query(_ECHO, given) == [given], "the connection is as good as before"
+
+
+def test_a_connection_that_the_server_ended_is_replaced(url: str, database: Database) -> None:
+    if database.is_sqlite:
+        pytest.skip("SQLite has no server")
+    given = {"word": "w", "count": 1, "value": 1, "hash": b"h"}
+    other = Database(url, pool_size=1)
+    assert other.query(_ECHO, given) == [given]
+    for ask, is_repeated in ((other.query, True), (other.change, False)):
+        with database.read() as connection:
+            connection.execute(_END_OTHERS)
+        if is_repeated:
+            assert ask(_ECHO, given) == [given]
+        else:  # what it wrote may be committed
+            with pytest.raises(LostConnection):
+                ask(_ECHO, given)
+        assert ask(_ECHO, given) == [given]
     other.close()

@@ -32,7 +32,7 @@ class SqliteStatements:
 
 def _name_columns(compiled: Compiled, row: tuple[Any, ...]) -> Row:
     return {
-        name: int(value) if isinstance(kind, Amount) else value
+        name: int(value) if value is not None and isinstance(kind, Amount) else value
         for (name, kind), value in zip(compiled.columns, row, strict=True)
     }
 
