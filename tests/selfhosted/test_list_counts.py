@@ -4,6 +4,7 @@ import random
 import secrets
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from sqlalchemy import Engine, event
 
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.store import SqlStore
+from faregate.selfhosted.database.upgrade import upgrade
 from faregate.service.http import ListQuery
 from faregate.service.payments import PaymentPending
 from tests.selfhosted.databases import MovedClock
@@ -120,3 +122,34 @@ def test_a_walk_through_a_list_skips_nothing(
         for page in range(1, 16):
             store.list_transactions(ListQuery(moment, newest_first, page, 2, {}), None, None)
         assert offsets == [0] * 15
+
+
+@pytest.mark.parametrize("newest_first", [True, False])
+def test_a_walk_reads_nothing_twice(
+    tmp_path: Path, newest_first: bool, request: pytest.FixtureRequest
+) -> None:
+    """SQLite tells how much it does. It once began each page at the newest end, and walked from there."""
+    upgrade(url := f"sqlite:///{tmp_path / 'service.db'}")
+    store = open_store(Database(url))
+    for _ in range(60):
+        settle(store)
+    moment = store.fix_snapshot(None)
+    assert moment is not None
+    done: list[int] = []
+
+    def watch(connection: Any, _u: object, statement: str, *_: object) -> None:
+        is_page = "OFFSET" in statement
+        connection.connection.dbapi_connection.set_progress_handler(count if is_page else None, 1)
+        done.extend([0] * is_page)
+
+    def count() -> None:
+        done[-1] += 1
+
+    event.listen(Engine, "before_cursor_execute", watch)
+    request.addfinalizer(lambda: event.remove(Engine, "before_cursor_execute", watch))
+    for status in (None, "succeeded"):
+        done.clear()
+        for page in range(1, 29):
+            store.list_transactions(ListQuery(moment, newest_first, page, 2, {}), status, None)
+        assert len(done) == 28
+        assert max(done) - min(done) < 60, "a record takes several instructions"

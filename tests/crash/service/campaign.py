@@ -23,7 +23,7 @@ _MORE_SECONDS: Final = 60.0
 
 @dataclass(frozen=True)
 class Options:
-    """What to run: at most `seconds`, or until every point had `times` deaths."""
+    """What to run: at most `seconds`, or until every one of `points` had `times` deaths; none are all."""
 
     times: int
     seconds: float
@@ -31,6 +31,7 @@ class Options:
     sellers: int = 12
     naive: bool = False
     kinds: Sequence[str] = tuple(KINDS)
+    points: Sequence[str] = ()
 
 
 Told = Callable[[str, float], None]
@@ -46,6 +47,7 @@ class _Run:
     def __init__(self, environment: Environment, payments: str, options: Options, folder: Path) -> None:
         self._environment, self._options = environment, options
         points = list_points("direct" if payments == "direct" else "facilitator")
+        points = [point for point in points if not options.points or point in options.points]
         self._points = points
         self._plan = Plan(points, options.times, options.seed)
         self._trouble = Trouble(environment, options.seed)

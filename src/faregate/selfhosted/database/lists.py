@@ -44,7 +44,7 @@ _START: Final = bindparam("start", type_=Integer())
 _SIZE: Final = bindparam("size", type_=Integer())
 _EDGE: Final = tuple_(bindparam("edge_at", type_=BigInteger()), bindparam("edge_id", type_=String()))
 _BEFORE_ALL: Final = (-1, "")
-_AFTER_ALL: Final = (2**62, "~")
+_AFTER_ALL_IDS: Final = "~"
 _REMEMBERED_EDGES: Final = 50
 
 
@@ -67,6 +67,9 @@ _OPEN: Final = ("authorized", "settling", "reconciling")
 class _List:
     """The statements of one kind of list. Both pages take positions from their own end.
 
+    The newest end of a list is an edge, too. Beside an edge within, the moment would be a second upper limit,
+    and SQLite would begin at the moment and walk to the edge.
+
     `count_later` counts what came after an earlier moment; None for lists that also lose records.
     """
 
@@ -80,20 +83,21 @@ class _List:
 def _list_transactions(status: str | None, of_payer: bool) -> _List:
     # Few transactions are open. The sum keeps SQLite from walking through all by the time of their creation.
     created_at = T.created_at + 0 if status in _OPEN else T.created_at
-    chosen = [T.account == ACCOUNT, created_at <= _MOMENT]
+    chosen = [T.account == ACCOUNT]
     if of_payer:
         chosen.append(T.payer == bindparam("payer"))
     if status is not None:
         chosen.append(_STATUSES[status])
 
+    existed = created_at <= _MOMENT
     place = tuple_(created_at, T.id)
 
-    def page(beyond: ColumnElement[bool], *order: ColumnElement[Any]) -> Any:
+    def page(limits: Sequence[ColumnElement[bool]], *order: ColumnElement[Any]) -> Any:
         # Only the index is read for what is skipped: the whole rows are looked up for one page.
-        found = select(T.id).where(*chosen, beyond).order_by(*order).offset(_START).limit(_SIZE).subquery()
+        found = select(T.id).where(*chosen, *limits).order_by(*order).offset(_START).limit(_SIZE).subquery()
         return SELECT.join(found, found.c.id == T.id).where(T.account == ACCOUNT).order_by(*order)
 
-    counted = select(func.count()).select_from(transactions).where(*chosen)
+    counted = select(func.count()).select_from(transactions).where(*chosen, existed)
     later = T.created_at > _EARLIER
     if status in FINAL:
         # Processes have clocks of their own: an end may be stamped earlier than the authorization.
@@ -101,8 +105,8 @@ def _list_transactions(status: str | None, of_payer: bool) -> _List:
     return _List(
         counted,
         counted.where(later) if status is None or status in FINAL else None,
-        page(place > _EDGE, T.created_at, T.id),
-        page(place < _EDGE, T.created_at.desc(), T.id.desc()),
+        page((existed, place > _EDGE), T.created_at, T.id),
+        page((place < _EDGE,), T.created_at.desc(), T.id.desc()),
         itemgetter("created_at", "id"),
     )
 
@@ -115,7 +119,7 @@ _TRANSACTIONS: Final = {
 
 
 def _list_payers() -> _List:
-    chosen = (payers.c.account == ACCOUNT, payers.c.created_at <= _MOMENT)
+    of_account, existed = payers.c.account == ACCOUNT, payers.c.created_at <= _MOMENT
     last = (
         select(func.max(T.created_at))
         .where(T.account == payers.c.account, T.payer == payers.c.address, T.created_at <= _MOMENT)
@@ -125,16 +129,16 @@ def _list_payers() -> _List:
 
     place = tuple_(payers.c.created_at, payers.c.id)
 
-    def page(beyond: ColumnElement[bool], *order: ColumnElement[Any]) -> Any:
-        found = select(*PAYER_COLUMNS, last).where(*chosen, beyond)
+    def page(limits: Sequence[ColumnElement[bool]], *order: ColumnElement[Any]) -> Any:
+        found = select(*PAYER_COLUMNS, last).where(of_account, *limits)
         return found.order_by(*order).offset(_START).limit(_SIZE)
 
-    counted = select(func.count()).select_from(payers).where(*chosen)
+    counted = select(func.count()).select_from(payers).where(of_account, existed)
     return _List(
         counted,
         counted.where(payers.c.created_at > _EARLIER),
-        page(place > _EDGE, payers.c.created_at, payers.c.id),
-        page(place < _EDGE, payers.c.created_at.desc(), payers.c.id.desc()),
+        page((existed, place > _EDGE), payers.c.created_at, payers.c.id),
+        page((place < _EDGE,), payers.c.created_at.desc(), payers.c.id.desc()),
         itemgetter("payer_created_at", "payer_id"),
     )
 
@@ -276,7 +280,7 @@ def _cut(
         if start >= stop:
             return ()
         from_oldest = counts.edges.find(oldest, start, _BEFORE_ALL)
-        from_newest = counts.edges.find(newest, count - stop, _AFTER_ALL)
+        from_newest = counts.edges.find(newest, count - stop, (values["moment"], _AFTER_ALL_IDS))
         if start - from_oldest[0] <= count - stop - from_newest[0]:
             rows = read(kind.from_oldest, from_oldest, start, stop)
         else:
