@@ -3,6 +3,7 @@
 import io
 import os
 import subprocess
+import sys
 from collections.abc import Generator
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -33,6 +34,7 @@ def call(folder: Path, *words: str, **settings: str) -> "subprocess.CompletedPro
     out, errors = io.StringIO(), io.StringIO()
     with (
         patch.dict(os.environ, build_environment(**settings), clear=True),
+        patch.object(sys, "path", [*sys.path]),
         chdir(folder),
         redirect_stdout(out),
         redirect_stderr(errors),

@@ -109,6 +109,22 @@ def test_a_gas_key_that_cannot_be_read_is_a_line_with_the_setting(shop: Path) ->
     ]
 
 
+def test_functions_that_settings_name_may_be_in_this_folder(shop: Path) -> None:
+    (shop / "shop_hooks.py").write_text("def sign(method, url): ...\ndef open_key(): return object()\n")
+    words = ("--rpc-test", "http://127.0.0.1:1", "--facilitator-test", "https://127.0.0.1:1")
+    _, findings = diagnose(shop, "--payments", "facilitator", *words, "--auth-hook", "shop_hooks.sign")
+    assert [text.partition(":")[0] for text in find_errors(findings)] == [
+        "rpc_test 127.0.0.1",
+        "facilitator_test 127.0.0.1",
+    ]
+    for key, told in (("open_key", "it failed with"), ("sing", "has no attribute 'sing'")):
+        words = ("--rpc-test", "http://127.0.0.1:1", "--gas-key", f"call:shop_hooks.{key}")
+        _, findings = diagnose(shop, "--payments", "direct", *words)
+        [error] = find_errors(findings)
+        assert error.startswith(f"payments: gas_key: shop_hooks.{key} ")
+        assert told in error
+
+
 def test_open_payments_that_no_process_settles_are_named(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

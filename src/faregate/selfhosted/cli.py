@@ -1,5 +1,7 @@
 """`faregate service`: the parser. The modules of an action are imported when it is called."""
 
+import os
+import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -213,6 +215,9 @@ def _add_actions(parser: ArgumentParser, actions: Sequence[Action]) -> None:
 
 def run_service(arguments: Namespace) -> int:
     """Run the action, and return its exit status."""
+    # Settings name functions, which may be in this folder. It is searched last: it hides nothing installed.
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
     module, _, name = arguments.run_action.partition(":")
     run: Callable[[Namespace], Any] = getattr(import_module(module), name)
     status: int = run(arguments)

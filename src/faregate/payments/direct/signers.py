@@ -125,7 +125,11 @@ def _read_environment(name: str) -> str:
 def _call(name: str) -> RemoteSigner:
     module, _, function = name.rpartition(".")
     try:
-        return RemoteSigner(getattr(import_module(module), function)())
+        found = getattr(import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigurationError(f"gas_key: {name} cannot be imported: {error}") from None
+    try:
+        return RemoteSigner(found())
     except Exception as error:
         failure = ConfigurationError(
             f"gas_key: {name} must be a function without arguments that returns an object with address "
