@@ -1,5 +1,6 @@
 """The servers of the play on a chain: a node, the official facilitator, the service, the seller."""
 
+import io
 import json
 import os
 import subprocess
@@ -7,17 +8,19 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
+from unittest.mock import patch
 
 from examples.chain.anvil import NoAnvil, install_anvil
 from examples.chain.facilitator import GAS_KEYS, FacilitatorProcess, run_facilitator
 from examples.chain.local import LocalChain, start_any_chain
 from examples.chain.node_process import NoNode
 from examples.chain.typescript_payer import NoTypeScript, install_client
+from faregate.cli import main
 from faregate.x402.eip712 import derive_address
 from faregate.x402.tokens import TOKENS, Token
 
@@ -118,15 +121,15 @@ def _prepare(environ: Mapping[str, str]) -> str:
 
 
 def run(command: Sequence[str], environ: Mapping[str, str]) -> str:
-    """Run a command of faregate to its end and return what it says; `DidNotStart` if it failed."""
-    done = subprocess.run(
-        [sys.executable, "-m", "faregate", *command],
-        env={**clean_environment(os.environ), **environ},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    if done.returncode != 0:
-        said = (done.stderr or done.stdout).strip()
-        raise DidNotStart(f"faregate {' '.join(command)} failed:\n{said}")
-    return done.stdout
+    """Run a command of faregate to its end and return what it says; `DidNotStart` if it failed.
+
+    In this process: one of its own would take a second to start.
+    """
+    said, errors = io.StringIO(), io.StringIO()
+    settings = {**clean_environment(os.environ), **environ}
+    with patch.dict(os.environ, settings, clear=True), redirect_stdout(said), redirect_stderr(errors):
+        status = main(command)
+    if status != 0:
+        told = (errors.getvalue() or said.getvalue()).strip()
+        raise DidNotStart(f"faregate {' '.join(command)} failed:\n{told}")
+    return said.getvalue()

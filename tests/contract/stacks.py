@@ -6,21 +6,22 @@ A new adapter joins with one module in `sellers` and one line here.
 import os
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 
 from faregate.emulator import TEST_KEY
-from tests.servers.store_server import SUPERVISOR
+from tests.support.preloaded import PreloadedPython
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT = 30.0
 """Seconds that a seller waits for the service. Generous: no test waits for them to pass."""
+GRACE = 1.5
+"""Seconds that a server has to end by itself."""
 
 UVICORN = "uvicorn --host 127.0.0.1 --port {port} --log-level warning {app}"
 HYPERCORN = "hypercorn --bind 127.0.0.1:{port} {app}"
@@ -105,7 +106,7 @@ class Stack:
     def command_line(self, port: int) -> list[str]:
         app = f"tests.contract.sellers.{self.app}"
         filled = self.command.format(port=port, app=app, interface=self.interface)
-        return [sys.executable, "-m", *filled.split()]
+        return ["-m", *filled.split()]
 
 
 def asgi(name: str, command: str, app: str, **more: object) -> Stack:
@@ -142,19 +143,15 @@ class Server:
     port: int
     environ: dict[str, str]
     log: Path
-    supervisor: "subprocess.Popen[bytes] | None" = None
+    process: PreloadedPython | None = None
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        command = [sys.executable, "-S", str(SUPERVISOR), *self.stack.command_line(self.port)]
-        with self.log.open("ab") as log:
-            self.supervisor = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=ROOT, env=self.environ,
-                start_new_session=True,
-            )  # fmt: skip
+        words = self.stack.command_line(self.port)
+        self.process = PreloadedPython(words, self.environ, str(ROOT), log=self.log, own_group=True)
         self.until_ready()
 
     def until_ready(self, seconds: float = 60.0) -> None:
@@ -172,12 +169,17 @@ class Server:
             return False
 
     def has_ended(self) -> bool:
-        return self.supervisor is None or self.supervisor.poll() is not None
+        return self.process is None or self.process.poll() is not None
 
     def stop(self) -> None:
-        if self.supervisor is not None and self.supervisor.stdin is not None:
-            self.supervisor.stdin.close()
-            self.supervisor.wait()
+        """It is asked to end, and killed with its workers if it does not soon."""
+        if self.process is None:
+            return
+        self.process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(GRACE)
+        self.process.kill()
+        self.process.close()
 
     def revive(self) -> None:
         """Serve again after a handler ended its process. Granian stays up with a worker that is deaf."""

@@ -12,22 +12,15 @@ import httpx
 import pytest
 
 from tests.e2e.example_seller import EXAMPLE
+from tests.support.preloaded import PreloadedPython, run_preloaded
 
 ROOT = Path(__file__).parents[2]
-DEMO = [sys.executable, "-m", "examples.demo"]
+DEMO = ["-m", "examples.demo"]
 
 
-def demo(*arguments: str, seconds: int = 60, **environ: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [*DEMO, *arguments],
-        cwd=ROOT,
-        env={**os.environ, "COLUMNS": "80", **environ},
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        errors="replace",
-        timeout=seconds,
-    )
+def demo(*arguments: str, seconds: int = 60) -> "subprocess.CompletedProcess[str]":
+    """Play it, forked from a process that has imported much; `test_demo_install.py` starts Python."""
+    return run_preloaded([*DEMO, *arguments], {**os.environ, "COLUMNS": "80"}, ROOT, seconds)
 
 
 def test_all_is_as_told() -> None:
@@ -45,7 +38,14 @@ def test_without_its_middleware_the_seller_sells_nothing(tmp_path: Path) -> None
     """Told on a terminal that does not know our signs."""
     source = EXAMPLE.read_text().replace("app.add_middleware(PaywallMiddleware)", "")
     (tmp_path / "app.py").write_text(source)
-    told = demo("--seller", str(tmp_path), PYTHONIOENCODING="ascii")
+    told = subprocess.run(
+        [sys.executable, *DEMO, "--seller", str(tmp_path)],
+        cwd=ROOT,
+        env={**os.environ, "COLUMNS": "80", "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
 
     assert told.returncode == 1
     assert told.stdout.split("? the answer is 402")[1].split()[:4] == ["expected", "402", "came", "500"]
@@ -63,14 +63,12 @@ def test_a_seller_that_does_not_start_is_told(tmp_path: Path) -> None:
 
 
 @contextmanager
-def running(*arguments: str) -> Generator["subprocess.Popen[str]"]:
-    environ = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen([*DEMO, *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True, env=environ)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
+def running(*arguments: str) -> Generator[PreloadedPython]:
+    with PreloadedPython([*DEMO, *arguments], cwd=str(ROOT)) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize(
@@ -95,8 +93,7 @@ def test_whatever_ends_it_ends_what_it_started(until: str, sent: signal.Signals,
             httpx.get(url)
 
 
-def _urls_until(text: str, process: "subprocess.Popen[str]") -> set[str]:
-    assert process.stdout is not None
+def _urls_until(text: str, process: PreloadedPython) -> set[str]:
     urls: set[str] = set()
     for line in process.stdout:
         urls |= {word for word in line.split() if word.startswith("http://") and word.count("/") == 2}

@@ -1,13 +1,17 @@
-"""`examples/fastapi/app.py` as its own process, with two settings and nothing else."""
+"""`examples/fastapi/app.py` as its own process, with two settings and nothing else.
+
+`test_example_starlette.py` starts it as its README does.
+"""
 
 import subprocess
 import sys
 
 import httpx
 import pytest
-from examples.demo.stage import SELLER, DidNotStart, server
+from examples.demo.stage import SELLER, DidNotStart
 
 from faregate.emulator import Emulator
+from tests.e2e.example_servers import preloaded_server as server
 from tests.e2e.payers import HttpxPayer
 
 COMMAND = ["uvicorn", "--app-dir", str(SELLER), "--port", "0", "app:app"]
@@ -51,14 +55,6 @@ def test_a_missing_setting_is_told_at_the_start(settings: dict[str, str], missin
 def test_without_settings_nothing_is_served_even_by_a_server_without_lifespan() -> None:
     with server("the example", [*COMMAND, "--lifespan", "off"], {}) as seller:
         assert [httpx.get(f"{seller}/{path}").status_code for path in ("report", "notes")] == [500, 500]
-
-
-def test_no_server_is_left_behind() -> None:
-    with server("the example", COMMAND, {"FAREGATE_BASE_URL": "emulator:"}) as seller:
-        assert httpx.get(f"{seller}/health").status_code == 200
-
-    with pytest.raises(httpx.ConnectError):
-        httpx.get(f"{seller}/health")
 
 
 def test_the_application_directory_is_all_it_imports() -> None:

@@ -9,6 +9,7 @@ import httpx
 from examples.demo.stage import server
 
 from faregate.emulator import Emulator
+from tests.e2e.example_servers import preloaded_server
 from tests.e2e.payers import HttpxPayer
 
 FOLDER = Path(__file__).parents[2] / "examples/completions"
@@ -36,7 +37,7 @@ def test_an_upstream_that_fails_and_a_stream_cost_nothing(
     environ: dict[str, str], emulator: Emulator
 ) -> None:
     nobody = {**environ, "UPSTREAM_URL": "http://127.0.0.1:9/v1"}
-    with server("completions", COMMAND, nobody) as seller:
+    with preloaded_server("completions", COMMAND, nobody) as seller:
         url = f"{seller}/v1/chat/completions"
         failed = HttpxPayer().call("POST", url, QUESTION)
         streamed = HttpxPayer().call("POST", url, {**QUESTION, "stream": True})
@@ -50,11 +51,11 @@ def test_an_upstream_that_fails_and_a_stream_cost_nothing(
 
 def test_an_upstream_server_is_asked(environ: dict[str, str], emulator: Emulator) -> None:
     """It gets the fields that the seller does not know, and counts the tokens."""
-    with server(
+    with preloaded_server(
         "upstream", ["uvicorn", "--app-dir", str(Path(__file__).parent), "--port", "0", "upstream:app"], {}
     ) as model:
         selling = {**environ, "UPSTREAM_URL": f"{model}/v1"}
-        with server("completions", COMMAND, selling) as seller:
+        with preloaded_server("completions", COMMAND, selling) as seller:
             answer = HttpxPayer().call("POST", f"{seller}/v1/chat/completions", {**QUESTION, "seed": 7})
 
     assert answer.json()["choices"][0]["message"]["content"] == "seed 7"

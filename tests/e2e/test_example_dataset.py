@@ -1,14 +1,13 @@
 """`examples/dataset`: a link is paid for, and the file behind it is larger than any result may be."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import httpx
-from examples.demo.stage import server
 
+from tests.e2e.example_servers import preloaded_server
 from tests.e2e.payers import HttpxPayer
+from tests.support.preloaded import run_preloaded
 
 FOLDER = Path(__file__).parents[2] / "examples/dataset"
 COMMAND = ["uvicorn", "--app-dir", str(FOLDER), "--port", "0", "app:app"]
@@ -18,7 +17,8 @@ SIZE = 20 * 2**20
 def test_a_paid_link_downloads_more_than_a_result_may_have(environ: dict[str, str], tmp_path: Path) -> None:
     content = os.urandom(SIZE)
     (tmp_path / "large.bin").write_bytes(content)
-    with server("datasets", COMMAND, {**environ, "DATASETS": str(tmp_path), "LINK_KEY": "k" * 32}) as seller:
+    settings = {**environ, "DATASETS": str(tmp_path), "LINK_KEY": "k" * 32}
+    with preloaded_server("datasets", COMMAND, settings) as seller:
         unpaid = httpx.get(f"{seller}/datasets/large.bin")
         sold = HttpxPayer().call("GET", f"{seller}/datasets/large.bin").json()
         whole = httpx.get(sold["url"])
@@ -39,12 +39,7 @@ def test_a_paid_link_downloads_more_than_a_result_may_have(environ: dict[str, st
 def test_a_link_needs_a_key_that_nobody_guesses(environ: dict[str, str]) -> None:
     """The embedded emulator's seller makes one; any other is asked for it."""
     code = "import sys; sys.path.insert(0, sys.argv[1]); import app"
-    command = [sys.executable, "-c", code, str(FOLDER)]
-    done = subprocess.run(
-        command,
-        env={**os.environ, **environ, "DATASETS": ".", "LINK_KEY": "short"},
-        capture_output=True,
-        text=True,
-    )
+    settings = {**os.environ, **environ, "DATASETS": ".", "LINK_KEY": "short"}
+    done = run_preloaded(["-c", code, str(FOLDER)], settings, FOLDER)
     assert done.returncode == 1
     assert done.stderr.startswith("Set LINK_KEY to at least 32 random characters")

@@ -2,12 +2,14 @@
 
 import subprocess
 from pathlib import Path
+from shutil import copytree
 
 import httpx
 import pytest
 from examples.demo.stage import DidNotStart, server
 
 from faregate.emulator import Emulator
+from tests.e2e.example_servers import preloaded_server
 from tests.e2e.payers import PAYERS
 from tests.support.preloaded import run_preloaded
 from tests.support.processes import environment
@@ -20,12 +22,22 @@ SERVERS = {
 }
 
 
+@pytest.fixture(scope="module")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("migrated")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("DJANGO_SETTINGS_MODULE", raising=False)
+        done = manage("migrate", {"FAREGATE_BASE_URL": "emulator:", "SHOP_FOLDER": str(folder)})
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
 @pytest.fixture(autouse=True)
-def _migrated(environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _settings(migrated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copytree(migrated, tmp_path, dirs_exist_ok=True)
     monkeypatch.delenv("DJANGO_SETTINGS_MODULE", raising=False)
     monkeypatch.setenv("PYTHONPATH", str(FOLDER))
     monkeypatch.setenv("SHOP_FOLDER", str(tmp_path))
-    assert manage("migrate", environ).returncode == 0
 
 
 def manage(command: str, environ: dict[str, str]) -> "subprocess.CompletedProcess[str]":
@@ -66,6 +78,6 @@ def test_a_missing_setting_is_told_at_the_start_and_by_check(environ: dict[str, 
     assert (told.returncode, "(faregate.E002)" in told.stderr) == (1, True)
     with (
         pytest.raises(DidNotStart, match=r"Set FAREGATE\['BASE_URL'\] to"),
-        server("the example", SERVERS["uvicorn"], {}),
+        preloaded_server("the example", SERVERS["uvicorn"], {}),
     ):
         pass

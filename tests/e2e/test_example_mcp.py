@@ -1,8 +1,8 @@
 """`examples/mcp` as its README starts it, paid with the official clients of MCP and x402."""
 
 import json
+import os
 import subprocess
-import sys
 from collections.abc import Generator
 from datetime import timedelta
 from types import SimpleNamespace
@@ -22,6 +22,7 @@ from faregate.emulator import TEST_KEY, Emulator
 from faregate.emulator.server import serve
 from tests.e2e.test_example_starlette import ROOT, command_of
 from tests.support.faulty_service import FaultyService
+from tests.support.preloaded import run_preloaded
 
 EXAMPLE = ROOT / "examples" / "mcp"
 
@@ -39,15 +40,15 @@ def shop(emulator: Emulator) -> Generator[str]:
             yield f"{address}/mcp"
 
 
-def pay(*command: str, **options: Any) -> dict[str, Any]:
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
+def read_result(ran: "subprocess.CompletedProcess[str]") -> dict[str, Any]:
     assert ran.returncode == 0, ran.stderr
     told: dict[str, Any] = json.loads(ran.stdout)
     return told
 
 
 def test_the_readmes_payer_pays(shop: str) -> None:
-    told = pay(sys.executable, str(EXAMPLE / "pay.py"), shop, "forecast", '{"city": "Oslo"}')
+    words = [str(EXAMPLE / "pay.py"), shop, "forecast", '{"city": "Oslo"}']
+    told = read_result(run_preloaded(words, dict(os.environ), EXAMPLE))
     assert (told["error"], told["text"]) == (False, ["Sunny, with a chance of receipts."])
     assert told["receipt"]["success"]
 
@@ -57,7 +58,8 @@ def test_the_client_for_typescript_pays_and_holds_answers_against_the_output_sch
         folder = install_client(EXAMPLE / "typescript")
     except NoTypeScript as error:
         pytest.skip(str(error))
-    told = pay("node", "pay.mjs", shop, "summarize", '{"text": "one two three four five six"}', cwd=folder)
+    words = ["node", "pay.mjs", shop, "summarize", '{"text": "one two three four five six"}']
+    told = read_result(subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=120))
     assert (told["error"], json.loads(told["text"][0])["words"]) == (False, 6)
     assert told["receipt"]["success"]
 

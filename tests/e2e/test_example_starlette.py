@@ -1,9 +1,8 @@
 """`examples/starlette/app.py` as its README starts it, paid with the official client."""
 
+import os
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Generator
 from pathlib import Path
 
@@ -12,7 +11,9 @@ import pytest
 from examples.demo.stage import DidNotStart, server
 
 from faregate.emulator import Emulator
+from tests.e2e.example_servers import preloaded_server
 from tests.e2e.payers import PAYERS, HttpxPayer
+from tests.support.preloaded import run_preloaded
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ("starlette", "fastapi")
@@ -28,7 +29,7 @@ def command_of(example: str) -> list[str]:
 
 @pytest.fixture(name="seller")
 def _seller(environ: dict[str, str]) -> Generator[str]:
-    with server("the example", command_of("starlette"), environ) as seller:
+    with preloaded_server("the example", command_of("starlette"), environ) as seller:
         yield seller
 
 
@@ -73,20 +74,20 @@ def test_the_readme_is_enough(example: str) -> None:
     with server("the example", command_of(example), {"FAREGATE_BASE_URL": "emulator:"}) as seller:
         answer = HttpxPayer().call("GET", seller + path)
     assert (answer.status_code, "PAYMENT-RESPONSE" in answer.headers) == (200, True)
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(seller + path)
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_its_routes_can_be_listed(example: str) -> None:
     words = ["routes", "--app-dir", str(ROOT / "examples" / example), "app:app"]
-    done = subprocess.run(
-        [sys.executable, "-m", "faregate", *words], capture_output=True, text=True, check=True
-    )
-    assert "paid" in done.stdout
+    done = run_preloaded(["-m", "faregate", *words], dict(os.environ), ROOT)
+    assert (done.returncode, "paid" in done.stdout) == (0, True), done.stderr
 
 
 def test_a_missing_setting_is_told_at_the_start() -> None:
     with (
         pytest.raises(DidNotStart, match="Set FAREGATE_BASE_URL"),
-        server("the example", command_of("starlette"), {}),
+        preloaded_server("the example", command_of("starlette"), {}),
     ):
         pass

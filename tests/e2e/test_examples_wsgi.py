@@ -1,9 +1,6 @@
 """`examples/wsgi` and `examples/flask` as their READMEs start them, paid with the official client."""
 
 import json
-import os
-import subprocess
-import sys
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -13,7 +10,10 @@ import pytest
 from examples.demo.stage import DidNotStart, server
 
 from faregate.emulator import Emulator
+from tests.e2e.example_servers import preloaded_server
 from tests.e2e.payers import PAYERS
+from tests.support.preloaded import run_preloaded
+from tests.support.processes import environment
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # The READMEs' commands; any free port.
@@ -62,14 +62,14 @@ def test_a_report_and_a_summary_are_paid_for(
 
 @pytest.mark.parametrize("command", ["waitress", "flask"], indirect=True)
 def test_the_embedded_emulator_is_enough(command: list[str]) -> None:
-    with server("the example", command, {"FAREGATE_BASE_URL": "emulator:"}) as seller:
+    with preloaded_server("the example", command, {"FAREGATE_BASE_URL": "emulator:"}) as seller:
         report = PAYERS["httpx"]().call("GET", f"{seller}/reports/tomorrow")
     assert get_text(report.content, "report") == "Rain."
 
 
 @pytest.mark.parametrize("command", ["waitress", "flask"], indirect=True)
 def test_a_missing_setting_is_told_at_the_start(command: list[str]) -> None:
-    with pytest.raises(DidNotStart, match="FAREGATE_BASE_URL"), server("the example", command, {}):
+    with pytest.raises(DidNotStart, match="FAREGATE_BASE_URL"), preloaded_server("the example", command, {}):
         pass
 
 
@@ -78,8 +78,7 @@ def test_a_missing_setting_is_told_at_the_start(command: list[str]) -> None:
     ("asks", "says"), [("routes", "2 paid, 3 free, 0 refused"), ("check", "All is well: 2 offers")]
 )
 def test_what_it_sells_can_be_asked(command: list[str], asks: str, says: str) -> None:
-    words = [sys.executable, "-m", *command[:3], "faregate", asks]
-    environ = {**os.environ, "FAREGATE_BASE_URL": "emulator:"}
-    told = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=60)
+    words = ["-m", *command[:3], "faregate", asks]
+    told = run_preloaded(words, environment(FAREGATE_BASE_URL="emulator:"), EXAMPLES / command[0])
     assert told.returncode == 0, told.stderr
     assert says in told.stdout

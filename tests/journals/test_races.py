@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import json
-import sys
 from collections import Counter
 from collections.abc import Generator
 from dataclasses import dataclass, field
@@ -33,7 +32,7 @@ class Raced(Stack):
 
     def command_line(self, port: int) -> list[str]:
         filled = self.command.format(port=port, app="tests.journals.seller_with_pid:app")
-        return [sys.executable, "-m", *filled.split()]
+        return ["-m", *filled.split()]
 
 
 @dataclass

@@ -4,7 +4,6 @@ import importlib.metadata
 import shutil
 from collections.abc import Generator
 from datetime import UTC, datetime
-from pathlib import Path
 
 import examples.chain.anvil
 import pytest
@@ -25,13 +24,15 @@ if not any(found.name == "py-evm" for found in importlib.metadata.distributions(
     pytest.skip("py-evm is not installed", allow_module_level=True)
 
 
-@pytest.fixture
-def chain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Generator[LocalChain]:
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory: pytest.TempPathFactory) -> Generator[LocalChain]:
     """A chain where there is no npm."""
-    monkeypatch.setattr(examples.chain.anvil, "CACHE", tmp_path / "anvil")
-    monkeypatch.setattr(shutil, "which", lambda program: None)
-    with start_any_chain() as chain:
-        yield chain
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(examples.chain.anvil, "CACHE", tmp_path_factory.mktemp("none") / "anvil")
+        patch.setattr(shutil, "which", lambda program: None)
+        with start_any_chain() as chain:
+            patch.undo()
+            yield chain
 
 
 @pytest.fixture
@@ -49,10 +50,10 @@ def test_it_says_that_it_stands_in_for_anvil(chain: LocalChain, reader: ChainRea
 
 
 def test_a_payment_settles_once(chain: LocalChain, reader: ChainReader, payer: ChainPayer) -> None:
-    books = Books(chain, payer)
+    books, before = Books(chain, payer), chain.get_balance(USDC, TO)
     sent, again = chain.settle(USDC, books.payment), chain.settle(USDC, books.payment)
     assert [books.look(reader), books.look(reader, again)] == [PaymentSettled(sent)] * 2
-    assert chain.get_balance(USDC, TO) == PRICE
+    assert chain.get_balance(USDC, TO) == before + PRICE
 
 
 def test_a_cancelled_payment_fails(chain: LocalChain, reader: ChainReader, payer: ChainPayer) -> None:

@@ -2,12 +2,14 @@
 
 import argparse
 import json
-import subprocess
+import os
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from tests.support.preloaded import run_preloaded
 
 ROOT = Path(__file__).resolve().parents[2]
 EVERY = 15.0
@@ -64,7 +66,6 @@ class Progress:
 
 def run_campaign(module: str, *arguments: str) -> tuple[int, Any]:
     """Its exit code and what it found. In a process of its own, which has no threads when it forks."""
-    command = [sys.executable, "-m", module, "--json", *arguments]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    run = run_preloaded(["-m", module, "--json", *arguments], dict(os.environ), ROOT, 600)
     assert run.stdout, run.stderr
     return run.returncode, json.loads(run.stdout)

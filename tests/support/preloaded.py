@@ -1,39 +1,31 @@
 """Python processes that start with most modules imported: forked from one process that has nothing else.
 
-A process of its own takes 0.5 s of CPU to import what most tests need; one of these takes 0.02 s. What a test
-says of a start itself (imports, options of the interpreter, the command on the path) needs a real start.
+A process of its own takes 0.5 to 1.5 s of CPU to import what most tests need; one of these takes 0.02 s. What
+a test says of a start itself (imports, options of the interpreter, the command on the path) needs a real one.
 """
 
-import multiprocessing
+import atexit
+import contextlib
+import json
 import os
-import runpy
+import selectors
 import signal
+import socket
 import subprocess
 import sys
-import types
+import tempfile
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Self
+from typing import IO, Self
 
-PRELOADED = (
-    "tests.support.key_files",
-    *("anyio._backends._asyncio", "concurrent.futures.thread", "httpx", "starlette.applications"),
-    *("uvicorn.lifespan.on", "uvicorn.loops.auto", "uvicorn.protocols.http.auto", "uvloop"),
-    *("faregate.cli", "faregate.emulator.cli", "faregate.emulator.console.app", "faregate.emulator.server"),
-    *("faregate.selfhosted.cli", "faregate.selfhosted.commands.serve", "faregate.selfhosted.commands.work"),
-    *("alembic.command", "alembic.script", "psycopg", "sqlalchemy.dialects.postgresql.psycopg"),
-    *("x402.facilitator", "x402.mechanisms.evm.exact", "x402.schemas"),
-    *("faregate.journals.postgres", "faregate.journals.redis", "faregate.journals.sqlite"),
-    *("django.contrib.admin", "django.contrib.messages", "django.core.management.commands.migrate"),
-    *("django.db.backends.postgresql.base", "django.db.backends.sqlite3.base", "pymysql", "rest_framework"),
-    *("tests.core.flow_script", "tests.journals.rows", "tests.journals.stores", "tests.support.preloaded"),
-)
-"""Django is not set up: not every process is of the same project."""
-_context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(list(PRELOADED))
+from tests.support.fork_server import Start
+from tests.support.waiting import PATIENCE
+
+ROOT = Path(__file__).parents[2]
 
 
 def run_preloaded(
@@ -48,19 +40,12 @@ def run_preloaded(
         return subprocess.CompletedProcess(list(words), process.returncode, said, errors.read_text())
 
 
-@dataclass(frozen=True)
-class _Start:
-    words: list[str]
-    environ: dict[str, str]
-    cwd: str
-    errors: Path | None
-
-
 class PreloadedPython:
     """A process that does what `python *words` would: `-c code`, `-m module` or a file, and arguments.
 
     As of `subprocess.Popen`, `stdin` is written and `stdout` is read here, as text. What it writes as errors
-    goes to the file `errors`, or where ours go.
+    goes to the file `errors`, or where ours go. With `log`, all that it writes is added to that file. With
+    `own_group`, signals also reach what it started, and what it leaves behind is killed.
     """
 
     def __init__(
@@ -69,31 +54,44 @@ class PreloadedPython:
         env: dict[str, str] | None = None,
         cwd: str = "",
         errors: Path | None = None,
+        *,
+        log: Path | None = None,
+        own_group: bool = False,
     ) -> None:
-        (reading, writing), (taken, given) = os.pipe(), os.pipe()
-        start = _Start(list(words), dict(os.environ if env is None else env), cwd or os.getcwd(), errors)
-        output, entered = Connection(writing, readable=False), Connection(taken, writable=False)
-        self._process = _context.Process(target=_run, args=(start, entered, output), daemon=True)
-        with output, entered:
-            self._process.start()
+        environ = dict(os.environ if env is None else env)
+        start = Start(list(words), environ, cwd or os.getcwd(), own_group)
+        (taken, given), (reading, writing) = os.pipe(), os.pipe()
         self.stdin, self.stdout = os.fdopen(given, "w"), os.fdopen(reading)
-
-    @property
-    def pid(self) -> int:
-        assert self._process.pid is not None
-        return self._process.pid
-
-    @property
-    def returncode(self) -> int | None:
-        return self._process.exitcode
+        self._own_group = own_group
+        self._connection = _connect()
+        with os.fdopen(taken), os.fdopen(writing, "w") as output, contextlib.ExitStack() as stack:
+            out: int = output.fileno()
+            problems: IO[bytes] | int = 2
+            if log is not None:
+                problems = stack.enter_context(log.open("ab"))
+                out = problems.fileno()
+            elif errors is not None:
+                problems = stack.enter_context(errors.open("wb"))
+            descriptors = [taken, out, problems if isinstance(problems, int) else problems.fileno()]
+            socket.send_fds(self._connection, [json.dumps(asdict(start)).encode()], descriptors)
+            self._lines = self._connection.makefile("r")
+            self.pid = int(self._lines.readline())
+        self.returncode: int | None = None
 
     def poll(self) -> int | None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        self._process.join(timeout)
         if self.returncode is None:
-            raise subprocess.TimeoutExpired("python", timeout or 0.0)
+            with selectors.DefaultSelector() as selector:
+                selector.register(self._connection, selectors.EVENT_READ)
+                if not selector.select(timeout):
+                    raise subprocess.TimeoutExpired("python", timeout or 0.0)
+            self.returncode = int(self._lines.readline())
+            self._lines.close()
+            self._connection.close()
         return self.returncode
 
     def communicate(self, timeout: float | None = None) -> tuple[str, None]:
@@ -104,46 +102,66 @@ class PreloadedPython:
             return self.stdout.read(), None
 
     def send_signal(self, number: int) -> None:
-        if self.returncode is None:
-            os.kill(self.pid, number)
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                (os.killpg if self._own_group else os.kill)(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
+
+    def close(self) -> None:
+        """Wait until it has ended, which it is to do by itself or was told to, and give back what it took."""
+        with contextlib.suppress(BrokenPipeError):
+            self.stdin.close()
+        self.stdout.close()
+        self.wait()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stdin.close()
-        self.stdout.close()
-        self._process.join()
+        self.close()
 
 
-def _run(start: _Start, entered: Connection, output: Connection) -> None:
-    """In the new process."""
-    os.environ.clear()
-    os.environ.update(start.environ)
-    os.chdir(start.cwd)
-    os.dup2(entered.fileno(), 0)
-    os.dup2(output.fileno(), 1)
-    entered.close()
-    output.close()
-    sys.stdin = open(0, closefd=False)  # noqa: SIM115  (kept until the process ends)
-    sys.stdout = open(1, "w", buffering=1, closefd=False)  # noqa: SIM115
-    if start.errors is not None:
-        descriptor = os.open(start.errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        os.dup2(descriptor, 2)
-        os.close(descriptor)
-    option, *arguments = start.words
-    if option == "-m":
-        sys.path.insert(0, start.cwd)
-        sys.argv = [option, *arguments[1:]]
-        runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
-    elif option == "-c":
-        sys.argv = [option, *arguments[1:]]
-        main = sys.modules["__main__"] = types.ModuleType("__main__")
-        exec(compile(arguments[0], "<string>", "exec"), main.__dict__)
-    else:
-        sys.path.insert(0, start.cwd)
-        sys.argv = start.words
-        runpy.run_path(option, run_name="__main__")
+def _connect() -> socket.socket:
+    _find_server()
+    return _dial()
+
+
+def _dial() -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.connect(_find_address())
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
+@cache
+def _find_server() -> None:
+    """Start the server, unless another process of this run has. It lives until all have ended."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        with contextlib.suppress(OSError):
+            atexit.register(_dial().close)
+            return
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(_find_address())
+            listener.listen(256)
+            listener.set_inheritable(True)
+            words = [sys.executable, "-m", "tests.support.fork_server", str(listener.fileno())]
+            os.posix_spawn(sys.executable, words, {**os.environ, "PYTHONPATH": str(ROOT)})
+        if time.monotonic() > end:
+            raise TimeoutError(f"nobody serves at {_find_address()}")
+        time.sleep(0.01)  # another process may have bound the address, and not listen yet
+
+
+@cache
+def _find_address() -> str:
+    """The same for all processes of pytest-xdist."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or f"alone-{os.getpid()}"
+    return os.path.join(tempfile.gettempdir(), f"faregate-tests-{run}")
