@@ -196,7 +196,7 @@ def _run_to_end(body: Callable[[], None]) -> NoReturn:
         try:
             body()
         finally:
-            threading._shutdown()  # type: ignore[attr-defined]  # pyright: ignore
+            threading._shutdown()  # type: ignore[attr-defined]
             atexit._run_exitfuncs()
     except SystemExit as stop:
         status = _find_status(stop.code)
