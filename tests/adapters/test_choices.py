@@ -143,6 +143,9 @@ def test_a_wrong_choice_gives_nothing_away(app: Any, wrong: str) -> None:
         status, text, headers = ask(app, wrong, sent)
         assert (status, "sold" in text, "secret" in text) == (500, False, False)
         assert "PAYMENT-RESPONSE" not in headers
+        if "offer_not_chosen" in text:  # what raises is answered by some frameworks
+            # The payment that was sent may be one that settles.
+            assert ("do not pay again" in text, "Nothing was charged" in text) == (bool(sent), not sent)
     assert ask(app, "small", proof)[0] == 200
 
 

@@ -282,11 +282,7 @@ class Checkout:
         told = "raised" if error else f"returned {_describe_choice(chosen)}"
         message = "the function that chooses %s %s: the request is answered with 500, and nothing is sold"
         log("sale", logging.ERROR, message, sold.sells, told, error=error)
-        self.refuse(
-            500,
-            "offer_not_chosen",
-            "The price of this resource could not be determined. Nothing was charged.",
-        )
+        self.refuse(500, "offer_not_chosen", _NOT_CHOSEN_PAID if self.has_payment else _NOT_CHOSEN)
         raise SkipHandler(500)
 
     def _begin_flow(self, sold: Offer, offer: Offer) -> Flow[Response]:
@@ -581,6 +577,14 @@ class Checkout:
         if self._flow is None:
             raise RuntimeError("nothing was authorized")
         return self._flow
+
+
+_NOT_CHOSEN = "The price of this resource could not be determined. Nothing was charged."
+# The payment may be one that settles: what becomes of it is not known here.
+_NOT_CHOSEN_PAID = (
+    "The price of this resource could not be determined, and this request charged nothing. "
+    "Come back with the same payment; do not pay again."
+)
 
 
 def _describe_choice(chosen: object) -> str:
