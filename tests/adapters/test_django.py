@@ -1,10 +1,9 @@
-"""What is Django's own, in both colours over real sockets: one middleware, prices on views and urlconfs."""
+"""Django under WSGI and ASGI, over real sockets: which views can be sold, and what leaves."""
 
 import asyncio
 import base64
 import io
 import json
-import re
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -20,14 +19,8 @@ from tests.django_site import databases
 
 django_site.ready()
 
-import rest_framework.decorators  # noqa: E402
-import rest_framework.response  # noqa: E402
-import rest_framework.views  # noqa: E402
-import rest_framework.viewsets  # noqa: E402
 from django.contrib.auth.decorators import login_required  # noqa: E402
-from django.core import checks  # noqa: E402
 from django.core.exceptions import PermissionDenied  # noqa: E402
-from django.core.management import CommandError, call_command  # noqa: E402
 from django.core.wsgi import get_wsgi_application  # noqa: E402
 from django.http import (  # noqa: E402
     FileResponse,
@@ -37,8 +30,7 @@ from django.http import (  # noqa: E402
     HttpResponseRedirect,
     StreamingHttpResponse,
 )
-from django.test import override_settings  # noqa: E402
-from django.urls import include, path, re_path  # noqa: E402
+from django.urls import path, re_path  # noqa: E402
 from django.utils.decorators import method_decorator  # noqa: E402
 from django.views import View  # noqa: E402
 from django.views.generic import TemplateView  # noqa: E402
@@ -46,19 +38,24 @@ from ninja import NinjaAPI  # noqa: E402
 
 from faregate.django import Payment, paid, paid_include  # noqa: E402
 from faregate.django.conf import get_config  # noqa: E402
-from faregate.django.routes import list_routes  # noqa: E402
-from faregate.emulator import READ_ONLY_TEST_KEY, Emulator, Wallet  # noqa: E402
-from faregate.emulator.transports import EmbeddedTransport  # noqa: E402
-from faregate.errors import ConfigurationError  # noqa: E402
-from faregate.events import Event, Refused  # noqa: E402
+from faregate.emulator import Emulator, Wallet  # noqa: E402
 from faregate.merchant import wire  # noqa: E402
 from faregate.merchant.models import TransactionQuery  # noqa: E402
-from faregate.routes.check import GUESSABLE, IN_MEMORY, UNGUESSABLE  # noqa: E402
+from tests.adapters.django_kinds import (  # noqa: E402
+    CONTENT,
+    KINDS,
+    SOLD,
+    Classy,
+    PaidMethod,
+    acontent,
+    content,
+    every_kind,
+    ninja_api,
+    with_paid_dispatch,
+)
 from tests.adapters.django_views import COMMON, PAYWALL, Site, project, served  # noqa: E402
-from tests.attacks.chain import Guessable  # noqa: E402
 from tests.support.waiting import eventually  # noqa: E402
 
-CONTENT = "paid content"
 SESSIONS = "django.contrib.sessions.middleware.SessionMiddleware"
 
 
@@ -68,14 +65,6 @@ def serve(request: pytest.FixtureRequest) -> Any:
         return served(request.param, *patterns, **settings)
 
     return start
-
-
-def content(_request: Any, **_kwargs: Any) -> HttpResponse:
-    return HttpResponse(CONTENT, content_type="text/plain")
-
-
-async def acontent(_request: Any, **_kwargs: Any) -> HttpResponse:
-    return HttpResponse(CONTENT, content_type="text/plain")
 
 
 def answering(make: Callable[[], Any]) -> list[Any]:
@@ -93,118 +82,6 @@ def answering(make: Callable[[], Any]) -> list[Any]:
 
 
 BOTH = ["/plain", "/awaiting"]
-SOLD = paid("daily_report")
-
-
-class Classy(View):
-    def get(self, request: HttpRequest) -> HttpResponse:
-        return content(request)
-
-    def post(self, request: HttpRequest) -> HttpResponse:
-        return HttpResponse("free to post")
-
-
-class AsyncClassy(View):
-    async def get(self, request: HttpRequest) -> HttpResponse:
-        return await acontent(request)
-
-
-class PaidMethod(View):
-    @method_decorator(SOLD)
-    def get(self, request: HttpRequest) -> HttpResponse:
-        return content(request)
-
-    def post(self, request: HttpRequest) -> HttpResponse:
-        return HttpResponse("free to post")
-
-
-class PaidAsyncMethod(View):
-    @SOLD
-    async def get(self, request: HttpRequest) -> HttpResponse:
-        return await acontent(request)
-
-
-class Rest(rest_framework.views.APIView):
-    authentication_classes = ()
-
-    @SOLD
-    def get(self, request: Any) -> rest_framework.response.Response:
-        assert request._request.payment is request.payment
-        return rest_framework.response.Response({"result": CONTENT})
-
-
-class Reports(rest_framework.viewsets.ViewSet):
-    authentication_classes = ()
-
-    @SOLD
-    def list(self, request: Any) -> rest_framework.response.Response:
-        return rest_framework.response.Response({"result": CONTENT})
-
-    def create(self, request: Any) -> rest_framework.response.Response:
-        return rest_framework.response.Response({"free": True})
-
-
-@rest_framework.decorators.api_view(["GET"])
-@rest_framework.decorators.authentication_classes([])
-@SOLD
-def rest_function(request: Any) -> rest_framework.response.Response:
-    return rest_framework.response.Response({"result": CONTENT})
-
-
-def ninja_api() -> NinjaAPI:
-    api = NinjaAPI(urls_namespace=f"api-{time.monotonic_ns()}", docs_url=None, openapi_url=None)
-
-    @api.get("/plain")
-    @SOLD
-    def plain(request: HttpRequest, q: str = "") -> dict[str, str]:
-        return {"result": CONTENT, "q": q}
-
-    @api.get("/awaiting")
-    @SOLD
-    async def awaiting(request: HttpRequest) -> dict[str, str]:
-        return {"result": CONTENT}
-
-    return api
-
-
-def dispatching(kind: Any) -> Any:
-    sold: Any = method_decorator(SOLD, name="dispatch")(type(kind.__name__, (kind,), {}))
-    return sold.as_view()
-
-
-def every_kind() -> list[Any]:
-    """Every way to put a price on something."""
-    inside = [path("deep", content), path("deeper/", include([path("awaiting", acontent)]))]
-    return [
-        path("plain", SOLD(content)),
-        path("awaiting", SOLD(acontent)),
-        path("class", dispatching(Classy)),
-        path("async-class", dispatching(AsyncClassy)),
-        path("method", PaidMethod.as_view()),
-        path("async-method", PaidAsyncMethod.as_view()),
-        path("rest", Rest.as_view()),
-        path("rest-set", Reports.as_view({"get": "list", "post": "create"})),
-        path("rest-function", rest_function),
-        path("ninja/", ninja_api().urls),
-        path("include/", paid_include("daily_report", inside)),
-    ]
-
-
-KINDS = [
-    "/plain",
-    "/awaiting",
-    "/class",
-    "/async-class",
-    "/method",
-    "/async-method",
-    "/rest",
-    "/rest-set",
-    "/rest-function",
-    "/ninja/plain",
-    "/ninja/awaiting",
-    "/include/deep",
-    "/include/deeper/awaiting",
-]
 
 
 # What can be sold
@@ -263,7 +140,7 @@ def test_a_price_below_a_login_asks_for_the_login_first(serve: Any) -> None:
     """A redirect to the login is billable: its payer would have paid for it."""
     with serve(
         path("below", login_required(SOLD(content))),
-        path("class", login_required(dispatching(Classy))),
+        path("class", login_required(with_paid_dispatch(Classy))),
         MIDDLEWARE=[SESSIONS, "django.contrib.auth.middleware.AuthenticationMiddleware", PAYWALL],
     ) as site:
         for place in ("/below", "/class"):
@@ -557,7 +434,7 @@ def test_every_spelling_that_reaches_the_view_reaches_the_gate(serve: Any) -> No
 
 
 def test_head_is_paid_and_options_is_free(serve: Any) -> None:
-    with serve(path("plain", SOLD(content)), path("class", dispatching(Classy))) as site:
+    with serve(path("plain", SOLD(content)), path("class", with_paid_dispatch(Classy))) as site:
         for place in ("/plain", "/class"):
             response = site.buy(place, "HEAD")
             assert (response.status_code, response.content) == (200, b"")
@@ -732,7 +609,7 @@ def test_with_atomic_requests_the_price_outside_the_transaction_is_sold(
     try:
         routes = [
             path("plain", SOLD(content)),
-            path("class", dispatching(Classy)),
+            path("class", with_paid_dispatch(Classy)),
             path("n/", ninja_api().urls),
         ]
         with serve(*routes, FAREGATE={"JOURNAL": "django:"}) as site:
@@ -743,189 +620,6 @@ def test_with_atomic_requests_the_price_outside_the_transaction_is_sold(
             assert "non_atomic_requests" in caplog.text
     finally:
         settings["ATOMIC_REQUESTS"] = False
-
-
-# Settings, checks and commands
-
-
-def found(**settings: Any) -> list[str]:
-    with project(path("paid", SOLD(content)), **settings):
-        ids = (one.id or "" for one in checks.run_checks())
-        return sorted(one for one in ids if one.startswith("faregate."))
-
-
-def test_checks_say_what_is_wrong_and_nothing_else() -> None:
-    live = {"API_KEY": f"svc_live_{'x' * 32}", "JOURNAL": "django:", "BASE_URL": "https://service.example"}
-    assert found() == []
-    assert found(MIDDLEWARE=[]) == ["faregate.E001"]
-    assert found(MIDDLEWARE=[PAYWALL, COMMON]) == ["faregate.E007"]
-    assert found(MIDDLEWARE=[COMMON, PAYWALL]) == []
-    assert found(MIDDLEWARE=[PAYWALL, PAYWALL]) == ["faregate.E005"]
-    assert found(FAREGATE={"BASE_URL": ""}) == ["faregate.E002"]
-    assert found(FAREGATE={"BASEURL": "x"}) == ["faregate.E002"]
-    assert found(FAREGATE={"BASE_URL": "emulator:"}, FAREGATE_OFFERS={"/x": "y"}) == ["faregate.E002"]
-    assert found(FAREGATE={"TRUST_HOST": "yes"}) == ["faregate.E002"]
-    assert found(FAREGATE=live) == []
-    assert found(FAREGATE=live, DEBUG=True) == ["faregate.E003"]
-    assert found(FAREGATE={**live, "JOURNAL": "memory:"}) == ["faregate.E004"]
-    assert found(FAREGATE={"OFFERS": {"reports": "x"}}) == ["faregate.E002"]
-
-
-def test_a_deploy_check_asks_the_service() -> None:
-    with project(path("paid", SOLD(content)), path("x", paid("no_such_thing")(content))):
-        told = [one for one in checks.run_checks(include_deployment_checks=True) if one.id == "faregate.E006"]
-    assert len(told) == 1
-    assert "no_such_thing" in told[0].msg
-
-
-@pytest.mark.parametrize(
-    ("settings", "says"),
-    [({"BASE_URL": "", "API_KEY": None}, "BASE_URL"), ({"ON_EVENT": "shop.nobody"}, r"shop\.nobody")],
-)
-def test_a_mistake_in_the_settings_fails_the_start(settings: dict[str, Any], says: str) -> None:
-    with project(FAREGATE=settings), pytest.raises(ConfigurationError, match=says):
-        get_wsgi_application()
-
-
-LIVE = {"BASE_URL": "https://service.example", "API_KEY": "svc_live_x"}
-PUBLIC = {**LIVE, "PUBLIC_URL": "https://seller.example"}
-
-
-@pytest.mark.parametrize(
-    ("settings", "says"),
-    [
-        ({"API_KEY": "svc_test_x"}, "Set FAREGATE['BASE_URL'] to"),
-        ({"BASE_URL": "https://service.example"}, "Set FAREGATE['API_KEY'] to"),
-        ({**LIVE, "API_KEY": "x"}, "FAREGATE['API_KEY']: This is no API key"),
-        ({**LIVE, "BASE_URL": "service"}, "FAREGATE['BASE_URL'] is 'service', and has no scheme"),
-        ({"BASE_URL": "ftp://x", "API_KEY": "svc_test_x"}, "FAREGATE['BASE_URL'] is the http(s) address"),
-        (LIVE, "set FAREGATE['PUBLIC_URL'], such as"),
-        ({**LIVE, "PUBLIC_URL": "x"}, "FAREGATE['PUBLIC_URL'] must be the http(s) address"),
-        ({**PUBLIC, "JOURNAL": "memory:"}, "Set FAREGATE['JOURNAL'] to sqlite:"),
-        ({**PUBLIC, "JOURNAL": "sqlite:x"}, "set FAREGATE['JOURNAL_KEY']. Create one"),
-        ({**PUBLIC, "API_KEY": "svc_test_x", "JOURNAL": "cloud:"}, "FAREGATE['JOURNAL'] is 'cloud:'"),
-        ({"BASE_URL": "emulator:", "TIMEOUT": 60}, "FAREGATE_MAX_REQUEST_SECONDS is 50, and reporting an"),
-        ({"BASE_URL": "emulator:", "TIMEOUT": 60}, "or FAREGATE['TIMEOUT'] smaller"),
-        ({"BASE_URL": "emulator:", "PUBLIC_URI": "x"}, "no setting 'PUBLIC_URI'. Did you mean PUBLIC_URL?"),
-        ({"base_url": "emulator:"}, "no setting 'base_url'. Did you mean BASE_URL?"),
-        ({"COLOUR": "red"}, "no setting 'COLOUR'. It knows API_KEY, BASE_URL, "),
-    ],
-)
-def test_a_message_names_a_setting_as_it_was_typed(
-    settings: dict[str, Any], says: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FAREGATE_MAX_REQUEST_SECONDS", "50")
-    with override_settings(FAREGATE=settings), pytest.raises(ConfigurationError, match=re.escape(says)):
-        get_config()
-
-
-def test_settings_are_read_again_when_a_test_changes_them() -> None:
-    with project(FAREGATE={"PUBLIC_URL": "https://one.example"}):
-        first = get_config().paywall
-        assert get_config().paywall is first
-        with project(FAREGATE={"PUBLIC_URL": "https://two.example"}):
-            assert get_config().paywall.settings.public_url == "https://two.example"
-        assert get_config().paywall.settings.public_url == "https://one.example"
-
-
-def note_event(event: Event) -> None:
-    TOLD.append(event)
-
-
-TOLD: list[Event] = []
-
-
-@pytest.mark.parametrize("listener", [note_event, f"{__name__}.note_event"])
-def test_a_listener_of_the_settings_is_told(listener: Any) -> None:
-    TOLD.clear()
-    with served("wsgi", path("paid", SOLD(content)), FAREGATE={"ON_EVENT": listener}) as site:
-        assert site.ask("/paid").status_code == 402
-    (told,) = TOLD
-    assert isinstance(told, Refused)
-    assert (told.status, told.code) == (402, "payment_required")
-    assert (told.sale.offer, told.sale.method, told.sale.route) == ("daily_report", "GET", "/paid")
-
-
-def said_by(command: str, *arguments: str, status: object = 0) -> str:
-    """What a command prints. `status` is the one it must exit with."""
-    out = io.StringIO()
-    ended: object = 0
-    try:
-        call_command(command, *arguments, stdout=out)
-    except SystemExit as end:
-        ended = end.code
-    assert ended == status
-    return out.getvalue()
-
-
-def test_routes_lists_every_kind() -> None:
-    with project(*every_kind(), path("open", lambda request: content(request))):
-        routes = json.loads(said_by("faregate_routes", "--json"))["routes"]
-        table = said_by("faregate_routes")
-    standing = {
-        (one["path"], method): one["access"] for one in routes for method in one["methods"] or ["any"]
-    }
-    for place in KINDS:
-        assert "paid" in {standing.get((place, "any")), standing.get((place, "GET"))}, (place, standing)
-    assert standing["/method", "POST"] == "free"
-    assert standing["/rest-set", "POST"] == "free"
-    assert standing["/open", "any"] == "free"
-    assert "daily_report" in table
-    assert {"Classy", "Rest", "Reports"} <= {one["handler"].rpartition(".")[2] for one in routes}
-
-
-def test_routes_fails_when_a_prefix_matches_nothing() -> None:
-    with project(path("a", content), FAREGATE={"OFFERS": {"/nowhere": "daily_report"}}):
-        assert list_routes().unmatched == ("/nowhere",)
-        said_by("faregate_routes", status=1)
-
-
-def test_check_and_sweep_speak_in_sentences() -> None:
-    with project(path("paid", SOLD(content))):
-        note = IN_MEMORY.format("FAREGATE['JOURNAL']")
-        well = f"All is well: 1 offer can be sold.\n{note}\n{UNGUESSABLE}\n"
-        assert said_by("faregate_check") == well
-        assert said_by("faregate_sweep") == "Looked at 0 payments.\n"
-    with project(path("x", paid("no_such_thing")(content))):
-        assert said_by("faregate_check", status=1).startswith("no_such_thing: ")
-    with project(FAREGATE={"BASE_URL": "nonsense"}), pytest.raises(CommandError):
-        said_by("faregate_check")
-
-
-def test_check_says_that_instructions_can_be_guessed() -> None:
-    transport: Any = Guessable(EmbeddedTransport(Emulator()))
-    with project(path("paid", SOLD(content)), FAREGATE={"TRANSPORT": transport}):
-        assert GUESSABLE.format("daily_report") in said_by("faregate_check")
-
-
-def test_the_journal_is_administered(tmp_path: Path) -> None:
-    own = {"JOURNAL": f"sqlite:///{tmp_path}/journal.db"}
-    with served("wsgi", path("paid", SOLD(content)), FAREGATE=own) as site:
-        assert said_by("faregate_journal", "keys") == "The journal has no rows.\n"
-        assert site.buy("/paid").status_code == 200
-        [key] = json.loads(said_by("faregate_journal", "keys", "--json"))["keys"]
-        assert (key["rows"], key["unfinished"], key["configured"]) == (1, 0, True)
-        assert said_by("faregate_journal", "addresses") == "No unfinished payments.\n"
-        moved = said_by("faregate_journal", "move", "http://old.example")
-        assert moved == "Moved 0 rows to test http://service.example.\n"
-        with pytest.raises(CommandError, match="is the current address"):
-            said_by("faregate_journal", "move", "http://service.example")
-    with project(), pytest.raises(CommandError, match=r"set FAREGATE\['JOURNAL'\]"):
-        said_by("faregate_journal", "keys")
-
-
-def test_check_fails_with_a_key_that_may_not_sell() -> None:
-    reader = {"API_KEY": READ_ONLY_TEST_KEY, "LAST_RESORT": "/no/such/folder/file"}
-    with project(path("paid", SOLD(content)), FAREGATE=reader):
-        said = said_by("faregate_check", status=1)
-        assert "may not authorize access, so nothing can be sold" in said
-        assert "Set FAREGATE['API_KEY'] to a key" in said
-        assert "FAREGATE['LAST_RESORT'] names a file that cannot be written" in said
-
-
-def test_paid_on_a_class_says_what_to_do() -> None:
-    with pytest.raises(ConfigurationError, match="method_decorator"):
-        SOLD(Classy)
 
 
 # What a payer is told

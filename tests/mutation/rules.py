@@ -46,7 +46,10 @@ WSGI_EDGES = ("tests/adapters/test_wsgi_edges.py",)
 FLASK_TESTS = tuple(f"tests/adapters/test_flask{part}.py" for part in ("", "_placement", "_state"))
 DJANGO_STATE = ("tests/adapters/test_django_state.py",)
 DJANGO_PLACEMENT = ("tests/adapters/test_django_placement.py",)
-DJANGO_TESTS = ("tests/adapters/test_django.py", "tests/adapters/test_django_edges.py", *DJANGO_PLACEMENT)
+DJANGO_TESTS = (
+    *(f"tests/adapters/test_django{part}.py" for part in ("", "_commands", "_edges")),
+    *DJANGO_PLACEMENT,
+)
 CLIENT_TESTS = ("tests/payments/test_facilitator.py",)
 VERIFY_TESTS = ("tests/payments/test_facilitated_verify.py",)
 SETTLE_TESTS = ("tests/payments/test_facilitated.py",)
