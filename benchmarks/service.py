@@ -4,11 +4,15 @@
     .venv/bin/python benchmarks/service.py --quick          # one minute: does it run?
     .venv/bin/python benchmarks/service.py --docs           # writes docs/performance.md as well
     .venv/bin/python benchmarks/service.py --skip growth --databases postgres
+    .venv/bin/python benchmarks/service.py --skip growth --databases postgres --apart
 
 Sales: `faregate service serve` in one process and in two, on SQLite and on PostgreSQL, over real HTTP. A sale
 is access with a proof and complete; its payment is verified and settled at once (`settled_service.py`), so
-what is measured is the service. Every write is forced to the disk. Service, database and load share the
-machine: so processor time is given for each. On a machine that others use too, look at nothing else.
+what is measured is the service. Every write is forced to the disk. The database holds some thousand
+transactions already: PostgreSQL plans badly for a table that was empty when it last looked, which is within
+the last minute. Service, database and load share the machine: so processor time is given for each. On a
+machine that others use too, look at nothing else. `--apart` gives one process of the service a core of its
+own, and the database another one: sales per second times the milliseconds of each say how busy its core is.
 
 Growth: the same database with 1,000 and with 200,000 transactions (`service_data.py`). Memory of the service
 after the same sales and lists, and the time of list pages, ten transactions each: the first request of a new
@@ -51,6 +55,8 @@ HERE = Path(__file__).resolve().parent
 DATABASES = ("sqlite", *(() if POSTGRES_MISSING else ("postgres",)))
 PAGE = HERE.parent / "docs" / "performance.md"
 WARM_UP_SALES = 200
+SOLD_BEFORE = 5000
+"""Transactions in the database before sales are measured."""
 LISTS = {
     "all": "order=newest",
     "succeeded": "order=newest&status=succeeded",
@@ -126,8 +132,8 @@ class Service:
 
 
 @contextmanager
-def run_service(url: str) -> Iterator[Service]:
-    command = [sys.executable, str(HERE / "settled_service.py"), url]
+def run_service(url: str, *prefix: str) -> Iterator[Service]:
+    command = [*prefix, sys.executable, str(HERE / "settled_service.py"), url]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=HERE)
     try:
         assert process.stdout is not None
@@ -205,11 +211,16 @@ def talk_to(services: Sequence[Service], talks: Sequence[Any]) -> float:
     return time.perf_counter() - began
 
 
-def measure_sales(kind: str, processes: int, callers: int, seconds: float, number: int) -> Sales:
-    """Measure sales in a database that is new."""
+def measure_sales(
+    kind: str, processes: int, callers: int, seconds: float, number: int, *, apart: bool = False
+) -> Sales:
+    """Measure sales in a database of its own; `apart`: the service on core 0, PostgreSQL on core 1."""
     with open_place(kind) as place, ExitStack() as stack:
-        key = prepare(place.url, 0)
-        services = [stack.enter_context(run_service(place.url)) for _ in range(processes)]
+        key = prepare(place.url, SOLD_BEFORE)
+        for pid in place.server.pids() if apart and place.server is not None else ():
+            os.sched_setaffinity(pid, {1})  # connections inherit it
+        prefix = ("taskset", "-c", "0") if apart else ()
+        services = [stack.enter_context(run_service(place.url, *prefix)) for _ in range(processes)]
         seller = Seller(key, find_revision(place.url))
         talk_to(services, [seller.sell_many(WARM_UP_SALES // callers + 1) for _ in range(callers)])
         seller.took.clear()
@@ -340,8 +351,9 @@ def main() -> None:
     if plan.skip != "sales":
         for number in range(plan.rounds):
             for kind in plan.databases:
-                for processes in (1, 2):
-                    sales.append(measure_sales(kind, processes, plan.callers, plan.seconds, number))
+                for processes in (1,) if plan.apart else (1, 2):
+                    one = measure_sales(kind, processes, plan.callers, plan.seconds, number, apart=plan.apart)
+                    sales.append(one)
                     print(sales[-1], file=sys.stderr)
     if plan.skip != "growth":
         for kind in plan.databases:
@@ -378,6 +390,7 @@ def read_plan() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a minute: small and not to be believed")
     parser.add_argument("--docs", action="store_true", help="write the tables into docs/performance.md")
     parser.add_argument("--skip", choices=["sales", "growth"])
+    parser.add_argument("--apart", action="store_true", help="service and PostgreSQL on a core each")
     parser.add_argument("--databases", nargs="+", choices=DATABASES, default=DATABASES)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=6.0)
@@ -386,6 +399,8 @@ def read_plan() -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=21)
     parser.add_argument("--output", type=Path, help="where the JSON results go")
     plan = parser.parse_args()
+    if plan.apart and plan.docs:
+        parser.error("--apart measures nothing that is in the docs")
     if plan.quick:
         plan.rounds, plan.seconds, plan.sizes, plan.repeats = 1, 2.0, [1_000, 5_000], 5
     return plan
