@@ -9,7 +9,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from examples.chain.facilitator import GAS_KEYS, run_facilitator
+from examples.chain.facilitator import GAS_KEYS
 
 from faregate.selfhosted.cli import add_service
 from faregate.selfhosted.metrics import Metrics, OpenPayments
@@ -18,6 +18,7 @@ from faregate.service.catalog import build_catalog
 from faregate.service.config import Account
 from faregate.system import system_clock
 from tests.support.chain import USDC, ChainPayer, LocalChain, require_anvil, start_chain
+from tests.support.facilitators import run_facilitator
 from tests.support.shell import Terminal, find_blocks
 
 ROOT = Path(__file__).parents[2]

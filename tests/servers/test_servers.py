@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from tests.servers import (
     RedisServer,
     shared,
 )
+from tests.support.preloaded import run_preloaded
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,9 +38,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 @pytest.mark.parametrize("kind", SERVERS)
 def test_a_server_ends_though_its_tests_were_killed(kind: str) -> None:
     shared.need(kind, SERVERS[kind][1])
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", STARTED, kind]
-    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = run_preloaded(["-c", STARTED, kind], dict(os.environ), ROOT)
     folder, *pids = done.stdout.split()
     assert pids
     assert eventually(lambda: not any(is_alive(int(pid)) for pid in pids))
