@@ -222,7 +222,7 @@ def _find_status(code: object) -> int:
 def main() -> None:
     listener = socket.socket(fileno=int(sys.argv[1]))
     for name in PRELOADED:
-        with contextlib.suppress(ImportError):
+        with contextlib.suppress(Exception):  # who needs what is not installed, or broken, is told there
             import_module(name)
     gc.collect()
     gc.freeze()  # what no process looks at is copied for none
