@@ -1,10 +1,10 @@
 """A Flask application that sells, and requests to it."""
 
+from collections.abc import Callable
 from typing import Any
 
-from flask import (
-    Flask,
-)
+from flask import Blueprint, Flask
+from flask.views import MethodView
 from werkzeug.test import TestResponse
 
 from faregate.emulator import TEST_KEY, Emulator, Wallet
@@ -13,6 +13,7 @@ from faregate.flask import Faregate, PayingClient
 from faregate.merchant.client import MerchantClient
 from faregate.paywall import Paywall
 
+CONTENT = b"paid content"
 paywall = Faregate()
 
 
@@ -52,3 +53,52 @@ class Seller:
 def run(seller: Seller, *arguments: str) -> tuple[int, str]:
     result = seller.app.test_cli_runner().invoke(args=["faregate", *arguments])
     return result.exit_code, result.output
+
+
+def content() -> Callable[[], bytes]:
+    """A view of its own for each place: a function that is sold is never routed without its price."""
+
+    def content() -> bytes:
+        return CONTENT
+
+    return content
+
+
+def is_sold(seller: Seller, path: str, method: str = "GET") -> bool:
+    """402 without the content, then the content for money."""
+    unpaid, paid = seller.ask(path, method=method), seller.buy(path, method=method)
+    assert CONTENT not in unpaid.data
+    return (unpaid.status_code, paid.data, "PAYMENT-RESPONSE" in paid.headers) == (402, CONTENT, True)
+
+
+class ByMethod(MethodView):
+    @paywall.paid("daily_report")
+    def get(self) -> bytes:
+        return CONTENT
+
+    @paywall.paid("text_summary")
+    async def post(self) -> bytes:
+        return CONTENT
+
+    def delete(self) -> str:
+        return "free"
+
+
+class ByDecorators(MethodView):
+    decorators = [paywall.paid("daily_report")]  # noqa: RUF012
+
+    def get(self) -> bytes:
+        return CONTENT
+
+    def post(self) -> bytes:
+        return CONTENT
+
+
+def weather() -> tuple[Blueprint, Blueprint]:
+    """A blueprint in a blueprint, each with a view at `/view` and one that is exempt at `/open`."""
+    outer, inner = Blueprint("outer", "outer"), Blueprint("inner", "inner", url_prefix="/inner")
+    for one in (outer, inner):
+        one.add_url_rule("/view", view_func=content(), endpoint="view")
+        one.add_url_rule("/open", view_func=paywall.exempt(lambda: "open"), endpoint="open")
+    outer.register_blueprint(inner)
+    return outer, inner
