@@ -43,7 +43,9 @@ REVISIONS = ("tests/core/test_revisions.py",)
 TOLERANCE = ("tests/merchant/test_tolerance.py", "tests/core")
 ADDRESSES = ("tests/core", "tests/cli/test_journal.py")
 WSGI_EDGES = ("tests/adapters/test_wsgi_edges.py",)
-FLASK_TESTS = tuple(f"tests/adapters/test_flask{part}.py" for part in ("", "_commands", "_placement", "_state"))
+FLASK_TESTS = tuple(
+    f"tests/adapters/test_flask{part}.py" for part in ("", "_commands", "_placement", "_state")
+)
 DJANGO_STATE = ("tests/adapters/test_django_state.py",)
 DJANGO_PLACEMENT = ("tests/adapters/test_django_placement.py",)
 DJANGO_TESTS = (
