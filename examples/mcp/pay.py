@@ -52,5 +52,7 @@ async def main(url: str, name: str, arguments: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) not in (3, 4):
+        sys.exit(__doc__)
     given = [*sys.argv[1:], "{}"]
     anyio.run(main, given[0], given[1], given[2])

@@ -7,6 +7,7 @@ app.add_middleware(PaywallMiddleware)
 async def summary(payment: Annotated[Payment, Depends(paid("text_summary"))]): ...
 """
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from inspect import Parameter, signature
@@ -32,11 +33,12 @@ from faregate.core import responses
 from faregate.core.models import Choose, Offer, OfferChoice
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
+from faregate.logs import log
 from faregate.middleware.checkout import SkipHandler
 from faregate.middleware.handlers import inspect_handler, mark_maker
 from faregate.middleware.openapi import INFO, MARK, payment_info
 from faregate.offers import OfferOptions, make_offer
-from faregate.routes import RouteTable
+from faregate.routes import RouteInfo, RouteTable
 from faregate.routes import starlette as starlette_routes
 from faregate.routes.wrappers import unwrap
 from faregate.starlette import NO_KEY, add_openapi, authorize
@@ -48,7 +50,26 @@ class PaywallMiddleware(starlette.PaywallMiddleware):
     """`faregate.starlette.PaywallMiddleware` for an application of FastAPI."""
 
     def _list(self, app: Any) -> RouteTable:
-        return list_routes(app)
+        table = list_routes(app)
+        if not self.path_rules.offers:  # a prefix sells some paths of a route on purpose
+            for notice in _describe_partly_sold(table.routes):
+                log("sale", logging.WARNING, notice)
+        return table
+
+
+def _describe_partly_sold(routes: Sequence[RouteInfo]) -> Iterator[str]:
+    """Describe functions that one route sells and another gives away, where `dependencies` name the price.
+
+    Possible on purpose, as for a router that is included twice: so it is said, and no mistake.
+    """
+    sold = {route.handler: route for route in routes if route.offer is not None}
+    for route in routes:
+        if route.access == "free" and (other := sold.get(route.handler)) is not None:
+            yield (
+                f"{route.handler} is sold at {other.place} and free at {route.place}: a price in dependencies "
+                "is for one route. To sell both, give the function the parameter "
+                f"payment: Annotated[Payment, Depends(paid({other.sells!r}))]."
+            )
 
 
 class RequirePayment(Depends):

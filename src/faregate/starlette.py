@@ -236,7 +236,10 @@ def _check_endpoint(endpoint: Any, sold: Offer) -> None:
         raise ConfigurationError(_NO_REQUEST)
 
 
-_NO_REQUEST = "@paid needs an endpoint that is given the request. FastAPI: Depends(paid(...))."
+_NO_REQUEST = (
+    "@paid needs an endpoint that is given the request. FastAPI: Depends(paid(...)) of faregate.fastapi. "
+    "MCP: the paid of faregate.mcp."
+)
 
 
 async def authorize(connection: HTTPConnection[Any], sold: Offer, ask: AsyncAsk | None = None) -> Payment:

@@ -491,3 +491,39 @@ def test_a_decorator_is_refused_with_what_was_written() -> None:
     anything = paid(calling, among=("daily_report", "text_summary"))
     with pytest.raises(ConfigurationError, match=r"^paid\(choose, among=...\) is a dependency"):
         anything(calling)
+
+
+def test_a_function_with_a_free_route_beside_the_sold_one_is_told_at_the_start(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Whoever stacks two decorators may think that one price is for both."""
+    app = FastAPI()
+    app.add_middleware(PaywallMiddleware, base_url="emulator:")
+
+    @app.get("/v2")
+    @app.get("/v1", dependencies=[Depends(paid("daily_report"))])
+    async def sold_once() -> str:
+        return CONTENT
+
+    @app.get("/new")
+    @app.get("/old")
+    async def sold_always(payment: Annotated[Payment, Depends(paid("daily_report"))]) -> str:
+        return CONTENT
+
+    with caplog.at_level(logging.WARNING, "faregate"), TestClient(app) as client:
+        assert [client.get(path).status_code for path in ("/v1", "/old", "/new")] == [402, 402, 402]
+    [said] = [record.getMessage() for record in caplog.records if "free at" in record.getMessage()]
+    assert "sold_once is sold at /v1 and free at /v2" in said
+
+
+def test_a_prefix_that_sells_some_paths_of_a_route_is_no_news(caplog: pytest.LogCaptureFixture) -> None:
+    app = FastAPI()
+    app.add_middleware(PaywallMiddleware, base_url="emulator:", offers={"/files/sold": "daily_report"})
+
+    @app.get("/files/{name:path}")
+    async def files(name: str) -> str:
+        return name
+
+    with caplog.at_level(logging.WARNING, "faregate"), TestClient(app):
+        pass
+    assert not [record for record in caplog.records if "free at" in record.getMessage()]

@@ -51,7 +51,7 @@ th:first-child, td:first-child { text-align: left; padding-left: 0; white-space:
 thead th { color: var(--soft); font-size: .875rem; font-weight: 600; }
 tbody th { font-weight: 400; }
 @media (max-width: 30rem) {
-  th, td { padding: .25rem .25rem; font-size: .875rem; } dd { font-size: 1.1rem; }
+  thead th, th, td { padding: .25rem .15rem; font-size: .75rem; } dd { font-size: 1.1rem; }
 }
 """
 _HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
