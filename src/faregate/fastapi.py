@@ -66,8 +66,8 @@ def _describe_partly_sold(routes: Sequence[RouteInfo]) -> Iterator[str]:
     for route in routes:
         if route.access == "free" and (other := sold.get(route.handler)) is not None:
             yield (
-                f"{route.handler} is sold at {other.place} and free at {route.place}: a price in dependencies "
-                "is for one route. To sell both, give the function the parameter "
+                f"{route.handler} is sold at {other.place} and free at {route.place}: a price in "
+                "dependencies is for one route. To sell both, give the function the parameter "
                 f"payment: Annotated[Payment, Depends(paid({other.sells!r}))]."
             )
 
