@@ -949,6 +949,8 @@ MUTANTS = (
     Mutant("books-list-without-waiting-for-writers", SQL + "migrations/versions/0001_first_tables.py", "    PERFORM pg_advisory_xact_lock_shared(402001, account);\n", "", STAMPS),
     Mutant("books-settle-within-a-list", SQL + "completion.py", "_END.where(STAMP == NOW)", "_END", STAMPS),
     Mutant("books-move-the-fence-back", SQL + "clock.py", "accounts.c.fence < bindparam(\"moment\"))", "accounts.c.fence != bindparam(\"moment\"))", STAMPS),
+    Mutant("books-cut-text-at-a-zero", SQL + "drivers.py", "_TEXT if isinstance(value, int) else _BINARY", "_BINARY if isinstance(value, bytes) else _TEXT", ("tests/selfhosted/test_engine.py",)),
+    Mutant("books-keep-lost-connections", SQL + "engine.py", "                pooled.invalidate(error)\n                self._engine.dispose()  # the others in the pool are lost as well\n", "", ("tests/selfhosted/test_engine.py",)),
     Mutant("books-open-with-a-revoked-key", SQL + "keys.py", ".where(api_keys.c.key_hash == bindparam(\"key_hash\"), api_keys.c.revoked_at.is_(None))", ".where(api_keys.c.key_hash == bindparam(\"key_hash\"))", ("tests/selfhosted/test_keys.py",)),
     Mutant("books-edit-a-revision", SQL + "apply.py", "        return wanted.revisions[stored:]\n    return ()", "        return wanted.revisions[stored:]\n    return () if len(wanted.revisions) == stored else ()", ("tests/selfhosted/test_apply.py",)),
     # The console of the self-hosted service
