@@ -1,4 +1,4 @@
-"""`scripts/demo`: plays the story. Exit 0 only if each step was as told; 1 says what was not."""
+"""`scripts/demo`: play the scenario. Exit 0 only if each step was as printed; 1 says what was not."""
 
 import argparse
 import asyncio
@@ -18,9 +18,9 @@ from faregate.merchant.client import AsyncMerchantClient
 
 from .books import read_the_books
 from .payer import Payer
-from .stage import SELLER, DidNotStart, Stage, stage
-from .story import Story
-from .teller import Teller, Untrue
+from .reporter import Reporter, Untrue
+from .scenario import Scenario
+from .servers import SELLER, DidNotStart, Servers, run_servers
 
 _STOPPED = 130
 
@@ -32,14 +32,14 @@ def main() -> int:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal without our signs
     console = Console(highlight=False)
-    teller = Teller(console)
+    reporter = Reporter(console)
     try:
         if arguments.chain:
-            return _run_on_chain(teller, arguments)
-        with stage(arguments.seller) as where:
-            teller.title("faregate", "a seller, the merchant service and a payer, on this machine")
-            _addresses(teller, where)
-            return _run(teller, where, lambda: play(teller, where), serve=arguments.serve)
+            return _run_on_chain(reporter, arguments)
+        with run_servers(arguments.seller) as where:
+            reporter.title("faregate", "a seller, the merchant service and a payer, on this machine")
+            _addresses(reporter, where)
+            return _run(reporter, where, lambda: play(reporter, where), serve=arguments.serve)
     except DidNotStart as error:
         console.print(f"\n{error}", markup=False)
         return 1
@@ -48,42 +48,44 @@ def main() -> int:
         return _STOPPED
 
 
-def _run_on_chain(teller: Teller, arguments: argparse.Namespace) -> int:
-    from .chain_stage import chain_stage  # what it needs is loaded for a play on a chain only
-    from .chain_story import play_on_chain
+def _run_on_chain(reporter: Reporter, arguments: argparse.Namespace) -> int:
+    from .chain_scenario import play_on_chain
+    from .chain_servers import run_chain_servers  # what it needs is loaded for a chain only
 
-    teller.title("faregate", "real payments, on a chain of this machine")
-    with chain_stage(teller, direct=arguments.direct, seller=arguments.seller) as where:
-        return _run(teller, where, lambda: play_on_chain(teller, where), serve=arguments.serve)
+    reporter.title("faregate", "real payments, on a chain of this machine")
+    with run_chain_servers(reporter, direct=arguments.direct, seller=arguments.seller) as where:
+        return _run(reporter, where, lambda: play_on_chain(reporter, where), serve=arguments.serve)
 
 
-def _run(teller: Teller, where: Stage, tell: Callable[[], Coroutine[Any, Any, None]], *, serve: bool) -> int:
+def _run(
+    reporter: Reporter, where: Servers, tell: Callable[[], Coroutine[Any, Any, None]], *, serve: bool
+) -> int:
     try:
         asyncio.run(tell())
     except Untrue as untrue:
-        teller.end(f"Not as told: {untrue}.", well=False)
+        reporter.end(f"Not as told: {untrue}.", well=False)
         return 1
     except (httpx.HTTPError, FaregateError, PaymentError) as error:
-        teller.end(f"The story broke off: {type(error).__name__}: {error}", well=False)
+        reporter.end(f"The demo broke off: {type(error).__name__}: {error}", well=False)
         return 1
-    teller.end(f"All {teller.claims} checks passed.", well=True)
-    _addresses(teller, where)
+    reporter.end(f"All {reporter.claims} checks passed.", well=True)
+    _addresses(reporter, where)
     if serve:
-        teller.say("The servers stay up until Ctrl-C.")
+        reporter.say("The servers stay up until Ctrl-C.")
         threading.Event().wait()
-    teller.say("The servers end now; with --serve they stay up.")
+    reporter.say("The servers end now; with --serve they stay up.")
     return 0
 
 
-async def play(teller: Teller, where: Stage) -> None:
-    """The whole story. Raises `Untrue` at the first thing that is not as told."""
+async def play(reporter: Reporter, where: Servers) -> None:
+    """The whole scenario. Raises `Untrue` at the first thing that is not as printed."""
     async with Payer(where.seller) as payer, AsyncMerchantClient(where.api_key, where.service) as books:
-        await Story(teller, payer, books).play()
-        await read_the_books(teller, payer, books)
+        await Scenario(reporter, payer, books).play()
+        await read_the_books(reporter, payer, books)
 
 
-def _addresses(teller: Teller, where: Stage) -> None:
-    teller.facts([("service", where.service), ("seller", where.seller)])
+def _addresses(reporter: Reporter, where: Servers) -> None:
+    reporter.facts([("service", where.service), ("seller", where.seller)])
 
 
 def _leave(number: int, _frame: object) -> None:
@@ -92,7 +94,7 @@ def _leave(number: int, _frame: object) -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="scripts/demo", description="Plays the story of paid requests.")
+    parser = argparse.ArgumentParser(prog="scripts/demo", description="Plays a scenario of paid requests.")
     parser.add_argument("--serve", action="store_true", help="leave the servers up at the end")
     parser.add_argument(
         "--seller", type=Path, default=SELLER, metavar="DIR", help="another app.py to play it with"

@@ -1,4 +1,4 @@
-"""The end of the story: the seller reads the service's books, and they agree with the payer's."""
+"""The end of the scenario: the seller reads the service's books, and they agree with the payer's."""
 
 from collections import Counter
 
@@ -7,10 +7,10 @@ from faregate.merchant.models import Payer as KnownPayer
 from faregate.merchant.models import TransactionDetail
 
 from .payer import Payer
-from .teller import Teller, money, short
+from .reporter import Reporter, money, short
 
 
-async def read_the_books(tell: Teller, payer: Payer, books: AsyncMerchantClient) -> None:
+async def read_the_books(tell: Reporter, payer: Payer, books: AsyncMerchantClient) -> None:
     """Transactions, payers and balances, through faregate's own client."""
     tell.step(
         "The seller checks the accounts", "Through faregate.merchant: all transactions, payers and sums."
@@ -24,7 +24,7 @@ async def read_the_books(tell: Teller, payer: Payer, books: AsyncMerchantClient)
     _balances(tell, payer, transactions)
 
 
-def _transactions(tell: Teller, transactions: list[TransactionDetail]) -> None:
+def _transactions(tell: Reporter, transactions: list[TransactionDetail]) -> None:
     tell.table(
         ["transaction", "status", "authorized", "settled", "receipt"],
         [
@@ -45,12 +45,12 @@ def _transactions(tell: Teller, transactions: list[TransactionDetail]) -> None:
     tell.claim("those that succeeded have a receipt, and only those", with_receipt, succeeded)
 
 
-def _payers(tell: Teller, payer: Payer, known: list[KnownPayer]) -> None:
+def _payers(tell: Reporter, payer: Payer, known: list[KnownPayer]) -> None:
     tell.table(["payer", "identifier"], [(short(one.id), one.identifier or "-") for one in known])
     tell.claim("there is one payer: ours", [one.identifier for one in known], [payer.address])
 
 
-def _balances(tell: Teller, payer: Payer, transactions: list[TransactionDetail]) -> None:
+def _balances(tell: Reporter, payer: Payer, transactions: list[TransactionDetail]) -> None:
     received = sum(one.settled_atomic or 0 for one in transactions)
     spent = sum(payer.receipts.values())
     tell.facts([("the seller received", money(received)), ("the payer spent, by its receipts", money(spent))])

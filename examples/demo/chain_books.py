@@ -10,7 +10,7 @@ from examples.chain.local import LocalChain
 from faregate.merchant.models import TransactionDetail
 from faregate.x402.tokens import Token
 
-from .teller import Teller, money, short
+from .reporter import Reporter, money, short
 
 _TRANSFER: Final = "0x" + keccak(text="Transfer(address,address,uint256)").hex()
 
@@ -42,7 +42,7 @@ def find_transfers(chain: LocalChain, token: Token, to: str) -> list[Transfer]:
 
 
 def compare_books(
-    tell: Teller,
+    tell: Reporter,
     chain: LocalChain,
     token: Token,
     pay_to: str,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from examples.demo.stage import SELLER
+from examples.demo.servers import SELLER
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi.security import HTTPBearer
 from openapi_spec_validator import validate

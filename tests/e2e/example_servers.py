@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from examples.demo.stage import DidNotStart, clean_environment
+from examples.demo.servers import DidNotStart, clean_environment
 
 from tests.support.preloaded import PreloadedPython
 from tests.support.waiting import PATIENCE
@@ -18,7 +18,7 @@ _ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
 
 @contextmanager
 def preloaded_server(name: str, module: Sequence[str], environ: Mapping[str, str]) -> Generator[str]:
-    """What `examples.demo.stage.server` does, in less than a tenth of the time."""
+    """What `examples.demo.servers.server` does, in less than a tenth of the time."""
     with TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         settings = {**clean_environment(os.environ), **environ}

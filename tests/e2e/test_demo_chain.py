@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 import pytest
 from examples.chain.typescript_payer import NoTypeScript, install_client
 from examples.demo.chain_books import compare_books
-from examples.demo.teller import Teller, Untrue
+from examples.demo.reporter import Reporter, Untrue
 from rich.console import Console
 
 from faregate.merchant.models import TransactionDetail
@@ -77,7 +77,7 @@ def true_books(chain: LocalChain) -> Books:
 
 def compare(chain: LocalChain, books: Books) -> None:
     transactions, receipts = books
-    compare_books(Teller(Console(file=io.StringIO())), chain, USDC, SELLER, transactions, receipts)
+    compare_books(Reporter(Console(file=io.StringIO())), chain, USDC, SELLER, transactions, receipts)
 
 
 def test_books_that_agree(chain: LocalChain, true_books: Books) -> None:

@@ -1,4 +1,4 @@
-"""The story cannot be told of a seller who lies: each lie ends it at its own claim."""
+"""The demo fails with a seller who lies: each lie ends it at its own claim."""
 
 import asyncio
 import io
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from examples.demo.__main__ import play
-from examples.demo.stage import Stage
-from examples.demo.teller import Teller, Untrue, money
+from examples.demo.reporter import Reporter, Untrue, money
+from examples.demo.servers import Servers
 from rich.console import Console
 
 from faregate.emulator import TEST_KEY
@@ -66,7 +66,7 @@ def test_what_is_expected_and_what_came_is_told() -> None:
     page = io.StringIO()
 
     with pytest.raises(Untrue):
-        Teller(Console(file=page, width=60)).claim("two and two", 2 + 2, 5)
+        Reporter(Console(file=page, width=60)).claim("two and two", 2 + 2, 5)
 
     assert page.getvalue().split() == ["✗", "two", "and", "two", "expected", "5", "came", "4"]
 
@@ -82,8 +82,8 @@ def test_money_is_exact(atomic: int, text: str) -> None:
 def _told(app: Path, environ: pytest.MonkeyPatch, loop: str = "asyncio") -> str:
     page = io.StringIO()
     with market(loop, environ, app) as shop:
-        where = Stage(shop.service, shop.seller, TEST_KEY)
-        asyncio.run(play(Teller(Console(file=page, width=80)), where))
+        where = Servers(shop.service, shop.seller, TEST_KEY)
+        asyncio.run(play(Reporter(Console(file=page, width=80)), where))
     return page.getvalue()
 
 

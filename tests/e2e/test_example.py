@@ -8,7 +8,7 @@ import sys
 
 import httpx
 import pytest
-from examples.demo.stage import SELLER, DidNotStart
+from examples.demo.servers import SELLER, DidNotStart
 
 from faregate.emulator import Emulator
 from tests.e2e.example_servers import preloaded_server as server

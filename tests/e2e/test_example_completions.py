@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import httpx
-from examples.demo.stage import server
+from examples.demo.servers import server
 
 from faregate.emulator import Emulator
 from tests.e2e.example_servers import preloaded_server

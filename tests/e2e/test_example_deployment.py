@@ -19,7 +19,7 @@ from pathlib import Path
 import httpx
 import psycopg
 import pytest
-from examples.demo.stage import server
+from examples.demo.servers import server
 
 from faregate.emulator import Emulator, Wallet
 from faregate.emulator.calls import RecordedCall

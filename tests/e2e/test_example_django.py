@@ -6,7 +6,7 @@ from shutil import copytree
 
 import httpx
 import pytest
-from examples.demo.stage import DidNotStart, server
+from examples.demo.servers import DidNotStart, server
 
 from faregate.emulator import Emulator
 from tests.e2e.example_servers import preloaded_server

@@ -12,7 +12,7 @@ import anyio
 import pytest
 from eth_account import Account
 from examples.chain.typescript_payer import NoTypeScript, install_client
-from examples.demo.stage import server
+from examples.demo.servers import server
 from mcp.client import Client
 from x402 import x402Client
 from x402.mcp import x402MCPSession

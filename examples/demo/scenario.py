@@ -1,4 +1,4 @@
-"""The story, step by step. Each thing told is claimed, and each claim is checked against what came."""
+"""The scenario, step by step. Each statement is a claim that is checked against what came."""
 
 import asyncio
 from collections import Counter
@@ -10,16 +10,16 @@ from faregate.merchant.client import AsyncMerchantClient
 from faregate.merchant.models import Transaction
 
 from .payer import Answer, Payer
-from .teller import Teller, Untrue, money, short
+from .reporter import Reporter, Untrue, money, short
 
 AT_ONCE = 10
 PATIENCE = 10
 
 
-class Story:
+class Scenario:
     """Who plays: a payer, the service's books as the seller reads them, and who tells it."""
 
-    def __init__(self, teller: Teller, payer: Payer, books: AsyncMerchantClient) -> None:
+    def __init__(self, teller: Reporter, payer: Payer, books: AsyncMerchantClient) -> None:
         self._teller = teller
         self._payer = payer
         self._books = books

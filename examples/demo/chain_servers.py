@@ -1,4 +1,4 @@
-"""The servers of the play on a chain: a node, the official facilitator, the service, the seller."""
+"""The servers of the demo on a chain: a node, the official facilitator, the service, the seller."""
 
 import io
 import json
@@ -24,8 +24,8 @@ from faregate.cli import main
 from faregate.x402.eip712 import derive_address
 from faregate.x402.tokens import TOKENS, Token
 
-from .stage import SELLER, DidNotStart, Stage, clean_environment, server
-from .teller import Teller
+from .reporter import Reporter
+from .servers import SELLER, DidNotStart, Servers, clean_environment, server
 
 CATALOG: Final = Path(__file__).with_name("catalog.toml")
 TOKEN: Final = TOKENS["test", "USDC"]
@@ -35,7 +35,7 @@ PY_EVM: Final = "py-evm==0.12.1b1"
 
 
 @dataclass(frozen=True)
-class ChainStage(Stage):
+class ChainServers(Servers):
     """Where everybody is. No facilitator: the service settles by itself. No client: there is no npm."""
 
     chain: LocalChain
@@ -51,7 +51,7 @@ class ChainStage(Stage):
 
 
 @contextmanager
-def chain_stage(tell: Teller, *, direct: bool, seller: Path = SELLER) -> Generator[ChainStage]:
+def run_chain_servers(tell: Reporter, *, direct: bool, seller: Path = SELLER) -> Generator[ChainServers]:
     """Everything, until the block ends. Each part is told as it starts."""
     tell.step("Everything starts", "What comes from npm is installed once, into .cache.")
     with ExitStack() as stack:
@@ -77,10 +77,10 @@ def chain_stage(tell: Teller, *, direct: bool, seller: Path = SELLER) -> Generat
         url = stack.enter_context(server("the seller", uvicorn, told))
         tell.part("seller", url, "examples/fastapi")
         pay_to = tomllib.loads(CATALOG.read_text())["seller"]["pay_to"]
-        yield ChainStage(service, url, key, chain, TOKEN, pay_to, facilitator, typescript)
+        yield ChainServers(service, url, key, chain, TOKEN, pay_to, facilitator, typescript)
 
 
-def _install(tell: Teller) -> Path | None:
+def _install(tell: Reporter) -> Path | None:
     """Install the chain and the TypeScript client, and say what is missing."""
     try:
         install_anvil()

@@ -1,4 +1,4 @@
-"""How the story is told on a terminal, and how each thing it says is checked."""
+"""Print the scenario on a terminal, and check each thing that it says."""
 
 from collections.abc import Iterable, Sequence
 from http import HTTPStatus
@@ -17,8 +17,8 @@ class Untrue(Exception):
     """Something was told that is not so."""
 
 
-class Teller:
-    """Says it, step by step. `claim` is the only judge: what is not as told ends the story."""
+class Reporter:
+    """Says it, step by step. `claim` is the only judge: what is not as printed ends the scenario."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -75,7 +75,7 @@ class Teller:
         self._block(Text(text), indent=5)
 
     def claim(self, told: str, came: object, expected: object) -> None:
-        """`told` holds if what came is what was expected; otherwise the story ends here."""
+        """`told` holds if what came is what was expected; otherwise the scenario ends here."""
         if came != expected:
             self._block(Text.assemble(("✗ ", "bold red"), (told, "red")), indent=5)
             self.facts([("expected", repr(expected)), ("came", repr(came))])

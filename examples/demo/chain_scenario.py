@@ -1,4 +1,4 @@
-"""The story on a chain: real transfers, two official clients, a facilitator that dies, books that agree."""
+"""The scenario on a chain: real transfers, two official clients, a facilitator that dies, and the books."""
 
 import asyncio
 from typing import Any
@@ -9,18 +9,18 @@ from faregate.merchant.client import AsyncMerchantClient
 from faregate.x402.eip712 import compute_domain_separator
 
 from .chain_books import compare_books, find_transfers
-from .chain_stage import ChainStage
+from .chain_servers import ChainServers
 from .payer import Answer, Payer
-from .story import Story
-from .teller import Teller, money, short
+from .reporter import Reporter, money, short
+from .scenario import Scenario
 
 FUNDS = 1_000_000
 PRICE = 50_000
 PATIENCE = 30
 
 
-async def play_on_chain(tell: Teller, where: ChainStage) -> None:
-    """The whole story. Raises `Untrue` at the first thing that is not as told."""
+async def play_on_chain(tell: Reporter, where: ChainServers) -> None:
+    """The whole scenario. Raises `Untrue` at the first thing that is not as printed."""
     async with AsyncMerchantClient(where.api_key, where.service) as books:
         await ChainStory(tell, where, books).play()
 
@@ -28,7 +28,7 @@ async def play_on_chain(tell: Teller, where: ChainStage) -> None:
 class ChainStory:
     """Who plays: two payers with money on the chain, one without, and the seller's books."""
 
-    def __init__(self, tell: Teller, where: ChainStage, books: AsyncMerchantClient) -> None:
+    def __init__(self, tell: Reporter, where: ChainServers, books: AsyncMerchantClient) -> None:
         self._tell = tell
         self._where = where
         self._books = books
@@ -41,11 +41,11 @@ class ChainStory:
         async with Payer(self._where.seller) as poor:
             await self.poor(poor)
         async with Payer(self._where.seller, self._key.private_key) as payer:
-            story = Story(self._tell, payer, self._books)
-            await story.unpaid()
-            await story.paid()
+            scenario = Scenario(self._tell, payer, self._books)
+            await scenario.unpaid()
+            await scenario.paid()
             self._check_balance(payer)
-            await story.failing()
+            await scenario.failing()
             self._check_balance(payer)
             if self._where.can_be_stuck:
                 await self.stuck(payer)

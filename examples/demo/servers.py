@@ -1,4 +1,4 @@
-"""The two servers of the play, as real processes on free ports. Whatever was started is ended, by its pid."""
+"""The two servers of the demo, as real processes on free ports. Each is ended by its pid."""
 
 import os
 import re
@@ -24,7 +24,7 @@ class DidNotStart(Exception):
 
 
 @dataclass(frozen=True)
-class Stage:
+class Servers:
     """Where everybody is."""
 
     service: str
@@ -33,13 +33,13 @@ class Stage:
 
 
 @contextmanager
-def stage(seller: Path = SELLER) -> Generator[Stage]:
+def run_servers(seller: Path = SELLER) -> Generator[Servers]:
     """The emulator and the app in the directory `seller` (`app:app`), until the block ends."""
     with server("the emulator", ["faregate", "emulator", "--json"], {}) as service:
         environ = {"FAREGATE_API_KEY": TEST_KEY, "FAREGATE_BASE_URL": service}
         uvicorn = ["uvicorn", "--app-dir", str(seller), "--port", "0", "--no-access-log", "app:app"]
         with server("the seller", uvicorn, environ) as url:
-            yield Stage(service, url, TEST_KEY)
+            yield Servers(service, url, TEST_KEY)
 
 
 def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
