@@ -32,7 +32,6 @@ from faregate.merchant.calls import Call
 from faregate.merchant.formats import MAX_URL
 from faregate.merchant.revisions import RevisionCache
 from faregate.merchant.sender import AsyncSender, Sender
-from faregate.merchant.transports.url import BaseURL
 from faregate.observers import EventDispatcher, Listener, Observer
 
 T = TypeVar("T")
@@ -86,7 +85,13 @@ class Paywall:
         self._payment_page = _check_plain("payment_page", payment_page)
         self._payment_body = _check_plain("payment_body", payment_body)
         self.instrumentation = self._instrument() if self.settings.otel else None
-        shared = (self._revisions, time.monotonic, self._events, self.instrumentation)
+        shared = (
+            self._revisions,
+            time.monotonic,
+            self._events,
+            self.instrumentation,
+            self.settings.spell,
+        )
         self.backend = MerchantBackend(self._client, self.journal, *shared)
         self.async_backend = AsyncMerchantBackend(self._async_client, as_async(self.journal), *shared)
         if self.settings.embedded and transport is None:
@@ -126,15 +131,14 @@ class Paywall:
         )
 
     def _build_client_arguments(self, transport: Any) -> dict[str, Any]:
-        address = self.settings.base_url
+        address, spelling = self.settings.base_url, self.settings.spell("base_url")
         if self.settings.embedded:
-            spelling = self.settings.spell("base_url")
             address, transport = config.EMULATOR_ADDRESS, transport or _load_embedded(spelling)
-        else:
-            BaseURL(address, self.settings.api_key.environment, self.settings.spell("base_url"))
+            spelling = ""  # there is no address that could be wrong
         return {
             "api_key": self.settings.api_key,
             "base_url": address,
+            "setting": spelling,
             "transport": transport,
             "timeout": self.settings.timeout,
         }

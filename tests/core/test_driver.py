@@ -29,7 +29,7 @@ class Sleepy:
         self.sleep = answer
         self.notes: list[str] = []
 
-    def log_warning(self, message: str, _transaction_id: str | None) -> None:
+    def log_warning(self, message: str, _transaction_id: str | None, _setting: str) -> None:
         self.notes.append(message)
 
 

@@ -2,19 +2,21 @@
 
 import base64
 import re
+import socket
 import sys
 from pathlib import Path
 from typing import Any
 from unittest.mock import NonCallableMock
 
 import pytest
+from werkzeug.test import Client
 
 from faregate.core.claims import Claimant
 from faregate.core.interfaces import Journal
 from faregate.core.models import Offer, Request
 from faregate.emulator import Emulator
 from faregate.emulator.transports import EmbeddedTransport
-from faregate.errors import ConfigurationError
+from faregate.errors import ConfigurationError, NoAnswer
 from faregate.journals.event_loops import AsyncJournal
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.sqlite import SqliteJournal
@@ -23,6 +25,7 @@ from faregate.merchant.revisions import RevisionCache
 from faregate.offers import offer
 from faregate.paywall import Paywall
 from faregate.settings import OBJECTS, SETTINGS, Description
+from faregate.wsgi import PaywallMiddleware
 
 TEST = {"FAREGATE_API_KEY": "svc_test_x", "FAREGATE_BASE_URL": "https://service.example"}
 KEY, OLD_KEY = (base64.b64encode(bytes([number]) * 32).decode() for number in (1, 2))
@@ -120,6 +123,40 @@ def test_messages_after_the_start_name_a_setting_as_the_framework_does(
     assert "set FAREGATE_BASE_URL to" in warning
     with pytest.raises(ConfigurationError, match=r"^Set shop\.public_url:"):
         paywall.build_request(offer("daily_report"), Request("GET", "/", ()), "/", None, None)
+
+
+@pytest.mark.anyio
+async def test_a_service_that_does_not_answer_is_told_with_the_setting_that_names_it() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{unused.getsockname()[1]}"
+    paywall = Paywall(environ={}, base_url=address, api_key="svc_test_x", spell=spell_for_shop)
+    sold = offer("daily_report")
+    with pytest.raises(NoAnswer, match=r"refused\. Check shop\.base_url, and that the service is running$"):
+        paywall.backend.resolve_offer(sold)
+    with pytest.raises(NoAnswer, match=r"Check shop\.base_url, "):
+        await paywall.async_backend.resolve_offer(sold)  # type: ignore[misc]
+
+
+class JournalOfAnotherKey(MemoryJournal):
+    """Somebody else wrote rows with a key that this process does not have."""
+
+    def has_unknown_keys(self) -> bool:
+        return True
+
+
+def test_a_missing_journal_key_is_told_as_the_framework_names_it(caplog: pytest.LogCaptureFixture) -> None:
+    paywall = Paywall(
+        environ={},
+        base_url="emulator:",
+        public_url="https://seller.example",
+        journal=JournalOfAnotherKey(),
+        spell=spell_for_shop,
+    )
+    app = PaywallMiddleware(lambda _environ, _start: [], paywall, offers={"/": "daily_report"})
+    answer = Client(app).get("/", headers={"PAYMENT-SIGNATURE": "bm90aGluZw=="})
+    assert answer.status_code == 503
+    assert "under a key that this process does not have: check shop.journal_key" in caplog.text
 
 
 @pytest.mark.parametrize(

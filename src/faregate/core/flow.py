@@ -303,7 +303,7 @@ def _may_miss_rows() -> Flow[bool]:
         if not (yield from HasUnknownKeys()):
             return False
         yield from LogWarning(
-            "the journal has rows under a key that this process does not have: check FAREGATE_JOURNAL_KEY"
+            "the journal has rows under a key that this process does not have", setting="journal_key"
         )
     except Exception as error:
         yield from LogWarning(f"the journal could not list the keys that its rows need: {error}")

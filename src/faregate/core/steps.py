@@ -343,10 +343,14 @@ class WriteFallback(Step[None]):
 
 @frozen
 class LogWarning(Step[None]):
-    """Tell the seller's log. Never carries a proof, a key or content."""
+    """Tell the seller's log. Never carries a proof, a key or content.
+
+    `setting` names one of the paywall's settings, such as `journal_key`, which the seller is asked to check.
+    """
 
     message: str
     transaction_id: str | None = None
+    setting: str = ""
 
     def perform(self, backend: Backend) -> MaybeAwaitable[None]:
-        return backend.log_warning(self.message, self.transaction_id)
+        return backend.log_warning(self.message, self.transaction_id, self.setting)

@@ -76,8 +76,10 @@ class _MerchantBackend(Generic[C]):
         clock: Clock,
         events: EventDispatcher,
         instrumentation: GuardedInstrumentation | None,
+        spell: Callable[[str], str],
     ) -> None:
         self.journal = journal
+        self._spell = spell
         self._instrumentation = instrumentation
         self._send: Send = client.send
         self._revisions = revisions
@@ -141,9 +143,18 @@ class _MerchantBackend(Generic[C]):
         body = to_json({"revision_id": revision.revision_id, "resource_execution": facts})
         return self._send(Call(build_closing(execution_id, body), parse_closed_execution))
 
-    def log_warning(self, message: str, transaction_id: str | None) -> None:
+    def log_warning(self, message: str, transaction_id: str | None, setting: str) -> None:
+        advice = f": check {self._spell(setting)}" if setting else ""
         about = f" [{transaction_id}]" if transaction_id else ""
-        log("sale", logging.WARNING, "%s%s", message, about, fields={"transaction_id": transaction_id})
+        log(
+            "sale",
+            logging.WARNING,
+            "%s%s%s",
+            message,
+            advice,
+            about,
+            fields={"transaction_id": transaction_id},
+        )
 
 
 class MerchantBackend(_MerchantBackend[Sender]):

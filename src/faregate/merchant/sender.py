@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from typing import Generic, Self, TypeVar
 
 from faregate.core.models import Headers, WireRequest
-from faregate.errors import ConfigurationError
+from faregate.errors import ConfigurationError, NoAnswer, TooManyCalls
 from faregate.merchant.api_key import ApiKey, RedactedHeaders, merge_headers
 from faregate.merchant.calls import Call
 from faregate.merchant.transports import AsyncChoice, AsyncTransport, Choice, Transport, make_async, make_sync
@@ -21,10 +21,19 @@ X = TypeVar("X")
 
 
 class _Sender(ABC, Generic[C, X]):
-    """The key, the address and the deadline of a call. `C` is what may be chosen, `X` the transport."""
+    """The key, the address and the deadline of a call. `C` is what may be chosen, `X` the transport.
+
+    `setting` is what the seller calls `base_url`; messages about a call without an answer name it.
+    """
 
     def __init__(
-        self, api_key: str | ApiKey, base_url: str, *, transport: C | None = None, timeout: float = 10.0
+        self,
+        api_key: str | ApiKey,
+        base_url: str,
+        *,
+        transport: C | None = None,
+        timeout: float = 10.0,
+        setting: str = "",
     ) -> None:
         try:
             key = api_key if isinstance(api_key, ApiKey) else ApiKey(api_key)
@@ -34,7 +43,8 @@ class _Sender(ABC, Generic[C, X]):
         if not (math.isfinite(timeout) and timeout > 0):
             raise ConfigurationError("timeout must be a number of seconds above 0.")
         self.environment: Environment = key.environment
-        self._address = BaseURL(base_url, key.environment)
+        self._address = BaseURL(base_url, key.environment, setting or "base_url")
+        self._setting = setting
         self._headers = _build_constant_headers(key)
         self._timeout = timeout
         self._transport = self._choose(transport)
@@ -52,6 +62,12 @@ class _Sender(ABC, Generic[C, X]):
             request.body,
             self._timeout,
         )
+
+    def _advise(self, error: NoAnswer) -> None:
+        """Add to the message what to check."""
+        # A call that was not sent says nothing about the address.
+        if self._setting and not isinstance(error, TooManyCalls):
+            error.args = (f"{error}. Check {self._setting}, and that the service is running",)
 
     def __repr__(self) -> str:
         # A traceback may show a client that is only half made.
@@ -82,7 +98,12 @@ class Sender(_Sender[Choice, Transport]):
 
     def send(self, call: Call[T]) -> T:
         """Make one call of `wire`. Raises `NoAnswer`, `BadAnswer`, and what the call's `read` raises."""
-        return call.read(self._transport.send(*self._exchange(call.request)))
+        try:
+            reply = self._transport.send(*self._exchange(call.request))
+        except NoAnswer as error:
+            self._advise(error)
+            raise
+        return call.read(reply)
 
     def close(self) -> None:
         """Close the connections of this process. A later call opens new ones."""
@@ -103,7 +124,12 @@ class AsyncSender(_Sender[AsyncChoice, AsyncTransport]):
 
     async def send(self, call: Call[T]) -> T:
         """Make one call of `wire`. Raises `NoAnswer`, `BadAnswer`, and what the call's `read` raises."""
-        return call.read(await self._transport.asend(*self._exchange(call.request)))
+        try:
+            reply = await self._transport.asend(*self._exchange(call.request))
+        except NoAnswer as error:
+            self._advise(error)
+            raise
+        return call.read(reply)
 
     async def aclose(self) -> None:
         """Close the connections of this process and event loop. A later call opens new ones."""
