@@ -44,7 +44,7 @@ def holds(
     """The command, in this process: how it ended and what it said. Never a proof, never content."""
     for name, value in seller.environ.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("faregate.cli.holds.is_stdout_terminal", lambda: True)
+    monkeypatch.setattr("faregate.cli.terminal.is_stdout_terminal", lambda: True)
     said: list[str] = []
 
     def run(*words: str) -> tuple[int, str]:
@@ -447,3 +447,25 @@ def test_frameworks_have_the_same_commands(seller: Seller, tmp_path: Path, front
         0,
         "Settled: its payer gets the result with the same payment.\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("app", "settings", "says"),
+    [
+        (
+            "from flask import Flask\napp = Flask(__name__)\n",
+            {},
+            "This Flask app has no paywall: call Faregate(app)",
+        ),
+        (FLASK, {"FAREGATE_BASE_URL": ""}, "Where is the merchant service? Set FAREGATE_BASE_URL"),
+    ],
+)
+def test_flask_says_what_keeps_an_app_from_its_commands(
+    app: str, settings: dict[str, str], says: str, seller: Seller, tmp_path: Path
+) -> None:
+    (tmp_path / "shop.py").write_text(app)
+    words = [*FRONTS["flask"], "holds", "list"]
+    done = run_preloaded(words, os.environ | seller.environ | settings, tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"Error: {says}")
+    assert "Traceback" not in done.stderr

@@ -23,10 +23,13 @@ def _build_command(command: Command, target: str | None) -> click.Command:
         return click.Group(command.name, commands=actions, help=text, short_help=line)
 
     @with_appcontext
+    def call(values: dict[str, Any]) -> int:
+        with _open_target(target) as on:
+            return command.call(on, click.echo, values)
+
     def run(**values: Any) -> None:
         try:
-            with _open_target(target) as on:
-                status = command.call(on, click.echo, values)
+            status = call(values)  # loads the app, which may fail
         except CommandError as error:
             raise click.UsageError(str(error)) from error
         except FaregateError as error:

@@ -4,13 +4,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar, Unpack, overload
 
-import click
 from flask import Blueprint, Flask
-from flask.cli import AppGroup
 
 from faregate.core.models import Choose, Offer
 from faregate.errors import ConfigurationError
 from faregate.flask.app_config import AppConfig, spell
+from faregate.flask.command_group import COMMANDS
 from faregate.flask.decorators import (
     check_flask_choose,
     check_request,
@@ -65,8 +64,7 @@ class Faregate:
         # The first function before the view, and the last one after it.
         app.url_value_preprocessors.setdefault(None, []).insert(0, check_request)
         app.after_request_funcs.setdefault(None, []).insert(0, check_response)
-        # Added here, not as an entry point of the package: only apps that sell have the commands.
-        app.cli.add_command(_Commands("faregate", help="Show what this app sells, and finish its payments."))
+        app.cli.add_command(COMMANDS)
         app.extensions[NAME] = middleware
         app.wsgi_app = middleware  # type: ignore[method-assign]
 
@@ -137,24 +135,6 @@ class Faregate:
     def exempt(self, view: View) -> View:
         """Leave a view out of `paid_all`: it is free."""
         return mark_exempt(view)
-
-
-class _Commands(AppGroup):
-    """The commands, loaded at first use: no server needs them."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        self._load()
-        return super().list_commands(ctx)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        self._load()
-        return super().get_command(ctx, cmd_name)
-
-    def _load(self) -> None:
-        from faregate.flask.cli import build_commands
-
-        for command in () if self.commands else build_commands():
-            self.add_command(command)
 
 
 def _check(value: object, kinds: type | tuple[type, ...], message: str) -> None:
