@@ -15,6 +15,7 @@ from faregate.django.conf import get_config  # noqa: E402
 from faregate.emulator import Wallet  # noqa: E402
 from faregate.merchant import wire  # noqa: E402
 from faregate.merchant.models import TransactionQuery  # noqa: E402
+from tests.support.command_words import ask_for_text  # noqa: E402
 
 CONTENT = b"paid-content-4711"
 RUNS: list[str] = []
@@ -51,7 +52,7 @@ def told(command: str, *arguments: str) -> tuple[bool, str]:
     """Whether a command ends well, and what it says."""
     out = io.StringIO()
     try:
-        call_command(command, *arguments, stdout=out)
+        call_command(*ask_for_text([command, *arguments]), stdout=out)
     except SystemExit:
         return False, out.getvalue()
     except CommandError as error:

@@ -12,6 +12,7 @@ from faregate.emulator.transports import EmbeddedTransport
 from faregate.flask import Faregate, PayingClient
 from faregate.merchant.client import MerchantClient
 from faregate.paywall import Paywall
+from tests.support.command_words import ask_for_text
 
 CONTENT = b"paid content"
 paywall = Faregate()
@@ -51,7 +52,7 @@ class Seller:
 
 
 def run(seller: Seller, *arguments: str) -> tuple[int, str]:
-    result = seller.app.test_cli_runner().invoke(args=["faregate", *arguments])
+    result = seller.app.test_cli_runner().invoke(args=["faregate", *ask_for_text(arguments)])
     return result.exit_code, result.output
 
 

@@ -29,6 +29,7 @@ from faregate.routes.check import GUESSABLE, IN_MEMORY, UNGUESSABLE  # noqa: E40
 from tests.adapters.django_kinds import KINDS, SOLD, Classy, content, every_kind  # noqa: E402
 from tests.adapters.django_views import COMMON, PAYWALL, project, served  # noqa: E402
 from tests.attacks.chain import Guessable  # noqa: E402
+from tests.support.command_words import ask_for_text  # noqa: E402
 
 
 def list_problems(**settings: Any) -> list[str]:
@@ -136,7 +137,7 @@ def run_command(command: str, *arguments: str, status: object = 0) -> str:
     out = io.StringIO()
     exit_status: object = 0
     try:
-        call_command(command, *arguments, stdout=out)
+        call_command(*ask_for_text([command, *arguments]), stdout=out)
     except SystemExit as end:
         exit_status = end.code
     assert exit_status == status

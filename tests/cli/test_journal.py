@@ -27,7 +27,7 @@ def seller(tmp_path: Path) -> Generator[Seller]:
 @pytest.fixture
 def run(seller: Seller, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """`faregate`, in this process: how it ended and what it said."""
-    monkeypatch.setattr("faregate.cli.holds.is_stdout_terminal", lambda: True)
+    monkeypatch.setattr("faregate.cli.terminal.is_stdout_terminal", lambda: True)
 
     def run(*words: str, **environ: str) -> tuple[int, str]:
         for name, value in {**seller.environ, **environ}.items():

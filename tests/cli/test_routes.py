@@ -15,6 +15,7 @@ import pytest
 
 from faregate.cli import main
 from faregate.routes.check import IN_MEMORY, UNGUESSABLE, UNKNOWN
+from tests.support.command_words import ask_for_text
 from tests.support.preloaded import run_preloaded
 from tests.support.processes import environment
 
@@ -72,7 +73,7 @@ def folder(tmp_path: Path) -> Path:
 
 def faregate_process(folder: Path, *words: str, **environ: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-W", "error", "-I", "-m", "faregate", *words],
+        [sys.executable, "-W", "error", "-I", "-m", "faregate", *ask_for_text(words)],
         cwd=folder,
         env=environment(**environ),
         capture_output=True,
@@ -83,7 +84,7 @@ def faregate_process(folder: Path, *words: str, **environ: str) -> "subprocess.C
 
 def forked(folder: Path, *words: str, **environ: str) -> "subprocess.CompletedProcess[str]":
     """In a process of its own, because Django has one configuration in each."""
-    return run_preloaded(["-m", "faregate", *words], environment(**environ), folder)
+    return run_preloaded(["-m", "faregate", *ask_for_text(words)], environment(**environ), folder)
 
 
 def faregate(folder: Path, *words: str, **environ: str) -> "subprocess.CompletedProcess[str]":
@@ -99,7 +100,7 @@ def faregate(folder: Path, *words: str, **environ: str) -> "subprocess.Completed
         redirect_stderr(StringIO()) as err,
     ):
         try:
-            status = main(words)
+            status = main(ask_for_text(words))
         except SystemExit as stopped:  # argparse, at a wrong call
             status = int(stopped.code or 0)
         finally:

@@ -11,6 +11,7 @@ from examples.demo.servers import DidNotStart, server
 from faregate.emulator import Emulator
 from tests.e2e.example_servers import preloaded_server
 from tests.e2e.payers import PAYERS
+from tests.support.command_words import ask_for_text
 from tests.support.preloaded import run_preloaded
 from tests.support.processes import environment
 
@@ -41,7 +42,10 @@ def _settings(migrated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def manage(command: str, environ: dict[str, str]) -> "subprocess.CompletedProcess[str]":
-    return run_preloaded(["manage.py", *command.split()], environment(**environ), FOLDER)
+    words = command.split()
+    if command.startswith("faregate_"):
+        words = ask_for_text(words)
+    return run_preloaded(["manage.py", *words], environment(**environ), FOLDER)
 
 
 @pytest.mark.parametrize(("name", "library"), list(zip(SERVERS, PAYERS, strict=True)))

@@ -80,7 +80,7 @@ def test_the_readme_is_enough(example: str) -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_its_routes_can_be_listed(example: str) -> None:
-    words = ["routes", "--app-dir", str(ROOT / "examples" / example), "app:app"]
+    words = ["routes", "--text", "--app-dir", str(ROOT / "examples" / example), "app:app"]
     done = run_preloaded(["-m", "faregate", *words], dict(os.environ), ROOT)
     assert (done.returncode, "paid" in done.stdout) == (0, True), done.stderr
 

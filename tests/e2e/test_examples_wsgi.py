@@ -78,7 +78,7 @@ def test_a_missing_setting_is_told_at_the_start(command: list[str]) -> None:
     ("asks", "says"), [("routes", "2 paid, 3 free, 0 refused"), ("check", "All is well: 2 offers")]
 )
 def test_what_it_sells_can_be_asked(command: list[str], asks: str, says: str) -> None:
-    words = ["-m", *command[:3], "faregate", asks]
+    words = ["-m", *command[:3], "faregate", asks, "--text"]
     told = run_preloaded(words, environment(FAREGATE_BASE_URL="emulator:"), EXAMPLES / command[0])
     assert told.returncode == 0, told.stderr
     assert says in told.stdout

@@ -7,7 +7,7 @@ from typing import Any
 
 from faregate.cli.command import Echo
 from faregate.cli.table import format_duration, format_moment, format_size, format_table
-from faregate.cli.terminal import is_stdout_terminal
+from faregate.cli.terminal import prints_json
 from faregate.core.claims import HoldInfo
 from faregate.errors import CommandError
 from faregate.journals.payment_info import PaymentInfo, parse_reference
@@ -35,17 +35,20 @@ _HEAD = ("TRANSACTION", "STATE", "SINCE", "NEXT TRY", "ATTEMPTS", "SIZE", "REASO
 _UNREADABLE = "its journal key is not configured here"
 
 
-def run_list(view: JournalView, echo: Echo, *, all: bool, stuck: bool, unfetched: bool, json: bool) -> int:
+def run_list(
+    view: JournalView, echo: Echo, *, all: bool, stuck: bool, unfetched: bool, json: bool, text: bool
+) -> int:
     """Print unfinished payments, stuck ones first, and what is wrong with the journal."""
     if all + stuck + unfetched > 1:
         raise CommandError("Use one of --all, --stuck and --unfetched.")
+    as_json = prints_json(json, text)
     now = time.time()
     holds = list_holds(view, _LIMIT, now)
     shown = holds.unfetched if unfetched else [*holds.stuck]
     if not (stuck or unfetched):
         shown += [*holds.held, *(holds.running if all else []), *holds.unfetched]
     problems = [] if view.own is None else list(find_journal_problems(view.journal, view.own))
-    if json or not is_stdout_terminal():
+    if as_json:
         echo(_format_list_as_json(holds, shown, problems))
         return 0
     if shown:
@@ -127,15 +130,16 @@ def _format_maybe(moment: float | None) -> str | None:
     return None if moment is None else format_moment(moment)
 
 
-def run_show(view: JournalView, echo: Echo, *, reference: str, json: bool) -> int:
+def run_show(view: JournalView, echo: Echo, *, reference: str, json: bool, text: bool) -> int:
     """Tell what became of a payment, except its proof and its result. Returns 3 if the journal has none."""
+    as_json = prints_json(json, text)
     try:
         wanted = parse_reference(reference)
     except ValueError as error:
         raise CommandError(f"{error}.") from None
     found = find_payments(view, wanted)
     unknown = None if found.payments else explain_unknown(wanted, found.unreadable)
-    if json or not is_stdout_terminal():
+    if as_json:
         payments = [_payment_to_json(one, explain(one, view)) for one in found.payments]
         answer = {} if unknown is None else unknown._asdict()
         echo(

@@ -4,6 +4,7 @@ import json as jsonlib
 
 from faregate.cli.command import Echo
 from faregate.cli.table import count, format_moment, format_table
+from faregate.cli.terminal import prints_json
 from faregate.journals.store import KeyUsage
 from faregate.maintenance.journal import get_administrable_journal, move_rows
 from faregate.paywall import Paywall
@@ -11,10 +12,11 @@ from faregate.paywall import Paywall
 _HEAD = ("KEY", "CONFIGURED", "ROWS", "UNFINISHED", "LAST EXPIRES", "")
 
 
-def run_keys(paywall: Paywall, echo: Echo, *, json: bool) -> int:
+def run_keys(paywall: Paywall, echo: Echo, *, json: bool, text: bool) -> int:
     """Print what each key is still needed for."""
+    as_json = prints_json(json, text)
     usage = get_administrable_journal(paywall).usage_of_keys()
-    if json:
+    if as_json:
         keys = [
             {
                 "key_id": key.key_id,
@@ -39,10 +41,11 @@ def _build_row(key: KeyUsage, is_configured: bool) -> tuple[str, ...]:
     return key.key_id, "yes" if is_configured else "NO", str(key.rows), str(key.owed), last, advice
 
 
-def run_addresses(paywall: Paywall, echo: Echo, *, json: bool) -> int:
+def run_addresses(paywall: Paywall, echo: Echo, *, json: bool, text: bool) -> int:
     """Print how many rows are unfinished, by environment and address of the service."""
+    as_json = prints_json(json, text)
     namespaces = get_administrable_journal(paywall).namespaces()
-    if json:
+    if as_json:
         echo(jsonlib.dumps({"unfinished": namespaces}, indent=2))
     elif namespaces:
         rows = [(str(number), name) for name, number in sorted(namespaces.items())]

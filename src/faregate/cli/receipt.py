@@ -3,7 +3,7 @@
 import json as jsonlib
 
 from faregate.cli.command import Echo
-from faregate.cli.terminal import clean, is_stdout_terminal
+from faregate.cli.terminal import clean, prints_json
 from faregate.errors import CommandError, ConfigurationError
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.models import ReceiptDocument
@@ -11,8 +11,9 @@ from faregate.reports.export import format_moment
 from faregate.x402.tokens import CURRENCIES, format_price
 
 
-def run_receipt(client: MerchantClient, echo: Echo, *, id: str, json: bool) -> int:
+def run_receipt(client: MerchantClient, echo: Echo, *, id: str, json: bool, text: bool) -> int:
     """Print a receipt. Raises `CommandError` for another kind of id, `ConfigurationError` without one."""
+    as_json = prints_json(json, text)
     if not id.startswith("txn_"):
         raise CommandError(
             f"{id!r} is not a transaction: give its txn_ id, which `faregate transactions` lists."
@@ -20,7 +21,6 @@ def run_receipt(client: MerchantClient, echo: Echo, *, id: str, json: bool) -> i
     detail = client.get_transaction(id)
     if detail.receipt is None:
         raise ConfigurationError(f"{id} is {detail.status or 'of unknown status'}: {_explain(detail.status)}")
-    as_json = json or not is_stdout_terminal()
     echo(jsonlib.dumps(_to_json(detail.receipt), indent=2) if as_json else _format_page(detail.receipt))
     return 0
 

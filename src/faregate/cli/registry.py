@@ -13,8 +13,10 @@ from faregate.cli.command import (
 )
 from faregate.core.recovery import BATCH
 
-_JSON: Final = Option("--json", "print JSON instead of text")
-_PIPED_JSON: Final = Option("--json", "print JSON instead of text; the default in a pipe")
+_FORM: Final = (
+    Option("--json", "print JSON instead of text; the default in a pipe"),
+    Option("--text", "print text instead of JSON; the default on a terminal"),
+)
 _REFERENCE: Final = Option(
     "reference",
     "a transaction (txn_...), a chain hash or a payer's address (0x...)",
@@ -28,7 +30,7 @@ ROUTES: Final = Command(
     "faregate.cli.routes:run_routes",
     "List every route of the application as paid, free or refused. Exits with 1 if a path is declared that "
     "no request can reach, or if something is given away.",
-    (_JSON,),
+    _FORM,
     target="routes",
 )
 CHECK: Final = Command(
@@ -37,7 +39,7 @@ CHECK: Final = Command(
     "faregate.cli.routes:run_check",
     "Check the routes, the journal, the API key, and every offer at the merchant service. Exits with 1 if "
     "something cannot be sold.",
-    (_JSON,),
+    _FORM,
     target="routes",
 )
 SWEEP: Final = Command(
@@ -82,7 +84,7 @@ HOLDS: Final = Command(
                 Option("--all", "also list payments that are being served now"),
                 Option("--stuck", "list only stuck payments, which only a person can end"),
                 Option("--unfetched", "list only paid results that nobody has fetched"),
-                _PIPED_JSON,
+                *_FORM,
             ),
             target="journal",
         ),
@@ -92,7 +94,7 @@ HOLDS: Final = Command(
             "faregate.cli.holds:run_show",
             "Show what became of a payment, what was bought, and what to do next, as long as the journal has "
             "it. Neither its proof nor its result is ever shown. Exits with 3 if the journal has none.",
-            (_REFERENCE, _PIPED_JSON),
+            (_REFERENCE, *_FORM),
             target="journal",
         ),
         Command(
@@ -136,14 +138,14 @@ JOURNAL: Final = Command(
             "faregate.cli.journal:run_keys",
             "List the keys that rows were written with: how many rows there are, how many are unfinished, "
             "and from when on the key is no longer needed.",
-            (_JSON,),
+            _FORM,
         ),
         Command(
             "addresses",
             "count unfinished rows by address of the service",
             "faregate.cli.journal:run_addresses",
             "Count unfinished rows by key environment and address of the service.",
-            (_JSON,),
+            _FORM,
         ),
         Command(
             "move",
@@ -260,7 +262,7 @@ RECEIPT: Final = Command(
     "show the receipt of a transaction",
     "faregate.cli.receipt:run_receipt",
     "Show the receipt of a transaction. Exits with 1 if it has none yet.",
-    (_ID, _JSON),
+    (_ID, *_FORM),
     target="service",
 )
 _STEPS: Final = ("hour", "day", "week", "month")
@@ -281,7 +283,7 @@ REPORT: Final = Command(
         _choice("--by", f"one bar for each {', '.join(_STEPS)}; default: what fits the time", "STEP", _STEPS),
         _AS_OF,
         Option("--html", "write a page to this file: one file, without scripts", str, metavar="FILE"),
-        _JSON,
+        *_FORM,
     ),
     target="service",
 )

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from faregate.cli.command import Echo
 from faregate.cli.table import count
-from faregate.cli.terminal import Progress, clean, get_width, is_stdout_terminal, style
+from faregate.cli.terminal import Progress, clean, get_width, prints_json, style
 from faregate.errors import CommandError
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.models import ListQuery
@@ -34,15 +34,17 @@ def run_report(
     as_of: datetime | None,
     html: str,
     json: bool,
+    text: bool,
 ) -> int:
     """Print the report, or write it to the file `html`. All of it is one snapshot."""
-    if html and json:
-        raise CommandError("Use either --html or --json.")
+    if html and (json or text):
+        raise CommandError("Use one of --html, --json and --text.")
+    as_json = prints_json(json, text)
     summary = _read(client, since, until, by, as_of)
     if html:
         _write(Path(html), build_page(summary, client.environment))
         echo(f"Wrote {html}: {format_span(summary)}. As of {format_moment(summary.as_of)}.")
-    elif json or not is_stdout_terminal():
+    elif as_json:
         echo(jsonlib.dumps(_to_json(summary, client.environment), indent=2))
     else:
         echo(_format_text(summary, client.environment))

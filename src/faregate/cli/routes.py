@@ -4,6 +4,7 @@ import json as jsonlib
 
 from faregate.cli.command import Echo
 from faregate.cli.table import count, format_table
+from faregate.cli.terminal import prints_json
 from faregate.core.models import OfferChoice
 from faregate.routes import RouteInfo, RouteTable
 from faregate.routes.check import check, describe_instructions, describe_journals
@@ -11,9 +12,9 @@ from faregate.routes.check import check, describe_instructions, describe_journal
 _HEAD = ("ACCESS", "METHODS", "PATH", "SELLS", "HANDLER")
 
 
-def run_routes(table: RouteTable, echo: Echo, *, json: bool) -> int:
+def run_routes(table: RouteTable, echo: Echo, *, json: bool, text: bool) -> int:
     """Print every route, and what is wrong. Returns 1 if something is."""
-    echo(format_as_json(table) if json else format_as_text(table))
+    echo(format_as_json(table) if prints_json(json, text) else format_as_text(table))
     return 1 if table.problems else 0
 
 
@@ -51,16 +52,17 @@ def _describe_choice(route: RouteInfo) -> dict[str, list[str]]:
     return {"among": [one.sells for one in route.offer.among]} if isinstance(route.offer, OfferChoice) else {}
 
 
-def run_check(table: RouteTable, echo: Echo, *, json: bool) -> int:
+def run_check(table: RouteTable, echo: Echo, *, json: bool, text: bool) -> int:
     """Check everything that is for sale. Returns 1 if something cannot be sold.
 
     Guessable payment instructions and a journal in memory are reported, but are no error here.
     """
+    as_json = prints_json(json, text)
     offers, faults = table.offers, check(table)
     notes = [*describe_journals(table), *describe_instructions(table)]
     if not offers:
         faults.append("Nothing is for sale in this application.")
-    if json:
+    if as_json:
         sells = [offer.sells for offer in offers]
         echo(jsonlib.dumps({"sells": sells, "faults": faults, "notes": notes}, indent=2))
     else:

@@ -11,6 +11,7 @@ from io import StringIO
 from typing import Final, Self, TextIO
 
 from faregate.cli.table import format_table
+from faregate.errors import CommandError
 
 _GAP: Final = 2
 _STYLES: Final = {
@@ -39,6 +40,13 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 def is_stdout_terminal() -> bool:
     return is_terminal(sys.stdout)
+
+
+def prints_json(json: bool, text: bool) -> bool:
+    """Whether a command prints JSON: as it was told to, else in a pipe. Raises `CommandError`."""
+    if json and text:
+        raise CommandError("Use either --json or --text.")
+    return json or not (text or is_stdout_terminal())
 
 
 def has_colours() -> bool:
