@@ -12,7 +12,12 @@ from typing import Any, Unpack
 from faregate.core.models import Offer
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
-from faregate.middleware.arguments import check_asgi_app, check_required, choose_paywall
+from faregate.middleware.arguments import (
+    check_asgi_app,
+    check_not_added_twice,
+    check_required,
+    choose_paywall,
+)
 from faregate.middleware.asgi_responder import PaywallResponder, find_responder
 from faregate.middleware.asgi_scope import ASGIApp, Receive, Scope, Send
 from faregate.middleware.checkout import AsyncAsk, State
@@ -57,6 +62,7 @@ class PaywallMiddleware:
         self.app = app
         self.paywall = choose_paywall("PaywallMiddleware", paywall, arguments)
         self.path_rules = PathRules(offers, refuse)
+        check_not_added_twice(app, self.path_rules)
         self._resolver = HandlerResolver(app)
         self._shared: Mapping[str, object] | None = None
         self._sweep_every = sweep_every

@@ -48,6 +48,12 @@ def make_offer(sells: object, among: object, options: OfferOptions, message: str
     `message` says what to write where nothing is named to be sold. Raises `ConfigurationError`.
     """
     _check_options(options)
+    if isinstance(sells, Offer):
+        named = "choose, among=..." if isinstance(sells, OfferChoice) else repr(sells.sells)
+        raise ConfigurationError(
+            f"paid makes an offer itself, and takes no Offer. Write paid({named}), with the options of the "
+            "offer as further arguments."
+        )
     if not isinstance(sells, str) and not callable(sells):
         raise ConfigurationError(message)
     if callable(sells) and among is None:

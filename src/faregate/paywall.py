@@ -74,7 +74,7 @@ class Paywall:
         spell: config.Spell | None = None,
         **arguments: Unpack[config.Arguments],
     ) -> None:
-        environ = os.environ if environ is None else environ
+        environ = _check_environ(os.environ if environ is None else environ)
         self.settings = config.read_settings(environ, journal, arguments, spell)
         self.journal: Journal = self._make_journal(journal)
         client = self._build_client_arguments(transport)
@@ -267,13 +267,16 @@ class Paywall:
     def sweep(self, limit: int = BATCH, should_stop: Callable[[], bool] = never) -> SweepReport:
         """Recover payments that were interrupted or held, `limit` rows at most. Blocking.
 
-        `should_stop` is asked between two rows. Raises `JournalError`.
+        `should_stop` is asked between two rows. Raises `JournalError`, and `ConfigurationError` for an
+        argument of another type.
         """
+        _check_sweep(limit, should_stop)
         with watch_sweep(self.instrumentation):
             return run(sweep(limit, should_stop, self.environment), self.backend)
 
     async def asweep(self, limit: int = BATCH, should_stop: Callable[[], bool] = never) -> SweepReport:
         """`sweep`, async."""
+        _check_sweep(limit, should_stop)
         with watch_sweep(self.instrumentation):
             return await arun(sweep(limit, should_stop, self.environment), self.async_backend)
 
@@ -282,6 +285,21 @@ class Paywall:
 
     async def aclose(self) -> None:
         await self._async_client.aclose()
+
+
+def _check_environ(environ: Any) -> Mapping[str, str]:
+    if not isinstance(environ, Mapping):
+        raise ConfigurationError(
+            f"environ is a mapping of variables, such as os.environ, not {type(environ).__name__}."
+        )
+    return cast("Mapping[str, str]", environ)
+
+
+def _check_sweep(limit: Any, should_stop: Any) -> None:
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise ConfigurationError(f"limit is how many payments a sweep looks at, 1 or more, not {limit!r}.")
+    if not callable(should_stop):
+        raise ConfigurationError("should_stop is a function that is asked between two payments.")
 
 
 def _check_plain(name: str, function: T) -> T:

@@ -122,8 +122,11 @@ def add_openapi(app: Any, front: ASGIMiddleware | None = None, root: str = "") -
     """Add payments (`middleware.openapi`) to `app.openapi()`, and to that of every application below it.
 
     `front` is the middleware in front of it: what its prefixes sell, and what its paywall knows of the
-    offers, is said too. `root` is where the application is mounted. The service is not called.
+    offers, is said too. `root` is where the application is mounted. The service is not called. Raises
+    `ConfigurationError` for what is no application.
     """
+    if not callable(app):
+        raise ConfigurationError(f"add_openapi takes an application, not {type(app).__name__}.")
     make: Callable[[], dict[str, Any]] | None = getattr(app, "openapi", None)
     if make is not None and callable(make):
 
@@ -193,7 +196,7 @@ def paid(
 mark_maker(paid)
 
 
-NO_KEY = "paid takes what is sold, not a function. Write {}."
+NO_KEY = "paid takes the name of what is sold. Write {}."
 
 
 async def _ask_with_request(request: HTTPConnection[Any], choose: Choose) -> object:

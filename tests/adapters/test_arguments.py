@@ -13,8 +13,10 @@ from starlette.applications import Starlette
 
 from faregate import MemoryJournal, Offer, Paywall, asgi, fastapi, flask, mcp, starlette, wsgi
 from faregate.errors import ConfigurationError
+from faregate.offers import offer
 
 REPORT = Offer("daily_report")
+CHOSEN = offer(lambda _: "daily_report", among=("daily_report", "text_summary"))
 ANY: Any = None
 
 
@@ -69,6 +71,19 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "flask: exempt": (lambda: flask.Faregate().exempt(wrong("about")), "@paywall.exempt goes on a view"),
     "flask: routes": (lambda: flask.list_routes(wrong(FastAPI())), "a Flask app, not FastAPI"),
     "mcp: a key": (lambda: mcp.add_paywall(MCPServer("x"), wrong("key")), "add_paywall takes a Paywall"),
+    "mcp: routes": (lambda: mcp.list_routes(wrong(3)), "an MCPServer or a low-level Server, not int"),
+    "starlette: routes": (lambda: starlette.list_routes(wrong(3)), "an application or a router, not int"),
+    "fastapi: routes": (lambda: fastapi.list_routes(wrong("x")), "an application or a router, not str"),
+    "fastapi: openapi": (lambda: fastapi.add_openapi(wrong(3)), "add_openapi takes an application, not int"),
+    "asgi: twice": (lambda: asgi.PaywallMiddleware(asgi.PaywallMiddleware(asgi_app)), "is added twice"),
+    "wsgi: twice": (lambda: wsgi.PaywallMiddleware(wsgi.PaywallMiddleware(wsgi_app)), "application twice"),
+    "starlette: an offer": (lambda: starlette.paid(wrong(REPORT)), "Write paid('daily_report'), with"),
+    "flask: an offer": (lambda: flask.Faregate().paid(wrong(REPORT)), "Write paid('daily_report'), with"),
+    "an offer that chooses": (lambda: mcp.paid(wrong(CHOSEN)), "Write paid(choose, among=...), with"),
+    "environ": (lambda: Paywall(environ=wrong("x")), "environ is a mapping of variables"),
+    "sweep: a text": (lambda: Paywall().sweep(wrong("x")), "1 or more, not 'x'"),
+    "sweep: none": (lambda: asyncio.run(Paywall().asweep(0)), "1 or more, not 0"),
+    "sweep: should_stop": (lambda: Paywall().sweep(1, wrong(True)), "should_stop is a function"),
     "a journal's class": (lambda: Paywall(journal=wrong(MemoryJournal)), "journal is a class"),
 }
 

@@ -51,7 +51,7 @@ class Tools:
 @pytest.mark.parametrize(
     ("decorate", "said"),
     [
-        (lambda: paid(report), "not a function"),  # type: ignore[call-overload]
+        (lambda: paid(report), "takes the name of what is sold"),  # type: ignore[call-overload]
         (lambda: paid(""), "Say what is sold"),
         (lambda: paid("daily_report", billable=frozenset((200, 500))), "leave billable out"),
         (lambda: paid("daily_report", asset="GBP"), "EURC or USDC"),  # type: ignore[call-overload]

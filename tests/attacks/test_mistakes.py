@@ -26,7 +26,7 @@ starlette_paid: Any = faregate.starlette.paid
 anything: Any = paid
 """`paid`, as far as mistakes are concerned."""
 NO_DECORATOR = "is a dependency, not a decorator: write @app.get"
-NO_ARGUMENT = "takes what is sold, not a function. Write"
+NO_ARGUMENT = "takes the name of what is sold. Write"
 NOT_CALLED = "depends on paid itself and sells nothing. Write Depends(paid('text_summary'))"
 ABOVE = "but its route runs it without the price. Put @paid below the decorator of the route"
 ANSWERED = "something in front of it answered without a payment"

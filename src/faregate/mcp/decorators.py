@@ -36,7 +36,7 @@ def paid(
     questions of `Resolve` are asked, before the price. Raises `ConfigurationError`, here or on the first
     call.
     """
-    message = "paid takes what is sold, not a function. Write @paid('text_summary')."
+    message = "paid takes the name of what is sold. Write @paid('text_summary')."
     sold = make_offer(sells, among, limits, message)
     if "billable" in limits or any(one.billable != BILLABLE for one in sold.alternatives):
         raise ConfigurationError("A tool has no statuses: leave billable out. A result with isError is free.")

@@ -91,7 +91,14 @@ def _is_outer(one: object) -> TypeGuard[MCPServer[Any]]:
 
 
 def list_routes(server: AnyServer, root: str = ROOT) -> RouteTable:
-    """List the tools of a server as routes below `root`, each as paid or free."""
+    """List the tools of a server as routes below `root`, each as paid or free.
+
+    Raises `ConfigurationError` for what is no server.
+    """
+    if not _is_outer(server) and not _is_low_level(server):
+        raise ConfigurationError(
+            f"list_routes takes an MCPServer or a low-level Server, not {type(cast(Any, server)).__name__}."
+        )
     paywall = find_paywall(server)
     rows, faults = list[RouteInfo](), list[str]()
     for tool in list_tools(server):

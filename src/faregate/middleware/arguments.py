@@ -9,6 +9,7 @@ from typing import Any
 
 from faregate.core.models import Offer
 from faregate.errors import ConfigurationError
+from faregate.middleware.path_rules import PathRules
 from faregate.paywall import Paywall
 from faregate.settings import Arguments
 
@@ -41,6 +42,15 @@ def check_required(name: str, request: Any, sold: Any, ask: Any) -> None:
 
 def _name_type(value: object) -> str:
     return type(value).__name__
+
+
+def check_not_added_twice(app: Any, path_rules: PathRules) -> None:
+    """Refuse a middleware without prefixes directly around another one. Raises `ConfigurationError`."""
+    has_prefixes = path_rules.offers or path_rules.refused
+    if getattr(type(app), "faregate_middleware", False) is True and not has_prefixes:
+        raise ConfigurationError(
+            "PaywallMiddleware is added twice, and the outer one sells nothing. Add it once."
+        )
 
 
 def check_asgi_app(app: Any) -> None:

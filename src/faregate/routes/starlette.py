@@ -13,6 +13,7 @@ from starlette.endpoints import HTTPEndpoint
 from starlette.routing import BaseRoute, Host, Mount, Route, Router, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 
+from faregate.errors import ConfigurationError
 from faregate.middleware.handlers import Handler, inspect_handler, name_handler, pick_method
 from faregate.routes import WEBSOCKET, RouteInfo, RouteTable
 from faregate.routes.access import build_row, describe_several_offers
@@ -64,6 +65,8 @@ def list_routes(app: Any, expand: Expand = expand_router) -> RouteTable:
 
     Raises `ConfigurationError`.
     """
+    if not callable(app):
+        raise ConfigurationError(f"list_routes takes an application or a router, not {type(app).__name__}.")
     table = _list_app(app, MountPoint(), expand)
     faults = (*table.faults, *find_unprotected(table), *_find_sold_mcp(table))
     return replace(table, faults=faults, mistakes=tuple(dict.fromkeys(table.mistakes)))
