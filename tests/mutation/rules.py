@@ -287,7 +287,7 @@ MUTANTS = (
     Mutant("a-second-settlement-is-the-first", PROCEDURES, "            was_settled = row.state is State.SETTLED\n", "", ("tests/journals/test_leases.py",)),
     Mutant("a-receipt-decides", "src/faregate/core/sales.py", "    except Exception:\n", "    except KeyError:\n"),
     Mutant("logging-decides", "src/faregate/logs.py", "    except Exception as broken:\n", "    except TypeError as broken:\n"),
-    Mutant("notes-log-directly", "src/faregate/merchant/backend.py", "        log(\"sale\", logging.WARNING, \"%s%s%s\", message, advice, about, fields=", "        logging.getLogger(\"faregate\").log(logging.WARNING, \"%s%s%s\", message, advice, about, extra="),
+    Mutant("notes-log-directly", "src/faregate/merchant/backend.py", "        log(\n            \"sale\",\n            logging.WARNING,\n            \"%s%s%s\",\n            message,\n            advice,\n            about,\n            fields=", "        logging.getLogger(\"faregate\").log(\n            logging.WARNING,\n            \"%s%s%s\",\n            message,\n            advice,\n            about,\n            extra="),
     Mutant("async-listeners-are-accepted", OBSERVERS, "        _check_listener(on_event)\n", ""),
     Mutant("stuck-for-the-sweep", ROW, "owed = self.expires_at is None and self.state is not State.STUCK", "owed = self.expires_at is None"),
     Mutant("leased-for-the-work-while-told", ROW, "        self.lease_until, self.touched_at = now + policy.completion_lease, now\n        return True", "        return True",
