@@ -8,6 +8,7 @@ from flask.views import MethodView
 
 from faregate import Paywall
 from faregate.flask import Faregate, PayingClient, Payment, list_routes, payment
+from faregate.flask import paid as no_such_name  # type: ignore[attr-defined]  # noqa: F401  # pyright: ignore
 from faregate.routes import RouteTable
 
 paywall = Faregate()

@@ -297,3 +297,18 @@ def test_the_sweep_finishes_what_is_held(seller: Seller, monkeypatch: pytest.Mon
 def test_an_app_without_a_paywall_cannot_be_listed() -> None:
     with pytest.raises(ConfigurationError, match="no paywall"):
         list_routes(Flask("seller"))
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("paid", "@paywall.paid("),
+        ("require_payment", "@paywall.paid("),
+        ("PaywallMiddleware", "Faregate(app)"),
+        ("Paywall", "init_app(app, Paywall(...))"),
+    ],
+)
+def test_a_name_of_another_adapter_is_answered_with_what_to_write(name: str, says: str) -> None:
+    with pytest.raises(ImportError) as told:
+        __import__("faregate.flask", fromlist=[name])  # as `from faregate.flask import ...` does
+    assert says in str(told.value)

@@ -34,10 +34,23 @@ if TYPE_CHECKING:
 __all__ = ["Faregate", "PayingClient", "Payment", "list_routes", "payment", "payment_event"]
 
 
-def __getattr__(name: str) -> Any:
-    # Flask's test client loads click's, and with it a debugger, which no server needs.
-    if name != "PayingClient":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from faregate.flask.testing import PayingClient
+_INSTEAD = {
+    "paid": "write paywall = Faregate(app), and @paywall.paid('text_summary') on a view",
+    "require_payment": "write paywall = Faregate(app), and @paywall.paid('text_summary') on a view",
+    "PaywallMiddleware": "Faregate(app) puts the middleware around an app",
+    "Paywall": "import it from faregate, and write Faregate().init_app(app, Paywall(...))",
+}
+"""What to write for names of other adapters."""
 
-    return PayingClient
+if not TYPE_CHECKING:  # type checkers refuse other names
+
+    def __getattr__(name: str) -> Any:
+        if name in _INSTEAD:
+            # Not an AttributeError, which the import statement replaces by a message of its own.
+            raise ImportError(f"faregate.flask has no {name}: {_INSTEAD[name]}.", name=__name__)
+        if name != "PayingClient":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        # Flask's test client loads click's, and with it a debugger, which no server needs.
+        from faregate.flask.testing import PayingClient
+
+        return PayingClient
