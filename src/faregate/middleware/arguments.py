@@ -47,7 +47,7 @@ def _name_type(value: object) -> str:
 def check_not_added_twice(app: Any, path_rules: PathRules) -> None:
     """Refuse a middleware without prefixes directly around another one. Raises `ConfigurationError`."""
     has_prefixes = path_rules.offers or path_rules.refused
-    if getattr(type(app), "faregate_middleware", False) is True and not has_prefixes:
+    if getattr(app, "faregate_middleware", False) is True and not has_prefixes:
         raise ConfigurationError(
             "PaywallMiddleware is added twice, and the outer one sells nothing. Add it once."
         )
