@@ -110,8 +110,10 @@ def test_as_of_holds_what_was_created_by_then(api: ApiClient, path: str) -> None
         api.wallet = Wallet(clock=api.clock)
         moments.append(api.transaction(api.buy())["created_at"])
         api.clock.advance(0.000_001)
+    everything = ids([api.listed(path)])
     for count, moment in enumerate(moments, 1):
-        assert api.listed(f"{path}?as_of={moment}")["count"] == count
+        listed = api.listed(f"{path}?as_of={moment}")
+        assert (listed["count"], ids([listed])) == (count, everything[-count:])
 
 
 @every_list

@@ -87,6 +87,7 @@ def test_pages_are_the_same_whatever_was_read_before(database: Database, clock: 
         clock.move(number % 2)  # some are made in one moment, and are ordered by their ids
     moment = store.fix_snapshot(None)
     assert moment is not None
+    later = settle(store).id
     pages = [(page, newest) for page in range(1, 10) for newest in (True, False)]
     jumps = random.Random(7).sample(pages, len(pages))
     for status in (None, "succeeded", "failed"):
@@ -97,6 +98,7 @@ def test_pages_are_the_same_whatever_was_read_before(database: Database, clock: 
                     found = [one.id for one in store.list_transactions(query, status, None).records]
                     fresh = open_store(database, clock).list_transactions(query, status, None).records
                     assert found == [one.id for one in fresh]
+                    assert later not in found
     payers = [store.list_payers(ListQuery(moment, False, page, 1, {})).records for page in (1, 2)]
     assert {found.identifier for [found] in payers} == {PAYER, OTHER}
 
