@@ -3,6 +3,8 @@
 import gc
 import os
 import signal
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import tests.support.key_files  # noqa: F401
 from tests.attacks.report import Figures, figures
 from tests.hostile.report import Tally, tally
 from tests.servers.shared import not_run
+from tests.support.forked_workers import ForkedWorkers, Summaries
 from tests.support.products import find_left_out
 
 # No example has to be done in 200 ms: the machine may be busy.
@@ -29,9 +32,11 @@ certifi.where = lambda: AUTHORITY  # for clients that are told not to look at th
 
 NOT_RUN = "not run"
 FIGURES: dict[str, Figures | Tally] = {"attacks": figures, "hostile": tally}
-"""What each worker of pytest-xdist tells at its end, beside `NOT_RUN`, to the process that sums up."""
+"""What each process of the tests tells at its end, beside `NOT_RUN`, to the process that sums up."""
 ALONE = ("running", "kind", "stack", "variant")
 """Parameters that have servers, or a long time, of their own."""
+BROWSER = "tests/console/"
+"""Its files share one browser."""
 LONG = tuple(
     f"tests/{name}"
     for name in (
@@ -84,6 +89,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--full", action="store_true", help="whole products where the suite takes a part of each"
     )
+    parser.addoption("--processes", type=int, default=0, help="run the tests in so many forked processes")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -122,7 +128,7 @@ def is_quick(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With `-n`: the tests of a file run in one process, and those of one server, of which ever file.
+    """With several processes: the tests of a file run in one, and those of one server, of which ever file.
 
     First, because pytest-xdist reads the groups in this very hook.
     """
@@ -157,6 +163,8 @@ def _group(item: pytest.Item) -> str:
     given = {} if called is None else called.params
     if "running" in given:
         return f"stack {given['running'].name}"
+    if place.startswith(BROWSER):
+        return BROWSER
     return " ".join((place, *(str(given[name]) for name in ALONE if name in given)))
 
 
@@ -167,21 +175,46 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         report.nodeid = report.nodeid.rpartition("@")[0] or report.nodeid
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """With `--processes`, instead of pytest's own loop, which still says when nothing can be run."""
+    count = session.config.option.processes
+    if count == 0 or session.config.option.collectonly or session.testsfailed:
+        return None
+    groups: dict[str, list[int]] = {}
+    for index, item in enumerate(session.items):
+        groups.setdefault(_group(item), []).append(index)
+    summaries = Summaries(_use_own_database, _summarize, _add_summary)
+    ForkedWorkers(session, count, list(groups.values()), summaries).run()
+    return True
+
+
+def _use_own_database() -> None:
+    if "tests.django_site.settings" in sys.modules:
+        sys.modules["tests.django_site"].use_own_database()
+
+
+def _summarize() -> dict[str, Any]:
+    return {NOT_RUN: dict(not_run), **{name: counted.as_dict() for name, counted in FIGURES.items()}}
+
+
+def _add_summary(summary: Mapping[str, Any]) -> None:
+    not_run.update(summary.get(NOT_RUN, {}))
+    for name, counted in FIGURES.items():
+        if name in summary:
+            counted.add(summary[name])
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: object) -> None:
     """A worker of pytest-xdist is done."""
-    output: dict[str, dict[str, Any]] = getattr(node, "workeroutput", {})
-    not_run.update(output.get(NOT_RUN, {}))
-    for name, counted in FIGURES.items():
-        if name in output:
-            counted.add(output[name])
+    _add_summary(getattr(node, "workeroutput", {}))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     output: dict[str, object] | None = getattr(session.config, "workeroutput", None)
     if output is not None:
-        output[NOT_RUN] = dict(not_run)
-        output.update({name: counted.as_dict() for name, counted in FIGURES.items()})
+        output.update(_summarize())
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -41,22 +41,28 @@ TEMPLATES = [
 ]
 
 
-def _folder() -> str:
-    """Named in the environment: processes started by a test share it, workers of pytest-xdist do not."""
+def make_folder() -> str:
+    """Named in the environment: processes started by a test share it, those that share the tests do not."""
     name = f"TESTS_DJANGO_{os.environ.get('PYTEST_XDIST_WORKER', '')}"
     folder = os.environ.get(name)
     if folder is None:
         folder = os.environ[name] = tempfile.mkdtemp(prefix="faregate-django-")
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        atexit.register(_remove, folder, os.getpid())
     return folder
+
+
+def _remove(folder: str, owner: int) -> None:
+    """Not by a fork of the process that made it."""
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 DATABASES = {
     "default": {
         "ENGINE": "django.db.backends.sqlite3",
-        "NAME": Path(_folder()) / "db.sqlite3",
+        "NAME": Path(make_folder()) / "db.sqlite3",
         "OPTIONS": {"timeout": 20},
     },
-    "second": {"ENGINE": "django.db.backends.sqlite3", "NAME": Path(_folder()) / "second.sqlite3"},
+    "second": {"ENGINE": "django.db.backends.sqlite3", "NAME": Path(make_folder()) / "second.sqlite3"},
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

@@ -25,7 +25,8 @@ _SERVERS: dict[str, tuple[Callable[[], AbstractContextManager[str]], str]] = {
     "mariadb": (partial(mariadb_server, {"innodb-flush-log-at-trx-commit": "0"}), MARIADB_MISSING),
 }
 _servers = ExitStack()
-_owner = os.getpid()
+_owners: set[int] = set()
+"""The process that has started them. A fork of it does not stop them."""
 
 not_run: Counter[str] = Counter()
 """Why tests were skipped, and how many."""
@@ -37,6 +38,7 @@ def shared(name: str) -> str:
     if variable not in os.environ:
         start, missing = _SERVERS[name]
         need(name, missing)
+        _owners.add(os.getpid())
         os.environ[variable] = _servers.enter_context(start())
     return os.environ[variable]
 
@@ -53,6 +55,5 @@ def need(name: str, missing: str) -> None:
 
 @atexit.register
 def _end() -> None:
-    """Not by a fork of the tests' process."""
-    if os.getpid() == _owner:
+    if os.getpid() in _owners:
         _servers.close()
