@@ -125,8 +125,7 @@ def add_openapi(app: Any, front: ASGIMiddleware | None = None, root: str = "") -
     offers, is said too. `root` is where the application is mounted. The service is not called. Raises
     `ConfigurationError` for what is no application.
     """
-    is_app: bool = callable(app)
-    if not is_app:
+    if not callable(cast(object, app)):
         raise ConfigurationError(f"add_openapi takes an application, not {type(app).__name__}.")
     make: Callable[[], dict[str, Any]] | None = getattr(app, "openapi", None)
     if make is not None and callable(make):
