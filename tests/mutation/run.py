@@ -46,6 +46,8 @@ NOT_PRELOADED = (
     ),  # pytest loads them
     *("django.contrib", "rest_framework", "ninja", "corsheaders"),  # they need the settings of a project
 )
+ROOT_FILES = ("pyproject.toml", "README.md", "CONTRIBUTING.md", "SECURITY.md")
+"""Some tests read them when they are imported."""
 _context = multiprocessing.get_context("fork")
 
 
@@ -59,7 +61,7 @@ def main(arguments: list[str]) -> int:
     survivors = []
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
-        for name in ("src", "tests", "docs", "examples", "pyproject.toml", "README.md"):
+        for name in ("src", "tests", "docs", "examples", *ROOT_FILES):
             _copy(ROOT / name, copy / name)
         (ROOT / ".cache").mkdir(exist_ok=True)
         (copy / ".cache").symlink_to(ROOT / ".cache")  # the local chain, installed once
