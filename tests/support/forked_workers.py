@@ -324,10 +324,15 @@ def _capture(config: pytest.Config) -> CaptureManager:
 
 @contextmanager
 def _capture_released(config: pytest.Config) -> Generator[None]:
-    """Each fork captures into files of its own: of one that they share, each would cut what others wrote."""
-    _capture(config).stop_global_capturing()
+    """Each fork captures into files of its own: of one that they share, each would cut what others wrote.
+
+    The file of the process that collected stays open: defaults of functions that were imported name it.
+    """
+    manager: Any = _capture(config)
+    manager.suspend_global_capture(in_=True)
+    collected, manager._global_capturing = manager._global_capturing, None
     try:
         yield
     finally:
-        _capture(config).start_global_capturing()
-        _capture(config).suspend_global_capture()
+        collected.readouterr()  # what forks wrote there
+        manager._global_capturing = collected
