@@ -20,6 +20,7 @@ from faregate.server_config import find_server_timeout, find_server_workers
 
 EMULATOR = "emulator:"
 EMULATOR_ADDRESS = "http://emulator.invalid"
+_THIS_MACHINE = ("127.", "localhost", "[::1]")
 MAX_REDELIVERIES = 1000
 OTHER_VARIABLES = ("FAREGATE_JOURNAL", "FAREGATE_PAYER_KEY", "FAREGATE_READ_ONLY_KEY")
 """Variables that are read elsewhere."""
@@ -383,12 +384,11 @@ def _check_base_url(name: str, address: str) -> str:
             f"Where is the merchant service? Set {name} to its address, "
             "or to emulator: to run one inside this process."
         )
-    if address == EMULATOR.rstrip(":"):
-        raise ConfigurationError(
-            f"{name} is {address!r}: use {EMULATOR!r}, with a colon, to run one in this process."
-        )
+    if address in (EMULATOR.rstrip(":"), f"{EMULATOR}//"):
+        raise ConfigurationError(f"{name} is {address!r}: use {EMULATOR!r} to run one in this process.")
     if address != EMULATOR and "://" not in address and not {"@", "?"} & set(address):
-        raise ConfigurationError(f"{name} is {address!r}, and has no scheme: use 'https://{address}'.")
+        scheme = "http" if address.startswith(_THIS_MACHINE) else "https"
+        raise ConfigurationError(f"{name} is {address!r}, and has no scheme: use '{scheme}://{address}'.")
     return address
 
 
