@@ -30,13 +30,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.servers import POSTGRES_MISSING, REDIS_MISSING, postgres_server, redis_server
 
 from faregate.core.claims import Claimant, Claimed
-from faregate.core.models import Response, Succeeded
+from faregate.core.models import Response, WorkSucceeded
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.postgres import PostgresJournal
 from faregate.journals.redis import RedisJournal
 from faregate.journals.sqlite import SqliteJournal
 
-RESULT = Succeeded(Response(200, (("content-type", "application/json"),), os.urandom(2048)))
+RESULT = WorkSucceeded(Response(200, (("content-type", "application/json"),), os.urandom(2048)))
 KEYS = [b"k" * 32]
 HERE = Claimant("GET /report")
 Sell = Callable[[str], Any]

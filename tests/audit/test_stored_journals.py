@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from faregate.errors import JournalError
-from faregate.journals.sqlite.database import Database
+from faregate.journals.sqlite.database import SqliteDatabase
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_write_that_ends_the_writers_thread_leaves_no_lock_behind(tmp_path: Path) -> None:
     """All other processes of the shop waited for this one to write again."""
-    file, another = (Database(tmp_path / "journal.db", timeout=0.1) for _ in range(2))
+    file, another = (SqliteDatabase(tmp_path / "journal.db", timeout=0.1) for _ in range(2))
 
     def end_thread(_: object) -> None:
         raise SystemExit

@@ -6,7 +6,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from faregate.service.payments import PaymentPending
+from faregate.service.payments import SettlementPending
 from tests.selfhosted.console_server import HOSTILE, ConsoleServer, serving_console
 from tests.selfhosted.databases import new_database
 from tests.selfhosted.sales import authorize, failed, settle, submit
@@ -34,7 +34,7 @@ def reconciling(server: ConsoleServer) -> str:
     assert attempt is not None
     note = f"https://pay.example: 500 settlement_pending {HOSTILE}"
     store.record_sent(payment, attempt, f"0x{'cd' * 32}", note)
-    store.postpone(payment, attempt, PaymentPending("reconciling"), None)
+    store.postpone(payment, attempt, SettlementPending("reconciling"), None)
     return payment.id
 
 

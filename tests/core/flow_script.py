@@ -14,7 +14,7 @@ from faregate.core.models import (
     PaidRequest,
     Request,
     Response,
-    Succeeded,
+    WorkSucceeded,
 )
 from faregate.core.results import AccessGranted, CompletionPaid
 from faregate.core.steps import (
@@ -44,7 +44,7 @@ RULES = OfferRevision(ACR, "USDC", frozenset({"input_tokens"}))
 ENTRY = PendingPayment(LEASE_HELD, PROOF, TXN, ACR)
 RESULT = Response(200, (("content-type", "text/plain"),), b"the paid result")
 WORK = HandlerResult(RESULT, {"input_tokens": "12"}, 5)
-GOOD = Succeeded(RESULT, (("input_tokens", "12"),), 5)
+GOOD = WorkSucceeded(RESULT, (("input_tokens", "12"),), 5)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import pytest
 from faregate.core.claims import AlreadyUsed, RequestMismatch, Resumable, SettlementWrite
 from faregate.core.completion import COMPLETE_PAUSES, complete_success
 from faregate.core.flow import serve
-from faregate.core.models import Failed, HandlerResult, Succeeded
+from faregate.core.models import HandlerResult, WorkFailed, WorkSucceeded
 from faregate.core.recovery import sweep
 from faregate.core.results import (
     AccessFailed,
@@ -77,7 +77,7 @@ from tests.core.flow_script import (
 
 DISK = Raise(JournalError("disk"))
 TOO_LARGE = (RunHandler(sale(), TXN), Raise(ResultTooLarge("big")))
-FAILED = Failed("result_too_large")
+FAILED = WorkFailed("result_too_large")
 
 
 # Whoever may have paid is not told that nothing was taken, nor asked to pay again
@@ -113,7 +113,7 @@ def test_work_that_gave_nothing_and_a_failure_that_could_not_be_written_is_503(a
 @pytest.mark.parametrize("answer", [False, DISK])
 def test_interrupted_work_that_somebody_else_decides_gets_no_fresh_402(answer: Any) -> None:
     note = (NOTE,) if answer is DISK else ()
-    decided = (RecordOutcome(LEASE_HELD, Failed("interrupted")), answer)
+    decided = (RecordOutcome(LEASE_HELD, WorkFailed("interrupted")), answer)
     assert_unconfirmed(play(serve(sale()), claimed(Resumable(ENTRY)), decided, *note))
 
 
@@ -152,7 +152,7 @@ def test_a_failed_payment_whose_new_price_cannot_be_asked_is_503() -> None:
 
 def test_work_may_take_all_of_its_time() -> None:
     last = HandlerResult(WORK.response, WORK.values, 54_000)
-    outcome = Succeeded(RESULT, GOOD.values, 54_000)
+    outcome = WorkSucceeded(RESULT, GOOD.values, 54_000)
     sold = (
         (RunHandler(sale(), TXN), last),
         (RecordOutcome(LEASE_HELD, outcome), True),

@@ -11,8 +11,7 @@ import pytest
 
 from faregate.core.claims import InProgress, PendingPayment, Replayable, Resumable, SettlementWrite
 from faregate.core.flow import serve
-from faregate.core.models import Failed as FailedOutcome
-from faregate.core.models import HandlerResult, Response
+from faregate.core.models import HandlerResult, Response, WorkFailed
 from faregate.core.recovery import BATCH, sweep
 from faregate.core.results import (
     AccessGranted,
@@ -112,21 +111,21 @@ def test_a_result_that_is_handed_out_again() -> None:
 
 
 def test_work_that_gave_nothing_to_sell() -> None:
-    verdict = FailedOutcome("status_500")
+    verdict = WorkFailed("status_500")
     broken = (RunHandler(sale(), TXN), HandlerResult(Response(500), {}, 1))
     events = told(serve(sale()), *BEGINNING, broken, *failing(verdict))
     assert events == [Authorized(TXN), Failed(TXN, "status_500")]
 
 
 def test_work_that_was_interrupted() -> None:
-    verdict = FailedOutcome("interrupted")
+    verdict = WorkFailed("interrupted")
     decide, *tell = failing(verdict)
     looked = (GetTransaction(TXN), TransactionState.AUTHORIZED)
     events = told(sweep(), (LeaseNext(), ENTRY), decide, looked, *tell, (LeaseNext(), None))
     assert events == [Failed(TXN, "interrupted"), Swept(1, 0, 1, 0, 0, 0)]
 
 
-def failing(verdict: FailedOutcome) -> tuple[tuple[Any, Any], ...]:
+def failing(verdict: WorkFailed) -> tuple[tuple[Any, Any], ...]:
     return (
         (RecordOutcome(LEASE_HELD, verdict), True),
         (CallComplete(ENTRY, verdict), CompletionUnpaid()),
@@ -362,7 +361,7 @@ def test_a_handler_that_raised_has_taken_its_time() -> None:
     broken = (RunHandler(ASKED, TXN), Raise(HandlerError("no")))
     begun = (claimed(), found(), access, BEGINNING[-1], broken, NOTE)
     code = HandlerError("no").code
-    events = told_whole(serve(ASKED), *begun, *failing(FailedOutcome(code)), seconds=0.125)
+    events = told_whole(serve(ASKED), *begun, *failing(WorkFailed(code)), seconds=0.125)
     assert events[-1] == Failed(TXN, code, replace(ACCESSED, work_ms=125, complete_ms=250))
 
 

@@ -16,7 +16,15 @@ from faregate.core.claims import (
     SettlementWrite,
 )
 from faregate.core.flow import serve
-from faregate.core.models import Failed, HandlerResult, Offer, PaidRequest, Request, Response, Succeeded
+from faregate.core.models import (
+    HandlerResult,
+    Offer,
+    PaidRequest,
+    Request,
+    Response,
+    WorkFailed,
+    WorkSucceeded,
+)
 from faregate.core.results import (
     AccessFailed,
     AccessFree,
@@ -262,7 +270,7 @@ def test_a_transaction_without_a_proof_never_runs_the_work() -> None:
 
 
 def test_a_handler_that_raises_is_reported_failed_and_raises_on() -> None:
-    failed = Failed("handler_error")
+    failed = WorkFailed("handler_error")
     with pytest.raises(ZeroDivisionError):
         play(
             serve(sale()),
@@ -277,7 +285,7 @@ def test_a_handler_that_raises_is_reported_failed_and_raises_on() -> None:
 @pytest.mark.parametrize("status", [304, 400, 404, 500, 503])
 def test_a_status_that_is_not_billable_is_passed_on_uncharged(status: int) -> None:
     answer = Response(status, (("Payment-Response", "forged"), ("x-own", "1")), b"sorry")
-    failed = Failed(f"status_{status}")
+    failed = WorkFailed(f"status_{status}")
     response = play(
         serve(sale()),
         *BEGINNING,
@@ -294,7 +302,7 @@ def test_an_offer_may_say_what_is_billable() -> None:
     offer = Offer("text_summary", billable=frozenset({404}))
     asked = sale(offer=offer)
     work = HandlerResult(Response(404, (), b"no such thing"), {})
-    outcome = Succeeded(work.response, (), 0)
+    outcome = WorkSucceeded(work.response, (), 0)
     response = play(
         serve(asked),
         claimed(),
@@ -316,8 +324,8 @@ def test_work_that_outlived_its_payment_is_not_sold_though_nobody_could_cut_it_o
         *BEGINNING,
         (RunHandler(sale(), TXN), late),
         NOTE,
-        (RecordOutcome(LEASE_HELD, Failed("work_timed_out")), True),
-        (CallComplete(ENTRY, Failed("work_timed_out")), CompletionUnpaid()),
+        (RecordOutcome(LEASE_HELD, WorkFailed("work_timed_out")), True),
+        (CallComplete(ENTRY, WorkFailed("work_timed_out")), CompletionUnpaid()),
         (RecordFinal(LEASE_HELD, reason="work_timed_out"), True),
     )
     assert (response.status, body(response)["code"]) == (500, "work_timed_out")
@@ -346,8 +354,8 @@ def test_work_without_a_result_to_sell(error: Exception, code: str) -> None:
         *BEGINNING,
         (RunHandler(sale(), TXN), Raise(error)),
         NOTE,
-        (RecordOutcome(LEASE_HELD, Failed(code)), True),
-        (CallComplete(ENTRY, Failed(code)), CompletionUnpaid()),
+        (RecordOutcome(LEASE_HELD, WorkFailed(code)), True),
+        (CallComplete(ENTRY, WorkFailed(code)), CompletionUnpaid()),
         (RecordFinal(LEASE_HELD, reason=code), True),
     )
     assert (response.status, body(response)["code"]) == (500, code)
@@ -355,7 +363,7 @@ def test_work_without_a_result_to_sell(error: Exception, code: str) -> None:
 
 @pytest.mark.parametrize("values", [{"unknown_name": "1"}, {"input_tokens": "1e5"}])
 def test_wrong_values_are_a_failed_outcome_the_seller_sees(values: dict[str, str]) -> None:
-    failed = Failed("invalid_usage")
+    failed = WorkFailed("invalid_usage")
     response = play(
         serve(sale()),
         *BEGINNING,
@@ -371,7 +379,7 @@ def test_wrong_values_are_a_failed_outcome_the_seller_sees(values: dict[str, str
 
 def test_a_missing_required_value_is_a_failed_outcome() -> None:
     strict = replace(RULES, required=frozenset({"input_tokens"}))
-    failed = Failed("invalid_usage")
+    failed = WorkFailed("invalid_usage")
     response = play(
         serve(sale()),
         claimed(),
@@ -388,7 +396,7 @@ def test_a_missing_required_value_is_a_failed_outcome() -> None:
 
 
 def test_an_unacknowledged_failure_stays_owed() -> None:
-    failed = Failed("handler_error")
+    failed = WorkFailed("handler_error")
     telling = (CallComplete(ENTRY, failed), Raise(NoAnswer("down")))
     with pytest.raises(ZeroDivisionError):
         play(

@@ -12,7 +12,7 @@ from faregate.core import responses
 from faregate.core.claims import Claimed, PendingPayment, Resumable, SettlementWrite
 from faregate.core.completion import complete_success
 from faregate.core.flow import serve
-from faregate.core.models import Failed, Response
+from faregate.core.models import Response, WorkFailed
 from faregate.core.recovery import recover, sweep
 from faregate.core.results import (
     AccessGranted,
@@ -64,7 +64,7 @@ from tests.core.flow_script import (
 NEEDED = AccessUnpaid(Response(402, (("PAYMENT-REQUIRED", "bmVlZGVk"),), b'{"code":"payment_required"}'))
 HELD = replace(ENTRY, outcome=GOOD)
 FOREIGN = replace(HELD, foreign=True)
-INTERRUPTED = Failed("interrupted")
+INTERRUPTED = WorkFailed("interrupted")
 
 
 def code(response: Response) -> Any:
@@ -97,7 +97,7 @@ def test_a_settlement_that_another_worker_recorded_is_told_once() -> None:
 
 
 def test_an_end_that_another_worker_records_is_told_by_them() -> None:
-    failed = Failed("interrupted")
+    failed = WorkFailed("interrupted")
     ended = (
         (GetTransaction(TXN), TransactionState.FAILED),
         (RecordFinal(LEASE_HELD, reason=failed.code), False),

@@ -8,7 +8,7 @@ import pytest
 
 from faregate.core.claims import PendingPayment
 from faregate.core.flow import serve
-from faregate.core.models import Failed
+from faregate.core.models import WorkFailed
 from faregate.core.recovery import sweep
 from faregate.core.results import (
     AccessFailed,
@@ -60,7 +60,7 @@ from tests.core.flow_script import (
 DISK = Raise(JournalError("disk full"))
 FULL = Raise(JournalError("no space"))
 BEGUN = BEGINNING[:3]
-FAILURE = Failed("handler_error")
+FAILURE = WorkFailed("handler_error")
 REPORTED = replace(ENTRY, outcome=FAILURE)
 HELD_STEP = (ScheduleRetry(LEASE_HELD), True)
 
@@ -101,7 +101,7 @@ OF_A_TRANSACTION: dict[str, Case] = {
         *BEGINNING,
         (RunHandler(sale(), TXN), Raise(ResultTooLarge("big"))),
         NOTE,
-        (RecordOutcome(LEASE_HELD, Failed("result_too_large")), False),
+        (RecordOutcome(LEASE_HELD, WorkFailed("result_too_large")), False),
     ),
     "the journal could not write the outcome: disk full": served(*WORKED[:-1], (WORKED[-1][0], DISK), NOTE),
     "completion was refused: 403 forbidden": served(

@@ -11,7 +11,7 @@ from faregate.core.claims import (
     SettlementWrite,
 )
 from faregate.core.flow import serve
-from faregate.core.models import Failed
+from faregate.core.models import WorkFailed
 from faregate.core.recovery import SweepReport, sweep
 from faregate.core.results import (
     CompletionRejected,
@@ -153,7 +153,7 @@ def test_an_unknown_standing_is_held_as_unconfirmed() -> None:
 
 
 def test_interrupted_work_is_failed_and_never_run_again() -> None:
-    failed = Failed("interrupted")
+    failed = WorkFailed("interrupted")
     response = play(
         serve(sale()),
         claimed(Resumable(ENTRY)),
@@ -167,7 +167,7 @@ def test_interrupted_work_is_failed_and_never_run_again() -> None:
 
 
 def test_a_failure_that_is_not_acknowledged_gets_no_fresh_402() -> None:
-    failed = Failed("handler_error")
+    failed = WorkFailed("handler_error")
     entry = replace(ENTRY, outcome=failed)
     silent = (CallComplete(entry, failed), CompletionUnknown("silence"))
     response = play(
@@ -186,14 +186,14 @@ def test_a_failure_that_is_not_acknowledged_gets_no_fresh_402() -> None:
 
 
 REFUSED = CompletionRejected(404, "transaction_not_found")
-REPORTED = replace(ENTRY, outcome=Failed("interrupted"))
+REPORTED = replace(ENTRY, outcome=WorkFailed("interrupted"))
 
 
 @pytest.mark.parametrize(
     "open_as_yet", [TransactionState.AUTHORIZED, TransactionState.NOT_FOUND, TransactionState.UNRECOGNIZED]
 )
 def test_a_failure_is_told_again_unless_the_service_knows_of_an_end(open_as_yet: TransactionState) -> None:
-    telling = (CallComplete(REPORTED, Failed("interrupted")), CompletionUnpaid())
+    telling = (CallComplete(REPORTED, WorkFailed("interrupted")), CompletionUnpaid())
     told_again = (
         claimed(Resumable(REPORTED)),
         (STANDING, open_as_yet),
@@ -213,7 +213,7 @@ def test_a_key_that_may_not_look_completes_all_the_same() -> None:
     hidden = (STANDING, Raise(Forbidden(403, "forbidden", "no")))
     paid = (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), SettlementWrite.FIRST)
     assert play(serve(sale()), *BACK, hidden, (COMPLETE_HELD, PAID), paid).body == RESULT.body
-    telling = (CallComplete(REPORTED, Failed("interrupted")), CompletionUnpaid())
+    telling = (CallComplete(REPORTED, WorkFailed("interrupted")), CompletionUnpaid())
     told_again = (
         claimed(Resumable(REPORTED)),
         hidden,
@@ -251,7 +251,7 @@ def test_a_payment_that_others_completed_is_waited_for() -> None:
 
 def test_a_failure_that_is_refused_at_first_is_held() -> None:
     """As in row 12: a refusal does not say that nothing was charged."""
-    failed = Failed("interrupted")
+    failed = WorkFailed("interrupted")
     response = play(
         serve(sale()),
         claimed(Resumable(ENTRY)),
@@ -265,7 +265,7 @@ def test_a_failure_that_is_refused_at_first_is_held() -> None:
 
 
 def test_a_failure_that_is_refused_again_is_left_to_people() -> None:
-    failed = Failed("handler_error")
+    failed = WorkFailed("handler_error")
     entry = replace(ENTRY, outcome=failed)
     response = play(
         serve(sale()),
@@ -280,7 +280,7 @@ def test_a_failure_that_is_refused_again_is_left_to_people() -> None:
 
 
 def test_a_settled_payment_that_was_reported_failed_is_never_released() -> None:
-    failed = Failed("handler_error")
+    failed = WorkFailed("handler_error")
     entry = replace(ENTRY, outcome=failed)
     response = play(
         serve(sale()),
@@ -301,9 +301,9 @@ T1, T2, T3 = (Lease(key, 1) for key in (b"1", b"2", b"3"))
 
 def test_the_sweep_finishes_what_was_left() -> None:
     interrupted = replace(ENTRY, lease=T1, transaction_id="txn_1")
-    failed = replace(ENTRY, lease=T2, transaction_id="txn_2", outcome=Failed("handler_error"))
+    failed = replace(ENTRY, lease=T2, transaction_id="txn_2", outcome=WorkFailed("handler_error"))
     waiting = replace(ENTRY, lease=T3, transaction_id="txn_3", waiting=True)
-    verdict = Failed("interrupted")
+    verdict = WorkFailed("interrupted")
     seen = play(
         sweep(),
         (LeaseNext(), HELD),
@@ -317,7 +317,7 @@ def test_the_sweep_finishes_what_was_left() -> None:
         (RecordFinal(T1, reason="interrupted"), True),
         (LeaseNext(), failed),
         (GetTransaction("txn_2"), TransactionState.AUTHORIZED),
-        (CallComplete(failed, Failed("handler_error")), CompletionUnpaid()),
+        (CallComplete(failed, WorkFailed("handler_error")), CompletionUnpaid()),
         (RecordFinal(T2, reason="handler_error"), True),
         (LeaseNext(), waiting),
         (GetTransaction("txn_3"), TransactionState.PENDING),
@@ -365,7 +365,7 @@ def test_what_is_asked_of_the_backend_does_not_show_the_proof() -> None:
 
 
 def test_the_sweep_sends_nothing_for_a_row_it_lost() -> None:
-    lost = (RecordOutcome(LEASE_HELD, Failed("interrupted")), False)
+    lost = (RecordOutcome(LEASE_HELD, WorkFailed("interrupted")), False)
     assert play(sweep(), (LeaseNext(), ENTRY), lost, (LeaseNext(), None)).looked_at == 1
 
 

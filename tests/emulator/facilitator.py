@@ -4,11 +4,11 @@ from datetime import datetime
 
 from faregate.emulator.ledger import SimulatedLedger
 from faregate.service.payments import (
-    PaymentPending,
     PaymentRefused,
     PaymentSettled,
     PaymentsUnavailable,
     PaymentVerified,
+    SettlementPending,
 )
 from faregate.x402.models import SignedPayment, Terms
 
@@ -17,7 +17,7 @@ class Facilitator:
     """Another implementation of the seam: answers what it is told to."""
 
     def __init__(self) -> None:
-        self.answers: list[PaymentSettled | PaymentRefused | PaymentPending | Exception] = []
+        self.answers: list[PaymentSettled | PaymentRefused | SettlementPending | Exception] = []
         self.verified: list[int] = []
 
     def verify(
@@ -28,7 +28,7 @@ class Facilitator:
 
     def settle(
         self, payment: SignedPayment, terms: Terms, *, now: datetime
-    ) -> PaymentSettled | PaymentRefused | PaymentPending:
+    ) -> PaymentSettled | PaymentRefused | SettlementPending:
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from faregate.core.models import Response, WireRequest
 from faregate.selfhosted.asgi import Parts, Readiness, build_app
-from faregate.selfhosted.metrics import Metrics, OpenPayments
+from faregate.selfhosted.metrics import OpenPayments, ServiceMetrics
 from faregate.selfhosted.rate_limits import RateLimits
 from faregate.selfhosted.server import build_server
 from faregate.sockets import get_url, open_listener
@@ -44,7 +44,7 @@ def serve_app(respond: Callable[[WireRequest], Response]) -> Iterator[str]:
         respond=respond,
         show_console=respond,
         rate_limits=RateLimits(0, 0, time.monotonic),
-        metrics=Metrics(
+        metrics=ServiceMetrics(
             clock=system_clock,
             read_open_payments=lambda: OpenPayments({}, None),
             read_gas_balances=dict,

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from faregate.emulator import SettlementRule
-from faregate.service.payments import PaymentPending, PaymentRefused, PaymentSettled
+from faregate.service.payments import PaymentRefused, PaymentSettled, SettlementPending
 from tests.emulator.facilitator import Facilitator
 
 from .seller import ApiClient, assert_error
@@ -181,7 +181,7 @@ def test_the_default_balance_pays_for_a_wallet_never_seen(api: ApiClient) -> Non
 
 def test_another_facilitator_can_sit_behind_the_seam(api: ApiClient) -> None:
     facilitator = Facilitator()
-    facilitator.answers = [TimeoutError(), PaymentPending("settling"), PaymentSettled("0xabc")]
+    facilitator.answers = [TimeoutError(), SettlementPending("settling"), PaymentSettled("0xabc")]
     api.use_account(payments=facilitator)
     bought = api.buy()
     # What is reconciling never looks like a first attempt again.

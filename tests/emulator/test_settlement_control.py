@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from faregate.emulator import LIVE_KEY, Account, Resource, SettlementRule
 from faregate.errors import ConfigurationError
 from faregate.service.builtin import builtin_account
-from faregate.service.payments import PaymentPending, PaymentSettled
+from faregate.service.payments import PaymentSettled, SettlementPending
 from faregate.x402.tokens import TOKENS
 from tests.emulator.facilitator import Facilitator
 
@@ -294,7 +294,11 @@ def test_settling_by_hand_fails_if_the_money_is_gone(api: ApiClient) -> None:
 
 def test_another_facilitator_is_asked(api: ApiClient) -> None:
     facilitator = Facilitator()
-    facilitator.answers = [PaymentPending("reconciling"), PaymentPending("settling"), PaymentSettled("0xabc")]
+    facilitator.answers = [
+        SettlementPending("reconciling"),
+        SettlementPending("settling"),
+        PaymentSettled("0xabc"),
+    ]
     api.use_account(payments=facilitator)
     bought, at_first = completed(api)
     assert at_first == "reconciling"

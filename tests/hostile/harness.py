@@ -13,7 +13,7 @@ from faregate.emulator import TEST_KEY
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.persistent import PersistentJournal
 from faregate.journals.policy import JournalPolicy
-from faregate.journals.sqlite.database import Database
+from faregate.journals.sqlite.database import SqliteDatabase
 from faregate.journals.sqlite.store import SqliteStore
 from faregate.paywall import Paywall
 from tests.hostile.case import Case, Seen
@@ -53,7 +53,7 @@ class Harness:
     services: CaseServices
     seller: SellerApp
     urls: dict[str, str]
-    file: Database
+    file: SqliteDatabase
 
     def open(self, case: Case, stack: Stack) -> str:
         """Give a case its seller; gives the name under which it is known."""
@@ -104,7 +104,7 @@ def open_harness(folder: Path) -> Generator[Harness]:
         serving(seller.asgi, lifespan="off", interface="asgi3") as asgi,
         serving_wsgi(seller.wsgi) as wsgi,
     ):
-        file = Database(folder / "journal.db", 20)
+        file = SqliteDatabase(folder / "journal.db", 20)
         yield Harness(services, seller, {"asgi": asgi, "wsgi": wsgi}, file)
         file.disconnect()
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from faregate.core.claims import Claim, Claimant, Claimed, Lease, PendingPayment, Resumable
-from faregate.core.models import Response, Succeeded
+from faregate.core.models import Response, WorkSucceeded
 from faregate.journals.policy import JournalPolicy
 from tests.core.flow_script import ACR, RECEIPT, TXN
 from tests.journals.stores import AnyJournal, Clock
@@ -15,7 +15,7 @@ TERMS = JournalPolicy()
 
 WORK_SECONDS = 54.0
 LEASE = WORK_SECONDS + TERMS.completion_lease
-GOOD = Succeeded(Response(200, (("a", "1"), ("a", "2")), b"result"), (("tokens", "3"),), 7)
+GOOD = WorkSucceeded(Response(200, (("a", "1"), ("a", "2")), b"result"), (("tokens", "3"),), 7)
 
 
 HERE = Claimant("GET /summary?q=1")

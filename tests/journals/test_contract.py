@@ -12,7 +12,7 @@ from faregate.core.claims import (
     Replayable,
     RequestMismatch,
 )
-from faregate.core.models import Failed
+from faregate.core.models import WorkFailed
 from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.rows import (
     GOOD,
@@ -80,7 +80,7 @@ def test_a_row_whose_work_started_is_never_claimed_as_new(journal: AnyJournal, c
     assert (entry.transaction_id, entry.revision_id, entry.outcome, entry.waiting) == (TXN, ACR, None, False)
     assert entry.proof == "proof"
     assert not journal.record_outcome(slow, GOOD)
-    assert journal.record_outcome(entry.lease, Failed("interrupted"))
+    assert journal.record_outcome(entry.lease, WorkFailed("interrupted"))
 
 
 def test_a_transaction_belongs_to_one_row(journal: AnyJournal) -> None:
@@ -92,7 +92,7 @@ def test_a_transaction_belongs_to_one_row(journal: AnyJournal) -> None:
 
 def test_an_outcome_is_decided_once(journal: AnyJournal) -> None:
     lease = decided(journal)
-    assert not journal.record_outcome(lease, Failed("second thoughts"))
+    assert not journal.record_outcome(lease, WorkFailed("second thoughts"))
     journal.schedule_retry(lease)
     assert owed(journal.claim("proof", HERE)).outcome == GOOD
 
@@ -197,7 +197,7 @@ def test_an_undecided_or_failed_row_is_never_settled(journal: AnyJournal) -> Non
     lease = started(journal)
     journal.record_settlement(lease, "cGFpZA==", RECEIPT, True)
     assert journal.claim("proof", HERE) == InProgress()
-    journal.record_outcome(lease, Failed("handler_error"))
+    journal.record_outcome(lease, WorkFailed("handler_error"))
     journal.record_settlement(lease, "cGFpZA==", RECEIPT, True)
     assert journal.claim("proof", HERE) == InProgress()
 

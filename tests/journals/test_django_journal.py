@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from faregate.core.claims import Claimant, InProgress, Replayable
-from faregate.core.models import Response, Succeeded
+from faregate.core.models import Response, WorkSucceeded
 from faregate.errors import ConfigurationError, JournalError
 from faregate.journals.persistent import PersistentJournal
 from faregate.paywall import Paywall
@@ -187,7 +187,7 @@ def test_nothing_of_a_payment_can_be_read_from_the_table(journal: PersistentJour
         "receipt-canary",
     )
     proof, url, header, body, value, response, receipt = canaries
-    good = Succeeded(Response(200, ((header, header),), body.encode() * 100), ((value, value),))
+    good = WorkSucceeded(Response(200, ((header, header),), body.encode() * 100), ((value, value),))
     lease = fresh(journal.claim(proof, Claimant(f"GET /{url}")))
     seen = repr(list(JournalRow.objects.values()))
     journal.record_transaction(lease, TXN, ACR, WORK_SECONDS)

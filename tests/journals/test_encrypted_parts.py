@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from faregate.core.models import Response, Succeeded
+from faregate.core.models import Response, WorkSucceeded
 from faregate.errors import JournalUnreadable
 from faregate.journals.codec import LARGE
 from faregate.journals.encryption import Keyring
@@ -45,7 +45,7 @@ def test_each_value_has_a_nonce_of_its_own() -> None:
 
 def test_a_result_in_parts_is_handed_out_and_gone_with_its_row(tmp_path: Path, clock: Clock) -> None:
     journal = sqlite(tmp_path, clock)
-    result = Succeeded(Response(200, (("a", "1"),), os.urandom((5 << 20) + LARGE)), (("tokens", "3"),), 7)
+    result = WorkSucceeded(Response(200, (("a", "1"),), os.urandom((5 << 20) + LARGE)), (("tokens", "3"),), 7)
     lease = started(journal)
     assert journal.record_outcome(lease, result)
     count = asked(journal, "SELECT count(*) FROM large")
@@ -87,7 +87,7 @@ def test_a_result_whose_parts_were_changed_is_unreadable(tmp_path: Path, clock: 
     journal = sqlite(tmp_path, clock)
     for name in ("txn_mine", "txn_other"):
         lease = started(journal, name, name)
-        assert journal.record_outcome(lease, Succeeded(Response(200, (), os.urandom(3 << 20)), (), 7))
+        assert journal.record_outcome(lease, WorkSucceeded(Response(200, (), os.urandom(3 << 20)), (), 7))
         journal.schedule_retry(lease)
     written(journal, change)
     with pytest.raises(JournalUnreadable):
@@ -99,7 +99,7 @@ def test_a_result_whose_parts_were_changed_is_unreadable(tmp_path: Path, clock: 
 def test_a_large_result_is_not_copied_as_a_whole(tmp_path: Path, clock: Clock) -> None:
     journal = sqlite(tmp_path, clock)
     lease = started(journal)
-    result = Succeeded(Response(200, (), bytes(20 << 20)), (), 0)
+    result = WorkSucceeded(Response(200, (), bytes(20 << 20)), (), 0)
     tracemalloc.start()
     try:
         assert journal.record_outcome(lease, result)

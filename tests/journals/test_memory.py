@@ -3,7 +3,7 @@
 import pytest
 
 from faregate.core.claims import Claimant, Claimed
-from faregate.core.models import Response, Succeeded
+from faregate.core.models import Response, WorkSucceeded
 from faregate.errors import JournalFull
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.policy import JournalPolicy
@@ -16,7 +16,7 @@ def test_only_an_ended_row_frees_its_bytes() -> None:
     clock = Clock()
     journal = MemoryJournal(max_bytes=10, clock=clock)
     stale = started(journal)
-    journal.record_outcome(stale, Succeeded(Response(200, (), b"x" * 10)))
+    journal.record_outcome(stale, WorkSucceeded(Response(200, (), b"x" * 10)))
     clock.now += LEASE
     taken = owed(journal.claim("proof", HERE))
     journal.record_final(stale, False)
@@ -45,7 +45,7 @@ def test_the_proof_is_kept_until_the_row_is_final_and_never_shown() -> None:
     lease = started(journal, "a-canary-proof")
     assert kept() == ["a-canary-proof"]
     assert "a-canary-proof" not in repr(journal.__dict__)
-    journal.record_outcome(lease, Succeeded(Response(200)))
+    journal.record_outcome(lease, WorkSucceeded(Response(200)))
     journal.record_settlement(lease, "cGFpZA==", RECEIPT, True)
     assert kept() == [""]
 
@@ -64,7 +64,7 @@ def test_an_abandoned_claim_takes_no_space() -> None:
 
 def test_a_journal_that_is_cleared_is_as_new() -> None:
     journal = MemoryJournal(max_bytes=10, clock=Clock())
-    journal.record_outcome(started(journal), Succeeded(Response(200, (), b"x" * 10)))
+    journal.record_outcome(started(journal), WorkSucceeded(Response(200, (), b"x" * 10)))
     journal.clear()
     assert (len(journal), journal.list_holds(10)) == (0, [])
     assert isinstance(journal.claim("proof", Claimant("GET /other")), Claimed)

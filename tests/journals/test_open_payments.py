@@ -14,7 +14,7 @@ from faregate.core.claims import (
     PendingPayment,
     Replayable,
 )
-from faregate.core.models import Failed
+from faregate.core.models import WorkFailed
 from faregate.errors import JournalError
 from faregate.journals.persistent import PersistentJournal
 from faregate.journals.policy import JournalPolicy
@@ -68,7 +68,7 @@ def test_an_open_row_is_resumed_by_its_payer_and_failed_by_the_sweep(
     back = fresh(journal.claim("proof", HERE))
     assert journal.record_transaction(back, TXN, ACR, WORK_SECONDS)
     clock.now += LEASE
-    assert journal.record_outcome(due(journal).lease, Failed("interrupted"))
+    assert journal.record_outcome(due(journal).lease, WorkFailed("interrupted"))
 
 
 def test_no_result_is_recorded_for_an_open_row(journal: AnyJournal, clock: Clock) -> None:
@@ -77,7 +77,7 @@ def test_no_result_is_recorded_for_an_open_row(journal: AnyJournal, clock: Clock
     clock.now += TERMS.claim_lease
     entry = due(journal)
     assert not journal.record_outcome(entry.lease, GOOD)
-    assert journal.record_outcome(entry.lease, Failed("interrupted"))
+    assert journal.record_outcome(entry.lease, WorkFailed("interrupted"))
 
 
 def test_a_waiting_payment_that_turns_out_open_may_be_claimed_again(

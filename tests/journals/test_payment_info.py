@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from faregate.core.claims import Claimant, Claimed, Lease, Replayable
-from faregate.core.models import Failed
+from faregate.core.models import WorkFailed
 from faregate.journals.payment_info import PaymentInfo, PaymentStatus, Reference, parse_reference
 from faregate.journals.persistent import PersistentJournal
 from faregate.journals.store import PAGE
@@ -97,7 +97,7 @@ STATES: dict[PaymentStatus, Callable[[AnyJournal, Clock], Any]] = {
     PaymentStatus.WORKING: lambda journal, _: start(journal),
     PaymentStatus.INTERRUPTED: is_interrupted,
     PaymentStatus.UNPROVEN: lambda journal, _: decide(journal),
-    PaymentStatus.WORK_FAILED: lambda journal, _: decide(journal, Failed("handler_error")),
+    PaymentStatus.WORK_FAILED: lambda journal, _: decide(journal, WorkFailed("handler_error")),
     PaymentStatus.STUCK: is_stuck,
     PaymentStatus.DELIVERED: lambda journal, _: settle(journal, delivered=True),
     PaymentStatus.NOT_FETCHED: lambda journal, _: settle(journal, delivered=False),

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from faregate.core.claims import AlreadyUsed, Claimed, InProgress, Replayable
-from faregate.core.models import Failed, Response, Succeeded
+from faregate.core.models import Response, WorkFailed, WorkSucceeded
 from faregate.errors import ConfigurationError, JournalError, JournalFull, JournalUnreadable
 from faregate.journals import quota
 from faregate.journals.persistent import PersistentJournal
 from faregate.journals.policy import JournalPolicy
 from faregate.journals.row import Row
-from faregate.journals.states import State
+from faregate.journals.states import RowState
 from faregate.journals.store import Record
 from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.rows import GOOD, HERE, LEASE, WORK_SECONDS, decided, fresh, owed, released, started
@@ -60,7 +60,7 @@ def record_of(journal: PersistentJournal, proof: str = "proof") -> Record:
 
 
 def test_rows_survive_the_journal_object(open_one: Open, clock: Clock) -> None:
-    slow = Succeeded(Response(200, (("a", "\xe9"), ("A", "2")), bytes(range(256))), (("tokens", "3"),), 7)
+    slow = WorkSucceeded(Response(200, (("a", "\xe9"), ("A", "2")), bytes(range(256))), (("tokens", "3"),), 7)
     decided(open_one(), slow)
     clock.now += LEASE
     entry = owed(open_one().claim("proof", HERE))
@@ -68,11 +68,11 @@ def test_rows_survive_the_journal_object(open_one: Open, clock: Clock) -> None:
 
 
 def test_a_failed_outcome_is_stored_unchanged(open_one: Open, clock: Clock) -> None:
-    decided(open_one(), Failed("status_500"))
+    decided(open_one(), WorkFailed("status_500"))
     clock.now += LEASE
     entry = open_one().lease_next()
     assert entry is not None
-    assert entry.outcome == Failed("status_500")
+    assert entry.outcome == WorkFailed("status_500")
 
 
 def test_concurrent_redeliveries_are_counted_exactly(open_one: Open) -> None:
@@ -115,7 +115,7 @@ def test_a_conflicting_write_is_decided_again(open_one: Open, monkeypatch: pytes
     journal = open_one()
     lease = started(journal)
     taken_over(journal, monkeypatch, lambda: open_one().record_outcome(lease, GOOD))
-    assert not journal.record_outcome(lease, Failed("second thoughts"))
+    assert not journal.record_outcome(lease, WorkFailed("second thoughts"))
     assert record_of(journal)["state"] == "ok"
 
 
@@ -383,10 +383,10 @@ PROVEN = {"payment_response": b"x", "receipt": b"x"}
 @pytest.mark.parametrize(
     "changes",
     [
-        {"state": State.SETTLED.value, "proof": None, "expires_at": 1.0, **PROVEN},
-        {"state": State.SUCCEEDED.value},
-        {"state": State.FAILED.value},
-        {"state": State.STUCK.value},
+        {"state": RowState.SETTLED.value, "proof": None, "expires_at": 1.0, **PROVEN},
+        {"state": RowState.SUCCEEDED.value},
+        {"state": RowState.FAILED.value},
+        {"state": RowState.STUCK.value},
         {"reason": "none"},
         {"transaction_id": None},
         {"expires_at": 1.0},
@@ -408,8 +408,8 @@ def test_an_impossible_row_is_refused(open_one: Open, changes: dict[str, Any]) -
 
 def test_a_failed_row_is_never_settled_nor_a_settled_row_unpaid(open_one: Open) -> None:
     journal = open_one()
-    settled: dict[str, Any] = {"state": State.SETTLED.value, "proof": None, "expires_at": 1.0, "stamp": 1}
-    decided(journal, Failed("no"))
+    settled: dict[str, Any] = {"state": RowState.SETTLED.value, "proof": None, "expires_at": 1.0, "stamp": 1}
+    decided(journal, WorkFailed("no"))
     for more in (PROVEN, {"payment_response": b"x"}, {"receipt": b"x"}):
         record = record_of(journal)
         with pytest.raises(JournalError, match="impossible row"):
@@ -444,7 +444,7 @@ def test_rows_of_other_processes_are_counted(open_one: Open, clock: Clock) -> No
 def test_results_are_limited_in_bytes_and_freed(open_one: Open, clock: Clock) -> None:
     journal = open_one(max_bytes=10)
     lease = started(journal)
-    journal.record_outcome(lease, Succeeded(Response(200, (), b"x" * 10)))
+    journal.record_outcome(lease, WorkSucceeded(Response(200, (), b"x" * 10)))
     with pytest.raises(JournalFull):
         journal.claim("two", HERE)
     journal.record_settlement(lease, "cGFpZA==", RECEIPT, True)

@@ -6,7 +6,7 @@ from collections.abc import Generator
 import pytest
 
 from faregate.core.claims import Claimant, Replayable
-from faregate.core.models import Response, Succeeded
+from faregate.core.models import Response, WorkSucceeded
 from faregate.errors import JournalError
 from tests.core.flow_script import ACR, OTHER_TXN, TXN
 from tests.journals.postgres_schema import asked, get_store, postgres, stamp_of
@@ -111,7 +111,7 @@ def test_nothing_of_a_payment_can_be_read_from_the_servers_disk(server: Postgres
     ]
     proof, url, header, body, value, response, receipt = canaries
     journal = postgres(server.url, namespace="canaries")
-    good = Succeeded(Response(200, ((header, header),), body.encode() * 1000), ((value, value),))
+    good = WorkSucceeded(Response(200, ((header, header),), body.encode() * 1000), ((value, value),))
     lease = fresh(journal.claim(proof, Claimant(f"GET /{url}")))
     journal.record_transaction(lease, TXN, ACR, WORK_SECONDS)
     journal.record_outcome(lease, good)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from faregate.core.claims import InProgress, Replayable
-from faregate.core.models import Response, Succeeded
+from faregate.core.models import Response, WorkSucceeded
 from tests.core.flow_script import ACR, RECEIPT, TXN
 from tests.journals.processes import RACE, START, run, run_together, said
 from tests.journals.rows import GOOD, HERE, LEASE, WORK_SECONDS, fresh, owed
@@ -263,7 +263,7 @@ def test_a_file_may_be_opened_first_by_many_at_once(tmp_path: Path) -> None:
 
 def test_a_result_as_large_as_may_be_sold_is_kept(kind: str, tmp_path: Path) -> None:
     journal = STORED[kind](tmp_path, Clock())
-    large = Succeeded(Response(200, (), os.urandom(1024) * 8 * 1024))
+    large = WorkSucceeded(Response(200, (), os.urandom(1024) * 8 * 1024))
     lease = fresh(journal.claim("large", HERE))
     journal.record_transaction(lease, TXN, ACR, WORK_SECONDS)
     assert journal.record_outcome(lease, large)

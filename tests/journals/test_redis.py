@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from faregate.core.claims import Claimant, Claimed, InProgress, Replayable
-from faregate.core.models import Response, Succeeded
+from faregate.core.models import Response, WorkSucceeded
 from faregate.errors import ConfigurationError, JournalError, JournalUnreadable
 from faregate.journals.redis import RedisJournal
 from faregate.journals.redis.store import RedisStore
@@ -267,7 +267,7 @@ def test_an_unreadable_row_is_reported(server: RedisServer, journal: RedisJourna
 def test_nothing_of_a_payment_can_be_read_from_its_files(server: RedisServer, journal: RedisJournal) -> None:
     proof, url, *more = canaries = [f"{part}-canary" for part in ("proof", "url", "header", "body", "value")]
     header, body, value = more
-    good = Succeeded(Response(200, ((header, header),), body.encode() * 10_000), ((value, value),))
+    good = WorkSucceeded(Response(200, ((header, header),), body.encode() * 10_000), ((value, value),))
     lease = fresh(journal.claim(proof, Claimant(f"GET /{url}")))
     journal.record_transaction(lease, TXN, ACR, WORK_SECONDS)
     seen = look(server)

@@ -10,11 +10,19 @@ from typing import Any, cast
 import pytest
 
 from faregate.core.claims import Lease, ReplayPolicy
-from faregate.core.models import Failed
+from faregate.core.models import WorkFailed
 from faregate.errors import JournalError
 from faregate.journals.policy import DEFAULT_POLICY
 from faregate.journals.row import Fingerprint, Holder, Row
-from faregate.journals.states import COLUMN_RULES, DECIDED, FINAL, MAY_HAVE_REASON, OWED, TRANSITIONS, State
+from faregate.journals.states import (
+    COLUMN_RULES,
+    DECIDED,
+    FINAL,
+    MAY_HAVE_REASON,
+    OWED,
+    TRANSITIONS,
+    RowState,
+)
 from faregate.journals.store import Record, RowStore, TransactionTaken
 from tests.journals.records import BEGUN, CLAIMED
 from tests.journals.rows import GOOD
@@ -28,20 +36,22 @@ def test_final_states_are_never_left() -> None:
 
 
 def test_nothing_becomes_unclaimed() -> None:
-    assert not any(State.CLAIMED in following for following in TRANSITIONS.values())
+    assert not any(RowState.CLAIMED in following for following in TRANSITIONS.values())
 
 
 def test_only_a_stored_result_can_be_settled() -> None:
-    before = {state for state, following in TRANSITIONS.items() if State.SETTLED in following}
-    assert before == {State.SUCCEEDED, State.STUCK}
+    before = {state for state, following in TRANSITIONS.items() if RowState.SETTLED in following}
+    assert before == {RowState.SUCCEEDED, RowState.STUCK}
 
 
 def test_a_decided_row_can_only_end_or_get_stuck() -> None:
-    assert all(set(TRANSITIONS[state]) <= {*FINAL, State.STUCK} for state in DECIDED)
+    assert all(set(TRANSITIONS[state]) <= {*FINAL, RowState.STUCK} for state in DECIDED)
 
 
 def test_every_state_is_claimed_owed_or_final() -> None:
-    assert sorted(state.value for state in (State.CLAIMED, *OWED, *FINAL)) == sorted(s.value for s in State)
+    assert sorted(state.value for state in (RowState.CLAIMED, *OWED, *FINAL)) == sorted(
+        s.value for s in RowState
+    )
 
 
 # `Row`
@@ -51,9 +61,9 @@ HERE = Fingerprint("request")
 HOLDER = Holder("owner", "seller", 7)
 
 
-def row_in(state: State, outcome: Any) -> Row:
+def row_in(state: RowState, outcome: Any) -> Row:
     row = Row.create(b"k" * 32, "key", HERE, "proof", "GET /", HOLDER, NOW, DEFAULT_POLICY)
-    transaction = "" if state is State.CLAIMED else "txn"
+    transaction = "" if state is RowState.CLAIMED else "txn"
     return replace(row, state=state, outcome=outcome, transaction_id=transaction, expires_at=None)
 
 
@@ -67,7 +77,7 @@ def writes(lease: Lease, now: float) -> list[tuple[str, tuple[Any, ...]]]:
         ("learn_transaction", ("txn", "acr", False)),
         ("learn_transaction", ("txn", "acr", True)),
         ("record_outcome", (lease, GOOD, now, policy)),
-        ("record_outcome", (lease, Failed("failed"), now, policy)),
+        ("record_outcome", (lease, WorkFailed("failed"), now, policy)),
         ("schedule_retry", (lease, now, policy)),
         ("mark_stuck", (lease, "refused", now)),
         ("postpone", (lease, now, policy)),
@@ -78,9 +88,9 @@ def writes(lease: Lease, now: float) -> list[tuple[str, tuple[Any, ...]]]:
     ]
 
 
-def states_after(state: State, outcome: Any) -> set[State]:
+def states_after(state: RowState, outcome: Any) -> set[RowState]:
     """The states that a row may have after one write, with and without the lease, young and old."""
-    states: set[State] = set()
+    states: set[RowState] = set()
     for fence, age in product((HOLDER.fence, 1), (0.0, DEFAULT_POLICY.max_age + 1)):
         for method, arguments in writes(Lease(b"k" * 32, fence), NOW + age):
             row = row_in(state, outcome)
@@ -90,34 +100,34 @@ def states_after(state: State, outcome: Any) -> set[State]:
     return states
 
 
-OUTCOMES = (None, GOOD, Failed("failed"))
+OUTCOMES = (None, GOOD, WorkFailed("failed"))
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES, ids=["undecided", "good", "failed"])
-@pytest.mark.parametrize("state", State)
-def test_a_row_makes_only_transitions_of_the_table(state: State, outcome: Any) -> None:
+@pytest.mark.parametrize("state", RowState)
+def test_a_row_makes_only_transitions_of_the_table(state: RowState, outcome: Any) -> None:
     assert states_after(state, outcome) <= {state, *TRANSITIONS[state]}
 
 
 def test_a_row_reaches_every_state() -> None:
-    assert set().union(*(states_after(*start) for start in product(State, OUTCOMES))) == set(State)
+    assert set().union(*(states_after(*start) for start in product(RowState, OUTCOMES))) == set(RowState)
 
 
 # Every store
 
 RESULT: dict[str, Any] = {**BEGUN, "result": b"result"}
 ENDED: dict[str, Any] = {"transaction_id": "txn", "proof": None}
-COLUMNS: dict[State, dict[str, Any]] = {
-    State.CLAIMED: {},
-    State.OPEN: BEGUN,
-    State.WAITING: BEGUN,
-    State.RUNNING: BEGUN,
-    State.SUCCEEDED: RESULT,
-    State.FAILED: RESULT,
-    State.STUCK: {**BEGUN, "reason": "refused"},
-    State.SETTLED: {**ENDED, "result": b"result", "payment_response": b"paid", "receipt": b"receipt"},
-    State.UNPAID: ENDED,
-    State.PAID_NO_RESULT: ENDED,
+COLUMNS: dict[RowState, dict[str, Any]] = {
+    RowState.CLAIMED: {},
+    RowState.OPEN: BEGUN,
+    RowState.WAITING: BEGUN,
+    RowState.RUNNING: BEGUN,
+    RowState.SUCCEEDED: RESULT,
+    RowState.FAILED: RESULT,
+    RowState.STUCK: {**BEGUN, "reason": "refused"},
+    RowState.SETTLED: {**ENDED, "result": b"result", "payment_response": b"paid", "receipt": b"receipt"},
+    RowState.UNPAID: ENDED,
+    RowState.PAID_NO_RESULT: ENDED,
 }
 FILLED: dict[str, Any] = {
     "transaction_id": "txn",
@@ -141,18 +151,18 @@ def insert_claim(store: RowStore) -> dict[str, Any]:
     return row
 
 
-def with_state(row: dict[str, Any], state: State) -> dict[str, Any]:
+def with_state(row: dict[str, Any], state: RowState) -> dict[str, Any]:
     """The row with all that `state` needs. A result that it has already stays."""
     after = {**row, **CLAIMED, **COLUMNS[state], "state": state.value, "stamp": row["stamp"]}
     keeps_result = row["result"] is not None and after["result"] is not None
     return {**after, "result": row["result"]} if keeps_result else after
 
 
-def insert_in_state(store: RowStore, state: State, transaction_id: str = "txn") -> dict[str, Any]:
+def insert_in_state(store: RowStore, state: RowState, transaction_id: str = "txn") -> dict[str, Any]:
     row = insert_claim(store)
-    for step in (*((State.SUCCEEDED,) if state is State.SETTLED else ()), state):
+    for step in (*((RowState.SUCCEEDED,) if state is RowState.SETTLED else ()), state):
         after = with_state(row, step)
-        if step is not State.CLAIMED:
+        if step is not RowState.CLAIMED:
             after["transaction_id"] = transaction_id
         assert write(store, row, after)
         row = {**after, "stamp": row["stamp"] + 1}
@@ -177,8 +187,8 @@ def is_refused(store: RowStore, row: dict[str, Any], after: dict[str, Any]) -> b
     return is_stored(store, row)
 
 
-@pytest.mark.parametrize("state", State)
-def test_a_store_enforces_the_columns_of_each_state(store: RowStore, state: State) -> None:
+@pytest.mark.parametrize("state", RowState)
+def test_a_store_enforces_the_columns_of_each_state(store: RowStore, state: RowState) -> None:
     row = insert_in_state(store, state)
     optional = {rule.column for rule in COLUMN_RULES if state in rule.optional_in}
     optional |= {"reason"} if state in MAY_HAVE_REASON else set()
@@ -188,13 +198,13 @@ def test_a_store_enforces_the_columns_of_each_state(store: RowStore, state: Stat
             assert is_refused(store, row, {**row, name: value if row[name] in (None, "") else empty}), name
 
 
-@pytest.mark.parametrize("state", State)
-def test_a_store_allows_the_transitions_of_the_table_and_no_other(store: RowStore, state: State) -> None:
-    for other in State:
+@pytest.mark.parametrize("state", RowState)
+def test_a_store_allows_the_transitions_of_the_table_and_no_other(store: RowStore, state: RowState) -> None:
+    for other in RowState:
         transaction_id = f"txn-{other.value}"
         row = insert_in_state(store, state, transaction_id)
         after = with_state(row, other)
-        if other is not State.CLAIMED:
+        if other is not RowState.CLAIMED:
             after["transaction_id"] = transaction_id
         if other is state or other in TRANSITIONS[state]:
             assert write(store, row, after), other
@@ -203,8 +213,8 @@ def test_a_store_allows_the_transitions_of_the_table_and_no_other(store: RowStor
             assert is_refused(store, row, after), other
 
 
-@pytest.mark.parametrize("state", [*DECIDED, State.SETTLED])
-def test_a_store_lets_an_outcome_be_decided_once(store: RowStore, state: State) -> None:
+@pytest.mark.parametrize("state", [*DECIDED, RowState.SETTLED])
+def test_a_store_lets_an_outcome_be_decided_once(store: RowStore, state: RowState) -> None:
     row = insert_in_state(store, state)
     assert is_refused(store, row, {**row, "result": b"another"})
 
@@ -216,9 +226,9 @@ def test_a_store_refuses_an_unknown_state(store: RowStore) -> None:
 
 
 def test_a_transaction_belongs_to_one_row(store: RowStore) -> None:
-    insert_in_state(store, State.RUNNING)
+    insert_in_state(store, RowState.RUNNING)
     second = insert_claim(store)
     with pytest.raises(TransactionTaken):
-        write(store, second, with_state(second, State.RUNNING))
+        write(store, second, with_state(second, RowState.RUNNING))
     assert is_stored(store, second)
-    assert write(store, second, {**with_state(second, State.RUNNING), "transaction_id": "another"})
+    assert write(store, second, {**with_state(second, RowState.RUNNING), "transaction_id": "another"})

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from faregate.core.claims import Claimant, Claimed, InProgress, Replayable
-from faregate.core.models import Response, Succeeded
+from faregate.core.models import Response, WorkSucceeded
 from faregate.errors import ConfigurationError, JournalError, JournalUnreadable
 from faregate.journals.policy import DEFAULT_POLICY, JournalContext
 from faregate.journals.registry import journal_from_url
@@ -27,7 +27,7 @@ from tests.journals.sqlite_file import asked, written
 from tests.journals.stores import KEY, Clock, sqlite
 
 ROOT = Path(__file__).resolve().parents[2]
-BIG = Succeeded(Response(200, (), b"x" * 1_000_000))
+BIG = WorkSucceeded(Response(200, (), b"x" * 1_000_000))
 
 
 @pytest.fixture
@@ -266,7 +266,7 @@ def test_a_power_cut_takes_no_more_than_what_was_not_yet_on_the_disk(
     ends.append(log.stat().st_size)
     journal.record_transaction(lease, TXN, ACR, WORK_SECONDS)
     ends.append(log.stat().st_size)
-    journal.record_outcome(lease, Succeeded(Response(200, (), os.urandom(9000))))
+    journal.record_outcome(lease, WorkSucceeded(Response(200, (), os.urandom(9000))))
     ends.append(log.stat().st_size)
     journal.record_settlement(lease, "cGFpZA==", RECEIPT, True)
     ends.append(log.stat().st_size)
@@ -302,7 +302,7 @@ def test_nothing_of_a_payment_can_be_read_from_the_disk(journal: SqliteJournal, 
         "response-canary",
     )
     proof, url, header, body, value, response = canaries
-    good = Succeeded(Response(200, ((header, header),), body.encode() * 100), ((value, value),))
+    good = WorkSucceeded(Response(200, ((header, header),), body.encode() * 100), ((value, value),))
     lease = fresh(journal.claim(proof, Claimant(f"GET /{url}")))
     seen = look(tmp_path)
     journal.record_transaction(lease, TXN, ACR, WORK_SECONDS)

@@ -13,7 +13,7 @@ import pytest
 
 from faregate.core.claims import SettlementWrite
 from faregate.errors import JournalError
-from faregate.journals.sqlite.database import Database
+from faregate.journals.sqlite.database import SqliteDatabase
 from faregate.journals.store import TransactionTaken
 from tests.core.flow_script import ACR, RECEIPT, TXN
 from tests.journals.failing_disk import with_failing_disk
@@ -24,14 +24,14 @@ Act = Callable[[sqlite3.Connection], Any]
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Generator[Database]:
+def file(tmp_path: Path) -> Generator[SqliteDatabase]:
     made = opened(tmp_path, 20)
     yield made
     made.disconnect()
 
 
-def opened(place: Path, timeout: float) -> Database:
-    file = Database(place / "journal.db", timeout)
+def opened(place: Path, timeout: float) -> SqliteDatabase:
+    file = SqliteDatabase(place / "journal.db", timeout)
     file.write(lambda connection: connection.execute("CREATE TABLE notes (note INTEGER UNIQUE)"))
     return file
 
@@ -44,7 +44,7 @@ def note(number: int) -> Act:
     return act
 
 
-def notes(file: Database) -> list[int]:
+def notes(file: SqliteDatabase) -> list[int]:
     found = file.read(
         lambda connection: connection.execute("SELECT note FROM notes ORDER BY note").fetchall()
     )
@@ -54,7 +54,7 @@ def notes(file: Database) -> list[int]:
 class Writing(threading.Thread):
     """A thread that writes once, and what came of it. It does not start before it is told to."""
 
-    def __init__(self, file: Database, act: Act, durable: bool = True) -> None:
+    def __init__(self, file: SqliteDatabase, act: Act, durable: bool = True) -> None:
         super().__init__(daemon=True)
         self.file = file
         self.act = act
@@ -87,7 +87,7 @@ class Slow:
         return self.act(connection)
 
 
-def in_one_batch(file: Database, *writes: threading.Thread, on_failing_disk: bool = False) -> None:
+def in_one_batch(file: SqliteDatabase, *writes: threading.Thread, on_failing_disk: bool = False) -> None:
     """They come while another write goes on, in this order."""
     slow = Slow()
     before = Writing(file, slow, durable=False)
@@ -110,7 +110,7 @@ def in_one_batch(file: Database, *writes: threading.Thread, on_failing_disk: boo
     assert before.error is None
 
 
-def on_failing_disk(file: Database, act: Callable[[], Any]) -> None:
+def on_failing_disk(file: SqliteDatabase, act: Callable[[], Any]) -> None:
     def run() -> None:
         file.disconnect()
         act()
@@ -124,7 +124,7 @@ def alone(thread: threading.Thread) -> None:
     thread.join()
 
 
-def waiting(file: Database, many: int) -> bool:
+def waiting(file: SqliteDatabase, many: int) -> bool:
     return file.writer._queue.qsize() == many
 
 
@@ -135,7 +135,7 @@ def wait_until(it_is_so: Callable[[], bool]) -> None:
         time.sleep(0.001)
 
 
-def test_two_hundred_threads_share_one_commit_and_each_gets_its_own_answer(file: Database) -> None:
+def test_two_hundred_threads_share_one_commit_and_each_gets_its_own_answer(file: SqliteDatabase) -> None:
     said: list[str] = []
     file.write(lambda connection: connection.set_trace_callback(said.append))
     writes = [Writing(file, note(number)) for number in range(200)]
@@ -145,7 +145,7 @@ def test_two_hundred_threads_share_one_commit_and_each_gets_its_own_answer(file:
     assert said.count("COMMIT") == 3  # of who asked for this, of who kept them waiting, and theirs
 
 
-def test_a_write_is_visible_as_soon_as_it_returns(file: Database) -> None:
+def test_a_write_is_visible_as_soon_as_it_returns(file: SqliteDatabase) -> None:
     missed: list[int] = []
 
     def write_and_look(first: int) -> None:
@@ -162,7 +162,7 @@ def test_a_write_is_visible_as_soon_as_it_returns(file: Database) -> None:
     assert (missed, len(notes(file))) == ([], 400)
 
 
-def test_readers_do_not_wait_for_writers(file: Database) -> None:
+def test_readers_do_not_wait_for_writers(file: SqliteDatabase) -> None:
     slow = Slow(note(1))
     write = Writing(file, slow)
     write.start()
@@ -176,7 +176,7 @@ def test_readers_do_not_wait_for_writers(file: Database) -> None:
 # What goes wrong with one
 
 
-def test_a_refused_write_does_not_affect_others_in_its_batch(file: Database) -> None:
+def test_a_refused_write_does_not_affect_others_in_its_batch(file: SqliteDatabase) -> None:
     file.write(note(0))
 
     def half(then: int) -> Act:
@@ -202,7 +202,7 @@ def test_a_refused_write_does_not_affect_others_in_its_batch(file: Database) -> 
     assert notes(file) == [0, 1, 2]
 
 
-def test_a_refused_write_alone_leaves_nothing_behind(file: Database) -> None:
+def test_a_refused_write_alone_leaves_nothing_behind(file: SqliteDatabase) -> None:
     def act(connection: sqlite3.Connection) -> None:
         note(1)(connection)
         note(1)(connection)
@@ -215,7 +215,7 @@ def test_a_refused_write_alone_leaves_nothing_behind(file: Database) -> None:
 # What goes wrong for all
 
 
-def test_a_failed_sync_is_an_error_for_the_whole_batch(file: Database) -> None:
+def test_a_failed_sync_is_an_error_for_the_whole_batch(file: SqliteDatabase) -> None:
     """All or none of it may be there later: what was not synced need not be lost either."""
     writes = [Writing(file, note(number), durable=number > 2) for number in range(6)]
     in_one_batch(file, *writes, on_failing_disk=True)
@@ -228,7 +228,7 @@ def test_a_failed_sync_is_an_error_for_the_whole_batch(file: Database) -> None:
     assert notes(file) == [*found, 6]
 
 
-def test_a_log_that_may_have_a_hole_is_not_added_to(file: Database, tmp_path: Path) -> None:
+def test_a_log_that_may_have_a_hole_is_not_added_to(file: SqliteDatabase, tmp_path: Path) -> None:
     """What was not synced when a sync failed need never be; and what comes after a hole is lost with it."""
     log = tmp_path / "journal.db-wal"
     file.write(lambda connection: connection.execute("CREATE TABLE bulk AS SELECT zeroblob(100000)"))
@@ -242,7 +242,7 @@ def test_a_log_that_may_have_a_hole_is_not_added_to(file: Database, tmp_path: Pa
     assert notes(file) in ([1, 3], [1, 2, 3])
 
 
-def test_a_full_disk_is_an_error_for_the_whole_batch(file: Database) -> None:
+def test_a_full_disk_is_an_error_for_the_whole_batch(file: SqliteDatabase) -> None:
     file.write(lambda connection: connection.execute("PRAGMA max_page_count = 20").fetchone())
     large: Act = lambda connection: connection.execute("INSERT INTO notes VALUES (zeroblob(1000000))")  # noqa: E731
     writes = [Writing(file, act) for act in (note(1), large, note(2))]
@@ -282,7 +282,7 @@ def interrupt(*_: object) -> None:
 
 
 @pytest.mark.parametrize("begun", [True, False])
-def test_a_signal_ends_the_wait_but_not_a_write_that_has_begun(file: Database, begun: bool) -> None:
+def test_a_signal_ends_the_wait_but_not_a_write_that_has_begun(file: SqliteDatabase, begun: bool) -> None:
     slow = Slow(note(1) if begun else note(0))
     other = Writing(file, slow)
     if not begun:
@@ -332,7 +332,7 @@ def test_a_writer_in_a_batch_waits_for_the_commit(tmp_path: Path) -> None:
     file.disconnect()
 
 
-def test_it_can_be_disconnected_while_threads_write(file: Database) -> None:
+def test_it_can_be_disconnected_while_threads_write(file: SqliteDatabase) -> None:
     stop = threading.Event()
 
     def write(first: int) -> None:
@@ -353,7 +353,7 @@ def test_it_can_be_disconnected_while_threads_write(file: Database) -> None:
 # What is forced to the disk
 
 
-def test_a_durable_write_makes_its_batch_durable(file: Database) -> None:
+def test_a_durable_write_makes_its_batch_durable(file: SqliteDatabase) -> None:
     file.write(note(0))
     another = sqlite3.connect(file.path)  # keeps the log: the head of a new one is always synced
     another.execute("SELECT * FROM notes").fetchall()
@@ -363,7 +363,7 @@ def test_a_durable_write_makes_its_batch_durable(file: Database) -> None:
     another.close()
 
 
-def test_a_batch_without_a_durable_write_is_not_synced(file: Database) -> None:
+def test_a_batch_without_a_durable_write_is_not_synced(file: SqliteDatabase) -> None:
     file.write(note(0))
     another = sqlite3.connect(file.path)  # keeps the log: the head of a new one is always synced
     another.execute("SELECT * FROM notes").fetchall()
@@ -373,7 +373,7 @@ def test_a_batch_without_a_durable_write_is_not_synced(file: Database) -> None:
     another.close()
 
 
-def refusal(file: Database, act: Act, durable: bool = True) -> str:
+def refusal(file: SqliteDatabase, act: Act, durable: bool = True) -> str:
     with pytest.raises(JournalError) as raised:
         file.write(act, durable)
     return str(raised.value)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from faregate.core.claims import Lease, PendingPayment, Replayable, Resumable
-from faregate.core.models import Failed, Response, Succeeded
+from faregate.core.models import Response, WorkFailed, WorkSucceeded
 from faregate.errors import JournalUnreadable
 from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.sqlite.store import APART
@@ -16,7 +16,7 @@ from tests.journals.sqlite_file import asked, written
 from tests.journals.stores import Clock, sqlite
 
 BODY = bytes(range(256)) * (APART // 128)
-LARGE = Succeeded(Response(200, (("a", "1"),), BODY), (("tokens", "3"),), 7)
+LARGE = WorkSucceeded(Response(200, (("a", "1"),), BODY), (("tokens", "3"),), 7)
 RESPONSE = "cGFpZA=="
 
 
@@ -99,7 +99,7 @@ def test_who_lost_its_row_leaves_nothing(journal: SqliteJournal, clock: Clock) -
     clock.now += 1000
     entry = owed(journal)
     assert not journal.record_outcome(lease, LARGE)
-    assert journal.record_outcome(entry.lease, Failed("interrupted"))
+    assert journal.record_outcome(entry.lease, WorkFailed("interrupted"))
     late = {"result": bytes(APART + 1), "stamp": 2}
     assert not journal._store.replace(lease.key, 1, late, True)
     assert kept(journal) == 0

@@ -9,7 +9,7 @@ import pytest
 
 from faregate.errors import JournalError
 from faregate.journals.operations import Delete, Find, Insert, Replace, RowOperation
-from faregate.journals.sqlite.database import Database
+from faregate.journals.sqlite.database import SqliteDatabase
 from faregate.journals.sqlite.store import SqliteStore
 from faregate.journals.store import Record, TransactionTaken
 from faregate.journals.tasks import Task
@@ -19,14 +19,14 @@ KEYS = [bytes([number]) * 32 for number in range(99)]
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Generator[Database]:
-    database = Database(tmp_path / "journal.db", 20)
+def database(tmp_path: Path) -> Generator[SqliteDatabase]:
+    database = SqliteDatabase(tmp_path / "journal.db", 20)
     yield database
     database.disconnect()
 
 
 @pytest.fixture
-def store(database: Database) -> SqliteStore:
+def store(database: SqliteDatabase) -> SqliteStore:
     """With the rows 1, 2 and 3, which are claimed."""
     store = SqliteStore(database, "test")
     store._purge_at = 1.0  # the first insertion is one like the others
@@ -53,13 +53,13 @@ def perform(store: SqliteStore, *operations: RowOperation) -> list[Any]:
     return [task.error or task.result for task in tasks]
 
 
-def rows(database: Database) -> list[Any]:
+def rows(database: SqliteDatabase) -> list[Any]:
     query = "SELECT key, stamp, coalesce(transaction_id, '-') FROM journal ORDER BY key"
     found = database.read(lambda connection: connection.execute(query).fetchall())
     return [(key[0], *rest) for key, *rest in found]
 
 
-def test_writes_of_one_form_are_one_statement(store: SqliteStore, database: Database) -> None:
+def test_writes_of_one_form_are_one_statement(store: SqliteStore, database: SqliteDatabase) -> None:
     said: list[str] = []
     database.write(lambda connection: connection.set_trace_callback(said.append))
     assert perform(store, *(insert(number) for number in range(4, 90))) == [True] * 86
@@ -69,18 +69,18 @@ def test_writes_of_one_form_are_one_statement(store: SqliteStore, database: Data
     assert rows(database) == [(number, 100 + number, f"txn{number}") for number in range(1, 90)]
 
 
-def test_a_proof_is_claimed_once_in_a_batch(store: SqliteStore, database: Database) -> None:
+def test_a_proof_is_claimed_once_in_a_batch(store: SqliteStore, database: SqliteDatabase) -> None:
     batch = insert(4), insert(1, stamp=71), insert(4, stamp=74), insert(5), insert(4, stamp=75)
     assert perform(store, *batch) == [True, False, False, True, False]
     assert rows(database) == [(number, number, "-") for number in (1, 2, 3, 4, 5)]
 
 
-def test_a_proof_that_an_older_key_knows_is_not_claimed(store: SqliteStore, database: Database) -> None:
+def test_a_proof_that_an_older_key_knows_is_not_claimed(store: SqliteStore, database: SqliteDatabase) -> None:
     assert perform(store, insert(4, 50), insert(5, 2), insert(6, 51)) == [True, False, True]
     assert rows(database) == [(number, number, "-") for number in (1, 2, 3, 4, 6)]
 
 
-def test_a_row_that_another_has_written_is_not_written(store: SqliteStore, database: Database) -> None:
+def test_a_row_that_another_has_written_is_not_written(store: SqliteStore, database: SqliteDatabase) -> None:
     assert perform(store, start(1, "txn1"), start(2, "txn2", stamp=9), start(3, "txn3")) == [
         True,
         False,
@@ -89,27 +89,29 @@ def test_a_row_that_another_has_written_is_not_written(store: SqliteStore, datab
     assert rows(database) == [(1, 101, "txn1"), (2, 2, "-"), (3, 103, "txn3")]
 
 
-def test_one_of_two_writes_to_a_row_is_made(store: SqliteStore, database: Database) -> None:
+def test_one_of_two_writes_to_a_row_is_made(store: SqliteStore, database: SqliteDatabase) -> None:
     other = start(1, "other")
     again = other._replace(changes={**other.changes, "stamp": 200})
     assert sorted(perform(store, start(1, "txn1"), again, start(2, "txn2"))) == [False, True, True]
     assert [row[0] for row in rows(database) if row[2] != "-"] == [1, 2]
 
 
-def test_a_transaction_of_another_row_is_refused_to_one(store: SqliteStore, database: Database) -> None:
+def test_a_transaction_of_another_row_is_refused_to_one(store: SqliteStore, database: SqliteDatabase) -> None:
     assert perform(store, start(1, "txn1")) == [True]
     first, taken, third = perform(store, start(2, "txn2"), start(3, "txn1"), Delete(KEYS[1], 7))
     assert (first, type(taken), third) == (True, TransactionTaken, False)
     assert rows(database) == [(1, 101, "txn1"), (2, 102, "txn2"), (3, 3, "-")]
 
 
-def test_a_transaction_that_two_name_is_given_to_the_first(store: SqliteStore, database: Database) -> None:
+def test_a_transaction_that_two_name_is_given_to_the_first(
+    store: SqliteStore, database: SqliteDatabase
+) -> None:
     answers = perform(store, start(1, "txn"), start(2, "txn"), start(3, "txn3"))
     assert [type(answer) for answer in answers] == [bool, TransactionTaken, bool]
     assert rows(database) == [(1, 101, "txn"), (2, 2, "-"), (3, 103, "txn3")]
 
 
-def test_an_impossible_row_is_refused_alone(store: SqliteStore, database: Database) -> None:
+def test_an_impossible_row_is_refused_alone(store: SqliteStore, database: SqliteDatabase) -> None:
     answers = perform(store, start(1, "txn1"), start(2, "txn2", state="?"), start(3, "txn3"))
     assert [type(answer) for answer in answers] == [bool, JournalError, bool]
     assert rows(database) == [(1, 101, "txn1"), (2, 2, "-"), (3, 103, "txn3")]
@@ -126,14 +128,14 @@ def test_each_kind_of_operation_shares_a_batch(store: SqliteStore) -> None:
 
 
 def test_an_old_sqlite_writes_one_row_at_a_time(
-    store: SqliteStore, database: Database, monkeypatch: pytest.MonkeyPatch
+    store: SqliteStore, database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("faregate.journals.sqlite.work._MAY_JOIN", False)
     assert perform(store, insert(4), start(1, "txn1"), start(2, "txn2", stamp=9)) == [True, True, False]
     assert rows(database) == [(1, 101, "txn1"), (2, 2, "-"), (3, 3, "-"), (4, 4, "-")]
 
 
-def test_a_full_disk_fails_them_all(store: SqliteStore, database: Database) -> None:
+def test_a_full_disk_fails_them_all(store: SqliteStore, database: SqliteDatabase) -> None:
     def limit(connection: sqlite3.Connection) -> None:
         [pages] = connection.execute("PRAGMA page_count").fetchone()
         connection.execute(f"PRAGMA max_page_count = {pages}")
@@ -144,7 +146,7 @@ def test_a_full_disk_fails_them_all(store: SqliteStore, database: Database) -> N
     assert len(rows(database)) == 3
 
 
-def test_a_batch_may_have_more_rows_than_a_statement(store: SqliteStore, database: Database) -> None:
+def test_a_batch_may_have_more_rows_than_a_statement(store: SqliteStore, database: SqliteDatabase) -> None:
     def limit(connection: sqlite3.Connection) -> None:
         connection.setlimit(
             sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 32766

@@ -12,7 +12,7 @@ from typing import Any
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.policy import JournalPolicy
 from faregate.journals.row import Row, size_of
-from faregate.journals.states import State
+from faregate.journals.states import RowState
 from tests.model.invariants import TransactionState
 
 NOW = 1_000_000.0
@@ -77,7 +77,7 @@ def _older(values: tuple[Any, ...], far: bool) -> tuple[Any, ...]:
     row = list(values)
     row[AT["lease_until"]] = row[AT["due_at"]] = NOW
     expires = row[AT["expires_at"]]
-    if expires is not None and (far or row[AT["state"]] is State.CLAIMED):
+    if expires is not None and (far or row[AT["state"]] is RowState.CLAIMED):
         row[AT["expires_at"]] = NOW if far else max(NOW, expires - LEASE)
     if far:
         row[AT["since"]] = NOW - HORIZON
@@ -101,7 +101,7 @@ def standing_of(frozen: Frozen, transaction_id: str, proof: str) -> TransactionS
 
 def was_taken_under_lease(before: Frozen, after: Frozen) -> bool:
     """Whoever releases a result has its row from then on, whoever had it before."""
-    fences = {row[AT["key"]]: row[AT["fence"]] for row in after if row[AT["state"]] is not State.SETTLED}
+    fences = {row[AT["key"]]: row[AT["fence"]] for row in after if row[AT["state"]] is not RowState.SETTLED}
     return any(
         row[AT["lease_until"]] > NOW and fences.get(row[AT["key"]], row[AT["fence"]]) != row[AT["fence"]]
         for row in before

@@ -14,7 +14,7 @@ Rules
 from enum import Enum
 from typing import Any, NamedTuple
 
-from faregate.core.models import Outcome, Response, Succeeded
+from faregate.core.models import Outcome, Response, WorkSucceeded
 from faregate.errors import JournalError
 from tests.model.service import FINAL, OPEN, SUCCEEDED, Payment
 from tests.support.promises import Wrong
@@ -56,7 +56,7 @@ def worked(facts: Facts) -> Facts:
 
 
 def named(outcome: Outcome) -> str:
-    if isinstance(outcome, Succeeded):
+    if isinstance(outcome, WorkSucceeded):
         return f"succeeded {outcome.result.body.decode()}"
     return f"failed {outcome.code}"
 

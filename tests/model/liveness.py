@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 from faregate.core.steps import Flow
-from faregate.journals.states import State as RowState
+from faregate.journals.states import RowState
 from tests.model.backend import How, ModelBackend
 from tests.model.flow_tree import loud
 from tests.model.frozen_journal import AT, TERMS, Frozen, freeze, is_owed, jumped, row_of, standing_of, thaw

@@ -13,7 +13,7 @@ from faregate.errors import JournalError
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.policy import JournalPolicy
 from faregate.journals.row import Holder, Row
-from faregate.journals.states import State
+from faregate.journals.states import RowState
 from tests.model import mutated_flows
 from tests.model.mutated_flows import Wrap
 from tests.model.scope import ANEW, FIRST, Flows, Scope
@@ -44,7 +44,7 @@ def _no_claim(patch: pytest.MonkeyPatch) -> None:
     def claimed(
         row: Row, _print: Any, _replay: Any, now: float, policy: JournalPolicy, holder: Holder, _until: float
     ) -> Claim:
-        row.state, row.expires_at = State.CLAIMED, now + policy.claim_lease
+        row.state, row.expires_at = RowState.CLAIMED, now + policy.claim_lease
         return Claimed(row.lease_to(holder, now + policy.claim_lease, now))
 
     patch.setattr(Row, "claim_again", claimed)
@@ -54,8 +54,8 @@ def _worked_again(patch: pytest.MonkeyPatch) -> None:
     claim_again = Row.claim_again
 
     def claimed(row: Row, fingerprint: Any, replay: Any, now: float, *others: Any) -> Claim:
-        if row.state is State.RUNNING and row.lease_until <= now:
-            row.state = State.OPEN
+        if row.state is RowState.RUNNING and row.lease_until <= now:
+            row.state = RowState.OPEN
         return claim_again(row, fingerprint, replay, now, *others)
 
     patch.setattr(Row, "claim_again", claimed)
@@ -67,7 +67,7 @@ def _no_running_mark(patch: pytest.MonkeyPatch) -> None:
 
 def _decided_by_anybody(patch: pytest.MonkeyPatch) -> None:
     def decide(row: Row, lease: Lease, outcome: Any, now: float, policy: JournalPolicy) -> bool:
-        row.fence, row.state, row.outcome = lease.fence, State.RUNNING, None
+        row.fence, row.state, row.outcome = lease.fence, RowState.RUNNING, None
         return plain(row, lease, outcome, now, policy)
 
     plain = Row.record_outcome
@@ -76,7 +76,7 @@ def _decided_by_anybody(patch: pytest.MonkeyPatch) -> None:
 
 def _started_by_anybody(patch: pytest.MonkeyPatch) -> None:
     def may_start(row: Row, lease: Lease, transaction_id: str) -> bool:
-        return row.state in (State.CLAIMED, State.OPEN, State.RUNNING)
+        return row.state in (RowState.CLAIMED, RowState.OPEN, RowState.RUNNING)
 
     patch.setattr(Row, "may_start", may_start)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from faregate.core.models import Response, Succeeded
+from faregate.core.models import Response, WorkSucceeded
 from faregate.core.results import CompletionPaid, CompletionPending
 from faregate.core.steps import (
     AbandonClaim,
@@ -46,7 +46,7 @@ def released_without_an_answer(flow: Flow[Any]) -> Flow[Any]:
         try:
             return (yield from question)
         except Exception:
-            if isinstance(question, CallComplete) and isinstance(question.outcome, Succeeded):
+            if isinstance(question, CallComplete) and isinstance(question.outcome, WorkSucceeded):
                 return PAID
             raise
 

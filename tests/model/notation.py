@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from faregate.core.claims import Claimed, Lease, PendingPayment, Resumable
-from faregate.core.models import Failed, HandlerResult, Outcome, Response, Succeeded
+from faregate.core.models import HandlerResult, Outcome, Response, WorkFailed, WorkSucceeded
 from faregate.core.results import AccessPending, CompletionRejected, CompletionUnknown
 from tests.model.replies import WELL
 
@@ -57,7 +57,7 @@ def brief(value: Any) -> str:
             return f"{status} {body[:60].decode(errors='replace')}"
         case HandlerResult(response):
             return f"{response.status}"
-        case Succeeded() | Failed():
+        case WorkSucceeded() | WorkFailed():
             return _outcome(value)
         case AccessPending() | CompletionRejected() | CompletionUnknown() | None | bool() | Exception():
             return repr(value)
@@ -67,9 +67,9 @@ def brief(value: Any) -> str:
 
 def _outcome(outcome: Outcome | None) -> str:
     match outcome:
-        case Succeeded(result):
+        case WorkSucceeded(result):
             return f"succeeded with {result.body.decode()!r}"
-        case Failed(code):
+        case WorkFailed(code):
             return f"failed {code}"
         case None:
             return ""

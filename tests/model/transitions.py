@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from faregate.core.models import Succeeded
+from faregate.core.models import WorkSucceeded
 from faregate.core.steps import (
     CallAccess,
     CallComplete,
@@ -73,7 +73,7 @@ class Choices:
                 yield from self._courses(WAITS, REFUSES)
         elif isinstance(question, CallComplete):
             yield from map(How, LOST)
-            if payment.status == AUTHORIZED and isinstance(question.outcome, Succeeded):
+            if payment.status == AUTHORIZED and isinstance(question.outcome, WorkSucceeded):
                 yield from self._courses(SLOWLY)
         elif left.store_faults and not isinstance(question, _ELSEWHERE):
             yield from map(How, (STORE_BEFORE, STORE_AFTER))

@@ -169,8 +169,9 @@ MUTANTS = (
     Mutant("unknown-status-is-success", INTERPRET, 'case "succeeded":', 'case "succeeded" | "novel":'),
     Mutant("two-payment-responses", INTERPRET, "if len(values) != 1 or len(values[0]) > MAX_HEADER:", "if not values or len(values[0]) > MAX_HEADER:"),
     Mutant("redelivery-uncounted", ROW, "self.redelivered += 1", "pass"),
-    Mutant("release-without-outcome", ROW, "if self.state not in (State.SUCCEEDED, State.STUCK) or not isinstance(self.outcome, Succeeded):",
-           "if self.state not in (State.SUCCEEDED, State.STUCK, State.RUNNING):"),
+    Mutant("release-without-outcome", ROW, "if self.state not in (RowState.SUCCEEDED, RowState.STUCK) or not isinstance(\n"
+           "            self.outcome, WorkSucceeded\n        ):",
+           "if self.state not in (RowState.SUCCEEDED, RowState.STUCK, RowState.RUNNING):"),
     # Never run unpaid, never twice
     Mutant("run-without-proof", FLOW, 'yield from LogWarning("access granted a transaction without a proof", transaction_id)\n'
            "            return (yield from _refuse(request, responses.build_unavailable(502), UNAVAILABLE))",
@@ -178,8 +179,8 @@ MUTANTS = (
     Mutant("run-without-start", FLOW, "if not (yield from start):", "if False:"),
     Mutant("free-when-nothing-is-said", INTERPRET, 'decision.get("transaction_id", "") is None', 'decision.get("transaction_id") is None'),
     Mutant("claim-never-busy", ROW, "if self.is_leased(now, policy, owner_until):\n            return InProgress()", "if False:\n            return InProgress()"),
-    Mutant("rerun-interrupted", ROW, "if self.state in (State.CLAIMED, State.OPEN):\n            return self._claim_unstarted",
-           "if self.state in (State.CLAIMED, State.OPEN, State.RUNNING):\n            return self._claim_unstarted"),
+    Mutant("rerun-interrupted", ROW, "if self.state in (RowState.CLAIMED, RowState.OPEN):\n            return self._claim_unstarted",
+           "if self.state in (RowState.CLAIMED, RowState.OPEN, RowState.RUNNING):\n            return self._claim_unstarted"),
     Mutant("any-request", ROW, "if fingerprint.request != self.request or (", "if ("),
     Mutant("transaction-not-unique", MEMORY, "return self._transactions.get(transaction_id, key) == key", "return True"),
     Mutant("no-fencing", ROW, "return self.fence == lease.fence and", "return"),
@@ -192,7 +193,7 @@ MUTANTS = (
            "        return LeaseLost()\n"
            "    if is_observed:\n        yield from EmitEvent(\n            Worked(",
            "    if is_observed:\n        yield from EmitEvent(\n            Worked("),
-    Mutant("decide-twice", ROW, "self._is_held(lease, State.RUNNING, *", "self._is_held(lease, State.RUNNING, State.SUCCEEDED, *"),
+    Mutant("decide-twice", ROW, "self._is_held(lease, RowState.RUNNING, *", "self._is_held(lease, RowState.RUNNING, RowState.SUCCEEDED, *"),
     Mutant("charge-for-errors", FLOW, "if status not in request.offer.billable or", "if"),
     Mutant("charge-for-the-slash", FLOW, " or _is_slash_redirect(result.response, request)", "", ("tests/attacks/test_redirects.py",)),
     Mutant("offers-of-a-request-are-free", CHECKOUT, "self._describe_unpaid_offer() or self", "self", ("tests/attacks/test_late_prices.py",)),
@@ -235,9 +236,9 @@ MUTANTS = (
     Mutant("deadline-starts-after-the-queue", TRANSPORTS + "limits.py", "return await self._inner.asend(method, url, headers, body, moment - monotonic())",
            "return await self._inner.asend(method, url, headers, body, seconds)", LIMITS),
     # What was learned is remembered; what cannot be ended is kept
-    Mutant("an-id-is-lost-with-its-lease", ROW, "        self._bind_transaction(State.WAITING if waits else State.OPEN, transaction_id, revision_id)\n",
+    Mutant("an-id-is-lost-with-its-lease", ROW, "        self._bind_transaction(RowState.WAITING if waits else RowState.OPEN, transaction_id, revision_id)\n",
            "        return False\n"),
-    Mutant("settles-without-us-and-is-failed", ROW, "State.WAITING if waits else State.OPEN", "State.OPEN"),
+    Mutant("settles-without-us-and-is-failed", ROW, "RowState.WAITING if waits else RowState.OPEN", "RowState.OPEN"),
     Mutant("told-once-more-and-kept", ROW, "if not (is_known or self.may_start(lease, transaction_id)):",
            "if not self.may_start(lease, transaction_id):"),
     Mutant("failed-into-a-settlement", RECOVERY, "        case TransactionState.PENDING | TransactionState.CONTRADICTORY:\n"
@@ -260,7 +261,7 @@ MUTANTS = (
     Mutant("an-id-is-lost-in-memory", MEMORY, "if row is None or row.transaction_id != transaction_id:", "if False:"),
     Mutant("a-claim-of-two-is-forgotten", ROW, "and self.generation == 1", ""),
     Mutant("one-row-for-two-transactions", ROW, 'fits = self.transaction_id in ("", transaction_id)', "fits = True"),
-    Mutant("work-sold-that-never-began", ROW, "*((State.OPEN,) if failed else ())", "State.OPEN"),
+    Mutant("work-sold-that-never-began", ROW, "*((RowState.OPEN,) if failed else ())", "RowState.OPEN"),
     Mutant("no-last-resort", FLOW, "        yield from WriteFallback(payment.transaction_id, payment.revision_id)\n"
            "        return (",
            "        return ("),
@@ -284,16 +285,16 @@ MUTANTS = (
     Mutant("tracing-decides", "src/faregate/instrumentation.py", "    except Exception as error:\n", "    except TypeError as error:\n", ("tests/telemetry/test_telemetry.py",)),
     Mutant("revenue-counted-by-both", SETTLEMENT, "                if record is SettlementWrite.FIRST:\n", "                if True:\n"),
     Mutant("an-end-told-by-both", SETTLEMENT, "    try:\n        return (yield from step)\n    except Exception as error:\n        yield from LogWarning(f\"the journal could not record RecordFinal", "    try:\n        yield from step\n        return True\n    except Exception as error:\n        yield from LogWarning(f\"the journal could not record RecordFinal"),
-    Mutant("a-second-settlement-is-the-first", PROCEDURES, "            was_settled = row.state is State.SETTLED\n", "", ("tests/journals/test_leases.py",)),
+    Mutant("a-second-settlement-is-the-first", PROCEDURES, "            was_settled = row.state is RowState.SETTLED\n", "", ("tests/journals/test_leases.py",)),
     Mutant("a-receipt-decides", "src/faregate/core/sales.py", "    except Exception:\n", "    except KeyError:\n"),
     Mutant("logging-decides", "src/faregate/logs.py", "    except Exception as broken:\n", "    except TypeError as broken:\n"),
     Mutant("notes-log-directly", "src/faregate/merchant/backend.py", "        log(\n            \"sale\",\n            logging.WARNING,\n            \"%s%s%s\",\n            message,\n            advice,\n            about,\n            fields=", "        logging.getLogger(\"faregate\").log(\n            logging.WARNING,\n            \"%s%s%s\",\n            message,\n            advice,\n            about,\n            extra="),
     Mutant("async-listeners-are-accepted", OBSERVERS, "        _check_listener(on_event)\n", ""),
-    Mutant("stuck-for-the-sweep", ROW, "owed = self.expires_at is None and self.state is not State.STUCK", "owed = self.expires_at is None"),
+    Mutant("stuck-for-the-sweep", ROW, "owed = self.expires_at is None and self.state is not RowState.STUCK", "owed = self.expires_at is None"),
     Mutant("leased-for-the-work-while-told", ROW, "        self.lease_until, self.touched_at = now + policy.completion_lease, now\n        return True", "        return True",
            ("tests/journals/test_open_payments.py",)),
     Mutant("swept-before-its-payer", ROW, "            self.due_at = now + policy.claim_lease\n", "", ("tests/journals/test_open_payments.py",)),
-    Mutant("starts-what-runs-already", ROW, "            return False\n        self._bind_transaction(State.WAITING if waits", "            return True\n        self._bind_transaction(State.WAITING if waits", CORE[1:]),
+    Mutant("starts-what-runs-already", ROW, "            return False\n        self._bind_transaction(RowState.WAITING if waits", "            return True\n        self._bind_transaction(RowState.WAITING if waits", CORE[1:]),
     Mutant("watched-and-forgotten-for-another", ROW, "is_known = self.transaction_id == transaction_id and ", "is_known = ", CORE[1:]),
     Mutant("held-so-often-and-no-more", ROW, "self.key[self.holds_so_far % len(self.key)]", "self.key[self.holds_so_far]", ("tests/journals/test_open_payments.py",)),
     Mutant("watched-by-two-rows", MEMORY, "            if not self._is_free(transaction_id, lease.key):\n                self._drop(lease, row)\n                return\n", "", CORE[1:]),
@@ -311,9 +312,9 @@ MUTANTS = (
            "            return responses.build_work_failed",
            "        if True:\n"
            "            return responses.build_work_failed"),
-    Mutant("402-for-a-decision-that-was-lost", SETTLEMENT, "if not (yield from record_outcome(payment, Failed(code))):\n"
+    Mutant("402-for-a-decision-that-was-lost", SETTLEMENT, "if not (yield from record_outcome(payment, WorkFailed(code))):\n"
            "        return LeaseLost()",
-           "if not (yield from record_outcome(payment, Failed(code))):\n"
+           "if not (yield from record_outcome(payment, WorkFailed(code))):\n"
            "        return PaymentFailed(code)"),
     Mutant("receipt-before-it-is-paid", INTERPRET, ' or found.get("receipt") is not None\n', "\n"),
     Mutant("undelivered-is-spent", ROW, "if not self.delivered:", "if not self.delivered and policy.redeliveries:"),
@@ -381,7 +382,7 @@ MUTANTS = (
     # No fresh 402 while the fate is open
     Mutant("402-for-a-claim-that-was-lost", FLOW, "    if not ours:\n", "    if False:\n"),
     Mutant("402-for-a-transaction-that-was-learned", PROCEDURES, "                return unknown\n", "                return True\n", STORE_TESTS),
-    Mutant("402-for-a-transaction-learned-in-memory", MEMORY, "and row.state is State.CLAIMED", "", ("tests/core", "tests/journals/test_open_payments.py")),
+    Mutant("402-for-a-transaction-learned-in-memory", MEMORY, "and row.state is RowState.CLAIMED", "", ("tests/core", "tests/journals/test_open_payments.py")),
     Mutant("402-while-unknown", FLOW, "            return (yield from _answer_settlement(request, payment, settlement))\n"
            "        case Replayable(",
            "            return (yield from _ask_for_new_payment(request, payment.transaction_id))\n"
@@ -718,7 +719,7 @@ MUTANTS = (
            ("tests/selfhosted/test_backends.py",)),
     Mutant("one-transaction-in-two-rows", SQLITE + "schema.py",
            "CONSTRAINT one_row_per_transaction UNIQUE (namespace, transaction_id),", "", STORE_TESTS),
-    Mutant("released-failure", "src/faregate/journals/states.py", "State.FAILED: (State.STUCK, *_NO_RESULT)", "State.FAILED: (State.STUCK, *FINAL)",
+    Mutant("released-failure", "src/faregate/journals/states.py", "RowState.FAILED: (RowState.STUCK, *_NO_RESULT)", "RowState.FAILED: (RowState.STUCK, *FINAL)",
            ("tests/journals/test_row_rules.py",)),
     Mutant("newer-schema-is-written", SQLITE + "schema.py", "if application == APPLICATION_ID and version == VERSION:",
            "if application == APPLICATION_ID:", STORE_TESTS),
@@ -822,7 +823,7 @@ MUTANTS = (
     Mutant("proof-readable-by-all", PAY + "payment_file.py", "os.O_EXCL, 0o600", "os.O_EXCL, 0o644", ("tests/pay",)),
     # Facilitators: what they say decides nothing about a payment that may have been sent
     Mutant("a-facilitator-is-believed", FACILITATED, "return self._chain.look(payment, terms, attempt)",
-           "return PaymentSettled(attempt.hashes[-1]) if attempt.hashes else PaymentPending()", SETTLE_TESTS),
+           "return PaymentSettled(attempt.hashes[-1]) if attempt.hashes else SettlementPending()", SETTLE_TESTS),
     Mutant("a-failed-settlement-is-believed", FACILITATED, "return self._chain.look(payment, terms, attempt)",
            "found = self._chain.look(payment, terms, attempt)\n        return found if attempt.hashes else PaymentRefused(str(found))", SETTLE_TESTS),
     Mutant("two-facilitators-settle-at-once", FACILITATED, "return chosen.settle(payment, terms)", "return [one.settle(payment, terms) for one in (*self._facilitators, chosen)][-1]", VERIFY_TESTS),

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from faregate.payments.chain import ChainReader
-from faregate.service.payments import Attempt, PaymentPending, PaymentRefused, PaymentSettled
+from faregate.service.payments import Attempt, PaymentRefused, PaymentSettled, SettlementPending
 from faregate.x402.models import Terms
 from tests.support.chain import USDC, ChainPayer, LocalChain
 
@@ -16,7 +16,7 @@ PRICE = 10_000
 TERMS = Terms(token=USDC, amount=PRICE, pay_to=TO, max_timeout_seconds=300)
 SUBMITTED = datetime(2026, 1, 1, tzinfo=UTC)
 """When the seller completed. A reader does not look at it."""
-SETTLING, RECONCILING = PaymentPending("settling"), PaymentPending("reconciling")
+SETTLING, RECONCILING = SettlementPending("settling"), SettlementPending("reconciling")
 
 
 class Books:
@@ -26,5 +26,5 @@ class Books:
         self.payment = payer.authorize(USDC, TO, PRICE)
         self.attempt = Attempt(SUBMITTED, from_block=chain.head)
 
-    def look(self, reader: ChainReader, *hashes: str) -> PaymentSettled | PaymentRefused | PaymentPending:
+    def look(self, reader: ChainReader, *hashes: str) -> PaymentSettled | PaymentRefused | SettlementPending:
         return reader.look(self.payment, TERMS, replace(self.attempt, hashes=hashes))

@@ -11,10 +11,10 @@ from faregate.payments.facilitated import FacilitatorPayments
 from faregate.payments.facilitator import FacilitatorClient, FacilitatorSettings
 from faregate.service.payments import (
     Attempt,
-    PaymentPending,
     PaymentRefused,
     PaymentSent,
     PaymentSettled,
+    SettlementPending,
 )
 from faregate.service.records import Transaction
 from faregate.service.settlement import settle
@@ -105,8 +105,8 @@ def find_mistake(books: OnePayment, chain: LocalChain) -> str | None:
 class BelievingPayments(FacilitatorPayments):
     """The naive backend: what the facilitator says is the result, and nobody looks at the chain."""
 
-    def look(self, payment: object, terms: object, attempt: Attempt) -> PaymentPending:
-        return PaymentPending("reconciling")
+    def look(self, payment: object, terms: object, attempt: Attempt) -> SettlementPending:
+        return SettlementPending("reconciling")
 
     def send(  # type: ignore[override]
         self, payment: SignedPayment, terms: Terms, attempt: Attempt

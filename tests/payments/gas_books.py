@@ -15,11 +15,11 @@ from faregate.payments.direct.gas_account import GasAccount
 from faregate.payments.direct.signers import KeySigner
 from faregate.service.payments import (
     Attempt,
-    PaymentPending,
     PaymentPostponed,
     PaymentRefused,
     PaymentSent,
     PaymentSettled,
+    SettlementPending,
     SignedTransfer,
 )
 from faregate.service.records import Transaction
@@ -32,8 +32,8 @@ SELLER = "0x" + "ab" * 20
 PRICE = 10_000
 TERMS = Terms(USDC, PRICE, SELLER, 300)
 POLICY = GasPolicy(max_fee=100 * GWEI)
-Seen = PaymentSettled | PaymentRefused | PaymentPending
-SETTLING = PaymentPending()
+Seen = PaymentSettled | PaymentRefused | SettlementPending
+SETTLING = SettlementPending()
 
 
 class Clock:
@@ -118,7 +118,7 @@ class GasBooks:
         return None
 
     def begin_attempt(self, row: Row) -> Attempt | None:
-        return row.begin() if isinstance(row.seen, PaymentPending) else None
+        return row.begin() if isinstance(row.seen, SettlementPending) else None
 
     def record_sent(self, row: Row, _attempt: Attempt, found: str | None, note: str) -> None:
         row.notes = (*row.notes, note)
@@ -133,7 +133,7 @@ class GasBooks:
         row.seen = PaymentRefused("failed")
         return row
 
-    def postpone(self, row: Row, _attempt: Attempt, pending: PaymentPending, _at: datetime | None) -> Row:
+    def postpone(self, row: Row, _attempt: Attempt, pending: SettlementPending, _at: datetime | None) -> Row:
         row.seen = pending
         return row
 

@@ -7,7 +7,7 @@ from examples.chain.token import encode_call, encode_transfer
 from faregate.payments.abi import encode_topic
 from faregate.payments.chain import ChainReader
 from faregate.payments.evidence import USED
-from faregate.service.payments import Attempt, PaymentPending, PaymentRefused, PaymentSettled
+from faregate.service.payments import Attempt, PaymentRefused, PaymentSettled, SettlementPending
 from faregate.x402.models import SignedPayment
 from tests.payments.books import PRICE, SUBMITTED, TERMS, TO
 from tests.support.chain import USDC, ChainPayer, LocalChain
@@ -51,7 +51,7 @@ def test_a_contract_that_logs_as_the_token_does(chain: LocalChain, payer: ChainP
     chain.call("anvil_setCode", payer.address, "0x" + build_liar_code(payment).hex())
     sent = chain.send(payer.address, encode_call("transfer(address,uint256)", TO, PRICE))
     assert chain.get_balance(USDC, TO) == PRICE
-    assert look(chain, payment, sent) == PaymentPending("settling")
+    assert look(chain, payment, sent) == SettlementPending("settling")
 
 
 def look(chain: LocalChain, payment: SignedPayment, sent: str) -> object:

@@ -14,10 +14,10 @@ from faregate.payments.direct.gas_account import GasAccount
 from faregate.payments.direct.signers import KeySigner
 from faregate.payments.direct.transfers import read_transfer
 from faregate.service.payments import (
-    PaymentPending,
     PaymentPostponed,
     PaymentSettled,
     PaymentsUnavailable,
+    SettlementPending,
     SignedTransfer,
 )
 from tests.payments.gas_books import POLICY, PRICE, SELLER, TERMS, Clock, GasBooks, Row, Worker
@@ -152,12 +152,12 @@ def test_a_stuck_transfer_is_replaced(
     chain: LocalChain, clock: Clock, start: Callable[[], Worker], row: Row
 ) -> None:
     chain.set_automine(False)
-    assert isinstance(start().attempt(row), PaymentPending)
+    assert isinstance(start().attempt(row), SettlementPending)
     first = row.signed
-    assert isinstance(start().attempt(row), PaymentPending)
+    assert isinstance(start().attempt(row), SettlementPending)
     assert row.signed == first, "it may not have waited for long yet"
     clock.advance(POLICY.replace_after_seconds)
-    assert isinstance(start().attempt(row), PaymentPending)
+    assert isinstance(start().attempt(row), SettlementPending)
     second = row.signed
     assert first is not None
     assert second is not None
@@ -292,7 +292,7 @@ def test_a_payer_who_is_emptied_and_paid_again_pays_once(
     worker.send(row, attempt)
     first = row.signed
     assert has_reverted(chain, first)
-    assert isinstance(start().attempt(row), PaymentPending)
+    assert isinstance(start().attempt(row), SettlementPending)
     assert row.signed == first
     chain.mint(USDC, payer.address, PRICE)
     assert isinstance(start().attempt(row), PaymentSettled)
@@ -334,7 +334,7 @@ def test_a_transfer_is_not_signed_again_while_its_block_is_not_deep_enough(
 ) -> None:
     worker = Worker(chain, gas.private_key, gas_books, clock, confirmations=3)
     for _ in range(2):
-        assert isinstance(worker.attempt(row), PaymentPending)
+        assert isinstance(worker.attempt(row), SettlementPending)
     assert row.notes[-1] == "the transfer is in a block that is not deep enough yet"
     chain.mine(2)
     assert isinstance(worker.attempt(row), PaymentSettled)
@@ -345,11 +345,11 @@ def test_a_reorganisation_is_settled_again(
     chain: LocalChain, gas: ChainPayer, payer: ChainPayer, gas_books: GasBooks, clock: Clock, row: Row
 ) -> None:
     worker = Worker(chain, gas.private_key, gas_books, clock, confirmations=2)
-    assert isinstance(worker.attempt(row), PaymentPending)
+    assert isinstance(worker.attempt(row), SettlementPending)
     assert chain.get_balance(USDC, SELLER) == PRICE
     chain.reorganise(1)
     assert chain.get_balance(USDC, SELLER) == 0
-    assert isinstance(worker.attempt(row), PaymentPending)
+    assert isinstance(worker.attempt(row), SettlementPending)
     chain.mine()
     assert isinstance(worker.attempt(row), PaymentSettled)
     assert chain.get_balance(USDC, SELLER) == PRICE

@@ -9,7 +9,7 @@ import pytest
 from faregate.payments.direct.fees import GWEI
 from faregate.payments.direct.transfers import read_transfer
 from faregate.payments.direct.upkeep import Upkeep, keep_nonces_moving
-from faregate.service.payments import PaymentPending, PaymentPostponed, PaymentSettled, SignedTransfer
+from faregate.service.payments import PaymentPostponed, PaymentSettled, SettlementPending, SignedTransfer
 from tests.payments.gas_books import (
     POLICY,
     PRICE,
@@ -52,7 +52,7 @@ def test_a_transfer_whose_payment_ended_is_sent(
     ended = end_early(start())
     later = gas_books.add(payer.authorize(USDC, SELLER, PRICE))
     worker = start()
-    assert isinstance(worker.attempt(later), PaymentPending), "it waits for the gap"
+    assert isinstance(worker.attempt(later), SettlementPending), "it waits for the gap"
     assert keep_nonces_moving(worker.account, gas_books).sent[0] == ended.transaction_hash
     wait_for_blocks(chain)
     assert isinstance(worker.attempt(later), PaymentSettled)

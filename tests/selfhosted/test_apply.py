@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from faregate.selfhosted.database.accounts import AccountRow, find_account, list_accounts
-from faregate.selfhosted.database.apply import Change, ChangeKind, apply_account
+from faregate.selfhosted.database.apply import ChangeKind, ConfigChange, apply_account
 from faregate.selfhosted.database.catalog import Catalogs, load_catalog
 from faregate.selfhosted.database.clock import Stamps
 from faregate.selfhosted.database.engine import Database
@@ -31,7 +31,7 @@ def read(database: Database) -> Catalog:
         return load_catalog(connection, account)
 
 
-def apply(database: Database, stamps: Stamps, text: str, **options: bool) -> list[Change]:
+def apply(database: Database, stamps: Stamps, text: str, **options: bool) -> list[ConfigChange]:
     return list(apply_account(database, stamps, Account.from_toml(text), environments=("test",), **options))
 
 

@@ -10,7 +10,7 @@ from faregate.selfhosted.database.clock import Stamps
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.errors import DatabaseError
 from faregate.selfhosted.database.store import SqlStore
-from faregate.service.payments import Attempt, PaymentPending, SignedTransfer
+from faregate.service.payments import Attempt, SettlementPending, SignedTransfer
 from faregate.service.records import Transaction
 from tests.selfhosted.databases import START, MovedClock
 from tests.selfhosted.sales import HASH, authorize, get_reserved, open_store, submit
@@ -73,7 +73,7 @@ def test_a_postponed_payment_is_tried_later_and_later(store: SqlStore, clock: Mo
     made = submit(store)
     attempt = begin(store, made)
     for seconds in (1, 2, 4, 8):
-        store.postpone(made, attempt, PaymentPending("settling"), None)
+        store.postpone(made, attempt, SettlementPending("settling"), None)
         clock.move(seconds - 0.001)
         assert store.take_jobs(10) == []
         clock.move(0.001)
@@ -85,12 +85,12 @@ def test_what_was_sent_is_known_to_the_next_attempt(store: SqlStore, clock: Move
     made = submit(store)
     attempt = begin(store, made)
     store.record_sent(made, attempt, HASHES[1], "HTTP 500 settlement_pending")
-    pending = store.postpone(made, attempt, PaymentPending("reconciling"), None)
+    pending = store.postpone(made, attempt, SettlementPending("reconciling"), None)
     assert pending.status == "reconciling"
     clock.move(60)
     [(_, second)] = store.take_jobs(10)
     store.record_sent(made, second, None, "no answer")
-    store.postpone(made, second, PaymentPending(), None)
+    store.postpone(made, second, SettlementPending(), None)
     clock.move(60)
     [(known, third)] = store.take_jobs(10)
     assert (third.hashes, third.number, third.sent_before) == ((HASHES[1],), 3, True)
@@ -102,7 +102,7 @@ def test_a_late_attempt_changes_nothing_of_a_later_one(store: SqlStore, clock: M
     late = begin(store, made)
     clock.move(LEASE)
     [(_, present)] = store.take_jobs(10)
-    store.postpone(made, late, PaymentPending("reconciling"), None)
+    store.postpone(made, late, SettlementPending("reconciling"), None)
     clock.move(LEASE - 1)
     assert store.take_jobs(10) == []
     with pytest.raises(DatabaseError, match="lost its lease"):
@@ -207,7 +207,7 @@ def test_leases_and_retries_outlive_a_clock_that_was_ahead(
     assert made.created_at > START + timedelta(hours=1)
     assert store.now() == clock.moment
     [(taken, attempt)] = take_when_due(store, clock, 1)
-    store.postpone(taken, attempt, PaymentPending("reconciling"), None)
+    store.postpone(taken, attempt, SettlementPending("reconciling"), None)
     assert len(take_when_due(store, clock, 1)) == 1
     # Its worker dies: the lease ends by the clock, too.
     assert len(take_when_due(store, clock, LEASE)) == 1

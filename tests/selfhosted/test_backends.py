@@ -24,7 +24,7 @@ from faregate.selfhosted.settings import Settings
 from faregate.selfhosted.settlements import SettledEvents, Settlements
 from faregate.service.app import respond
 from faregate.service.builtin import builtin_account
-from faregate.service.payments import Attempt, PaymentPending, Reservation
+from faregate.service.payments import Attempt, Reservation, SettlementPending
 from faregate.service.records import Transaction
 from faregate.service.steps import Backend, ListPayers, Now, Steps, VerifyPayment
 from faregate.system import system_clock
@@ -203,7 +203,7 @@ def test_an_open_payment_is_not_verified_again(books: Books) -> None:
     assert recorded is not None
     attempt = account.begin_attempt(recorded)
     assert attempt is not None
-    account.postpone(recorded, attempt, PaymentPending(), None)
+    account.postpone(recorded, attempt, SettlementPending(), None)
     assert (respond(call, runtime.backends).status, len(verified)) == (202, 1)
     runtime.end()
 

@@ -12,7 +12,7 @@ import pytest
 
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.store import SqlStore
-from faregate.service.http import ListQuery
+from faregate.service.http import ParsedListQuery
 from faregate.service.payments import PaymentVerified
 from faregate.service.receipts import build_transaction
 from faregate.service.records import STATUSES
@@ -203,10 +203,10 @@ def test_a_list_never_changes_while_four_processes_write(url: str, database: Dat
     assert written > 50
 
 
-def query(store: SqlStore, **changes: Any) -> ListQuery:
+def query(store: SqlStore, **changes: Any) -> ParsedListQuery:
     as_of = store.fix_snapshot(None)
     assert as_of is not None
-    return ListQuery(
+    return ParsedListQuery(
         **{"as_of": as_of, "newest_first": True, "page": 1, "page_size": 100, "filters": {}, **changes}
     )
 

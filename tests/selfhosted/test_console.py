@@ -10,7 +10,7 @@ import pytest
 from faregate.selfhosted.console.layout import Viewer, build_hash
 from faregate.selfhosted.console.sessions import Session
 from faregate.selfhosted.database.keys import hash_key
-from faregate.service.payments import PaymentPending, SignedTransfer
+from faregate.service.payments import SettlementPending, SignedTransfer
 from faregate.x402.tokens import Environment
 from tests.selfhosted.console_server import HOSTILE, MINE, ConsoleServer, serving_console
 from tests.selfhosted.sales import HASH, PAYER, authorize, failed, settle, submit
@@ -163,7 +163,7 @@ def test_one_payment_says_why_it_reconciles(server: ConsoleServer) -> None:
         running = client.get(f"/console/payments/{payment.id}").text
         assert "An attempt is under way" in running
         store.record_sent(payment, attempt, None, f"https://pay.example: 500 {HOSTILE}")
-        store.postpone(payment, attempt, PaymentPending("reconciling"), None)
+        store.postpone(payment, attempt, SettlementPending("reconciling"), None)
         text = client.get(f"/console/payments/{payment.id}").text
         listed = client.get("/console/payments?status=reconciling").text
     assert payment.id in listed

@@ -13,8 +13,8 @@ from sqlalchemy import Engine, event
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.store import SqlStore
 from faregate.selfhosted.database.upgrade import upgrade
-from faregate.service.http import ListQuery
-from faregate.service.payments import PaymentPending
+from faregate.service.http import ParsedListQuery
+from faregate.service.payments import SettlementPending
 from tests.selfhosted.databases import MovedClock
 from tests.selfhosted.sales import PAYER, authorize, failed, open_store, settle, submit
 
@@ -23,7 +23,7 @@ OTHER = "0x00000000000000000000000000000000000000aA"
 
 
 def count_all(store: SqlStore, as_of: datetime, payers: tuple[str, ...]) -> dict[tuple[str, str], int]:
-    query = ListQuery(as_of=as_of, page=1, page_size=1, newest_first=True, filters={})
+    query = ParsedListQuery(as_of=as_of, page=1, page_size=1, newest_first=True, filters={})
     kinds = [(status, payer) for status in STATUSES for payer in (None, *payers)]
     found = {(str(a), str(b)): store.list_transactions(query, a, b).count for a, b in kinds}
     return {**found, ("payers", ""): store.list_payers(query).count}
@@ -49,7 +49,7 @@ def test_a_later_list_is_as_long_as_if_it_were_counted_afresh(database: Database
         moment = store.fix_snapshot(None)
         assert moment is not None
         payer = store.list_payers(
-            ListQuery(as_of=moment, page=1, page_size=1, newest_first=False, filters={})
+            ParsedListQuery(as_of=moment, page=1, page_size=1, newest_first=False, filters={})
         ).records[0]
         moments.append(moment)
         if len(moments) % 2 == 0:  # every second moment is listed only after a later one
@@ -77,7 +77,7 @@ def postpone(store: SqlStore) -> None:
     made = submit(store)
     attempt = store.begin_attempt(made)
     assert attempt is not None
-    store.postpone(made, attempt, PaymentPending("reconciling"), None)
+    store.postpone(made, attempt, SettlementPending("reconciling"), None)
 
 
 def test_pages_are_the_same_whatever_was_read_before(database: Database, clock: MovedClock) -> None:
@@ -94,12 +94,12 @@ def test_pages_are_the_same_whatever_was_read_before(database: Database, clock: 
         for size in (1, 3, 5):
             for asked in (pages, pages[::-1], jumps):
                 for page, newest_first in asked:
-                    query = ListQuery(moment, newest_first, page, size, {})
+                    query = ParsedListQuery(moment, newest_first, page, size, {})
                     found = [one.id for one in store.list_transactions(query, status, None).records]
                     fresh = open_store(database, clock).list_transactions(query, status, None).records
                     assert found == [one.id for one in fresh]
                     assert later not in found
-    payers = [store.list_payers(ListQuery(moment, False, page, 1, {})).records for page in (1, 2)]
+    payers = [store.list_payers(ParsedListQuery(moment, False, page, 1, {})).records for page in (1, 2)]
     assert {found.identifier for [found] in payers} == {PAYER, OTHER}
 
 
@@ -122,7 +122,7 @@ def test_a_walk_through_a_list_skips_nothing(
     for newest_first in (True, False):
         offsets.clear()
         for page in range(1, 16):
-            store.list_transactions(ListQuery(moment, newest_first, page, 2, {}), None, None)
+            store.list_transactions(ParsedListQuery(moment, newest_first, page, 2, {}), None, None)
         assert offsets == [0] * 15
 
 
@@ -152,6 +152,6 @@ def test_a_walk_reads_nothing_twice(
     for status in (None, "succeeded"):
         done.clear()
         for page in range(1, 29):
-            store.list_transactions(ListQuery(moment, newest_first, page, 2, {}), status, None)
+            store.list_transactions(ParsedListQuery(moment, newest_first, page, 2, {}), status, None)
         assert len(done) == 28
         assert max(done) - min(done) < 60, "a record takes several instructions"

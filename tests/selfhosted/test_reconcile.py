@@ -10,7 +10,7 @@ from examples.chain.facilitator import GAS_KEYS
 
 from faregate.emulator import Wallet
 from faregate.selfhosted.commands.reconcile import compare
-from faregate.service.payments import PaymentPending, PaymentRefused, PaymentSettled
+from faregate.service.payments import PaymentRefused, PaymentSettled, SettlementPending
 from faregate.service.records import SettlementRecord, Transaction
 from faregate.system import system_clock
 from tests.selfhosted.command import CATALOG, call, running
@@ -95,12 +95,12 @@ def settled_by(transaction_hash: str) -> SettlementRecord:
         (Ended("succeeded", settled_by("0x1"), NOW), PaymentSettled("0x1"), False),
         (Ended("succeeded", settled_by("0x1"), NOW), PaymentSettled("0x2"), True),
         (Ended("succeeded", settled_by("0x1"), NOW), PaymentRefused("cancelled"), True),
-        (Ended("succeeded", settled_by("0x1"), NOW), PaymentPending(), True),
+        (Ended("succeeded", settled_by("0x1"), NOW), SettlementPending(), True),
         (Ended("failed", submitted_at=NOW), PaymentSettled("0x1"), True),
         (Ended("failed", submitted_at=NOW), PaymentRefused("expired"), False),
         (Ended("settling", submitted_at=NOW), PaymentSettled("0x1"), False),
         (Ended("authorized"), PaymentSettled("0x1"), True),
-        (Ended("authorized"), PaymentPending(), False),
+        (Ended("authorized"), SettlementPending(), False),
     ],
 )
 def test_what_counts_as_different(books: Ended, seen: Any, is_different: bool) -> None:

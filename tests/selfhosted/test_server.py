@@ -16,7 +16,7 @@ from faregate.core.models import Response, WireRequest
 from faregate.emulator import TEST_KEY, Emulator
 from faregate.selfhosted import asgi
 from faregate.selfhosted.asgi import Parts, Readiness, build_app
-from faregate.selfhosted.metrics import Metrics, OpenPayments
+from faregate.selfhosted.metrics import OpenPayments, ServiceMetrics
 from faregate.selfhosted.rate_limits import RateLimits
 from faregate.selfhosted.server import build_server
 from faregate.service.http import MAX_BODY
@@ -53,7 +53,7 @@ def build_parts(backend: Backend) -> Parts:
         respond=backend.respond,
         show_console=backend.respond,
         rate_limits=RateLimits(0, 0, time.monotonic),
-        metrics=Metrics(
+        metrics=ServiceMetrics(
             clock=system_clock,
             read_open_payments=backend.count_open_payments,
             read_gas_balances=lambda: {"test": 0.25},

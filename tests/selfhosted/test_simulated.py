@@ -23,11 +23,11 @@ from faregate.service.builtin import builtin_account
 from faregate.service.config import Account, Seller, SettlementRule
 from faregate.service.payments import (
     Attempt,
-    PaymentPending,
     PaymentRefused,
     PaymentSettled,
     PaymentsUnavailable,
     PaymentVerified,
+    SettlementPending,
 )
 from faregate.x402.headers import build_payment_required, parse_payment
 from faregate.x402.models import SignedPayment, Terms
@@ -69,7 +69,7 @@ def test_a_good_payment_is_verified_then_sent_once(payments: SimulatedPayments, 
     verdict = payments.verify(payment, TERMS, now=START, committed=5_000)
     assert isinstance(verdict, PaymentVerified)
     assert verdict.payer.lower() == payment.payer
-    assert payments.look(payment, TERMS, ATTEMPT) == PaymentPending()
+    assert payments.look(payment, TERMS, ATTEMPT) == SettlementPending()
     sent = payments.send(payment, TERMS, ATTEMPT)
     assert isinstance(sent, PaymentSettled)
     assert payments.send(payment, TERMS, ATTEMPT) == payments.look(payment, TERMS, ATTEMPT) == sent
@@ -154,8 +154,8 @@ def test_a_database_that_is_down_decides_nothing(clock: MovedClock) -> None:
     payments, payment = SimulatedPayments(database, 1), sign(clock)
     with pytest.raises(PaymentsUnavailable):
         payments.verify(payment, TERMS, now=START, committed=0)
-    assert payments.send(payment, TERMS, ATTEMPT) == PaymentPending("reconciling")
-    assert payments.look(payment, TERMS, ATTEMPT) == PaymentPending("reconciling")
+    assert payments.send(payment, TERMS, ATTEMPT) == SettlementPending("reconciling")
+    assert payments.look(payment, TERMS, ATTEMPT) == SettlementPending("reconciling")
     database.close()
 
 
@@ -164,5 +164,5 @@ def test_a_real_payment_is_not_ended_by_the_simulation(
 ) -> None:
     payment = sign(clock)
     found = payments.send(payment, TERMS, replace(ATTEMPT, from_block=100))
-    assert found == PaymentPending("reconciling")
+    assert found == SettlementPending("reconciling")
     assert balance(payments, payment.payer) == 15_000

@@ -16,7 +16,7 @@ from faregate.selfhosted.database.simulated import set_up_ledger
 from faregate.selfhosted.database.store import SqlStore
 from faregate.service.builtin import builtin_account
 from faregate.service.config import Account, SettlementRule
-from faregate.service.payments import PaymentPending, PaymentVerified
+from faregate.service.payments import PaymentVerified, SettlementPending
 from faregate.service.published_payers import TEST_PAYERS
 from faregate.system import random_challenge, random_id
 from tests.selfhosted.databases import MovedClock
@@ -246,7 +246,7 @@ def test_a_read_of_a_real_payment_settles_only_what_is_due(store: SqlStore, cloc
     made = submit(store)
     attempt = store.begin_attempt(made)
     assert attempt is not None
-    waiting = store.postpone(made, attempt, PaymentPending("reconciling"), None)
+    waiting = store.postpone(made, attempt, SettlementPending("reconciling"), None)
     assert waiting.status == "reconciling"
     assert store.count_read(waiting) is None
     clock.move(1)

@@ -9,7 +9,7 @@ from faregate.payments.direct.upkeep import TransferBooks
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.store import SqlStore
 from faregate.selfhosted.database.transfers import SqlTransfers
-from faregate.service.payments import PaymentPending, SignedTransfer
+from faregate.service.payments import SettlementPending, SignedTransfer
 from faregate.service.records import Transaction
 from tests.selfhosted.databases import MovedClock
 from tests.selfhosted.sales import open_store, submit
@@ -40,7 +40,7 @@ def sign(store: SqlStore, made: Transaction, transfer: SignedTransfer) -> Transa
     attempt = store.begin_attempt(made)
     assert attempt is not None
     assert store.record_signed(made, attempt, transfer)
-    return store.postpone(made, attempt, PaymentPending(), None)
+    return store.postpone(made, attempt, SettlementPending(), None)
 
 
 def submit_signed(store: SqlStore, gas_nonce: int) -> tuple[Transaction, SignedTransfer]:

@@ -15,11 +15,11 @@ import pytest
 
 from faregate.service.payments import (
     Attempt,
-    PaymentPending,
     PaymentPostponed,
     PaymentRefused,
     PaymentSent,
     PaymentSettled,
+    SettlementPending,
     SignedTransfer,
 )
 from faregate.service.records import Transaction
@@ -124,7 +124,7 @@ class Books:
         return self
 
     def postpone(
-        self, _transaction: object, _attempt: Attempt, pending: PaymentPending, _at: datetime | None
+        self, _transaction: object, _attempt: Attempt, pending: SettlementPending, _at: datetime | None
     ) -> "Books":
         self.status = pending.status
         return self
@@ -157,12 +157,12 @@ class Facilitated:
 
     def look(
         self, _payment: object, _terms: object, attempt: Attempt
-    ) -> PaymentSettled | PaymentRefused | PaymentPending:
+    ) -> PaymentSettled | PaymentRefused | SettlementPending:
         if self.chain.used is not None:
             return PaymentSettled(self.chain.used)
         if self.chain.cancelled or self.chain.expired:
             return PaymentRefused("it can never settle")
-        return PaymentPending("reconciling")
+        return SettlementPending("reconciling")
 
     def get_gas_account(self, _terms: object) -> str | None:
         return None

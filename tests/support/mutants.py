@@ -10,7 +10,7 @@ import pytest
 
 from faregate.core import completion, flow, recovery
 from faregate.core.claims import PendingPayment
-from faregate.core.models import Response, Succeeded
+from faregate.core.models import Response, WorkSucceeded
 from faregate.core.results import Completion, CompletionPaid, PaymentProven, Settlement
 from faregate.core.steps import Flow
 from faregate.merchant import backend, interpret
@@ -23,7 +23,7 @@ def complete_before_outcome(patch: pytest.MonkeyPatch) -> None:
     """The service is told what the journal does not know yet."""
     honest = completion.report_success
 
-    def report_success(entry: PendingPayment, outcome: Succeeded, is_observed: bool) -> Flow[Settlement]:
+    def report_success(entry: PendingPayment, outcome: WorkSucceeded, is_observed: bool) -> Flow[Settlement]:
         yield from completion._complete(entry, outcome)
         return (yield from honest(entry, outcome, is_observed))
 

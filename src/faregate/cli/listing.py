@@ -28,7 +28,7 @@ from faregate.reports.export import (
     write_file,
 )
 from faregate.reports.reader import (
-    Listing,
+    SnapshotRows,
     TransactionFilter,
     find_payer_id,
     find_resource_id,
@@ -44,7 +44,7 @@ from faregate.reports.records import (
     RECEIPT,
     RESOURCE,
     TRANSACTION,
-    Column,
+    ReportColumn,
     Row,
     Value,
     build_contract_row,
@@ -166,7 +166,7 @@ def run_contracts(client: MerchantClient, echo: Echo, *, python: bool, **output:
         Cell("RESOURCE", 2),
     )
     return choice.print(
-        echo, "contracts", Listing(iter(rows), None, len(rows)), CONTRACT, table, _describe_contract
+        echo, "contracts", SnapshotRows(iter(rows), None, len(rows)), CONTRACT, table, _describe_contract
     )
 
 
@@ -221,8 +221,8 @@ class _Output:
         self,
         echo: Echo,
         noun: str,
-        listing: Listing,
-        columns: Sequence[Column],
+        listing: SnapshotRows,
+        columns: Sequence[ReportColumn],
         table: Sequence[Cell],
         describe: Describe,
     ) -> int:
@@ -238,7 +238,7 @@ class _Output:
         return 0
 
     def _print_table(
-        self, echo: Echo, noun: str, listing: Listing, table: Sequence[Cell], describe: Describe
+        self, echo: Echo, noun: str, listing: SnapshotRows, table: Sequence[Cell], describe: Describe
     ) -> None:
         rows = list[tuple[str, ...]]()
         with Progress(noun, listing.count) as progress:
@@ -256,7 +256,13 @@ class _Output:
         echo(f"{len(rows):,}{of_all} {noun}.{_format_snapshot(listing)}{hint}")
 
     def _write(
-        self, echo: Echo, noun: str, listing: Listing, columns: Sequence[Column], format: Format, path: Path
+        self,
+        echo: Echo,
+        noun: str,
+        listing: SnapshotRows,
+        columns: Sequence[ReportColumn],
+        format: Format,
+        path: Path,
     ) -> None:
         with Progress(noun, listing.count) as progress:
             number = write_file(path, listing.rows, columns, format, progress)
@@ -272,7 +278,7 @@ def _choose_format(named: str | None, output: str) -> Format | None:
     return None if named == "table" or is_stdout_terminal() else "json"
 
 
-def _format_snapshot(listing: Listing) -> str:
+def _format_snapshot(listing: SnapshotRows) -> str:
     return "" if listing.as_of is None else f" As of {format_moment(listing.as_of)}."
 
 

@@ -6,7 +6,7 @@ The rules are at the top of `faregate.core.flow`.
 from dataclasses import replace
 
 from faregate.core.claims import PendingPayment, SettlementWrite
-from faregate.core.models import Failed, Outcome, Succeeded
+from faregate.core.models import Outcome, WorkFailed, WorkSucceeded
 from faregate.core.results import (
     Completion,
     CompletionPaid,
@@ -43,8 +43,7 @@ from faregate.core.steps import (
     Sleep,
 )
 from faregate.errors import ServiceError
-from faregate.events import Failed as FailedEvent
-from faregate.events import Held, Released, Settled, Stuck, Worked
+from faregate.events import Failed, Held, Released, Settled, Stuck, Worked
 
 _COOKIES = frozenset(("set-cookie", "set-cookie2"))
 
@@ -54,7 +53,7 @@ RETRY_BUDGET_SECONDS = 3.0
 """No call is repeated later than this after its first attempt began: a payer waits."""
 
 
-def report_success(payment: PendingPayment, outcome: Succeeded, is_observed: bool) -> Flow[Settlement]:
+def report_success(payment: PendingPayment, outcome: WorkSucceeded, is_observed: bool) -> Flow[Settlement]:
     """Write the outcome, then complete. `is_observed`: whether there is a listener for events."""
     if not (yield from record_outcome(payment, _remove_cookies(outcome))):
         return LeaseLost()
@@ -69,9 +68,9 @@ def report_success(payment: PendingPayment, outcome: Succeeded, is_observed: boo
 
 def report_failure(payment: PendingPayment, code: str) -> Flow[Settlement]:
     """Write the outcome `failed` with its failure code, then report it."""
-    if not (yield from record_outcome(payment, Failed(code))):
+    if not (yield from record_outcome(payment, WorkFailed(code))):
         return LeaseLost()
-    return (yield from complete_failure(payment, Failed(code), repeated=False))
+    return (yield from complete_failure(payment, WorkFailed(code), repeated=False))
 
 
 def record_outcome(payment: PendingPayment, outcome: Outcome) -> Flow[bool]:
@@ -84,7 +83,7 @@ def record_outcome(payment: PendingPayment, outcome: Outcome) -> Flow[bool]:
         return False
 
 
-def _remove_cookies(outcome: Succeeded) -> Succeeded:
+def _remove_cookies(outcome: WorkSucceeded) -> WorkSucceeded:
     """The outcome as the journal stores it: a cookie is for the first request alone, never replayed."""
     result = outcome.result
     kept = tuple([pair for pair in result.headers if pair[0].lower() not in _COOKIES])
@@ -94,7 +93,12 @@ def _remove_cookies(outcome: Succeeded) -> Succeeded:
 
 
 def complete_success(
-    payment: PendingPayment, outcome: Succeeded, *, repeated: bool, awaited: bool, is_observed: bool = True
+    payment: PendingPayment,
+    outcome: WorkSucceeded,
+    *,
+    repeated: bool,
+    awaited: bool,
+    is_observed: bool = True,
 ) -> Flow[Settlement]:
     """Complete work that can be sold.
 
@@ -133,7 +137,7 @@ def complete_success(
             return (yield from schedule_retry(payment, Unconfirmed("not proven")))
 
 
-def complete_failure(payment: PendingPayment, outcome: Failed, *, repeated: bool) -> Flow[Settlement]:
+def complete_failure(payment: PendingPayment, outcome: WorkFailed, *, repeated: bool) -> Flow[Settlement]:
     """Report work that gave nothing to sell."""
     payment, completion = yield from _measure_completion(payment, outcome)
     match completion:
@@ -223,7 +227,7 @@ def _report_stuck(payment: PendingPayment, state: OpenPayment, reason: str) -> F
 def close_unpaid(payment: PendingPayment, code: str) -> Flow[Settlement]:
     """End the row: nothing was charged, for certain."""
     if (yield from _record_final(RecordFinal(payment.lease, reason=code), payment)):
-        yield from EmitEvent(FailedEvent(payment.transaction_id, code, payment.sale))
+        yield from EmitEvent(Failed(payment.transaction_id, code, payment.sale))
     return PaymentFailed(code)
 
 

@@ -37,13 +37,13 @@ from faregate.core.claims import (
 from faregate.core.completion import RETRY_BUDGET_SECONDS, report_failure, report_success, write
 from faregate.core.credentials import find_credentials
 from faregate.core.models import (
-    Failed,
     HandlerResult,
     OfferRevision,
     Outcome,
     PaidRequest,
     Response,
-    Succeeded,
+    WorkFailed,
+    WorkSucceeded,
     header_values,
 )
 from faregate.core.proof import BadProof, find_proof
@@ -497,7 +497,7 @@ def _run_and_settle(request: PaidRequest, revision: OfferRevision, payment: Pend
         payment = yield from _describe_failed_work(request, payment, began)
         yield from report_failure(payment, "handler_error")
         raise
-    if isinstance(outcome, Failed):
+    if isinstance(outcome, WorkFailed):
         yield from report_failure(payment, outcome.code)
         return responses.build_unsold(result.response)
     settlement = yield from report_success(payment, outcome, request.is_observed)
@@ -554,5 +554,5 @@ def _decide_outcome(result: HandlerResult, request: PaidRequest, revision: Offer
         raise WorkTimedOut("the work took longer than its payment is valid")
     status = result.response.status
     if status not in request.offer.billable or _is_slash_redirect(result.response, request):
-        return Failed(f"status_{status}")
-    return Succeeded(result.response, check_values(result.values, revision), result.duration_ms)
+        return WorkFailed(f"status_{status}")
+    return WorkSucceeded(result.response, check_values(result.values, revision), result.duration_ms)

@@ -198,7 +198,7 @@ class HandlerResult:
 
 
 @frozen
-class Succeeded:
+class WorkSucceeded:
     """The outcome to report for good work: the result to hold, the checked values, its duration."""
 
     result: Response
@@ -207,10 +207,10 @@ class Succeeded:
 
 
 @frozen
-class Failed:
+class WorkFailed:
     """The outcome to report for work that gave nothing to sell; `code` as in the spec's failure_code."""
 
     code: str
 
 
-Outcome = Succeeded | Failed
+Outcome = WorkSucceeded | WorkFailed

@@ -18,7 +18,7 @@ from faregate.core.completion import (
     schedule_retry,
     write,
 )
-from faregate.core.models import Failed, Succeeded
+from faregate.core.models import WorkFailed, WorkSucceeded
 from faregate.core.results import (
     DeliveredElsewhere,
     LeaseLost,
@@ -156,21 +156,21 @@ def recover(payment: PendingPayment, *, awaited: bool) -> Flow[Settlement]:
         yield from write(Postpone(payment.lease), payment.transaction_id)
         return OtherSellersPayment()
     match payment.outcome:
-        case Succeeded() as outcome:
+        case WorkSucceeded() as outcome:
             return (yield from _recover_success(payment, outcome, awaited))
-        case Failed() as outcome:
+        case WorkFailed() as outcome:
             return (yield from _recover_failure(payment, outcome, repeated=True))
         case None if payment.waiting:
             return (yield from _recover_waiting(payment))
         case None:
             # The work was interrupted: it must not run again, so its outcome is decided now.
-            interrupted = Failed("interrupted")
+            interrupted = WorkFailed("interrupted")
             if not (yield from record_outcome(payment, interrupted)):
                 return LeaseLost()
             return (yield from _recover_failure(payment, interrupted, repeated=False))
 
 
-def _recover_success(payment: PendingPayment, outcome: Succeeded, awaited: bool) -> Flow[Settlement]:
+def _recover_success(payment: PendingPayment, outcome: WorkSucceeded, awaited: bool) -> Flow[Settlement]:
     """The GET only says whether it is worth completing again. A completion proves."""
     match (yield from _get_state(payment)):
         case TransactionState.FAILED:
@@ -186,7 +186,7 @@ def _recover_success(payment: PendingPayment, outcome: Succeeded, awaited: bool)
             return (yield from complete_success(payment, outcome, repeated=True, awaited=awaited))
 
 
-def _recover_failure(payment: PendingPayment, outcome: Failed, *, repeated: bool) -> Flow[Settlement]:
+def _recover_failure(payment: PendingPayment, outcome: WorkFailed, *, repeated: bool) -> Flow[Settlement]:
     """Where the service knows of an end already, nothing is reported."""
     match (yield from _get_state(payment)):
         case TransactionState.FAILED:

@@ -22,7 +22,7 @@ from faregate.emulator.persistence.dump import EmulatorCopy, copy_emulator, dump
 from faregate.emulator.persistence.load import load_environments, load_ledger, load_surroundings
 from faregate.emulator.persistence.schema import StateDocument, read_document
 from faregate.emulator.recorder import CallRecorder
-from faregate.emulator.snapshots import Snapshot, Snapshots
+from faregate.emulator.snapshots import Snapshots, StateSnapshot
 from faregate.errors import ConfigurationError
 from faregate.merchant.types import MAX_ATOMIC
 from faregate.service.app import Service
@@ -261,7 +261,7 @@ class Emulator:
     def snapshot(self, name: str | None = None) -> str:
         """Save the current state under this name, or under a new one, and return the name."""
         copy, mark = self.look(lambda service, diary: (self._copy(service), diary.mark()))
-        taken = Snapshot("".join(dump_document(copy)), mark)
+        taken = StateSnapshot("".join(dump_document(copy)), mark)
         with self._lock:
             return self._snapshots.put(name, taken)
 

@@ -9,7 +9,7 @@ from faregate.service.builtin import is_valid_name
 MAX_SNAPSHOTS: Final = 100
 
 
-class Snapshot(NamedTuple):
+class StateSnapshot(NamedTuple):
     """A state document as text, and the position in the call log."""
 
     document: str
@@ -20,14 +20,14 @@ class Snapshots:
     """The snapshots in the order they were taken."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, Snapshot] = {}
+        self._kept: dict[str, StateSnapshot] = {}
         self._taken = 0
 
     @property
     def names(self) -> list[str]:
         return list(self._kept)
 
-    def put(self, name: str | None, snapshot: Snapshot) -> str:
+    def put(self, name: str | None, snapshot: StateSnapshot) -> str:
         """Store the snapshot under this name or a new one, replacing one of the same name.
 
         `ConfigurationError` for a bad name, or if there are too many.
@@ -50,7 +50,7 @@ class Snapshots:
             )
         return name
 
-    def get(self, name: str) -> Snapshot:
+    def get(self, name: str) -> StateSnapshot:
         if name not in self._kept:
             there = ", ".join(self._kept) or "none yet"
             raise ConfigurationError(f"there is no snapshot {name!r}; there are: {there}")

@@ -4,16 +4,16 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
-from faregate.core.models import Failed, Outcome, Response, Succeeded
+from faregate.core.models import Outcome, Response, WorkFailed, WorkSucceeded
 from faregate.errors import JournalUnreadable
 from faregate.journals.encryption import EncryptedParts, Keyring
 from faregate.journals.row import FIELDS, Row, get_values, size_of
-from faregate.journals.states import State
+from faregate.journals.states import RowState
 from faregate.journals.store import COLUMNS, ENCRYPTED, Record
 
 _LENGTH_BYTES = 4
 _to_json = json.JSONEncoder(separators=(",", ":")).encode  # made once: `json.dumps` makes one for each call
-_STATES = {state.value for state in State}
+_STATES = {state.value for state in RowState}
 _TEXTS = tuple(name for name in ENCRYPTED if name != "result")
 _ENCODED = frozenset(("state", "transaction_id", "outcome", *_TEXTS))
 _UNCHANGED = tuple(
@@ -23,9 +23,9 @@ _UNCHANGED = tuple(
 
 LARGE = 256 * 1024
 """A larger result is encrypted and decrypted in a thread: an event loop would stand still for long."""
-NOT_READ = Succeeded(Response(0), (), 0)
+NOT_READ = WorkSucceeded(Response(0), (), 0)
 """The outcome of a row whose result was not read. That there is one, and that it is no failure, is known."""
-_HAS_RESULT = (State.SUCCEEDED, State.SETTLED)
+_HAS_RESULT = (RowState.SUCCEEDED, RowState.SETTLED)
 
 
 class Codec:
@@ -81,7 +81,7 @@ class Codec:
         """Return the row without its result: see `NOT_READ`. Raises `JournalUnreadable`."""
         if record["state"] not in _STATES:
             raise JournalUnreadable("a row in the journal was written by a newer version of faregate")
-        state = State(record["state"])
+        state = RowState(record["state"])
         values: Mapping[str, Any] = record
         texts: dict[str, Any] = {
             name: self._decrypt(record["key"], name, cast("bytes | None", values[name])).decode()
@@ -105,7 +105,7 @@ class Codec:
 
 def _encode_outcome(outcome: Outcome) -> tuple[bytes, bytes]:
     """Encode as the length of the head, the head as JSON, and the body as it is."""
-    if isinstance(outcome, Failed):
+    if isinstance(outcome, WorkFailed):
         return _frame({"code": outcome.code}, b"")
     result = outcome.result
     head = {
@@ -128,9 +128,9 @@ def _decode_outcome(data: bytes) -> Outcome:
     try:
         head = json.loads(data[_LENGTH_BYTES:end])
         if "code" in head:
-            return Failed(head["code"])
+            return WorkFailed(head["code"])
         result = Response(head["status"], _pairs(head["headers"]), data[end:])
-        return Succeeded(result, _pairs(head["values"]), head["duration_ms"])
+        return WorkSucceeded(result, _pairs(head["values"]), head["duration_ms"])
     except (ValueError, KeyError, TypeError):
         raise JournalUnreadable(
             "a result in the journal was written by another version of faregate"

@@ -14,7 +14,7 @@ from faregate.core.claims import Claim, Claimant, Lease, PendingPayment, Settlem
 from faregate.core.models import Outcome
 from faregate.errors import JournalError
 from faregate.journals.batches import BatchStore
-from faregate.journals.operations import Call, Procedure, run_procedure
+from faregate.journals.operations import BlockingCall, Procedure, run_procedure
 from faregate.journals.store import RowStore
 
 if TYPE_CHECKING:
@@ -107,7 +107,9 @@ def make_driver(store: RowStore, clock: Callable[[], float], run: Run) -> Drive:
             while True:
                 try:
                     given = await (
-                        run(operation.function) if isinstance(operation, Call) else acall(prepare(operation))
+                        run(operation.function)
+                        if isinstance(operation, BlockingCall)
+                        else acall(prepare(operation))
                     )
                 except Exception as error:
                     operation = procedure.throw(error)

@@ -34,7 +34,7 @@ from faregate.journals.payment_info import (
 )
 from faregate.journals.policy import DEFAULT_POLICY, JournalPolicy
 from faregate.journals.row import Fingerprint, Holder, Row, size_of
-from faregate.journals.states import State
+from faregate.journals.states import RowState
 
 
 class MemoryJournal:
@@ -161,7 +161,7 @@ class MemoryJournal:
             if row is None:
                 return True
             row.schedule_retry(lease, self._clock(), self._policy)
-            return row.state is not State.STUCK
+            return row.state is not RowState.STUCK
 
     def mark_stuck(self, lease: Lease, reason: str) -> None:
         with self._lock:
@@ -182,7 +182,7 @@ class MemoryJournal:
             now, row = self._clock(), self._rows.get(lease.key)
             if row is None:
                 return SettlementWrite.FIRST
-            was_settled = row.state is State.SETTLED
+            was_settled = row.state is RowState.SETTLED
             if row.record_settlement(lease, payment_response, receipt, delivered, now, self._policy):
                 self._note_expiry(row)
             elif row.is_delivered_by_another(lease):
@@ -211,7 +211,7 @@ class MemoryJournal:
         if row.may_be_forgotten(lease):
             self._forget(row)
             return True
-        return row.abandon_claim(lease, self._clock(), self._policy) and row.state is State.CLAIMED
+        return row.abandon_claim(lease, self._clock(), self._policy) and row.state is RowState.CLAIMED
 
     # Open payments
 

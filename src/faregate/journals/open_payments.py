@@ -10,7 +10,9 @@ from faregate.journals.row_access import RowAccess, make_id
 from faregate.journals.store import Due, Record
 
 
-class OpenPayments:
+class OpenPaymentQueue:
+    """Gives out the rows of payments that have not ended, under leases, and lists and removes them."""
+
     def __init__(self, rows: RowAccess, quota: Quota) -> None:
         self._rows = rows
         self._store = rows.store

@@ -59,7 +59,7 @@ class Delete(NamedTuple):
         return store.delete(*self)
 
 
-class Call(NamedTuple):
+class BlockingCall(NamedTuple):
     """A function that may take long: an event loop runs it in a thread."""
 
     function: Callable[[], Any]
@@ -69,7 +69,7 @@ class Call(NamedTuple):
 
 
 RowOperation: TypeAlias = Find | FindResult | Insert | Replace | Delete
-Operation: TypeAlias = RowOperation | Call
+Operation: TypeAlias = RowOperation | BlockingCall
 Procedure: TypeAlias = Generator[Operation, Any, T]
 """Yields operations, and is sent what each of them gives. Returns the answer of a journal."""
 

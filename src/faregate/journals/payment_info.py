@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from faregate.frozen import frozen
 from faregate.journals.policy import JournalPolicy
 from faregate.journals.row import Row
-from faregate.journals.states import State
+from faregate.journals.states import RowState
 from faregate.x402.payer import find_payer, find_settlement
 
 _HASH = re.compile(r"0x[0-9a-fA-F]{64}", re.ASCII)
@@ -111,19 +111,19 @@ class PaymentInfo:
 
 
 _OPEN = {
-    State.CLAIMED: PaymentStatus.NOT_ACCEPTED,
-    State.OPEN: PaymentStatus.AUTHORIZED,
-    State.WAITING: PaymentStatus.SETTLING,
-    State.RUNNING: PaymentStatus.INTERRUPTED,
-    State.SUCCEEDED: PaymentStatus.UNPROVEN,
-    State.FAILED: PaymentStatus.WORK_FAILED,
-    State.STUCK: PaymentStatus.STUCK,
+    RowState.CLAIMED: PaymentStatus.NOT_ACCEPTED,
+    RowState.OPEN: PaymentStatus.AUTHORIZED,
+    RowState.WAITING: PaymentStatus.SETTLING,
+    RowState.RUNNING: PaymentStatus.INTERRUPTED,
+    RowState.SUCCEEDED: PaymentStatus.UNPROVEN,
+    RowState.FAILED: PaymentStatus.WORK_FAILED,
+    RowState.STUCK: PaymentStatus.STUCK,
 }
 _FINAL = {
-    State.UNPAID: PaymentStatus.NOT_CHARGED,
-    State.PAID_NO_RESULT: PaymentStatus.PAID_WITHOUT_RESULT,
+    RowState.UNPAID: PaymentStatus.NOT_CHARGED,
+    RowState.PAID_NO_RESULT: PaymentStatus.PAID_WITHOUT_RESULT,
 }
-_LEASED = {State.CLAIMED: PaymentStatus.BEING_CHECKED, State.RUNNING: PaymentStatus.WORKING}
+_LEASED = {RowState.CLAIMED: PaymentStatus.BEING_CHECKED, RowState.RUNNING: PaymentStatus.WORKING}
 
 
 def describe_row(
@@ -138,7 +138,7 @@ def describe_row(
 ) -> PaymentInfo:
     """Describe a row. `size` is that of its result. `leased`: a request or a sweep works on it now."""
     payer, transaction_hash = find_parties(row)
-    is_final = row.expires_at is not None and row.state is not State.CLAIMED
+    is_final = row.expires_at is not None and row.state is not RowState.CLAIMED
     return PaymentInfo(
         namespace,
         _get_status(row, now, leased),
@@ -160,7 +160,7 @@ def describe_row(
 
 
 def _get_status(row: Row, now: float, leased: bool) -> PaymentStatus:
-    if row.state is State.SETTLED:
+    if row.state is RowState.SETTLED:
         if row.delivered:
             return PaymentStatus.DELIVERED
         is_over = row.expires_at is not None and row.expires_at <= now

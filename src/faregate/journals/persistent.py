@@ -10,7 +10,7 @@ from faregate.core.models import Outcome
 from faregate.journals.encryption import Keyring
 from faregate.journals.event_loops import AsyncJournal, Run, make_driver, run_in_thread
 from faregate.journals.heartbeat import Heartbeat
-from faregate.journals.open_payments import OpenPayments
+from faregate.journals.open_payments import OpenPaymentQueue
 from faregate.journals.operations import Procedure, T, run_procedure
 from faregate.journals.payment_info import FoundPayments, Reference
 from faregate.journals.policy import DEFAULT_POLICY, JournalPolicy
@@ -51,7 +51,7 @@ class PersistentJournal:
         quota = Quota(store, max_rows, max_bytes)
         rows = RowAccess(store, self._keyring, seller, policy, clock, self._heartbeat)
         self._procedures = Procedures(rows, quota)
-        self._open_payments = OpenPayments(rows, quota)
+        self._open_payments = OpenPaymentQueue(rows, quota)
 
     def as_async(self) -> Journal:
         """Return this journal for event loops."""

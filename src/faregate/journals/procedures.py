@@ -13,11 +13,11 @@ from faregate.core.models import Outcome
 from faregate.errors import JournalError, JournalFull
 from faregate.journals.codec import NOT_READ
 from faregate.journals.encryption import LookupKey
-from faregate.journals.operations import Call, Delete, Find, Insert, Procedure
+from faregate.journals.operations import BlockingCall, Delete, Find, Insert, Procedure
 from faregate.journals.quota import Quota
 from faregate.journals.row import Row, size_of
 from faregate.journals.row_access import RowAccess, make_id
-from faregate.journals.states import State
+from faregate.journals.states import RowState
 from faregate.journals.store import Record, TransactionTaken, may_be_removed
 
 ATTEMPTS = 64
@@ -62,7 +62,7 @@ class Procedures:
         if self._quota.has_room(now):
             return None
         try:
-            yield Call(partial(self._quota.check, now))
+            yield BlockingCall(partial(self._quota.check, now))
         except JournalFull as error:
             return error
         return None
@@ -116,7 +116,7 @@ class Procedures:
         except TransactionTaken:
             return False
         _check_known(row, transaction_id)
-        started = changed and row is not None and row.state is State.RUNNING
+        started = changed and row is not None and row.state is RowState.RUNNING
         if started:
             self._heartbeat.add(lease.key, seconds + policy.completion_lease)
         return started
@@ -149,7 +149,7 @@ class Procedures:
     def schedule_retry(self, lease: Lease) -> Procedure[bool]:
         now, policy = self._clock(), self._policy
         row, _ = yield from self._end(lease, lambda row: row.schedule_retry(lease, now, policy))
-        return row is None or row.state is not State.STUCK
+        return row is None or row.state is not RowState.STUCK
 
     def mark_stuck(self, lease: Lease, reason: str) -> Procedure[None]:
         now = self._clock()
@@ -166,7 +166,7 @@ class Procedures:
 
         def change(row: Row) -> bool:
             nonlocal was_settled
-            was_settled = row.state is State.SETTLED
+            was_settled = row.state is RowState.SETTLED
             return row.record_settlement(lease, payment_response, receipt, delivered, now, policy)
 
         row, changed = yield from self._end(lease, change)
@@ -192,7 +192,7 @@ class Procedures:
             if record is None:
                 return False
             row = yield from self._rows.unpack(record)
-            unknown, after = row.state is State.CLAIMED, row.copy()
+            unknown, after = row.state is RowState.CLAIMED, row.copy()
             if row.may_be_forgotten(lease):
                 done = yield Delete(row.key, record["stamp"])
                 self._quota.free(int(done))

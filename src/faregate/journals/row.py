@@ -39,10 +39,10 @@ from faregate.core.claims import (
     Resumable,
 )
 from faregate.core.credentials import EXACT, GUESSABLE, STABLE
-from faregate.core.models import Failed, Outcome, Succeeded
+from faregate.core.models import Outcome, WorkFailed, WorkSucceeded
 from faregate.frozen import frozen
 from faregate.journals.policy import JournalPolicy
-from faregate.journals.states import AWAITING_SETTLEMENT, State
+from faregate.journals.states import AWAITING_SETTLEMENT, RowState
 from faregate.x402.payer import find_payer
 
 TOO_OLD = "not settled in time"
@@ -93,7 +93,7 @@ class Row:
     seller: str = ""
     client: str = ""
     body: str = ""
-    state: State = State.CLAIMED
+    state: RowState = RowState.CLAIMED
     generation: int = 1
     transaction_id: str = ""
     revision_id: str = ""
@@ -148,9 +148,9 @@ class Row:
             fingerprint.body and self.body and fingerprint.body != self.body
         ):
             return RequestMismatch()
-        if self.state is State.UNPAID:
+        if self.state is RowState.UNPAID:
             return AlreadyFailed()
-        if self.state is State.PAID_NO_RESULT:
+        if self.state is RowState.PAID_NO_RESULT:
             return AlreadyUsed(self.transaction_id)
         # The client is checked before the lease: a stranger who rebuilt the proof gets the same answer
         # whether or not a result is being settled, and is never told to come back for it.
@@ -158,11 +158,11 @@ class Row:
             return ClientMismatch()
         if replay is not ReplayPolicy.SAME_PROOF and not self._is_bound_to(fingerprint, EXACT):
             return ClientUnverified(self.transaction_id)
-        if self.state is State.SETTLED:
+        if self.state is RowState.SETTLED:
             return self._replay(replay, now, policy)
         if self.is_leased(now, policy, owner_until):
             return InProgress()
-        if self.state in (State.CLAIMED, State.OPEN):
+        if self.state in (RowState.CLAIMED, RowState.OPEN):
             return self._claim_unstarted(fingerprint, now, policy, holder)
         self.lease_to(holder, now + policy.completion_lease, now)
         return Resumable(self.to_pending_payment(holder.seller))
@@ -171,7 +171,7 @@ class Row:
         self, fingerprint: Fingerprint, now: float, policy: JournalPolicy, holder: Holder
     ) -> Claim:
         """Bind a row whose work was not started to the client that comes now: there is no result yet."""
-        if self.state is State.CLAIMED:
+        if self.state is RowState.CLAIMED:
             self.expires_at = now + 2 * policy.claim_lease
         lease = self.lease_to(holder, now + policy.claim_lease, now)
         self._bind_client(fingerprint, holder, self.lease_until, now)
@@ -188,7 +188,7 @@ class Row:
 
         True as well if there is no result. `form` is the form in which signed cookies are compared.
         """
-        if not isinstance(self.outcome, Succeeded):
+        if not isinstance(self.outcome, WorkSucceeded):
             return True
         needed = (one for one in self.client.split() if one[0] not in (EXACT, STABLE) or one[0] == form)
         return fingerprint.client.issuperset(needed)
@@ -198,7 +198,7 @@ class Row:
         return any(one[0] != GUESSABLE for one in self.client.split())
 
     def _replay(self, replay: ReplayPolicy, now: float, policy: JournalPolicy) -> Claim:
-        if not isinstance(self.outcome, Succeeded):
+        if not isinstance(self.outcome, WorkSucceeded):
             return AlreadyUsed(self.transaction_id)
         if not self.delivered:
             self.delivered = True
@@ -217,10 +217,10 @@ class Row:
     @property
     def is_unfetched(self) -> bool:
         """Whether it is paid, and nobody has come for the result."""
-        return self.state is State.SETTLED and not self.delivered
+        return self.state is RowState.SETTLED and not self.delivered
 
     def is_due(self, now: float) -> bool:
-        owed = self.expires_at is None and self.state is not State.STUCK
+        owed = self.expires_at is None and self.state is not RowState.STUCK
         return owed and max(self.lease_until, self.due_at) <= now
 
     def lease_to(self, holder: Holder, until: float, now: float) -> Lease:
@@ -233,7 +233,7 @@ class Row:
 
     def to_pending_payment(self, seller: str) -> PendingPayment:
         """Describe the row for recovery by a process that sells as `seller`."""
-        waiting = self.state is State.WAITING or (self.state is State.STUCK and self.outcome is None)
+        waiting = self.state is RowState.WAITING or (self.state is RowState.STUCK and self.outcome is None)
         return PendingPayment(
             Lease(self.key, self.fence),
             self.proof,
@@ -261,7 +261,7 @@ class Row:
 
     def may_start(self, lease: Lease, transaction_id: str) -> bool:
         fits = self.transaction_id in ("", transaction_id)
-        return fits and self._is_held(lease, State.CLAIMED, State.OPEN)
+        return fits and self._is_held(lease, RowState.CLAIMED, RowState.OPEN)
 
     def record_transaction(
         self,
@@ -274,32 +274,32 @@ class Row:
     ) -> bool:
         if not self.may_start(lease, transaction_id):
             return False
-        self._bind_transaction(State.RUNNING, transaction_id, revision_id)
+        self._bind_transaction(RowState.RUNNING, transaction_id, revision_id)
         self.lease_until, self.touched_at = now + seconds + policy.completion_lease, now
         return True
 
     def record_pending(
         self, lease: Lease, transaction_id: str, revision_id: str, now: float, policy: JournalPolicy
     ) -> bool:
-        is_known = self.transaction_id == transaction_id and self._is_held(lease, State.WAITING)
+        is_known = self.transaction_id == transaction_id and self._is_held(lease, RowState.WAITING)
         if not (is_known or self.may_start(lease, transaction_id)):
             return False
-        self._bind_transaction(State.WAITING, transaction_id, revision_id)
+        self._bind_transaction(RowState.WAITING, transaction_id, revision_id)
         self._end_lease_and_back_off(now, policy)
         return True
 
     def learn_transaction(self, transaction_id: str, revision_id: str, waits: bool) -> bool:
         """Accept a transaction id without the lease. `waits`: it settles without work of ours."""
-        if self.state is not State.CLAIMED:
+        if self.state is not RowState.CLAIMED:
             return False
-        self._bind_transaction(State.WAITING if waits else State.OPEN, transaction_id, revision_id)
+        self._bind_transaction(RowState.WAITING if waits else RowState.OPEN, transaction_id, revision_id)
         return True
 
     def record_outcome(self, lease: Lease, outcome: Outcome, now: float, policy: JournalPolicy) -> bool:
-        failed = isinstance(outcome, Failed)
-        if not self._is_held(lease, State.RUNNING, *((State.OPEN,) if failed else ())):
+        failed = isinstance(outcome, WorkFailed)
+        if not self._is_held(lease, RowState.RUNNING, *((RowState.OPEN,) if failed else ())):
             return False
-        self.state = State.FAILED if failed else State.SUCCEEDED
+        self.state = RowState.FAILED if failed else RowState.SUCCEEDED
         self.outcome = outcome
         self.lease_until, self.touched_at = now + policy.completion_lease, now
         return True
@@ -307,7 +307,7 @@ class Row:
     def schedule_retry(self, lease: Lease, now: float, policy: JournalPolicy) -> bool:
         if not self._is_held(lease, *AWAITING_SETTLEMENT):
             return False
-        if self.state is not State.STUCK and now >= self.since + policy.max_age:
+        if self.state is not RowState.STUCK and now >= self.since + policy.max_age:
             return self.mark_stuck(lease, TOO_OLD, now)
         self._end_lease_and_back_off(now, policy)
         return True
@@ -315,7 +315,7 @@ class Row:
     def mark_stuck(self, lease: Lease, reason: str, now: float) -> bool:
         if not self._is_held(lease, *AWAITING_SETTLEMENT):
             return False
-        self.state = State.STUCK
+        self.state = RowState.STUCK
         self.reason = reason
         self._end_lease(now)
         return True
@@ -340,14 +340,16 @@ class Row:
 
         The first process that delivers gets the fencing token, so that only one of two does.
         """
-        if self.state is State.SETTLED and delivered and not self.delivered:
+        if self.state is RowState.SETTLED and delivered and not self.delivered:
             self.fence = lease.fence
             self.delivered = True
             self.touched_at, self.expires_at = now, now + policy.redelivery_window
             return True
-        if self.state not in (State.SUCCEEDED, State.STUCK) or not isinstance(self.outcome, Succeeded):
+        if self.state not in (RowState.SUCCEEDED, RowState.STUCK) or not isinstance(
+            self.outcome, WorkSucceeded
+        ):
             return False
-        self._end(State.SETTLED, now)
+        self._end(RowState.SETTLED, now)
         self.fence = lease.fence
         self.payment_response = payment_response
         self.receipt = receipt
@@ -356,7 +358,7 @@ class Row:
         return True
 
     def is_delivered_by_another(self, lease: Lease) -> bool:
-        return self.state is State.SETTLED and self.delivered and self.fence != lease.fence
+        return self.state is RowState.SETTLED and self.delivered and self.fence != lease.fence
 
     def record_final(
         self, lease: Lease, paid: bool, reason: str, receipt: str, now: float, policy: JournalPolicy
@@ -365,7 +367,7 @@ class Row:
         if not self._is_held(lease, *AWAITING_SETTLEMENT):
             return False
         self.payer = find_payer(self.proof)
-        self._end(State.PAID_NO_RESULT if paid else State.UNPAID, now)
+        self._end(RowState.PAID_NO_RESULT if paid else RowState.UNPAID, now)
         self.outcome = None
         self.reason = reason
         self.receipt = receipt if paid else ""
@@ -374,31 +376,31 @@ class Row:
 
     def may_be_forgotten(self, lease: Lease) -> bool:
         """Whether nobody else ever had this claim, so that nobody else can have learned of a transaction."""
-        return self._is_held(lease, State.CLAIMED) and self.generation == 1
+        return self._is_held(lease, RowState.CLAIMED) and self.generation == 1
 
     def abandon_claim(self, lease: Lease, now: float, policy: JournalPolicy) -> bool:
         """End the lease of a claim that may not be forgotten: its payer may come at once, the sweep later."""
-        undecided = (State.STUCK,) if self.outcome is None else ()
-        if not self._is_held(lease, State.CLAIMED, State.OPEN, State.WAITING, *undecided):
+        undecided = (RowState.STUCK,) if self.outcome is None else ()
+        if not self._is_held(lease, RowState.CLAIMED, RowState.OPEN, RowState.WAITING, *undecided):
             return False
         self._end_lease(now)
-        if self.state not in (State.CLAIMED, State.OPEN):
-            self.state = State.OPEN
+        if self.state not in (RowState.CLAIMED, RowState.OPEN):
+            self.state = RowState.OPEN
             self.reason = ""
             # Only once: a payer who keeps asking must not put off the sweep each time.
             self.due_at = now + policy.claim_lease
         return True
 
-    def _is_held(self, lease: Lease, *states: State) -> bool:
+    def _is_held(self, lease: Lease, *states: RowState) -> bool:
         return self.fence == lease.fence and self.state in states
 
-    def _bind_transaction(self, state: State, transaction_id: str, revision_id: str) -> None:
+    def _bind_transaction(self, state: RowState, transaction_id: str, revision_id: str) -> None:
         self.state = state
         self.transaction_id = transaction_id
         self.revision_id = revision_id
         self.expires_at = None
 
-    def _end(self, state: State, now: float) -> None:
+    def _end(self, state: RowState, now: float) -> None:
         self.state = state
         self.touched_at = now
         self.proof = ""
@@ -430,6 +432,6 @@ get_values: Callable[[Row], tuple[Any, ...]] = attrgetter(*FIELDS)
 
 def size_of(outcome: Outcome | None) -> int:
     """The bytes of a result that count towards the quota of a journal."""
-    if not isinstance(outcome, Succeeded):
+    if not isinstance(outcome, WorkSucceeded):
         return 0
     return len(outcome.result.body) + sum(len(name) + len(value) for name, value in outcome.result.headers)

@@ -11,10 +11,10 @@ from faregate.core.models import Outcome
 from faregate.journals.codec import LARGE, Codec
 from faregate.journals.encryption import Keyring
 from faregate.journals.heartbeat import Heartbeat
-from faregate.journals.operations import Call, Find, FindResult, Procedure, Replace
+from faregate.journals.operations import BlockingCall, Find, FindResult, Procedure, Replace
 from faregate.journals.policy import JournalPolicy
 from faregate.journals.row import Holder, Row, size_of
-from faregate.journals.states import State
+from faregate.journals.states import RowState
 from faregate.journals.store import Record, RowStore
 
 
@@ -55,13 +55,13 @@ class RowAccess:
             return 0.0
         if row.owner == self.heartbeat.owner:
             return row.lease_until
-        until: float = yield Call(partial(self.store.owner_until, row.owner))
+        until: float = yield BlockingCall(partial(self.store.owner_until, row.owner))
         return until
 
     def unpack(self, record: Record) -> Procedure[Row]:
         """Read the outcome as well, if the state does not tell what it is. Raises `JournalUnreadable`."""
         row = self.codec.unpack(record)
-        if row.state in (State.FAILED, State.STUCK):
+        if row.state in (RowState.FAILED, RowState.STUCK):
             row.outcome = yield from self.read_outcome(row.key)
         return row
 
@@ -69,7 +69,7 @@ class RowAccess:
         """Raises `JournalUnreadable`."""
         result: bytes | None = yield FindResult(key)
         unpack = partial(self.codec.unpack_outcome, key, result)
-        outcome: Outcome | None = (yield Call(unpack)) if len(result or b"") > LARGE else unpack()
+        outcome: Outcome | None = (yield BlockingCall(unpack)) if len(result or b"") > LARGE else unpack()
         return outcome
 
     def replace(self, before: Row, stamp: int, after: Row, durable: bool = False) -> Procedure[int | None]:
@@ -77,7 +77,7 @@ class RowAccess:
         new = make_id()
         pack = partial(self.codec.pack_changes, before, after, new)
         is_large = after.outcome is not before.outcome and size_of(after.outcome) > LARGE
-        changes = (yield Call(pack)) if is_large and not self.codec.in_parts else pack()
+        changes = (yield BlockingCall(pack)) if is_large and not self.codec.in_parts else pack()
         if (yield Replace(after.key, stamp, changes, durable)):
             return new
         # This very write may have been done twice, because the first reply was lost.

@@ -2,10 +2,17 @@
 
 from collections.abc import Iterable
 
-from faregate.journals.states import COLUMN_RULES, HAS_REASON, MAY_HAVE_REASON, TRANSITIONS, ColumnRule, State
+from faregate.journals.states import (
+    COLUMN_RULES,
+    HAS_REASON,
+    MAY_HAVE_REASON,
+    TRANSITIONS,
+    ColumnRule,
+    RowState,
+)
 
 
-def _in(states: Iterable[State]) -> str:
+def _in(states: Iterable[RowState]) -> str:
     return f"IN ({', '.join(repr(state.value) for state in states)})"
 
 
@@ -16,14 +23,14 @@ def _check(rule: ColumnRule) -> str:
 
 
 _CHECKS = {
-    "known_state": f"state {_in(State)}",
+    "known_state": f"state {_in(RowState)}",
     **{rule.name: _check(rule) for rule in COLUMN_RULES},
     "stuck_for_a_reason": f"state {_in(MAY_HAVE_REASON)} OR (reason <> '') = (state {_in(HAS_REASON)})",
 }
 CONSTRAINTS = ",\n".join(f"CONSTRAINT {name} CHECK ({check})" for name, check in _CHECKS.items())
 """For `CREATE TABLE`."""
 
-UNFETCHED = f"state = {State.SETTLED.value!r} AND NOT delivered"
+UNFETCHED = f"state = {RowState.SETTLED.value!r} AND NOT delivered"
 """The rows that are paid and whose result nobody has fetched."""
 
 FORBIDDEN_TRANSITION = " OR ".join(

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import NamedTuple
 
 
-class State(Enum):
+class RowState(Enum):
     """The values are stored, and cannot change without a new version of every schema: some are older than
     their names."""
 
@@ -35,23 +35,23 @@ class State(Enum):
     """The service gives no answer that would end it; left to the payer or to an operator."""
 
 
-DECIDED = (State.SUCCEEDED, State.FAILED)
-FINAL = (State.SETTLED, State.UNPAID, State.PAID_NO_RESULT)
-OWED = (State.OPEN, State.WAITING, State.RUNNING, *DECIDED, State.STUCK)
-AWAITING_SETTLEMENT = (*DECIDED, State.WAITING, State.STUCK)
-_NO_RESULT = (State.UNPAID, State.PAID_NO_RESULT)
+DECIDED = (RowState.SUCCEEDED, RowState.FAILED)
+FINAL = (RowState.SETTLED, RowState.UNPAID, RowState.PAID_NO_RESULT)
+OWED = (RowState.OPEN, RowState.WAITING, RowState.RUNNING, *DECIDED, RowState.STUCK)
+AWAITING_SETTLEMENT = (*DECIDED, RowState.WAITING, RowState.STUCK)
+_NO_RESULT = (RowState.UNPAID, RowState.PAID_NO_RESULT)
 
-TRANSITIONS: dict[State, tuple[State, ...]] = {
-    State.CLAIMED: (*OWED, *_NO_RESULT),
-    State.OPEN: (*OWED, *_NO_RESULT),
-    State.WAITING: (*OWED, *_NO_RESULT),
-    State.RUNNING: (*OWED, *_NO_RESULT),
-    State.SUCCEEDED: (State.STUCK, *FINAL),
-    State.FAILED: (State.STUCK, *_NO_RESULT),
-    State.STUCK: (*OWED, *FINAL),
-    State.SETTLED: (),
-    State.UNPAID: (),
-    State.PAID_NO_RESULT: (),
+TRANSITIONS: dict[RowState, tuple[RowState, ...]] = {
+    RowState.CLAIMED: (*OWED, *_NO_RESULT),
+    RowState.OPEN: (*OWED, *_NO_RESULT),
+    RowState.WAITING: (*OWED, *_NO_RESULT),
+    RowState.RUNNING: (*OWED, *_NO_RESULT),
+    RowState.SUCCEEDED: (RowState.STUCK, *FINAL),
+    RowState.FAILED: (RowState.STUCK, *_NO_RESULT),
+    RowState.STUCK: (*OWED, *FINAL),
+    RowState.SETTLED: (),
+    RowState.UNPAID: (),
+    RowState.PAID_NO_RESULT: (),
 }
 """The states that may follow each state, besides itself.
 
@@ -68,20 +68,22 @@ class ColumnRule(NamedTuple):
     name: str
     column: str
     is_null: bool
-    states: tuple[State, ...]
-    optional_in: tuple[State, ...] = ()
+    states: tuple[RowState, ...]
+    optional_in: tuple[RowState, ...] = ()
 
 
-HAS_REASON = (State.STUCK,)
+HAS_REASON = (RowState.STUCK,)
 """Exactly these states, besides those of `MAY_HAVE_REASON`, have a reason."""
 MAY_HAVE_REASON = _NO_RESULT
 
 COLUMN_RULES = (
-    ColumnRule("claimed_has_no_transaction", "transaction_id", True, (State.CLAIMED,)),
+    ColumnRule("claimed_has_no_transaction", "transaction_id", True, (RowState.CLAIMED,)),
     ColumnRule("owed_never_expires", "expires_at", True, OWED),
-    ColumnRule("decided_has_outcome", "result", False, (*DECIDED, State.SETTLED), (State.STUCK,)),
-    ColumnRule("settled_is_paid", "payment_response", False, (State.SETTLED,)),
-    ColumnRule("settled_has_its_receipt", "receipt", False, (State.SETTLED,), (State.PAID_NO_RESULT,)),
+    ColumnRule("decided_has_outcome", "result", False, (*DECIDED, RowState.SETTLED), (RowState.STUCK,)),
+    ColumnRule("settled_is_paid", "payment_response", False, (RowState.SETTLED,)),
+    ColumnRule("settled_has_its_receipt", "receipt", False, (RowState.SETTLED,), (RowState.PAID_NO_RESULT,)),
     ColumnRule("proof_until_final", "proof", True, FINAL),
-    ColumnRule("payer_without_receipt", "payer", True, (State.CLAIMED, *OWED, State.SETTLED), _NO_RESULT),
+    ColumnRule(
+        "payer_without_receipt", "payer", True, (RowState.CLAIMED, *OWED, RowState.SETTLED), _NO_RESULT
+    ),
 )

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol, TypedDict
 
-from faregate.journals.states import State
+from faregate.journals.states import RowState
 
 
 class Record(TypedDict):
@@ -79,7 +79,7 @@ ENCRYPTED = ("proof", "request_line", "payer", "payment_response", "receipt", "r
 
 def may_be_removed(record: Record, now: float) -> bool:
     """Whether its time is over. A result that nobody has fetched is served until a sweep removes it."""
-    is_unfetched = record["state"] == State.SETTLED.value and not record["delivered"]
+    is_unfetched = record["state"] == RowState.SETTLED.value and not record["delivered"]
     return record["expires_at"] is not None and record["expires_at"] <= now and not is_unfetched
 
 

@@ -14,7 +14,6 @@ from faregate.core.claims import PendingPayment
 from faregate.core.interfaces import Journal, MaybeAwaitable
 from faregate.core.models import (
     DEFAULT_MIME_TYPE,
-    Failed,
     HandlerResult,
     Offer,
     OfferRevision,
@@ -22,6 +21,7 @@ from faregate.core.models import (
     PaidRequest,
     Response,
     WireRequest,
+    WorkFailed,
 )
 from faregate.core.results import Access, Completion, TransactionReply
 from faregate.errors import ConfigurationError
@@ -242,7 +242,7 @@ def _write_completion(revision_id: str, outcome: Outcome) -> bytes:
 
     The revision's id and the values were checked by `parse_revisions` and `check_values`.
     """
-    if isinstance(outcome, Failed):
+    if isinstance(outcome, WorkFailed):
         return to_json({"revision_id": revision_id, "outcome": "failed", "failure_code": outcome.code})
     return to_json(
         {

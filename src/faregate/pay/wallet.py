@@ -43,7 +43,7 @@ class PayerKey:
 
 
 @dataclass(frozen=True, slots=True)
-class SignedPayment:
+class PaymentProof:
     """A signed payment: the value of the `PAYMENT-SIGNATURE` header, and its description."""
 
     proof: str = field(repr=False)
@@ -94,7 +94,7 @@ class PayerWallet:
             reasons.append(reason)
         raise NotSigned("; ".join(dict.fromkeys(reasons)) or "the seller offers no way to pay")
 
-    def sign(self, required: PaymentRequired) -> SignedPayment:
+    def sign(self, required: PaymentRequired) -> PaymentProof:
         """Sign a payment for the selected requirements. Raises `NotSigned`."""
         selected = self.select_requirements(required)
         try:
@@ -105,7 +105,7 @@ class PayerWallet:
             raise NotSigned(f"the x402 client refused: {error}") from None
         amount, valid_until = format_amount(selected), _get_valid_until(payload.payload)
         description = PaymentSigned(self._key.name, self.address, amount, selected.network, valid_until)
-        return SignedPayment(proof, description)
+        return PaymentProof(proof, description)
 
     def _find_obstacle(self, one: PaymentRequirements) -> str | None:
         """Return why this entry may not be signed, or None if it may."""

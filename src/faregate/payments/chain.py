@@ -19,10 +19,10 @@ from faregate.payments.search import find_log
 from faregate.service.clock import Clock
 from faregate.service.payments import (
     Attempt,
-    PaymentPending,
     PaymentRefused,
     PaymentSettled,
     PaymentsUnavailable,
+    SettlementPending,
 )
 from faregate.x402.eip712 import compute_domain_separator
 from faregate.x402.models import SignedPayment, Terms
@@ -31,7 +31,7 @@ from faregate.x402.tokens import Token
 LOOK_SECONDS: Final = 10.0
 REORG_BLOCKS: Final = 64
 """Blocks before `Attempt.from_block` that are still believed: the chain may have been reorganised since."""
-Seen = PaymentSettled | PaymentRefused | PaymentPending
+Seen = PaymentSettled | PaymentRefused | SettlementPending
 T = TypeVar("T")
 
 
@@ -60,9 +60,9 @@ class Question:
         return tuple(dict.fromkeys((*self.attempt.hashes, *own)))
 
     @property
-    def pending(self) -> PaymentPending:
+    def pending(self) -> SettlementPending:
         """The answer while nothing is proven and nothing is wrong."""
-        return PaymentPending("settling" if self.attempt.number == 1 else "reconciling")
+        return SettlementPending("settling" if self.attempt.number == 1 else "reconciling")
 
 
 class ChainReader:
@@ -152,7 +152,7 @@ class ChainReader:
             return None
         except ContradictoryNode as error:
             log("service", logging.WARNING, "RPC node %s is not believed: %s", node.host, error)
-            return PaymentPending("reconciling")
+            return SettlementPending("reconciling")
 
     def _look_at(self, node: ChainNode, question: Question) -> Seen:
         for known in question.hashes:
@@ -251,8 +251,8 @@ def _agree(answers: Sequence[Seen]) -> Seen:
             len(refused),
             len(answers),
         )
-        return PaymentPending("reconciling")
-    return answers[-1] if answers else PaymentPending("reconciling")
+        return SettlementPending("reconciling")
+    return answers[-1] if answers else SettlementPending("reconciling")
 
 
 def _read(receipt: Receipt, question: Question) -> Fate:

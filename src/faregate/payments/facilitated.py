@@ -12,13 +12,13 @@ from faregate.payments.facilitator import FacilitatorClient, FacilitatorUnavaila
 from faregate.payments.funds import read_funds
 from faregate.service.payments import (
     Attempt,
-    PaymentPending,
     PaymentRefused,
     PaymentSent,
     PaymentSettled,
     PaymentsUnavailable,
     PaymentVerified,
     Reservation,
+    SettlementPending,
 )
 from faregate.service.verification import check_payment, refuse_short_balance
 from faregate.x402.models import SignedPayment, Terms
@@ -68,7 +68,7 @@ class FacilitatorPayments:
 
     def look(
         self, payment: SignedPayment, terms: Terms, attempt: Attempt
-    ) -> PaymentSettled | PaymentRefused | PaymentPending:
+    ) -> PaymentSettled | PaymentRefused | SettlementPending:
         """Return what the chain proves."""
         return self._chain.look(payment, terms, attempt)
 

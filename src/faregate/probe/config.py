@@ -10,7 +10,7 @@ from faregate.merchant.api_key import ApiKey
 from faregate.merchant.transports import Transport
 from faregate.pay.wallet import PayerWallet, get_test_payer, load_payer_key
 from faregate.probe.client import RawClient
-from faregate.probe.discovery import Catalog, ProductChoice, discover
+from faregate.probe.discovery import FoundProducts, ProductChoice, discover
 from faregate.probe.session import ProbeSession
 from faregate.service.builtin import READ_ONLY_TEST_KEY, TEST_KEY, builtin_account, parse_tenant_name
 from faregate.service.catalog import build_catalog
@@ -91,7 +91,7 @@ def _load_read_only_key(environ: Mapping[str, str]) -> ApiKey | None:
     return None if key is None else ApiKey(key)
 
 
-def _find_foreign_revision(catalog: Catalog, environment: Environment) -> str | None:
+def _find_foreign_revision(catalog: FoundProducts, environment: Environment) -> str | None:
     """Return a revision of the other environment if this is the emulator's built-in account, else None."""
     account = builtin_account()
     known = {one.active.id for one in build_catalog(account, environment).listings.values()}

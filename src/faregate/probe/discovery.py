@@ -47,7 +47,7 @@ class Product:
 
 
 @dataclass(frozen=True, slots=True)
-class Catalog:
+class FoundProducts:
     """The products found. None: this service has no such product, or this payer cannot buy it."""
 
     revisions: Sequence[ContractRevision]
@@ -66,7 +66,7 @@ def build_access_body(revision: ContractRevision, path: str = "probe") -> dict[s
     }
 
 
-def discover(client: RawClient, wallet: PayerWallet, choice: ProductChoice) -> Catalog:
+def discover(client: RawClient, wallet: PayerWallet, choice: ProductChoice) -> FoundProducts:
     """Read the contracts and request access to some of them without a proof. Raises `CommandError`."""
     revisions = _read_revisions(client)
     products: list[Product] = []
@@ -77,7 +77,7 @@ def discover(client: RawClient, wallet: PayerWallet, choice: ProductChoice) -> C
             free.append(revision)
         elif (product := _parse_product(revision, response, wallet)) is not None:
             products.append(product)
-    return Catalog(
+    return FoundProducts(
         revisions,
         product=_select_product(products, choice),
         metered=next((product for product in products if product.revision.required), None),

@@ -15,7 +15,7 @@ from faregate.merchant.wire import parse
 from faregate.pay.wallet import PayerWallet
 from faregate.probe.check import SkipCheck, describe
 from faregate.probe.client import Body, RawClient
-from faregate.probe.discovery import Catalog, Product, build_access_body
+from faregate.probe.discovery import FoundProducts, Product, build_access_body
 from faregate.service.identifiers import build_id
 
 METADATA = {
@@ -54,7 +54,7 @@ class ProbeSession:
     """`slow_wallet` belongs to a payer whose payments settle late, if there is one."""
 
     client: RawClient
-    catalog: Catalog
+    catalog: FoundProducts
     wallet: PayerWallet
     slow_wallet: PayerWallet | None
     read_only_key: ApiKey | None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from faregate.errors import CommandError
-from faregate.reports.records import Column, Row, Value
+from faregate.reports.records import ReportColumn, Row, Value
 
 Format = Literal["json", "jsonl", "csv", "parquet"]
 FORMATS: Final[tuple[Format, ...]] = ("json", "jsonl", "csv", "parquet")
@@ -29,7 +29,7 @@ def find_format(path: str) -> Format:
     raise CommandError(f"{path} does not say its format: end it with .json, .jsonl, .csv or .parquet.")
 
 
-def iterate_lines(rows: Iterable[Row], columns: Sequence[Column], format: Format) -> Iterator[str]:
+def iterate_lines(rows: Iterable[Row], columns: Sequence[ReportColumn], format: Format) -> Iterator[str]:
     """The lines of a text format, without line breaks at their ends. JSON is an array, one object a line."""
     if format == "csv":
         return _iterate_csv(rows, columns)
@@ -64,7 +64,7 @@ def _iterate_array(objects: Iterator[str]) -> Iterator[str]:
     yield "]"
 
 
-def _iterate_csv(rows: Iterable[Row], columns: Sequence[Column]) -> Iterator[str]:
+def _iterate_csv(rows: Iterable[Row], columns: Sequence[ReportColumn]) -> Iterator[str]:
     yield _format_csv([column.name for column in columns])
     for row in rows:
         yield _format_csv([_format_cell(row[column.name]) for column in columns])
@@ -86,7 +86,7 @@ def _format_cell(value: Value) -> object:
 def write_file(
     path: Path,
     rows: Iterable[Row],
-    columns: Sequence[Column],
+    columns: Sequence[ReportColumn],
     format: Format,
     progress: Callable[[int], None],
 ) -> int:
@@ -127,7 +127,7 @@ class _Counter:
             self._progress(self.number)
 
 
-def _write_parquet(path: Path, rows: Iterable[Row], columns: Sequence[Column]) -> None:
+def _write_parquet(path: Path, rows: Iterable[Row], columns: Sequence[ReportColumn]) -> None:
     arrow, parquet = _import_pyarrow()
     types = {
         "text": arrow.string(),

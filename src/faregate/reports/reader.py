@@ -67,7 +67,7 @@ def _parse_wait(retry_after: str | None, attempt: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class SnapshotRows:
     """Rows of one snapshot, read as they are taken.
 
     `count` is the number of all rows; None if it is not known before all are read, because of a filter
@@ -96,7 +96,7 @@ class TransactionFilter:
         return self.resource_id is None and self.since is None and self.until is None
 
 
-def list_transactions(client: MerchantClient, wanted: TransactionFilter, query: ListQuery) -> Listing:
+def list_transactions(client: MerchantClient, wanted: TransactionFilter, query: ListQuery) -> SnapshotRows:
     """List transactions, with the columns of their receipts if `details` is set."""
     asked = TransactionQuery(**_get_fields(query), status=wanted.status, payer_id=wanted.payer_id)
     first, items = _open(client, wire.list_transactions(asked))
@@ -107,20 +107,20 @@ def list_transactions(client: MerchantClient, wanted: TransactionFilter, query: 
         rows = (build_row(item, TRANSACTION) for item in chosen)
     if wanted.resource_id:
         rows = (row for row in rows if row["resource_id"] == wanted.resource_id)
-    return Listing(rows, first.as_of, first.count if wanted.is_exact else None)
+    return SnapshotRows(rows, first.as_of, first.count if wanted.is_exact else None)
 
 
-def list_payers(client: MerchantClient, query: ListQuery) -> Listing:
+def list_payers(client: MerchantClient, query: ListQuery) -> SnapshotRows:
     """List payers."""
     first, items = _open(client, wire.list_payers(ListQuery(**_get_fields(query))))
-    return Listing((build_row(item, PAYER) for item in items), first.as_of, first.count)
+    return SnapshotRows((build_row(item, PAYER) for item in items), first.as_of, first.count)
 
 
-def list_resources(client: MerchantClient, query: ListQuery, *, archived: bool = False) -> Listing:
+def list_resources(client: MerchantClient, query: ListQuery, *, archived: bool = False) -> SnapshotRows:
     """List active or archived resources."""
     asked = ResourceQuery(**_get_fields(query), archived=archived or None)
     first, items = _open(client, wire.list_resources(asked))
-    return Listing((build_row(item, RESOURCE) for item in items), first.as_of, first.count)
+    return SnapshotRows((build_row(item, RESOURCE) for item in items), first.as_of, first.count)
 
 
 def list_revisions(client: MerchantClient) -> list[ContractRevision]:
@@ -208,6 +208,6 @@ def _add_receipts(client: MerchantClient, items: Iterable[Transaction]) -> Gener
             yield build_row(item, TRANSACTION) | build_receipt_row(details.get(item.id))
 
 
-def take(listing: Listing, limit: int | None) -> Listing:
+def take(listing: SnapshotRows, limit: int | None) -> SnapshotRows:
     """The same listing, ending after `limit` rows."""
     return listing if limit is None else replace(listing, rows=islice(listing.rows, limit))

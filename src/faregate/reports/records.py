@@ -16,15 +16,15 @@ Kind = Literal["text", "amount", "whole", "moment", "names"]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ReportColumn:
     """A column of a row. `names` is a tuple of names."""
 
     name: str
     kind: Kind = "text"
 
 
-def _columns(*names: str) -> tuple[Column, ...]:
-    return tuple(Column(name, _find_kind(name)) for name in names)
+def _columns(*names: str) -> tuple[ReportColumn, ...]:
+    return tuple(ReportColumn(name, _find_kind(name)) for name in names)
 
 
 def _find_kind(name: str) -> Kind:
@@ -53,7 +53,7 @@ CONTRACT: Final = _columns(
 )
 
 
-def build_row(record: Transaction | Payer | Resource, columns: Sequence[Column]) -> Row:
+def build_row(record: Transaction | Payer | Resource, columns: Sequence[ReportColumn]) -> Row:
     """The fields of a listed record."""
     return {column.name: getattr(record, column.name) for column in columns}
 

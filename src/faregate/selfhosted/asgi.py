@@ -16,7 +16,7 @@ from faregate.core.models import Header, Response, WireRequest
 from faregate.merchant.problems import MALFORMED, Problem
 from faregate.selfhosted.console.app import is_console
 from faregate.selfhosted.log_format import FIELDS
-from faregate.selfhosted.metrics import CONTENT_TYPE, Metrics
+from faregate.selfhosted.metrics import CONTENT_TYPE, ServiceMetrics
 from faregate.selfhosted.rate_limits import RateLimits
 from faregate.service.asgi import (
     App,
@@ -58,7 +58,7 @@ class Parts:
     respond: Respond
     show_console: Respond
     rate_limits: RateLimits
-    metrics: Metrics
+    metrics: ServiceMetrics
     check_readiness: Callable[[], Readiness]
     begin: Callable[[], None]
     end: Callable[[], None]

@@ -22,7 +22,7 @@ class OpenPayments:
     oldest_pending_at: datetime | None = None
 
 
-class Metrics:
+class ServiceMetrics:
     """The metrics of this process; open payments and balances are read when somebody asks.
 
     `read_open_payments` and `read_gas_balances` (ETH by address) may raise: their metrics are then absent.

@@ -18,7 +18,7 @@ from faregate.selfhosted.books import Books, check_recipient, find_missing
 from faregate.selfhosted.console.app import Console
 from faregate.selfhosted.database.transfers import SqlTransfers
 from faregate.selfhosted.gas_watch import GasWatch
-from faregate.selfhosted.metrics import Metrics
+from faregate.selfhosted.metrics import ServiceMetrics
 from faregate.selfhosted.payment_lines import PaymentLine
 from faregate.selfhosted.rate_limits import RateLimits
 from faregate.selfhosted.settings import Settings
@@ -50,7 +50,7 @@ class Runtime:
     ) -> None:
         self._settings, self._books, self._lines = settings, books, lines
         self._gas = GasWatch(lines)
-        self.metrics = Metrics(
+        self.metrics = ServiceMetrics(
             clock=system_clock,
             read_open_payments=books.count_open_payments,
             read_gas_balances=self._gas.get_balances,

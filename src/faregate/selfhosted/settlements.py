@@ -16,7 +16,7 @@ from faregate.selfhosted.log_format import FIELDS
 from faregate.service.records import PENDING, Transaction
 from faregate.service.steps import (
     Backend,
-    Postpone,
+    PostponePayment,
     RecordFailed,
     RecordSettled,
     Step,
@@ -36,7 +36,7 @@ AttemptObserver = Callable[[str], None]
 _RESULTS: Final[dict[type[Step[Any]], str]] = {
     RecordSettled: "succeeded",
     RecordFailed: "failed",
-    Postpone: "postponed",
+    PostponePayment: "postponed",
 }
 """The steps that end an attempt."""
 

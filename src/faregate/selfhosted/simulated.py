@@ -15,12 +15,12 @@ from faregate.selfhosted.database.errors import DatabaseError
 from faregate.service.ledger import EXPIRED, USED, build_transaction_hash
 from faregate.service.payments import (
     Attempt,
-    PaymentPending,
     PaymentRefused,
     PaymentSettled,
     PaymentsUnavailable,
     PaymentVerified,
     Reservation,
+    SettlementPending,
 )
 from faregate.service.verification import check_payment, refuse_short_balance
 from faregate.x402.models import SignedPayment, Terms
@@ -60,14 +60,16 @@ class SimulatedPayments:
             return refuse_short_balance(terms)
         return replace(checked, funds=balance)
 
-    def look(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> PaymentSettled | PaymentPending:
+    def look(
+        self, payment: SignedPayment, terms: Terms, attempt: Attempt
+    ) -> PaymentSettled | SettlementPending:
         """Return the transfer, if there is one."""
         try:
             with self.database.read() as connection:
                 found = tables.find_transfer(connection, self.account, terms.token, payment)
         except DatabaseError:
-            return PaymentPending("reconciling")
-        return PaymentPending() if found is None else PaymentSettled(found)
+            return SettlementPending("reconciling")
+        return SettlementPending() if found is None else PaymentSettled(found)
 
     def get_gas_account(self, terms: Terms) -> None:
         return None
@@ -77,18 +79,18 @@ class SimulatedPayments:
 
     def send(
         self, payment: SignedPayment, terms: Terms, attempt: Attempt
-    ) -> PaymentSettled | PaymentRefused | PaymentPending:
+    ) -> PaymentSettled | PaymentRefused | SettlementPending:
         """Move the value from payer to recipient, once; the same payment again gets the same hash."""
         if attempt.from_block is not None:
             # Authorized when this database had real payments: only its chain can end it.
             _log.error("a real payment is open, and payments are simulated: set payments as they were")
-            return PaymentPending("reconciling")
+            return SettlementPending("reconciling")
         try:
             return self._transfer(payment, terms, attempt.submitted_at)
         except DatabaseError:
             # A commit whose answer was lost may have moved the value: `look` knows.
             _log.exception("a simulated transfer gave no answer")
-            return PaymentPending("reconciling")
+            return SettlementPending("reconciling")
 
     def _transfer(
         self, payment: SignedPayment, terms: Terms, submitted_at: datetime

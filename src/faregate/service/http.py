@@ -153,7 +153,7 @@ _LEAP_SECOND: Final = re.compile(r":?60", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class ListQuery:
+class ParsedListQuery:
     """The query of a list. `filters` are the endpoint's own parameters, as sent."""
 
     as_of: datetime
@@ -169,14 +169,14 @@ def parse_as_of(call: ParsedRequest) -> datetime | None:
     return None if given is None else _parse_moment(given)
 
 
-def parse_list_query(call: ParsedRequest, as_of: datetime, own: Sequence[str] = ()) -> ListQuery:
+def parse_list_query(call: ParsedRequest, as_of: datetime, own: Sequence[str] = ()) -> ParsedListQuery:
     """Parse the query of a list with the additional parameters `own`; 422 for any other."""
     given = parse_query(call, (*LIST_PARAMETERS, *own))
     order = parse_choice("order", given.get("order", "newest"), ("newest", "oldest"))
     page = _parse_number("page", given.get("page", "1"), None)
     size = _parse_number("page_size", given.get("page_size", str(DEFAULT_PAGE_SIZE)), MAX_PAGE_SIZE)
     filters = {name: given[name] for name in own if name in given}
-    return ListQuery(as_of, order == "newest", page, size, filters)
+    return ParsedListQuery(as_of, order == "newest", page, size, filters)
 
 
 def parse_query(call: ParsedRequest, names: Sequence[str]) -> dict[str, str]:

@@ -56,7 +56,7 @@ class PaymentSettled:
 
 
 @dataclass(frozen=True, slots=True)
-class PaymentPending:
+class SettlementPending:
     """The result is not known yet; ask again."""
 
     status: Literal["settling", "reconciling"] = "settling"
@@ -133,7 +133,7 @@ class Facilitator(Protocol):
 
     def settle(
         self, payment: SignedPayment, terms: Terms, *, now: datetime
-    ) -> PaymentSettled | PaymentRefused | PaymentPending:
+    ) -> PaymentSettled | PaymentRefused | SettlementPending:
         """Move the money, once however often it is called. `now` is when the seller completed."""
         ...
 
@@ -159,7 +159,7 @@ class Payments(Protocol):
 
     def look(
         self, payment: SignedPayment, terms: Terms, attempt: Attempt
-    ) -> PaymentSettled | PaymentRefused | PaymentPending:
+    ) -> PaymentSettled | PaymentRefused | SettlementPending:
         """Return what the chain proves. Whatever it does not prove, or if it cannot be asked, is pending."""
         ...
 
@@ -187,7 +187,7 @@ class Payments(Protocol):
 
     def send(
         self, payment: SignedPayment, terms: Terms, attempt: Attempt
-    ) -> PaymentSent | PaymentSettled | PaymentRefused | PaymentPending:
+    ) -> PaymentSent | PaymentSettled | PaymentRefused | SettlementPending:
         """Send the payment (`attempt.signed` if there is one). Never raises for what may have been sent.
 
         Only a backend that is the ledger itself answers anything but `PaymentSent`.
@@ -212,8 +212,8 @@ class LedgerPayments:
     ) -> PaymentVerified | PaymentRefused:
         return self.facilitator.verify(payment, terms, now=now, committed=committed)
 
-    def look(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> PaymentPending:
-        return PaymentPending()
+    def look(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> SettlementPending:
+        return SettlementPending()
 
     def get_gas_account(self, terms: Terms) -> None:
         return None
@@ -223,9 +223,9 @@ class LedgerPayments:
 
     def send(
         self, payment: SignedPayment, terms: Terms, attempt: Attempt
-    ) -> PaymentSettled | PaymentRefused | PaymentPending:
+    ) -> PaymentSettled | PaymentRefused | SettlementPending:
         try:
             return self.facilitator.settle(payment, terms, now=attempt.submitted_at)
         except Exception:  # whatever it was, whether the money moved is unknown
             _log.exception("settling a payment gave no answer")
-            return PaymentPending("reconciling")
+            return SettlementPending("reconciling")

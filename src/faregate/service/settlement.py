@@ -14,12 +14,12 @@ from typing import Final
 from faregate.service.config import SettlementRule
 from faregate.service.payments import (
     Attempt,
-    PaymentPending,
     PaymentPostponed,
     PaymentRefused,
     PaymentSent,
     PaymentSettled,
     PaymentsUnavailable,
+    SettlementPending,
 )
 from faregate.service.records import FINAL, PENDING, Transaction
 from faregate.service.steps import (
@@ -30,7 +30,7 @@ from faregate.service.steps import (
     GetGasAccount,
     GetGasNonce,
     LookAtPayment,
-    Postpone,
+    PostponePayment,
     RecordFailed,
     RecordSent,
     RecordSettled,
@@ -47,7 +47,7 @@ IMMEDIATE: Final = SettlementRule(after_reads=0)
 _LAST_SECOND: Final = 253_402_300_799
 _MAX_SIGNATURES: Final = 20
 """How often an attempt signs while other workers are faster with the gas nonce."""
-Result = PaymentSettled | PaymentRefused | PaymentPending
+Result = PaymentSettled | PaymentRefused | SettlementPending
 
 
 def submit(transaction: Transaction) -> Steps[Transaction]:
@@ -105,14 +105,14 @@ def run_attempt(transaction: Transaction, attempt: Attempt, at: datetime | None 
             return (yield from RecordSettled(transaction, found, at))
         case PaymentRefused():
             return (yield from RecordFailed(transaction, at))
-        case PaymentPending() as pending:
-            return (yield from Postpone(transaction, attempt, pending, at))
+        case SettlementPending() as pending:
+            return (yield from PostponePayment(transaction, attempt, pending, at))
 
 
 def _find_result(transaction: Transaction, attempt: Attempt) -> Steps[Result]:
     if attempt.sent_before:
         seen = yield from LookAtPayment(transaction, attempt)
-        if not isinstance(seen, PaymentPending):
+        if not isinstance(seen, SettlementPending):
             # A gas nonce in the books that is never used would stop every later transfer of the account.
             if attempt.signed is not None:
                 yield from SendPayment(transaction, attempt)

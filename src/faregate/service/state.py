@@ -11,15 +11,15 @@ from faregate.merchant.models import AccessRequest, FailedCompleteRequest, Resou
 from faregate.service.catalog import Catalog, Listing, PublishedRevision
 from faregate.service.clock import MonotonicClock
 from faregate.service.config import Seller, SettlementRule
-from faregate.service.http import ListQuery
+from faregate.service.http import ParsedListQuery
 from faregate.service.identifiers import Challenges, Ids
 from faregate.service.index import TemporalIndex
 from faregate.service.payments import (
     Attempt,
     Facilitator,
     LedgerPayments,
-    PaymentPending,
     PaymentVerified,
+    SettlementPending,
     SignedTransfer,
 )
 from faregate.service.receipts import build_settlement_record
@@ -340,7 +340,7 @@ class EnvironmentState:
         return record
 
     def postpone(
-        self, transaction: Transaction, attempt: Attempt, pending: PaymentPending, at: datetime | None
+        self, transaction: Transaction, attempt: Attempt, pending: SettlementPending, at: datetime | None
     ) -> TransactionRecord:
         """Keep it pending; the next read asks again."""
         record = self._own(transaction)
@@ -356,7 +356,7 @@ class EnvironmentState:
         return self.clock.snapshot(as_of)
 
     def list_transactions(
-        self, query: ListQuery, status: str | None, payer_id: str | None
+        self, query: ParsedListQuery, status: str | None, payer_id: str | None
     ) -> RecordPage[TransactionRecord]:
         index = self.index if payer_id is None else self._index_payer(payer_id)
         return cut_page(
@@ -369,7 +369,7 @@ class EnvironmentState:
         payer = self.payer(payer_id)
         return TemporalIndex[TransactionRecord]() if payer is None else payer.transactions
 
-    def list_payers(self, query: ListQuery) -> RecordPage[PayerView]:
+    def list_payers(self, query: ParsedListQuery) -> RecordPage[PayerView]:
         count = bisect_right(self.observed, query.as_of, key=lambda payer: payer.created_at)
         page = cut_page(query, count, lambda start, stop: self.observed[start:stop])
         return RecordPage(count, [payer.view(query.as_of) for payer in page.records])

@@ -14,10 +14,9 @@ from faregate.frozen import frozen
 from faregate.merchant.models import AccessRequest, ResourceExecutionMetadata
 from faregate.service.catalog import Listing, PublishedRevision
 from faregate.service.config import SettlementRule
-from faregate.service.http import ListQuery
+from faregate.service.http import ParsedListQuery
 from faregate.service.payments import (
     Attempt,
-    PaymentPending,
     PaymentPostponed,
     PaymentRefused,
     Payments,
@@ -25,6 +24,7 @@ from faregate.service.payments import (
     PaymentSettled,
     PaymentVerified,
     Reservation,
+    SettlementPending,
     SignedTransfer,
 )
 from faregate.service.records import AccessContext, DueSettlement, ExecutionRecord, PayerView, Transaction
@@ -212,7 +212,7 @@ class FindTransaction(Step[Transaction | None]):
 
 
 @frozen
-class RecordOutcome(Step[Transaction | None]):
+class RecordReport(Step[Transaction | None]):
     transaction: Transaction
     outcome: Outcome
 
@@ -312,10 +312,10 @@ class RecordFailed(Step[Transaction]):
 
 
 @frozen
-class Postpone(Step[Transaction]):
+class PostponePayment(Step[Transaction]):
     transaction: Transaction
     attempt: Attempt
-    pending: PaymentPending
+    pending: SettlementPending
     at: datetime | None
 
     def perform(self, backend: Backend) -> Transaction:
@@ -332,7 +332,7 @@ class FixSnapshot(Step[datetime | None]):
 
 @frozen
 class ListTransactions(Step[RecordPage[Transaction]]):
-    query: ListQuery
+    query: ParsedListQuery
     status: str | None
     payer_id: str | None
 
@@ -342,7 +342,7 @@ class ListTransactions(Step[RecordPage[Transaction]]):
 
 @frozen
 class ListPayers(Step[RecordPage[PayerView]]):
-    query: ListQuery
+    query: ParsedListQuery
 
     def perform(self, backend: Backend) -> RecordPage[PayerView]:
         return backend.store.list_payers(self.query)
@@ -372,11 +372,11 @@ class VerifyPayment(Step[PaymentVerified | PaymentRefused]):
 
 
 @frozen
-class LookAtPayment(Step[PaymentSettled | PaymentRefused | PaymentPending]):
+class LookAtPayment(Step[PaymentSettled | PaymentRefused | SettlementPending]):
     transaction: Transaction
     attempt: Attempt
 
-    def perform(self, backend: Backend) -> PaymentSettled | PaymentRefused | PaymentPending:
+    def perform(self, backend: Backend) -> PaymentSettled | PaymentRefused | SettlementPending:
         known = self.transaction
         return backend.payments.look(known.payment, known.context.terms, self.attempt)
 
@@ -403,11 +403,11 @@ class SignTransfer(Step[SignedTransfer | PaymentPostponed | None]):
 
 
 @frozen
-class SendPayment(Step[PaymentSent | PaymentSettled | PaymentRefused | PaymentPending]):
+class SendPayment(Step[PaymentSent | PaymentSettled | PaymentRefused | SettlementPending]):
     transaction: Transaction
     attempt: Attempt
 
-    def perform(self, backend: Backend) -> PaymentSent | PaymentSettled | PaymentRefused | PaymentPending:
+    def perform(self, backend: Backend) -> PaymentSent | PaymentSettled | PaymentRefused | SettlementPending:
         known = self.transaction
         return backend.payments.send(known.payment, known.context.terms, self.attempt)
 

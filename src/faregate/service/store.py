@@ -17,12 +17,12 @@ from faregate.merchant.models import (
 )
 from faregate.service.catalog import Listing, PublishedRevision
 from faregate.service.config import SettlementRule
-from faregate.service.http import ListQuery
+from faregate.service.http import ParsedListQuery
 from faregate.service.payments import (
     Attempt,
-    PaymentPending,
     PaymentVerified,
     Reservation,
+    SettlementPending,
     SignedTransfer,
 )
 from faregate.service.records import AccessContext, DueSettlement, ExecutionRecord, PayerView, Transaction
@@ -67,7 +67,7 @@ class StoreUnavailable(Exception):
     """The store could not be read or written. Nothing may be assumed written."""
 
 
-def cut_page(query: ListQuery, count: int, between: Callable[[int, int], Sequence[T]]) -> RecordPage[T]:
+def cut_page(query: ParsedListQuery, count: int, between: Callable[[int, int], Sequence[T]]) -> RecordPage[T]:
     """Cut a page out of `count` records; `between` returns those of two positions, oldest first."""
     start = min((query.page - 1) * query.page_size, count)
     end = min(start + query.page_size, count)
@@ -213,7 +213,7 @@ class Store(Protocol):
         ...
 
     def postpone(
-        self, transaction: Transaction, attempt: Attempt, pending: PaymentPending, at: datetime | None
+        self, transaction: Transaction, attempt: Attempt, pending: SettlementPending, at: datetime | None
     ) -> Transaction:
         """End the attempt without a result: it is tried again later, by the store's own rule."""
         ...
@@ -225,7 +225,7 @@ class Store(Protocol):
         ...
 
     def list_transactions(
-        self, query: ListQuery, status: str | None, payer_id: str | None
+        self, query: ParsedListQuery, status: str | None, payer_id: str | None
     ) -> RecordPage[Transaction]: ...
 
-    def list_payers(self, query: ListQuery) -> RecordPage[PayerView]: ...
+    def list_payers(self, query: ParsedListQuery) -> RecordPage[PayerView]: ...

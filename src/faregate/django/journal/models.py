@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, ClassVar
 from django.db import models
 from django.db.models import CheckConstraint, Q, UniqueConstraint
 
-from faregate.journals.states import COLUMN_RULES, HAS_REASON, MAY_HAVE_REASON, ColumnRule, State
+from faregate.journals.states import COLUMN_RULES, HAS_REASON, MAY_HAVE_REASON, ColumnRule, RowState
 
 if TYPE_CHECKING:
     Text = models.CharField[str, str]
@@ -28,7 +28,7 @@ def _check(rule: ColumnRule) -> CheckConstraint:
     return CheckConstraint(condition=condition, name=f"faregate_{rule.name}")
 
 
-def _get_values(states: tuple[State, ...]) -> tuple[str, ...]:
+def _get_values(states: tuple[RowState, ...]) -> tuple[str, ...]:
     return tuple(state.value for state in states)
 
 
@@ -38,7 +38,7 @@ def _exactly(condition: Q, states: tuple[str, ...]) -> Q:
     return (among & condition) | (~among & ~condition)
 
 
-UNFETCHED = Q(state=State.SETTLED.value, delivered=False)
+UNFETCHED = Q(state=RowState.SETTLED.value, delivered=False)
 """The rows that are paid and whose result nobody has fetched."""
 
 
@@ -94,7 +94,7 @@ class JournalRow(models.Model):
             UniqueConstraint(fields=["namespace", "key"], name="faregate_one_row_per_proof"),
             UniqueConstraint(fields=["namespace", "transaction_id"], name="faregate_one_row_per_transaction"),
             CheckConstraint(
-                condition=Q(state__in=tuple(state.value for state in State)), name="faregate_known_state"
+                condition=Q(state__in=tuple(state.value for state in RowState)), name="faregate_known_state"
             ),
             *map(_check, COLUMN_RULES),
             CheckConstraint(

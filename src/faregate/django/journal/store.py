@@ -24,7 +24,7 @@ from faregate.django.journal.transactions import (
     write_transaction,
 )
 from faregate.errors import ConfigurationError
-from faregate.journals.states import TRANSITIONS, State
+from faregate.journals.states import TRANSITIONS, RowState
 from faregate.journals.store import (
     COLUMNS,
     ENCRYPTED,
@@ -50,7 +50,7 @@ _PLAIN = tuple(name for name in COLUMNS if name not in ENCRYPTED)
 _NOTHING_ENCRYPTED = dict.fromkeys(ENCRYPTED)
 _FROM = {
     state.value: tuple(before.value for before, following in TRANSITIONS.items() if state in following)
-    for state in State
+    for state in RowState
 }
 """The states that may precede each one: a condition of the UPDATE, as a constraint sees no old values."""
 

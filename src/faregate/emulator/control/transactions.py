@@ -27,7 +27,7 @@ SETTLEMENTS = f"{TENANT}/settlements/{{target}}"
 _settlement: TypeAdapter[SettlementRule] = TypeAdapter(SettlementRule)
 
 
-class TransactionFilter(BaseModel):
+class TransactionRecordFilter(BaseModel):
     """The query. `payer` is an address, `resource` an integration key; the newest `limit` are listed."""
 
     model_config = ConfigDict(extra="forbid")
@@ -97,14 +97,14 @@ async def fail(request: Request) -> Response:
     return json_response(_summarize_by_id(emulator, identifier))
 
 
-def _parse_query(request: Request) -> TransactionFilter:
+def _parse_query(request: Request) -> TransactionRecordFilter:
     try:
-        return TransactionFilter.model_validate(dict(request.query_params))
+        return TransactionRecordFilter.model_validate(dict(request.query_params))
     except ValidationError as error:
         raise build_validation_error(error, "query") from None
 
 
-def _find_newest(store: EnvironmentState, query: TransactionFilter) -> list[object]:
+def _find_newest(store: EnvironmentState, query: TransactionRecordFilter) -> list[object]:
     newest = list[object]()
     for record in reversed(store.transactions.values()):
         if len(newest) == query.limit:

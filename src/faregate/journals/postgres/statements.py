@@ -14,7 +14,7 @@ from faregate.journals.postgres.pipeline import Query, encode, get_error, run_tr
 from faregate.journals.tasks import Task
 
 
-class Statement(NamedTuple):
+class PostgresStatement(NamedTuple):
     """One operation. `parse` makes its answer of the result."""
 
     query: Query
@@ -41,7 +41,7 @@ class Failure(NamedTuple):
 
 
 def perform(
-    batch: Sequence[Task[Statement]], how: Sequence[str], connection: Connection, is_retry: bool
+    batch: Sequence[Task[PostgresStatement]], how: Sequence[str], connection: Connection, is_retry: bool
 ) -> Failure | None:
     """Perform all or none. Raises `psycopg.Error` if the connection was lost, or the commit failed."""
     settings = encode("", *how)

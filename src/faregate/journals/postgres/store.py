@@ -20,7 +20,7 @@ from faregate.journals.postgres import errors
 from faregate.journals.postgres.connection import Connection
 from faregate.journals.postgres.pipeline import encode, parse_rows
 from faregate.journals.postgres.pool import Pool
-from faregate.journals.postgres.statements import Failure, Statement, execute, perform
+from faregate.journals.postgres.statements import Failure, PostgresStatement, execute, perform
 from faregate.journals.sql import UNFETCHED
 from faregate.journals.store import (
     COLUMNS,
@@ -109,7 +109,7 @@ class PostgresStore(BatchedRows):
         self._pool = pool
         self._namespace = namespace
         self._purge_at = 0.0
-        self.writer: Writer[Statement] = Writer(
+        self.writer: Writer[PostgresStatement] = Writer(
             self._execute, pool.timeout, partial(errors.busy, pool.location)
         )
 
@@ -119,32 +119,32 @@ class PostgresStore(BatchedRows):
 
     # Operations on one row
 
-    def prepare(self, operation: RowOperation) -> Statement:
+    def prepare(self, operation: RowOperation) -> PostgresStatement:
         mine = self._namespace
         match operation:
             case Find(keys):
-                return Statement(encode(_find(len(keys)), mine, *keys, *keys), _parse_record)
+                return PostgresStatement(encode(_find(len(keys)), mine, *keys, *keys), _parse_record)
             case FindResult(key):
-                return Statement(encode(_FIND_RESULT, mine, key), _parse_result)
+                return PostgresStatement(encode(_FIND_RESULT, mine, key), _parse_result)
             case Insert(record, keys, now):
                 query = encode(_insert(len(keys)), mine, *record.values(), mine, *keys)
                 check = (_HAS_STAMP, (mine, record["key"], record["stamp"]), 1)
-                return Statement(query, _is_one, False, check, now)
+                return PostgresStatement(query, _is_one, False, check, now)
             case Replace(key, stamp, changes, durable):
                 query = encode(_replace(tuple(changes)), *changes.values(), mine, key, stamp)
                 check = (_HAS_STAMP, (mine, key, changes["stamp"]), 1)
-                return Statement(query, _is_one, durable, check)
+                return PostgresStatement(query, _is_one, durable, check)
             case Delete(key, stamp):
                 query = encode(_DELETE, mine, key, stamp)
-                return Statement(query, _is_one, False, (_KEY, (mine, key), 0))
+                return PostgresStatement(query, _is_one, False, (_KEY, (mine, key), 0))
 
-    def _execute(self, batch: Sequence[Task[Statement]]) -> None:
+    def _execute(self, batch: Sequence[Task[PostgresStatement]]) -> None:
         """Commit the batch in one round trip, and delete some expired rows along.
 
         An error rolls all of it back. The operation that failed is taken out, and the others are repeated. It
         is tried alone afterwards if its conflict may have been with one of them.
         """
-        rest, alone = [*batch, *self._prepare_purge(batch)], list[Task[Statement]]()
+        rest, alone = [*batch, *self._prepare_purge(batch)], list[Task[PostgresStatement]]()
         while rest and (failure := self._try(rest)) is not None:
             task = rest.pop(failure.position)
             if failure.cause.sqlstate in _CONFLICTS and len(batch) > 1:
@@ -155,7 +155,7 @@ class PostgresStore(BatchedRows):
             if (failure := self._try([task])) is not None:
                 task.error = self._explain(failure.cause)
 
-    def _prepare_purge(self, batch: Sequence[Task[Statement]]) -> Iterator[Task[Statement]]:
+    def _prepare_purge(self, batch: Sequence[Task[PostgresStatement]]) -> Iterator[Task[PostgresStatement]]:
         """Make a task without a caller, if it is time to look for expired rows."""
         times = [task.work.inserted_at for task in batch if task.work.inserted_at is not None]
         now = max(times, default=self._purge_at)
@@ -168,9 +168,9 @@ class PostgresStore(BatchedRows):
                 self._purge_at = now + PURGE_SECONDS
 
         query = encode(f"{_PURGE} AND {_HOW}", self._namespace, self._namespace, now, limit)
-        yield Task(Statement(query, parse, durable=False))
+        yield Task(PostgresStatement(query, parse, durable=False))
 
-    def _try(self, batch: Sequence[Task[Statement]]) -> Failure | None:
+    def _try(self, batch: Sequence[Task[PostgresStatement]]) -> Failure | None:
         how = self._how(any(task.work.durable for task in batch))
         return self._pool.run(partial(perform, batch, how))
 

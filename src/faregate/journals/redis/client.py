@@ -25,7 +25,7 @@ NAMESPACES = "faregate:namespaces"
 """The names of all namespaces in this server."""
 
 
-class Command(NamedTuple):
+class RedisCommand(NamedTuple):
     """A command of journal.lua, or one of Redis's own. `parse` makes its result of the reply."""
 
     words: int
@@ -39,9 +39,9 @@ def return_reply(reply: Any) -> Any:
     return reply
 
 
-def make_command(*words: Word, parse: Callable[[Any], Any]) -> Command:
+def make_command(*words: Word, parse: Callable[[Any], Any]) -> RedisCommand:
     """Make a command of journal.lua."""
-    return Command(len(words), encode_words(words), parse)
+    return RedisCommand(len(words), encode_words(words), parse)
 
 
 class ScriptClient:
@@ -55,7 +55,7 @@ class ScriptClient:
         self.namespace = namespace
         self._schema_key = f"{_get_prefix(namespace)}schema"
         self._journal_id = ""
-        self.writer: Writer[Command] = Writer(
+        self.writer: Writer[RedisCommand] = Writer(
             self._execute, timeout, partial(errors.did_not_answer, self._location)
         )
         self.for_namespace = partial(ScriptClient, url, timeout=timeout)
@@ -86,9 +86,9 @@ class ScriptClient:
         self._journal_id = ""
 
     def _call(self, *words: Word) -> Any:
-        return self.writer.call(Command(len(words), encode_words(words), return_reply, False))
+        return self.writer.call(RedisCommand(len(words), encode_words(words), return_reply, False))
 
-    def _execute(self, batch: Sequence[Task[Command]]) -> None:
+    def _execute(self, batch: Sequence[Task[RedisCommand]]) -> None:
         """Perform all of them in one round trip. An error of one does not touch the others."""
         commands = [task.work for task in batch]
         journal_id = self._journal_id
@@ -101,7 +101,7 @@ class ScriptClient:
             except Exception as error:
                 task.error = error.with_traceback(None)  # it would keep this batch
 
-    def _encode(self, commands: Sequence[Command], journal_id: str, attempt: str) -> list[list[bytes]]:
+    def _encode(self, commands: Sequence[RedisCommand], journal_id: str, attempt: str) -> list[list[bytes]]:
         [prefix] = encode_words(("EVALSHA", DIGEST, 1, self._schema_key, journal_id, attempt))
         return [
             [encode_count(6 + command.words), prefix, *command.encoded]

@@ -20,7 +20,7 @@ from faregate.errors import ConfigurationError
 from faregate.journals.redis.protocol import Word, encode_command, join_small
 
 
-class Connection(Protocol):
+class RedisConnection(Protocol):
     """The methods of the library's connections that are used here."""
 
     def connect(self) -> None: ...
@@ -49,12 +49,12 @@ class Connections:
         self, url: str, timeout: float, check: Callable[[SendCommand], None] = lambda _: None
     ) -> None:
         self._parameters = parse_url(url)
-        self._create: Callable[..., Connection] = self._parameters.pop(
+        self._create: Callable[..., RedisConnection] = self._parameters.pop(
             "connection_class", redis_connection.Connection
         )
         self._timeout = timeout
         self._check = check
-        self._idle: dict[int, Connection] = {}
+        self._idle: dict[int, RedisConnection] = {}
         """By process id: a child must not use, nor shut down, what its parent had open."""
 
     def call(self, *words: Word) -> Any:
@@ -95,7 +95,7 @@ class Connections:
         if connection is not None:
             connection.disconnect()
 
-    def _make_connection(self) -> Connection:
+    def _make_connection(self) -> RedisConnection:
         self._idle.clear()  # what was the parent's
         keepalive = {"socket_keepalive": True} if "path" not in self._parameters else {}
         return self._create(
@@ -109,7 +109,7 @@ class Connections:
         )
 
 
-def _on_connect(check: Callable[[SendCommand], None], connection: Connection) -> None:
+def _on_connect(check: Callable[[SendCommand], None], connection: RedisConnection) -> None:
     connection.on_connect()
 
     def send(*words: Word) -> Any:
@@ -119,7 +119,7 @@ def _on_connect(check: Callable[[SendCommand], None], connection: Connection) ->
     check(send)
 
 
-def _read_reply(connection: Connection) -> Any:
+def _read_reply(connection: RedisConnection) -> Any:
     try:
         return connection.read_response()
     except ResponseError as error:

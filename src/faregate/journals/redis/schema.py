@@ -7,7 +7,14 @@ from collections.abc import Iterable
 from hashlib import sha1
 from importlib.resources import files
 
-from faregate.journals.states import COLUMN_RULES, HAS_REASON, MAY_HAVE_REASON, TRANSITIONS, ColumnRule, State
+from faregate.journals.states import (
+    COLUMN_RULES,
+    HAS_REASON,
+    MAY_HAVE_REASON,
+    TRANSITIONS,
+    ColumnRule,
+    RowState,
+)
 from faregate.journals.store import COLUMNS
 
 VERSION = 4
@@ -15,7 +22,7 @@ FOUND_COLUMNS = tuple(name for name in COLUMNS if name not in ("key", "result"))
 """In the order in which the script returns them."""
 
 
-def _lua_states(states: Iterable[State]) -> str:
+def _lua_states(states: Iterable[RowState]) -> str:
     """A string: a table would be made with each run of the script."""
     return f"'{' '.join(('', *(state.value for state in states), ''))}'"
 

@@ -9,7 +9,7 @@ from typing import Any, cast, get_args
 from faregate.errors import JournalUnreadable
 from faregate.journals.batches import BatchedRows
 from faregate.journals.operations import Delete, Find, FindResult, Insert, Replace, RowOperation
-from faregate.journals.redis.client import Command, ScriptClient, make_command, return_reply
+from faregate.journals.redis.client import RedisCommand, ScriptClient, make_command, return_reply
 from faregate.journals.redis.protocol import Word
 from faregate.journals.redis.schema import FOUND_COLUMNS
 from faregate.journals.store import (
@@ -48,7 +48,7 @@ class RedisStore(BatchedRows):
     def namespace(self) -> str:
         return self._client.namespace
 
-    def prepare(self, operation: RowOperation) -> Command:
+    def prepare(self, operation: RowOperation) -> RedisCommand:
         match operation:
             case Find(keys):
                 return make_command("find", *(key.hex() for key in keys), parse=_parse_record)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from faregate.journals.persistent import PersistentJournal
 from faregate.journals.policy import DEFAULT_POLICY, JournalPolicy
-from faregate.journals.sqlite.database import Database
+from faregate.journals.sqlite.database import SqliteDatabase
 from faregate.journals.sqlite.store import SqliteStore
 
 __all__ = ["SqliteJournal"]
@@ -34,7 +34,7 @@ class SqliteJournal(PersistentJournal):
         timeout: float = 5.0,
     ) -> None:
         super().__init__(
-            SqliteStore(Database(path, timeout), namespace),
+            SqliteStore(SqliteDatabase(path, timeout), namespace),
             keys=keys,
             seller=seller,
             policy=policy,

@@ -24,7 +24,7 @@ from faregate.journals.writer import Writer
 T = TypeVar("T")
 
 
-class Database:
+class SqliteDatabase:
     """Open nothing until it is used. A call waits up to `timeout` seconds for others.
 
     Raises `ConfigurationError`.
@@ -158,7 +158,7 @@ class JournalFile:
             raise JournalError(f"the journal {self.path} cannot be created: {error}") from error
 
 
-_databases: weakref.WeakSet[Database] = weakref.WeakSet()
+_databases: weakref.WeakSet[SqliteDatabase] = weakref.WeakSet()
 
 
 def _before_fork() -> None:

@@ -9,8 +9,8 @@ from typing import Any, cast
 from faregate.journals.batches import BatchedRows
 from faregate.journals.operations import Delete, Find, FindResult, Insert, Replace, RowOperation
 from faregate.journals.sql import UNFETCHED
-from faregate.journals.sqlite.database import Database
-from faregate.journals.sqlite.work import Change, Deletion, Query, RowWrite, Work
+from faregate.journals.sqlite.database import SqliteDatabase
+from faregate.journals.sqlite.work import Change, Deletion, FirstMatch, RowWrite, Work
 from faregate.journals.store import (
     COLUMNS,
     ENCRYPTED,
@@ -81,7 +81,7 @@ class SqliteStore(BatchedRows):
     takes_parts = True
     """A large result may be given as `EncryptedParts`."""
 
-    def __init__(self, database: Database, namespace: str) -> None:
+    def __init__(self, database: SqliteDatabase, namespace: str) -> None:
         self._database = database
         self._namespace = namespace
         self._purge_at = 0.0
@@ -95,9 +95,9 @@ class SqliteStore(BatchedRows):
         mine = self._namespace
         match operation:
             case Find(keys):
-                return Query(_FIND, [(mine, key) for key in keys], _first_record)
+                return FirstMatch(_FIND, [(mine, key) for key in keys], _first_record)
             case FindResult(key):
-                return Query(_FIND_RESULT, [(mine, key)], _join)
+                return FirstMatch(_FIND_RESULT, [(mine, key)], _join)
             case Insert():
                 return self._prepare_insert(operation)
             case Replace():

@@ -63,7 +63,7 @@ class Deletion(NamedTuple):
         return connection.execute(self.sql, self.values).rowcount == 1
 
 
-class Query(NamedTuple):
+class FirstMatch(NamedTuple):
     """Gives what the first of these values finds, or None if none of them finds a row."""
 
     sql: str

@@ -30,7 +30,7 @@ def make_ssl_context() -> ssl.SSLContext:
     return context
 
 
-class Connection:
+class HttpConnection:
     """Blocking. After an error in `exchange` it can only be closed.
 
     The timeout of a socket is for one read, and a peer that drips bytes resets it for ever. So each step

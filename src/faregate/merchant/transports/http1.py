@@ -14,7 +14,7 @@ from faregate.merchant.transports.base import (
     build_no_answer,
     build_response,
 )
-from faregate.merchant.transports.connections import Connection
+from faregate.merchant.transports.connections import HttpConnection
 from faregate.merchant.transports.exchange import (
     MalformedReply,
     Origin,
@@ -43,7 +43,7 @@ class Http1Transport:
     """Blocking `send` and awaiting `asend`. A connection is used by one call at a time, the latest first."""
 
     def __init__(self) -> None:
-        self._idle = PerProcess(lambda: IdleStack[Connection](KEEP_ALIVE_SECONDS), _close_all)
+        self._idle = PerProcess(lambda: IdleStack[HttpConnection](KEEP_ALIVE_SECONDS), _close_all)
         self._async_idle = PerLoop(lambda: IdleStack["AsyncConnection"](KEEP_ALIVE_SECONDS), _aclose_all)
 
     def send(self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float) -> Response:
@@ -59,7 +59,7 @@ class Http1Transport:
 
     def _exchange(self, origin: Origin, request: RequestBytes, moment: float) -> Reply:
         idle = self._idle.get()
-        connection = idle.take(origin) or Connection(origin, moment)
+        connection = idle.take(origin) or HttpConnection(origin, moment)
         try:
             reply = connection.exchange(request, moment)
         except BaseException:
@@ -102,7 +102,7 @@ class Http1Transport:
         await self._async_idle.close()
 
 
-def _close_unused(idle: IdleStack[Connection]) -> None:
+def _close_unused(idle: IdleStack[HttpConnection]) -> None:
     while (connection := idle.pop_unused()) is not None:
         connection.close()
 
@@ -112,7 +112,7 @@ async def _aclose_unused(idle: "IdleStack[AsyncConnection]") -> None:
         await connection.aclose()
 
 
-def _close_all(idle: IdleStack[Connection]) -> None:
+def _close_all(idle: IdleStack[HttpConnection]) -> None:
     idle.mark_closed()
     _close_unused(idle)
 

@@ -22,7 +22,6 @@ from faregate.payments.direct.transfers import encode_transfer
 from faregate.payments.funds import read_funds
 from faregate.service.payments import (
     Attempt,
-    PaymentPending,
     PaymentPostponed,
     PaymentRefused,
     PaymentSent,
@@ -30,6 +29,7 @@ from faregate.service.payments import (
     PaymentsUnavailable,
     PaymentVerified,
     Reservation,
+    SettlementPending,
     SignedTransfer,
 )
 from faregate.service.verification import check_payment, refuse_short_balance
@@ -72,7 +72,7 @@ class DirectPayments:
 
     def look(
         self, payment: SignedPayment, terms: Terms, attempt: Attempt
-    ) -> PaymentSettled | PaymentRefused | PaymentPending:
+    ) -> PaymentSettled | PaymentRefused | SettlementPending:
         """Return what the chain proves."""
         return self._chain.look(payment, terms, attempt)
 

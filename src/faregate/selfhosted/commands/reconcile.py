@@ -12,7 +12,7 @@ from faregate.selfhosted.database.reports import list_open_payments
 from faregate.selfhosted.payment_lines import build_lines
 from faregate.selfhosted.runtime import Runtime
 from faregate.selfhosted.settings import Settings
-from faregate.service.payments import PaymentPending, PaymentRefused, PaymentSettled
+from faregate.service.payments import PaymentRefused, PaymentSettled, SettlementPending
 from faregate.service.records import FINAL, Transaction
 
 _TOLD_EVERY = 100
@@ -67,7 +67,9 @@ def _compare(settings: Settings, transaction_id: str | None) -> Iterator[Compari
         line.close()
 
 
-def compare(transaction: Transaction, seen: PaymentSettled | PaymentRefused | PaymentPending) -> Comparison:
+def compare(
+    transaction: Transaction, seen: PaymentSettled | PaymentRefused | SettlementPending
+) -> Comparison:
     """Compare a payment with what its chain proves."""
     books = transaction.status
     match seen:
@@ -75,12 +77,14 @@ def compare(transaction: Transaction, seen: PaymentSettled | PaymentRefused | Pa
             chain = f"settled on the chain by {found}"
         case PaymentRefused(reason=reason):
             chain = f"can never settle: {reason}"
-        case PaymentPending():
+        case SettlementPending():
             chain = "not proven by the chain"
     return Comparison(transaction.id, books, chain, _is_different(transaction, seen))
 
 
-def _is_different(transaction: Transaction, seen: PaymentSettled | PaymentRefused | PaymentPending) -> bool:
+def _is_different(
+    transaction: Transaction, seen: PaymentSettled | PaymentRefused | SettlementPending
+) -> bool:
     settled = transaction.settled
     if settled is not None:
         return not isinstance(seen, PaymentSettled) or seen.transaction_hash != settled.transaction_hash

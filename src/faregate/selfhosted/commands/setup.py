@@ -13,7 +13,7 @@ from faregate.selfhosted.books import (
     read_command_settings,
 )
 from faregate.selfhosted.database.accounts import derive_org_id
-from faregate.selfhosted.database.apply import Change, ChangeKind, apply_account
+from faregate.selfhosted.database.apply import ChangeKind, ConfigChange, apply_account
 from faregate.selfhosted.database.simulated import set_up_ledger
 from faregate.selfhosted.database.upgrade import upgrade
 from faregate.selfhosted.settings import Settings
@@ -46,7 +46,7 @@ def run_apply(arguments: Namespace) -> int:
 
 def apply_catalog(
     books: Books, settings: Settings, path: str, *, archive_missing: bool = False
-) -> tuple[Change, ...]:
+) -> tuple[ConfigChange, ...]:
     """Apply this file; `ConfigurationError` if it is not valid, or would pay nobody."""
     account, has_keys = read_catalog(path)
     check_recipient(settings, account.seller.name, account.seller.pay_to)
@@ -55,7 +55,7 @@ def apply_catalog(
     return apply_seller(books, account, archive_missing=archive_missing)
 
 
-def apply_seller(books: Books, seller: Account, *, archive_missing: bool = False) -> tuple[Change, ...]:
+def apply_seller(books: Books, seller: Account, *, archive_missing: bool = False) -> tuple[ConfigChange, ...]:
     """Apply catalog and simulated balances of this seller."""
     changes = apply_account(books.database, books.stamps, seller, archive_missing=archive_missing)
     for account in books.list_accounts():
@@ -65,7 +65,7 @@ def apply_seller(books: Books, seller: Account, *, archive_missing: bool = False
     return changes
 
 
-def _describe(change: Change) -> str:
+def _describe(change: ConfigChange) -> str:
     name = "the seller" if change.resource is None else change.resource
     detail = f" ({change.detail})" if change.detail else ""
     warning = " Use --archive-missing to take it off sale." if change.kind is ChangeKind.MISSING else ""

@@ -20,7 +20,7 @@ from faregate.selfhosted.console.layout import (
 from faregate.selfhosted.console.markup import Child, Markup, build
 from faregate.selfhosted.database.store import SqlStore
 from faregate.selfhosted.database.transactions import StoredTransaction
-from faregate.service.http import ListQuery
+from faregate.service.http import ParsedListQuery
 from faregate.service.records import STATUSES
 from faregate.x402.tokens import format_price
 
@@ -54,8 +54,8 @@ class View:
     filters: Mapping[str, str]
 
     @property
-    def query(self) -> ListQuery:
-        return ListQuery(self.as_of, True, self.page, PAGE_SIZE, dict(self.filters))
+    def query(self) -> ParsedListQuery:
+        return ParsedListQuery(self.as_of, True, self.page, PAGE_SIZE, dict(self.filters))
 
 
 def show_payments(viewer: Viewer, store: SqlStore, view: View) -> bytes:

@@ -47,7 +47,7 @@ class ChangeKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ConfigChange:
     """One change. `resource` is an integration key; None stands for the seller's name or address."""
 
     environment: Environment
@@ -63,12 +63,12 @@ def apply_account(
     *,
     environments: Sequence[Environment] = ENVIRONMENTS,
     archive_missing: bool = False,
-) -> tuple[Change, ...]:
+) -> tuple[ConfigChange, ...]:
     """Apply the file to these environments and return what changed. Accounts are created as needed.
 
     Raises `DatabaseError`; then an environment is changed as a whole or not at all.
     """
-    changes: list[Change] = []
+    changes: list[ConfigChange] = []
     for environment in environments:
         with database.write() as connection:
             changes += _apply(connection, stamps, config, environment, archive_missing)
@@ -77,15 +77,15 @@ def apply_account(
 
 def _apply(
     connection: Connection, stamps: Stamps, config: Account, environment: Environment, archive_missing: bool
-) -> list[Change]:
+) -> list[ConfigChange]:
     account, is_created = ensure_account(connection, config.seller, environment, stamps.now())
     # Before the row of the account is locked: whoever moves the fence takes the two in this order.
     moment = to_datetime(stamps.take_alone(connection, account.id))
-    changes: list[Change] = []
+    changes: list[ConfigChange] = []
     if update_account(connection, account, config.seller) or is_created:
         kind = ChangeKind.CREATED if is_created else ChangeKind.CHANGED
         changes.append(
-            Change(environment, None, kind, f"{config.seller.name}, paid to {config.seller.pay_to}")
+            ConfigChange(environment, None, kind, f"{config.seller.name}, paid to {config.seller.pay_to}")
         )
     before, after = load_catalog(connection, account), load_catalog(connection, account)
     wanted = build_catalog(config, environment).listings
@@ -106,7 +106,7 @@ def _create_missing(
     catalog: Catalog,
     wanted: Mapping[str, Listing],
     moment: datetime,
-) -> Iterator[Change]:
+) -> Iterator[ConfigChange]:
     fence = to_datetime(connection.execute(_FENCE, {"of_account": account.id}).scalar_one())
     created = [listing for key, listing in wanted.items() if key not in catalog.listings]
     for place, listing in enumerate(created):
@@ -116,16 +116,16 @@ def _create_missing(
             made = moment + timedelta(microseconds=place)
         archived_at = made if listing.archived_at else None
         catalog.put(replace(listing, created_at=made, updated_at=made, archived_at=archived_at))
-        yield Change(account.environment, listing.resource.key, ChangeKind.CREATED)
+        yield ConfigChange(account.environment, listing.resource.key, ChangeKind.CREATED)
 
 
-def _update(catalog: Catalog, wanted: Listing, moment: datetime) -> Iterator[Change]:
+def _update(catalog: Catalog, wanted: Listing, moment: datetime) -> Iterator[ConfigChange]:
     """Bring one resource to what the file says."""
     key = wanted.resource.key
     for rules in _find_new_revisions(catalog.listings[key].resource, wanted.resource):
         made = catalog.publish(key, rules, moment)
         detail = f"revision {made.number}: {made.price_label}, {made.id}"
-        yield Change(catalog.environment, key, ChangeKind.REVISED, detail)
+        yield ConfigChange(catalog.environment, key, ChangeKind.REVISED, detail)
     yield from _update_appearance(catalog, wanted, moment)
     yield from _update_archived(catalog, wanted, moment)
 
@@ -138,7 +138,7 @@ def _find_new_revisions(known: Resource, wanted: Resource) -> tuple[Revision, ..
     return () if wanted.revisions[-1] == known.revisions[-1] else wanted.revisions[-1:]
 
 
-def _update_appearance(catalog: Catalog, wanted: Listing, moment: datetime) -> Iterator[Change]:
+def _update_appearance(catalog: Catalog, wanted: Listing, moment: datetime) -> Iterator[ConfigChange]:
     key = wanted.resource.key
     known = catalog.listings[key]
     changed = [name for name in _SHOWN if getattr(known.resource, name) != getattr(wanted.resource, name)]
@@ -159,23 +159,25 @@ def _update_appearance(catalog: Catalog, wanted: Listing, moment: datetime) -> I
                 settlement=wanted.settlement,
             ),
         )
-        yield Change(catalog.environment, key, ChangeKind.CHANGED, ", ".join(changed))
+        yield ConfigChange(catalog.environment, key, ChangeKind.CHANGED, ", ".join(changed))
 
 
-def _update_archived(catalog: Catalog, wanted: Listing, moment: datetime) -> Iterator[Change]:
+def _update_archived(catalog: Catalog, wanted: Listing, moment: datetime) -> Iterator[ConfigChange]:
     key = wanted.resource.key
     is_archived = catalog.listings[key].archived_at is not None
     if is_archived is not wanted.resource.archived:
         _set_archived(catalog, key, moment, not is_archived)
         kind = ChangeKind.RESTORED if is_archived else ChangeKind.ARCHIVED
-        yield Change(catalog.environment, key, kind)
+        yield ConfigChange(catalog.environment, key, kind)
 
 
-def _leave_or_archive(catalog: Catalog, key: str, moment: datetime, archive: bool) -> Change:
+def _leave_or_archive(catalog: Catalog, key: str, moment: datetime, archive: bool) -> ConfigChange:
     if not archive:
-        return Change(catalog.environment, key, ChangeKind.MISSING, "not in the file, and still for sale")
+        return ConfigChange(
+            catalog.environment, key, ChangeKind.MISSING, "not in the file, and still for sale"
+        )
     _set_archived(catalog, key, moment, True)
-    return Change(catalog.environment, key, ChangeKind.ARCHIVED, "not in the file")
+    return ConfigChange(catalog.environment, key, ChangeKind.ARCHIVED, "not in the file")
 
 
 def _set_archived(catalog: Catalog, key: str, moment: datetime, archived: bool) -> None:

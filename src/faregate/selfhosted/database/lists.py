@@ -33,7 +33,7 @@ from faregate.selfhosted.database.clock import ACCOUNT
 from faregate.selfhosted.database.schema import payers, transactions
 from faregate.selfhosted.database.transactions import PAYER_COLUMNS, SELECT, T
 from faregate.selfhosted.database.types import to_datetime, to_microseconds
-from faregate.service.http import ListQuery
+from faregate.service.http import ParsedListQuery
 from faregate.service.records import FINAL, PayerView
 from faregate.service.store import RecordPage, cut_page
 
@@ -224,7 +224,7 @@ def list_transactions(
     connection: Connection,
     counts: Counts,
     account: int,
-    query: ListQuery,
+    query: ParsedListQuery,
     status: str | None,
     payer_id: str | None,
 ) -> RecordPage[Any]:
@@ -243,7 +243,7 @@ def list_transactions(
 
 
 def list_payers(
-    connection: Connection, counts: Counts, account: int, query: ListQuery
+    connection: Connection, counts: Counts, account: int, query: ParsedListQuery
 ) -> RecordPage[PayerView]:
     """Return one page of payers, each as of the moment of the list."""
     values: dict[str, Any] = {"of_account": account, "moment": to_microseconds(query.as_of)}
@@ -263,7 +263,7 @@ def _cut(
     kind: _List,
     key: tuple[Any, ...],
     values: dict[str, Any],
-    query: ListQuery,
+    query: ParsedListQuery,
 ) -> RecordPage[Any]:
 
     def count_records(earlier: int | None) -> int:

@@ -34,9 +34,9 @@ from faregate.selfhosted.database.transactions import (
 from faregate.selfhosted.database.types import to_datetime, to_microseconds
 from faregate.service.catalog import Listing, PublishedRevision
 from faregate.service.config import SettlementRule
-from faregate.service.http import ListQuery
+from faregate.service.http import ParsedListQuery
 from faregate.service.identifiers import Ids
-from faregate.service.payments import Attempt, PaymentPending, PaymentVerified, SignedTransfer
+from faregate.service.payments import Attempt, PaymentVerified, SettlementPending, SignedTransfer
 from faregate.service.receipts import build_settlement_record
 from faregate.service.records import AccessContext, DueSettlement, ExecutionRecord, PayerView, Transaction
 from faregate.service.store import NOTHING_FOUND, Outcome, RecordPage, Uses
@@ -331,7 +331,7 @@ class SqlStore:
         return changed or self._read(known)
 
     def postpone(
-        self, transaction: Transaction, attempt: Attempt, pending: PaymentPending, at: datetime | None
+        self, transaction: Transaction, attempt: Attempt, pending: SettlementPending, at: datetime | None
     ) -> StoredTransaction:
         known, now = self._own(transaction), self._stamps.now()
         again = self._after(self._stamps.read_clock(), self._options.get_retry(attempt.number))
@@ -352,7 +352,7 @@ class SqlStore:
         return self._stamps.fix_snapshot(self.account.id, as_of)
 
     def list_transactions(
-        self, query: ListQuery, status: str | None, payer_id: str | None
+        self, query: ParsedListQuery, status: str | None, payer_id: str | None
     ) -> RecordPage[StoredTransaction]:
         with self._database.read() as connection:
             page = lists.list_transactions(
@@ -360,7 +360,7 @@ class SqlStore:
             )
         return RecordPage(page.count, [StoredTransaction(row, self._resolve) for row in page.records])
 
-    def list_payers(self, query: ListQuery) -> RecordPage[PayerView]:
+    def list_payers(self, query: ParsedListQuery) -> RecordPage[PayerView]:
         with self._database.read() as connection:
             return lists.list_payers(connection, self._shared.counts, self.account.id, query)
 

@@ -32,7 +32,7 @@ from faregate.service.steps import (
     FindExecution,
     FindTransaction,
     RecordExecution,
-    RecordOutcome,
+    RecordReport,
     Settle,
     Steps,
 )
@@ -79,7 +79,7 @@ def _accept_outcome(transaction: Transaction, request: Outcome) -> Steps[Transac
     if isinstance(request, SucceededCompleteRequest):
         _check_values(request, transaction.context.revision.rules)
     # The outcome is stored before settling, so that a payment never moves without it.
-    recorded = yield from RecordOutcome(transaction, request)
+    recorded = yield from RecordReport(transaction, request)
     if recorded is not None:
         return (yield from Settle(submit(recorded), recorded))
     # Another call was faster: its outcome counts.

@@ -13,7 +13,7 @@ from faregate.merchant.formats import ID_TAIL
 from faregate.merchant.models import Page, Payer, Resource
 from faregate.service.catalog import Listing
 from faregate.service.http import (
-    ListQuery,
+    ParsedListQuery,
     ParsedRequest,
     invalid_request,
     json_value_response,
@@ -71,7 +71,7 @@ def list_resources(call: ParsedRequest) -> Steps[Response]:
     return _build_page([_build_resource(one) for one in page.records], page.count, query, "/resources")
 
 
-def _read_query(call: ParsedRequest, own: Sequence[str] = ()) -> Steps[ListQuery]:
+def _read_query(call: ParsedRequest, own: Sequence[str] = ()) -> Steps[ParsedListQuery]:
     """Read the query of a list, and fix the moment that it shows; 422 if that is in the future."""
     as_of = yield from FixSnapshot(parse_as_of(call))
     if as_of is None:
@@ -90,7 +90,7 @@ def _build_resource(listing: Listing) -> Resource:
     )
 
 
-def _build_page(items: Sequence[BaseModel], count: int, query: ListQuery, path: str) -> Response:
+def _build_page(items: Sequence[BaseModel], count: int, query: ParsedListQuery, path: str) -> Response:
     """Build the envelope around the items of one page."""
     envelope = Page[BaseModel](items=[], count=count, as_of=query.as_of, next=None)
     shown = envelope.model_dump(mode="json")
@@ -100,7 +100,7 @@ def _build_page(items: Sequence[BaseModel], count: int, query: ListQuery, path: 
     return json_value_response(shown)
 
 
-def _build_next_url(path: str, query: ListQuery, as_of: str) -> str:
+def _build_next_url(path: str, query: ParsedListQuery, as_of: str) -> str:
     """Build the URL of the next page, with the same snapshot, filters, order and size."""
     # The URL names the snapshot, so that later pages show the same moment as the first.
     query_values = {
