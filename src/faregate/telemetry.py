@@ -17,7 +17,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.util.types import AttributeValue
 
 from faregate.core.claims import PendingPayment
-from faregate.core.models import HandlerResult, OfferRevision, Outcome, PaidRequest
+from faregate.core.models import HandlerResult, OfferRevision, Outcome, PaidRequest, WorkSucceeded
 from faregate.events import Event, Refused, Sale, Settled, Swept
 from faregate.sale_log import SaleOutcome, find_outcome
 
@@ -201,7 +201,7 @@ class Telemetry:
         known: Attributes = {
             "faregate.revision.id": payment.revision_id,
             "faregate.transaction.id": payment.transaction_id,
-            "faregate.work.outcome": type(outcome).__name__.lower(),
+            "faregate.work.outcome": "succeeded" if isinstance(outcome, WorkSucceeded) else "failed",
         }
         return CurrentSpan("faregate.complete", SpanKind.CLIENT, describe(payment.sale, known))
 

@@ -10,8 +10,8 @@ from faregate.service import steps
 
 NETWORK: Final = {"VerifyPayment", "LookAtPayment", "SignTransfer", "SendPayment"}
 WRITING: Final = {
-    *("Authorize", "RecordOutcome", "BeginAttempt", "RecordSigned", "RecordSent"),
-    *("RecordSettled", "RecordFailed", "Postpone", "TakeJob", "ReplaceTransfer"),
+    *("Authorize", "RecordReport", "BeginAttempt", "RecordSigned", "RecordSent"),
+    *("RecordSettled", "RecordFailed", "PostponePayment", "TakeJob", "ReplaceTransfer"),
 }
 NOT_STEPS: Final = ("TakeJob", "ReplaceTransfer")
 """What workers do beside steps: lease a due payment, and raise the fee of a transfer that waits."""
