@@ -586,7 +586,7 @@ MUTANTS = (
     Mutant("workers-with-a-journal-each", "src/faregate/settings.py", "if workers > 1:", "if workers > 9:", ("tests/core/test_server_config.py",)),
     Mutant("flask-two-paywalls", FLASK_EXTENSION, "if NAME in app.extensions:", "if False:", FLASK_TESTS),
     Mutant("text-for-truth", "src/faregate/settings.py", "if not isinstance(value, setting.types) or is_stray_bool:",
-           "if False:", ("tests/adapters/test_flask.py",)),
+           "if False:", ("tests/core/test_settings.py",)),
     # Django
     Mutant("django-sends-before-it-is-paid", DJANGO + "middleware.py", "            read_response(response, checkout)\n"
            "            answer = checkout.complete()",
