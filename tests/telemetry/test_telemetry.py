@@ -40,6 +40,7 @@ def test_each_part_of_a_sale_is_a_span_below_the_current_one(
     assert {telemetry.list_ancestors(span)[-1] for span in (access, work, complete)} == {above[1]}
     named = [dict(span.attributes or {}).get("faregate.transaction.id") for span in (access, work, complete)]
     assert named == [answer.headers["faregate-transaction"]] * 3
+    assert dict(complete.attributes or {})["faregate.work.outcome"] == "succeeded"
     for span in (asked, access, work, complete):
         attributes = dict(span.attributes or {})
         assert attributes["faregate.offer"] == "daily_report"
@@ -61,7 +62,9 @@ def test_work_that_raised_has_the_type_of_its_error_and_no_more(make: Any, telem
     assert buy(make(make_paywall()), "/report/fails").status_code == 500
     [work] = telemetry.find("faregate.work")
     assert work.status.status_code is StatusCode.ERROR
-    shown = work.to_json() + "".join(span.to_json() for span in telemetry.find("faregate.complete"))
+    completions = telemetry.find("faregate.complete")
+    assert {dict(span.attributes or {})["faregate.work.outcome"] for span in completions} == {"failed"}
+    shown = work.to_json() + "".join(span.to_json() for span in completions)
     assert "secret of the handler" not in shown
 
 
