@@ -160,6 +160,20 @@ def test_prefixes_are_sold_and_refused(serve: Any) -> None:
         assert site.ask("/Reports//x").status_code == 402
 
 
+def test_no_view_runs_for_a_path_that_is_refused(serve: Any) -> None:
+    ran = list[str]()
+
+    def view(_request: HttpRequest, name: str) -> HttpResponse:
+        ran.append(name)
+        return HttpResponse(CONTENT)
+
+    with serve(path("reports/<path:name>", view), FAREGATE={"OFFERS": {"/reports": "daily_report"}}) as site:
+        response = site.ask("/reports/..%2Ftoday")
+        assert (response.status_code, CONTENT in response.text, ran) == (400, False, [])
+        assert site.buy("/reports/today").text == CONTENT
+        assert ran == ["today"]
+
+
 # What leaves, and what does not
 
 

@@ -652,7 +652,13 @@ MUTANTS = (
            "            offer = checkout.prefix_offer\n"
            "            response = (offer and authorize(",
            "            offer = checkout.prefix_offer\n"
-           "            response = (offer and authorize(", on_stack("django-gunicorn", "nothing_of_a_paid_prefix")),
+           "            response = (offer and authorize(", ("tests/adapters/test_django.py",)),
+    Mutant("django-awaits-what-is-refused", "src/faregate/django/middleware.py", "            if checkout.state is State.DECIDED:  # the path itself is refused: no view runs\n"
+           "                return _answer_unpaid(checkout, request, None)\n"
+           "            offer = checkout.prefix_offer\n"
+           "            response = (offer and await aauthorize(",
+           "            offer = checkout.prefix_offer\n"
+           "            response = (offer and await aauthorize(", ("tests/adapters/test_django.py",)),
     Mutant("app-rewrites-the-environ", WSGI, "server_environ = environ.copy()", "server_environ = environ", FLASK_TESTS),
     Mutant("body-after-a-head", WSGI, "finalize(answer, self._checkout.incoming.request.method)",
            'finalize(answer, "GET")', WSGI_TESTS),
