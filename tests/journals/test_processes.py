@@ -141,8 +141,8 @@ def test_a_fork_waits_for_the_write_of_another_thread(tmp_path: Path) -> None:
 
 FORKED_UNSEEN = """
 from faregate.errors import JournalError
-from faregate.journals.sqlite.database import Database
-Database.before_fork = lambda database: None
+from faregate.journals.sqlite.database import SqliteDatabase
+SqliteDatabase.before_fork = lambda database: None
 journal.claim("before", HERE)
 if (child := os.fork()) == 0:
     try:
