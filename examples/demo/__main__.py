@@ -63,7 +63,7 @@ def _run(
     try:
         asyncio.run(tell())
     except Untrue as untrue:
-        reporter.end(f"Not as told: {untrue}.", well=False)
+        reporter.end(f"Not as expected: {untrue}.", well=False)
         return 1
     except (httpx.HTTPError, FaregateError, PaymentError) as error:
         reporter.end(f"The demo broke off: {type(error).__name__}: {error}", well=False)

@@ -49,7 +49,7 @@ def test_without_its_middleware_the_seller_sells_nothing(tmp_path: Path) -> None
 
     assert told.returncode == 1
     assert told.stdout.split("? the answer is 402")[1].split()[:4] == ["expected", "402", "came", "500"]
-    assert "Not as told: the answer is 402." in told.stdout
+    assert "Not as expected: the answer is 402." in told.stdout
     assert "Sunny" not in told.stdout
 
 

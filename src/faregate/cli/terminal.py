@@ -43,7 +43,7 @@ def is_stdout_terminal() -> bool:
 
 
 def prints_json(json: bool, text: bool) -> bool:
-    """Whether a command prints JSON: as it was told to, else in a pipe. Raises `CommandError`."""
+    """Return whether a command prints JSON: as its options say, else in a pipe. Raises `CommandError`."""
     if json and text:
         raise CommandError("Use either --json or --text.")
     return json or not (text or is_stdout_terminal())

@@ -23,4 +23,4 @@ class _Commands(AppGroup):
 
 
 COMMANDS: Final = _Commands("faregate", help="Show what this app sells, and finish its payments.")
-"""An entry point of the package too: an app that fails to start, or has no paywall, is told what is wrong."""
+"""Also an entry point of the package: it says why an app does not start, or that it has no paywall."""

@@ -119,7 +119,8 @@ class PaywallResponder:
     ) -> Coroutine[Any, Any, Payment]:
         """Let a paid handler run: see `Checkout.authorize`. `scope` is the one that it was given.
 
-        Without `ask`, a function that chooses gets the scope. No coroutine function: nobody may await it.
+        Without `ask`, a function that chooses gets the scope. The offer is expected from the call on, so
+        a handler that forgets the `await` gives no result away.
         """
         self.checkout.expect(offer)
         return self._authorize(offer, scope, ask)
