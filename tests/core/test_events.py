@@ -1,4 +1,4 @@
-"""What the flow tells, and that telling changes nothing."""
+"""The events of a flow, who gets them, and that they change nothing."""
 
 import json
 import logging
@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import pytest
 
-from faregate.core.claims import InProgress, PendingPayment, Replayable, Resumable, SettlementWrite
+from faregate.core.claims import InProgress, PendingPayment, Replayable, SettlementWrite
 from faregate.core.flow import serve
 from faregate.core.models import HandlerResult, Response, WorkFailed
 from faregate.core.recovery import BATCH, sweep
@@ -24,19 +24,13 @@ from faregate.core.results import (
 )
 from faregate.core.steps import (
     CallAccess,
-    CallComplete,
     EmitEvent,
     GetTime,
-    GetTransaction,
     LeaseNext,
     LogWarning,
-    MarkStuck,
-    RecordFinal,
-    RecordOutcome,
     RecordSettlement,
     RemoveUnfetched,
     RunHandler,
-    ScheduleRetry,
 )
 from faregate.errors import ConfigurationError, HandlerError
 from faregate.events import (
@@ -55,144 +49,120 @@ from faregate.events import (
     Worked,
 )
 from faregate.observers import EventDispatcher
-from tests.core.flow_parts import BACK, COMPLETE_HELD, FRESH_402, HELD, PENDING, STANDING
 from tests.core.flow_script import (
     ACR,
     BEGINNING,
-    COMPLETE,
     ENTRY,
+    FRESH_402,
+    HELD,
     LEASE_HELD,
-    NOTE,
     PAID,
+    PENDING,
     PROOF,
     RECEIPT,
+    RELEASED,
     RESULT,
     RULES,
     TXN,
+    WAITING,
+    WARNED,
     WORK,
     WORKED,
     Raise,
     claimed,
+    completed,
+    ended,
+    ended_paid,
+    events_of,
+    failed,
     found,
+    full_events_of,
+    handled,
+    leased,
+    looked_up,
+    recorded,
+    reported_failed,
+    rescheduled,
+    resumed,
     sale,
-    told,
-    told_whole,
+    settled,
+    stuck,
 )
 
 BEGUN = [Authorized(TXN), Worked(TXN, 200, 5)]
 
 
-def release(delivered: bool) -> tuple[Any, Any]:
-    return RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, delivered), SettlementWrite.FIRST
-
-
 def test_a_sale_that_goes_well() -> None:
-    events = told(serve(sale()), *WORKED, (COMPLETE, PAID), release(True))
+    events = events_of(serve(sale()), *RELEASED)
     assert events == [*BEGUN, Settled(TXN, True), Released(TXN)]
 
 
 def test_a_sale_that_is_held_and_then_redeemed_by_a_sweep() -> None:
-    events = told(
-        serve(sale()), *WORKED, (COMPLETE, CompletionPending(PENDING)), (ScheduleRetry(LEASE_HELD), True)
-    )
+    events = events_of(serve(sale()), *WORKED, completed(CompletionPending(PENDING)), rescheduled())
     assert events == [*BEGUN, Held(TXN, "settling")]
     redeemed = (
-        (LeaseNext(), HELD),
-        (STANDING, TransactionSettled(RECEIPT)),
-        (COMPLETE_HELD, PAID),
-        release(False),
+        leased(HELD),
+        looked_up(TransactionSettled(RECEIPT)),
+        completed(PAID, HELD),
+        settled(delivered=False),
     )
-    assert told(sweep(), *redeemed, (LeaseNext(), None)) == [Settled(TXN), Swept(1, 1, 0, 0, 0, 0)]
+    assert events_of(sweep(), *redeemed, leased(None)) == [Settled(TXN), Swept(1, 1, 0, 0, 0, 0)]
 
 
 def test_a_result_that_is_handed_out_again() -> None:
     again = claimed(Replayable(RESULT, PAID.payment_response, TXN))
-    assert told(serve(sale()), again) == [Redelivered(TXN)]
+    assert events_of(serve(sale()), again) == [Redelivered(TXN)]
 
 
 def test_work_that_gave_nothing_to_sell() -> None:
-    verdict = WorkFailed("status_500")
-    broken = (RunHandler(sale(), TXN), HandlerResult(Response(500), {}, 1))
-    events = told(serve(sale()), *BEGINNING, broken, *failing(verdict))
+    broken = handled(HandlerResult(Response(500), {}, 1))
+    events = events_of(serve(sale()), *BEGINNING, broken, *failed("status_500"))
     assert events == [Authorized(TXN), Failed(TXN, "status_500")]
 
 
 def test_work_that_was_interrupted() -> None:
-    verdict = WorkFailed("interrupted")
-    decide, *tell = failing(verdict)
-    looked = (GetTransaction(TXN), TransactionState.AUTHORIZED)
-    events = told(sweep(), (LeaseNext(), ENTRY), decide, looked, *tell, (LeaseNext(), None))
+    decided = (recorded(WorkFailed("interrupted")), looked_up(TransactionState.AUTHORIZED))
+    reported = reported_failed("interrupted")
+    events = events_of(sweep(), leased(ENTRY), *decided, *reported, leased(None))
     assert events == [Failed(TXN, "interrupted"), Swept(1, 0, 1, 0, 0, 0)]
 
 
-def failing(verdict: WorkFailed) -> tuple[tuple[Any, Any], ...]:
-    return (
-        (RecordOutcome(LEASE_HELD, verdict), True),
-        (CallComplete(ENTRY, verdict), CompletionUnpaid()),
-        (RecordFinal(LEASE_HELD, reason=verdict.code), True),
-    )
-
-
 def test_a_payment_that_failed_and_the_402_after_it() -> None:
-    events = told(
-        serve(sale()),
-        *WORKED,
-        (COMPLETE, CompletionUnpaid()),
-        (RecordFinal(LEASE_HELD, reason="payment_failed"), True),
-        *FRESH_402,
+    events = events_of(
+        serve(sale()), *WORKED, completed(CompletionUnpaid()), ended("payment_failed"), *FRESH_402
     )
     assert events == [*BEGUN, Failed(TXN, "payment_failed"), Refused(402, "payment_required")]
 
 
-@pytest.mark.parametrize("entry", [HELD, replace(ENTRY, waiting=True)])
+@pytest.mark.parametrize("entry", [HELD, WAITING])
 def test_a_payment_that_failed_while_nobody_looked(entry: PendingPayment) -> None:
-    failed = (
-        (LeaseNext(), entry),
-        (STANDING, TransactionState.FAILED),
-        (RecordFinal(LEASE_HELD, reason="payment_failed"), True),
-    )
-    swept = Swept(1, 0, 1, 0, 0, 0)
-    assert told(sweep(), *failed, (LeaseNext(), None)) == [Failed(TXN, "payment_failed"), swept]
+    script = (leased(entry), looked_up(TransactionState.FAILED), ended("payment_failed"), leased(None))
+    assert events_of(sweep(), *script) == [Failed(TXN, "payment_failed"), Swept(1, 0, 1, 0, 0, 0)]
 
 
 def test_a_payment_that_was_taken_for_nothing_that_is_here() -> None:
-    waiting = replace(ENTRY, waiting=True)
-    found = (
-        (LeaseNext(), waiting),
-        (STANDING, TransactionSettled(RECEIPT)),
-        NOTE,
-        (RecordFinal(LEASE_HELD, paid=True, reason="not_started", receipt=RECEIPT), True),
-    )
-    assert told(sweep(), *found, (LeaseNext(), None)) == [Settled(TXN), Swept(1, 1, 0, 0, 0, 0)]
+    paid = (leased(WAITING), looked_up(TransactionSettled(RECEIPT)), WARNED, ended_paid("not_started"))
+    assert events_of(sweep(), *paid, leased(None)) == [Settled(TXN), Swept(1, 1, 0, 0, 0, 0)]
 
 
 def test_a_row_that_is_left_to_people() -> None:
     reason = "completion was refused: 404 transaction_not_found"
-    refused = (COMPLETE_HELD, CompletionRejected(404, "transaction_not_found"))
-    back = (
-        *BACK,
-        (STANDING, TransactionSettled(RECEIPT)),
-        refused,
-        NOTE,
-        (MarkStuck(LEASE_HELD, reason), None),
-        NOTE,
-    )
-    assert told(serve(sale()), *back) == [Stuck(TXN, reason)]
+    refused = completed(CompletionRejected(404, "transaction_not_found"), HELD)
+    back = (resumed(), looked_up(TransactionSettled(RECEIPT)), refused, WARNED, stuck(reason), WARNED)
+    assert events_of(serve(sale()), *back) == [Stuck(TXN, reason)]
 
 
 def test_a_refusal() -> None:
-    assert told(serve(sale()), claimed(InProgress())) == [Refused(409, "payment_in_progress")]
+    assert events_of(serve(sale()), claimed(InProgress())) == [Refused(409, "payment_in_progress")]
 
 
 def test_an_unproven_payment_that_is_asked_after() -> None:
-    lost = (GetTransaction(TXN), TransactionState.PENDING)
-    assert told(serve(sale()), claimed(Resumable(HELD)), lost, (ScheduleRetry(LEASE_HELD), True)) == [
-        Held(TXN, "settling")
-    ]
+    lost = looked_up(TransactionState.PENDING)
+    assert events_of(serve(sale()), resumed(), lost, rescheduled()) == [Held(TXN, "settling")]
 
 
 def test_events_carry_neither_proofs_nor_content() -> None:
-    events = told(serve(sale()), *WORKED, (COMPLETE, PAID), release(True))
+    events = events_of(serve(sale()), *RELEASED)
     shown = repr(events)
     assert sale().http.headers[0][1] not in shown
     assert RESULT.body.decode() not in shown
@@ -206,7 +176,7 @@ def test_every_event_is_documented() -> None:
         assert f"\n| `{event.__name__}({names})` | " in page
 
 
-# Who is told
+# Who gets events
 
 
 def test_a_listener_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -223,7 +193,7 @@ def test_a_listener_can_be_called() -> None:
         EventDispatcher("print")  # type: ignore[arg-type]
 
 
-def test_who_does_not_listen_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_listener_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     EventDispatcher().emit(Settled(TXN))
     assert caplog.text == ""
 
@@ -276,7 +246,7 @@ def test_without_a_file_of_last_resort_the_log_has_the_id(caplog: pytest.LogCapt
     assert TXN in record.getMessage()
 
 
-def test_a_file_of_last_resort_that_cannot_be_written_is_told(
+def test_a_file_of_last_resort_that_cannot_be_written_is_logged(
     caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     EventDispatcher(None, str(tmp_path / "no" / "ids")).write_fallback(TXN, "acr_x")
@@ -285,7 +255,7 @@ def test_a_file_of_last_resort_that_cannot_be_written_is_told(
     assert str(tmp_path / "no" / "ids") in last
 
 
-def test_the_removal_of_a_paid_result_is_logged_and_told() -> None:
+def test_the_removal_of_a_paid_result_is_logged_and_an_event() -> None:
     flow = sweep()
     assert next(flow) == GetTime()
     assert flow.send(0.0) == RemoveUnfetched(BATCH)
@@ -311,14 +281,13 @@ PAID_FOR = CompletionPaid("cGFpZA==", '{"payment":{"settled_atomic":"10000","ass
 
 
 def sold(answer: CompletionPaid = PAID_FOR) -> list[Event]:
-    """What a sale tells whose steps take a quarter of a second each."""
+    """The events of a sale whose steps take a quarter of a second each."""
     access = (CallAccess(ASKED, RULES, PROOF), AccessGranted(TXN))
     begun = (claimed(), found(), access, BEGINNING[-1], (RunHandler(ASKED, TXN), WORK), WORKED[-1])
-    settled = (
-        RecordSettlement(LEASE_HELD, answer.payment_response, answer.receipt, True),
-        SettlementWrite.FIRST,
+    settlement = RecordSettlement(LEASE_HELD, answer.payment_response, answer.receipt, True)
+    return full_events_of(
+        serve(ASKED), *begun, completed(answer), (settlement, SettlementWrite.FIRST), seconds=0.125
     )
-    return told_whole(serve(ASKED), *begun, (COMPLETE, answer), settled, seconds=0.125)
 
 
 def test_each_event_says_what_is_known_of_the_sale_by_then() -> None:
@@ -349,33 +318,33 @@ def test_a_receipt_that_cannot_be_read_costs_the_payer_nothing(receipt: str) -> 
 
 
 def test_a_refusal_and_a_second_delivery_say_whose_they_are() -> None:
-    assert told_whole(serve(ASKED), claimed(InProgress())) == [
+    assert full_events_of(serve(ASKED), claimed(InProgress())) == [
         Refused(409, "payment_in_progress", ASKED.sale)
     ]
     again = claimed(Replayable(RESULT, PAID.payment_response, TXN))
-    assert told_whole(serve(ASKED), again) == [Redelivered(TXN, ASKED.sale)]
+    assert full_events_of(serve(ASKED), again) == [Redelivered(TXN, ASKED.sale)]
 
 
 def test_a_handler_that_raised_has_taken_its_time() -> None:
     access = (CallAccess(ASKED, RULES, PROOF), AccessGranted(TXN))
     broken = (RunHandler(ASKED, TXN), Raise(HandlerError("no")))
-    begun = (claimed(), found(), access, BEGINNING[-1], broken, NOTE)
+    begun = (claimed(), found(), access, BEGINNING[-1], broken, WARNED)
     code = HandlerError("no").code
-    events = told_whole(serve(ASKED), *begun, *failing(WorkFailed(code)), seconds=0.125)
+    events = full_events_of(serve(ASKED), *begun, *failed(code), seconds=0.125)
     assert events[-1] == Failed(TXN, code, replace(ACCESSED, work_ms=125, complete_ms=250))
 
 
 def test_a_payer_who_came_back_is_known_and_a_sweep_knows_the_revision() -> None:
-    lost = (GetTransaction(TXN), TransactionState.PENDING)
-    kept = (ScheduleRetry(LEASE_HELD), True)
-    back = told_whole(serve(ASKED), claimed(Resumable(HELD)), lost, kept)
+    lost = looked_up(TransactionState.PENDING)
+    kept = rescheduled()
+    back = full_events_of(serve(ASKED), resumed(), lost, kept)
     assert back == [Held(TXN, "settling", replace(ASKED.sale, revision_id=ACR))]
-    swept = told_whole(sweep(environment="test"), (LeaseNext(), HELD), lost, kept, (LeaseNext(), None))
+    swept = full_events_of(sweep(environment="test"), leased(HELD), lost, kept, leased(None))
     assert swept[0] == Held(TXN, "settling", Sale(revision_id=ACR, environment="test"))
 
 
-def test_where_nobody_listens_nothing_is_told_of_a_sale_that_goes_well() -> None:
+def test_a_sale_that_goes_well_has_no_events_where_nobody_listens() -> None:
     quiet = replace(sale(), is_observed=False)
     access = (CallAccess(quiet, RULES, PROOF), AccessGranted(TXN))
     begun = (claimed(), found(), access, BEGINNING[-1], (RunHandler(quiet, TXN), WORK), WORKED[-1])
-    assert told(serve(quiet), *begun, (COMPLETE, PAID), release(True)) == []
+    assert events_of(serve(quiet), *begun, completed(PAID), settled()) == []

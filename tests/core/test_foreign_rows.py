@@ -9,14 +9,12 @@ from typing import Any
 import pytest
 
 from faregate.core import responses
-from faregate.core.claims import Claimed, PendingPayment, Resumable, SettlementWrite
+from faregate.core.claims import Claimed, SettlementWrite
 from faregate.core.completion import complete_success
 from faregate.core.flow import serve
 from faregate.core.models import Response, WorkFailed
 from faregate.core.recovery import recover, sweep
 from faregate.core.results import (
-    AccessGranted,
-    AccessUnpaid,
     CompletionRejected,
     CompletionUnpaid,
     OtherSellersPayment,
@@ -24,51 +22,48 @@ from faregate.core.results import (
     TransactionSettled,
     TransactionState,
 )
-from faregate.core.steps import (
-    CallAccess,
-    CallComplete,
-    GetTransaction,
-    LeaseNext,
-    MarkStuck,
-    Postpone,
-    RecordFinal,
-    RecordOutcome,
-    RecordSettlement,
-    ScheduleRetry,
-)
+from faregate.core.steps import Postpone
 from faregate.errors import BadAnswer, Forbidden, NoAnswer, TransactionNotFound
 from faregate.events import Authorized, Released, Settled, Worked
 from faregate.merchant.interpret import parse_access, parse_completion, parse_transaction_state
 from tests.core.flow_script import (
     ACR,
-    COMPLETE,
-    ENTRY,
+    FRESH_402,
     GOOD,
+    HELD,
     LEASE_HELD,
-    NOTE,
     PAID,
-    PROOF,
     RECEIPT,
-    RULES,
+    RELEASED,
     TXN,
+    UNPAID,
+    WARNED,
     WORKED,
     Raise,
     accessed,
+    body,
     claimed,
+    code,
+    completed,
+    ended,
+    ended_paid,
+    events_of,
     found,
+    leased,
+    looked_up,
     play,
+    play_sale,
+    recorded,
+    reported_failed,
+    rescheduled,
+    resumed,
     sale,
-    told,
+    settled,
+    stuck,
 )
 
-NEEDED = AccessUnpaid(Response(402, (("PAYMENT-REQUIRED", "bmVlZGVk"),), b'{"code":"payment_required"}'))
-HELD = replace(ENTRY, outcome=GOOD)
 FOREIGN = replace(HELD, foreign=True)
 INTERRUPTED = WorkFailed("interrupted")
-
-
-def code(response: Response) -> Any:
-    return json.loads(response.body)["code"]
 
 
 def answer(settlement: Settlement) -> Response:
@@ -79,81 +74,51 @@ def answer(settlement: Settlement) -> Response:
 
 
 def test_who_was_overtaken_hands_nothing_out() -> None:
-    lost = (
-        RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True),
-        SettlementWrite.DELIVERED_ELSEWHERE,
-    )
-    response = play(serve(sale()), *WORKED, (COMPLETE, PAID), lost)
+    lost = settled(SettlementWrite.DELIVERED_ELSEWHERE)
+    response = play_sale(*WORKED, completed(PAID), lost)
     assert (response.status, code(response)) == (409, "payment_in_progress")
-    # Who delivered has told it.
-    events = told(serve(sale()), *WORKED, (COMPLETE, PAID), lost)
+    # The worker that delivered emits the event.
+    events = events_of(serve(sale()), *WORKED, completed(PAID), lost)
     assert not any(isinstance(event, Settled) for event in events)
 
 
-def test_a_settlement_that_another_worker_recorded_is_told_once() -> None:
-    again = (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), SettlementWrite.REPEATED)
-    events = told(serve(sale()), *WORKED, (COMPLETE, PAID), again)
+def test_a_settlement_that_another_worker_recorded_is_one_event() -> None:
+    again = settled(SettlementWrite.REPEATED)
+    events = events_of(serve(sale()), *WORKED, completed(PAID), again)
     assert [type(event) for event in events] == [Authorized, Worked, Released]
 
 
-def test_an_end_that_another_worker_records_is_told_by_them() -> None:
-    failed = WorkFailed("interrupted")
-    ended = (
-        (GetTransaction(TXN), TransactionState.FAILED),
-        (RecordFinal(LEASE_HELD, reason=failed.code), False),
-    )
-    events = told(recover(replace(HELD, outcome=failed), awaited=False), *ended)
-    assert events == []
+def test_an_end_that_another_worker_records_is_their_event() -> None:
+    flow = recover(replace(HELD, outcome=INTERRUPTED), awaited=False)
+    assert events_of(flow, looked_up(TransactionState.FAILED), ended("interrupted", False)) == []
 
 
 def test_a_sweep_that_was_overtaken_has_nothing_to_hand_out() -> None:
-    lost = (
-        RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, False),
-        SettlementWrite.DELIVERED_ELSEWHERE,
-    )
-    play(complete_success(HELD, GOOD, repeated=True, awaited=False), (CallComplete(HELD, GOOD), PAID), lost)
+    lost = settled(SettlementWrite.DELIVERED_ELSEWHERE, delivered=False)
+    play(complete_success(HELD, GOOD, repeated=True, awaited=False), completed(PAID, HELD), lost)
 
 
 # A transaction was learned of without work, and access grants it no more
 
 
+KNOWN = claimed(Claimed(LEASE_HELD, TXN, ACR))
+GRANTED_NO_MORE = (KNOWN, found(), accessed(UNPAID), recorded(INTERRUPTED))
+
+
 def test_what_is_granted_no_more_is_looked_at_and_ended() -> None:
     """It was answered with 409 for as long as its payer asked, and kept from the sweep."""
-    known = claimed(Claimed(LEASE_HELD, TXN, ACR))
-    entry = PendingPayment(LEASE_HELD, PROOF, TXN, ACR)
-    script = (
-        known,
-        found(),
-        accessed(NEEDED),
-        (RecordOutcome(LEASE_HELD, INTERRUPTED), True),
-        (GetTransaction(TXN), TransactionState.AUTHORIZED),
-        (CallComplete(entry, INTERRUPTED), CompletionUnpaid()),
-        (RecordFinal(LEASE_HELD, reason="interrupted"), True),
-        found(),
-        (CallAccess(sale(), RULES, None), NEEDED),
-    )
-    response = play(serve(sale()), *script)
-    assert (response.status, json.loads(response.body)["transaction_id"]) == (402, TXN)
+    looked = (*GRANTED_NO_MORE, looked_up(TransactionState.AUTHORIZED))
+    response = play_sale(*looked, *reported_failed("interrupted"), *FRESH_402)
+    assert (response.status, body(response)["transaction_id"]) == (402, TXN)
 
 
 def test_what_was_paid_meanwhile_is_not_asked_for_again() -> None:
-    script = (
-        claimed(Claimed(LEASE_HELD, TXN, ACR)),
-        found(),
-        accessed(NEEDED),
-        (RecordOutcome(LEASE_HELD, INTERRUPTED), True),
-        (GetTransaction(TXN), TransactionSettled(RECEIPT)),
-        NOTE,
-        (RecordFinal(LEASE_HELD, paid=True, reason="interrupted", receipt=RECEIPT), True),
-    )
-    assert play(serve(sale()), *script).status == 409
+    paid = (looked_up(TransactionSettled(RECEIPT)), WARNED, ended_paid("interrupted"))
+    assert play_sale(*GRANTED_NO_MORE, *paid).status == 409
 
 
 def test_what_is_granted_again_is_worked_for() -> None:
-    begun = (claimed(Claimed(LEASE_HELD, TXN, ACR)), found(), accessed(AccessGranted(TXN)))
-    script = (*begun, *WORKED[3:], (COMPLETE, PAID))
-    done = (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), SettlementWrite.FIRST)
-    assert play(serve(sale()), *script, done).status == 200
+    assert play_sale(KNOWN, *RELEASED[1:]).status == 200
 
 
 # Begun under another API key
@@ -165,29 +130,24 @@ def test_what_is_granted_again_is_worked_for() -> None:
 )
 def test_another_sellers_row_is_left_alone(answer: Exception) -> None:
     """Its proof is sent to nobody, and nothing is decided about it."""
-    script = ((GetTransaction(TXN), Raise(answer)), NOTE, (Postpone(LEASE_HELD), None))
+    script = (looked_up(Raise(answer)), WARNED, (Postpone(LEASE_HELD), None))
     assert play(recover(FOREIGN, awaited=False), *script) == OtherSellersPayment()
-    response = play(serve(sale()), claimed(Resumable(FOREIGN)), *script)
+    response = play_sale(resumed(FOREIGN), *script)
     assert (response.status, code(response)) == (503, "payment_unconfirmed")
 
 
 def test_a_row_from_before_the_api_key_was_changed_is_ones_own() -> None:
-    script = (
-        (GetTransaction(TXN), TransactionState.AUTHORIZED),
-        (GetTransaction(TXN), TransactionState.AUTHORIZED),
-        (CallComplete(FOREIGN, GOOD), PAID),
-        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), SettlementWrite.FIRST),
-    )
-    assert play(serve(sale()), claimed(Resumable(FOREIGN)), *script).status == 200
+    looked = looked_up(TransactionState.AUTHORIZED)
+    assert play_sale(resumed(FOREIGN), looked, looked, completed(PAID, FOREIGN), settled()).status == 200
 
 
 def test_a_sweep_goes_on_after_a_row_that_is_not_its_own() -> None:
-    gone = (GetTransaction(TXN), Raise(TransactionNotFound(404, "transaction_not_found", "")))
-    script = ((LeaseNext(), FOREIGN), gone, NOTE, (Postpone(LEASE_HELD), None), (LeaseNext(), None))
+    gone = looked_up(Raise(TransactionNotFound(404, "transaction_not_found", "")))
+    script = (leased(FOREIGN), gone, WARNED, (Postpone(LEASE_HELD), None), leased(None))
     assert play(sweep(), *script).looked_at == 1
 
 
-# Reading answers
+# Reading replies
 
 
 def reply(status: int, body: Any, *headers: tuple[str, str]) -> Response:
@@ -204,13 +164,9 @@ def test_a_payment_that_succeeded_is_known_by_id_status_and_receipt(missing: dic
 @pytest.mark.parametrize("outcome", [GOOD, INTERRUPTED])
 def test_a_transaction_that_cannot_be_read_is_completed_and_not_waited_for(outcome: Any) -> None:
     entry = replace(HELD, outcome=outcome)
-    looked = ((GetTransaction(TXN), Raise(BadAnswer("not JSON"))), NOTE)
-    said = (CallComplete(entry, outcome), PAID if outcome is GOOD else CompletionUnpaid())
-    end = (
-        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, False), SettlementWrite.FIRST)
-        if outcome is GOOD
-        else (RecordFinal(LEASE_HELD, reason="interrupted"), True)
-    )
+    looked = (looked_up(Raise(BadAnswer("not JSON"))), WARNED)
+    said = completed(PAID if outcome is GOOD else CompletionUnpaid(), entry, outcome)
+    end = settled(delivered=False) if outcome is GOOD else ended("interrupted")
     play(recover(entry, awaited=False), *looked, said, end)
 
 
@@ -219,21 +175,16 @@ def test_a_transaction_that_cannot_be_read_is_completed_and_not_waited_for(outco
 def test_what_a_proxy_says_sticks_no_sale(status: int, body: bytes) -> None:
     refused = parse_completion(reply(status, body), TXN)
     assert refused == CompletionRejected(status, "unreadable", None, is_readable=False)
-    script = (
-        (GetTransaction(TXN), TransactionState.AUTHORIZED),
-        (CallComplete(HELD, GOOD), refused),
-        NOTE,
-        (ScheduleRetry(LEASE_HELD), True),
-    )
+    script = (looked_up(TransactionState.AUTHORIZED), completed(refused, HELD), WARNED, rescheduled())
     assert answer(play(recover(HELD, awaited=True), *script)).status == status
 
 
 def test_what_the_service_says_itself_does() -> None:
     refused = parse_completion(reply(404, {"code": "transaction_not_found", "message": "gone"}), TXN)
     reason = "completion was refused: 404 transaction_not_found"
-    looked = ((GetTransaction(TXN), TransactionState.NOT_FOUND), (CallComplete(HELD, GOOD), refused))
-    stuck = (NOTE, (MarkStuck(LEASE_HELD, reason), None), NOTE)
-    assert answer(play(recover(HELD, awaited=True), *looked, *stuck)).status == 404
+    looked = (looked_up(TransactionState.NOT_FOUND), completed(refused, HELD))
+    left = (WARNED, stuck(reason), WARNED)
+    assert answer(play(recover(HELD, awaited=True), *looked, *left)).status == 404
 
 
 def test_a_page_of_a_proxy_refuses_no_revision() -> None:

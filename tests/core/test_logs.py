@@ -19,42 +19,42 @@ from faregate.core.results import (
     TransactionSettled,
     TransactionState,
 )
-from faregate.core.steps import (
-    AbandonClaim,
-    CallComplete,
-    Flow,
-    LeaseNext,
-    LogWarning,
-    MarkStuck,
-    RecordFinal,
-    RecordOutcome,
-    RecordPending,
-    RecordSettlement,
-    RecordTransaction,
-    ResolveOffer,
-    RunHandler,
-    ScheduleRetry,
-)
+from faregate.core.steps import Flow, LogWarning
 from faregate.errors import BadAnswer, ConfigurationError, JournalError, NoAnswer, ResultTooLarge
-from tests.core.flow_parts import BACK, HELD, PAUSES, PENDING, SALVAGED, STANDING, WAITING
 from tests.core.flow_script import (
-    ACR,
     BEGINNING,
-    COMPLETE,
     ENTRY,
-    LEASE_HELD,
-    NOTE,
-    OFFER,
+    FALLBACK_WRITTEN,
+    GOOD,
+    HELD,
     PAID,
+    PENDING,
     RECEIPT,
     TXN,
+    WAITING,
+    WARNED,
     WORKED,
     Raise,
+    abandoned,
     accessed,
     claimed,
+    completed,
+    ended,
+    ended_paid,
     found,
-    noted,
+    handled,
+    leased,
+    left_pending,
+    looked_up,
+    recorded,
+    rescheduled,
+    resumed,
     sale,
+    settled,
+    started,
+    stuck,
+    thrice,
+    warnings_of,
 )
 
 DISK = Raise(JournalError("disk full"))
@@ -62,13 +62,6 @@ FULL = Raise(JournalError("no space"))
 BEGUN = BEGINNING[:3]
 FAILURE = WorkFailed("handler_error")
 REPORTED = replace(ENTRY, outcome=FAILURE)
-HELD_STEP = (ScheduleRetry(LEASE_HELD), True)
-
-
-def thrice(step: Any, answer: Any) -> tuple[Any, ...]:
-    """Asked as often as a completion is."""
-    asked = (step, answer)
-    return asked, PAUSES[0], asked, PAUSES[1], asked
 
 
 Case = tuple[Callable[[], Flow[Any]], tuple[Any, ...]]
@@ -79,116 +72,93 @@ def served(*script: Any) -> Case:
 
 
 def swept(owed: PendingPayment, *script: Any) -> Case:
-    return sweep, ((LeaseNext(), owed), *script, (LeaseNext(), None))
+    return sweep, (leased(owed), *script, leased(None))
 
 
 OF_A_TRANSACTION: dict[str, Case] = {
     "access granted a transaction without a proof": (
         lambda: serve(sale(None)),
-        (found(), accessed(AccessGranted(TXN), None), NOTE),
+        (found(), accessed(AccessGranted(TXN), None), WARNED),
     ),
     "the journal could not record the start of the work: disk full": served(
-        *BEGUN, (RecordTransaction(LEASE_HELD, TXN, ACR, 54.0), DISK), NOTE, SALVAGED
+        *BEGUN, started(DISK), WARNED, FALLBACK_WRITTEN
     ),
     "the journal could not record RecordPending: disk full": served(
-        *BEGUN[:2],
-        accessed(AccessPending(PENDING, TXN)),
-        (RecordPending(LEASE_HELD, TXN, ACR), DISK),
-        NOTE,
-        SALVAGED,
+        *BEGUN[:2], accessed(AccessPending(PENDING, TXN)), left_pending(DISK), WARNED, FALLBACK_WRITTEN
     ),
     "GET /summary returned nothing that can be sold: big": served(
         *BEGINNING,
-        (RunHandler(sale(), TXN), Raise(ResultTooLarge("big"))),
-        NOTE,
-        (RecordOutcome(LEASE_HELD, WorkFailed("result_too_large")), False),
+        handled(Raise(ResultTooLarge("big"))),
+        WARNED,
+        recorded(WorkFailed("result_too_large"), False),
     ),
-    "the journal could not write the outcome: disk full": served(*WORKED[:-1], (WORKED[-1][0], DISK), NOTE),
+    "the journal could not write the outcome: disk full": served(*WORKED[:-1], recorded(GOOD, DISK), WARNED),
     "completion was refused: 403 forbidden": served(
-        *WORKED, (COMPLETE, CompletionRejected(403, "forbidden")), NOTE, HELD_STEP
+        *WORKED, completed(CompletionRejected(403, "forbidden")), WARNED, rescheduled()
     ),
     "the payment is not proven: half": served(
-        *WORKED, *thrice(COMPLETE, CompletionUnknown("half")), NOTE, HELD_STEP
+        *WORKED, *thrice(completed(CompletionUnknown("half"))), WARNED, rescheduled()
     ),
     "the payment is not proven: timed out": served(
-        *WORKED, *thrice(COMPLETE, Raise(NoAnswer("timed out"))), NOTE, HELD_STEP
+        *WORKED, *thrice(completed(Raise(NoAnswer("timed out")))), WARNED, rescheduled()
     ),
     "the journal could not record ScheduleRetry: disk full": swept(
-        HELD,
-        (STANDING, TransactionState.PENDING),
-        (ScheduleRetry(LEASE_HELD), DISK),
-        NOTE,
+        HELD, looked_up(TransactionState.PENDING), rescheduled(DISK), WARNED
     ),
     "the journal could not record RecordSettlement: disk full": served(
-        *WORKED,
-        (COMPLETE, PAID),
-        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), DISK),
-        NOTE,
+        *WORKED, completed(PAID), settled(DISK), WARNED
     ),
     "the journal could not record RecordFinal: disk full": swept(
-        WAITING,
-        (STANDING, TransactionState.FAILED),
-        (RecordFinal(LEASE_HELD, reason="payment_failed"), DISK),
-        NOTE,
+        WAITING, looked_up(TransactionState.FAILED), ended("payment_failed", DISK), WARNED
     ),
     "the journal could not record RecordFinal: no space": swept(
-        WAITING,
-        (STANDING, TransactionSettled(RECEIPT)),
-        NOTE,
-        (RecordFinal(LEASE_HELD, paid=True, reason="not_started", receipt=RECEIPT), FULL),
-        NOTE,
+        WAITING, looked_up(TransactionSettled(RECEIPT)), WARNED, ended_paid("not_started", FULL), WARNED
     ),
     "the journal could not record MarkStuck: disk full": swept(
         WAITING,
-        (STANDING, TransactionState.NOT_FOUND),
-        (MarkStuck(LEASE_HELD, "the service does not know the transaction"), DISK),
-        NOTE,
-        NOTE,
+        looked_up(TransactionState.NOT_FOUND),
+        stuck("the service does not know the transaction", DISK),
+        WARNED,
+        WARNED,
     ),
     "the journal could not record AbandonClaim: disk full": swept(
-        WAITING, (STANDING, TransactionState.AUTHORIZED), (AbandonClaim(LEASE_HELD), DISK), NOTE
+        WAITING, looked_up(TransactionState.AUTHORIZED), abandoned(DISK), WARNED
     ),
     "the service settled a payment that was reported as failed": swept(
         REPORTED,
-        (STANDING, TransactionState.AUTHORIZED),
-        (CallComplete(REPORTED, FAILURE), PAID),
-        NOTE,
-        (RecordFinal(LEASE_HELD, paid=True, reason="handler_error", receipt=RECEIPT), True),
+        looked_up(TransactionState.AUTHORIZED),
+        completed(PAID, REPORTED, FAILURE),
+        WARNED,
+        ended_paid("handler_error"),
     ),
     "a failed outcome was refused: 403 forbidden": swept(
         REPORTED,
-        (STANDING, TransactionState.AUTHORIZED),
-        (CallComplete(REPORTED, FAILURE), CompletionRejected(403, "forbidden")),
-        NOTE,
-        HELD_STEP,
+        looked_up(TransactionState.AUTHORIZED),
+        completed(CompletionRejected(403, "forbidden"), REPORTED, FAILURE),
+        WARNED,
+        rescheduled(),
     ),
     "a failed outcome is not acknowledged yet": swept(
         REPORTED,
-        (STANDING, TransactionState.AUTHORIZED),
-        *thrice(CallComplete(REPORTED, FAILURE), CompletionUnknown("silence")),
-        NOTE,
-        HELD_STEP,
+        looked_up(TransactionState.AUTHORIZED),
+        *thrice(completed(CompletionUnknown("silence"), REPORTED, FAILURE)),
+        WARNED,
+        rescheduled(),
     ),
     "an operator must resolve this: still open: settling (faregate holds)": served(
-        *BACK, (STANDING, TransactionState.PENDING), (ScheduleRetry(LEASE_HELD), False), NOTE
+        resumed(), looked_up(TransactionState.PENDING), rescheduled(False), WARNED
     ),
     "an operator must resolve this: the service does not know the transaction (faregate holds)": swept(
         WAITING,
-        (STANDING, TransactionState.NOT_FOUND),
-        (MarkStuck(LEASE_HELD, "the service does not know the transaction"), None),
-        NOTE,
+        looked_up(TransactionState.NOT_FOUND),
+        stuck("the service does not know the transaction"),
+        WARNED,
     ),
     "a payment settled, but its result is not in the journal": swept(
-        WAITING,
-        (STANDING, TransactionSettled(RECEIPT)),
-        NOTE,
-        (RecordFinal(LEASE_HELD, paid=True, reason="not_started", receipt=RECEIPT), True),
+        WAITING, looked_up(TransactionSettled(RECEIPT)), WARNED, ended_paid("not_started")
     ),
     "the state of the transaction is unknown: timed out": swept(
-        HELD,
-        (STANDING, Raise(NoAnswer("timed out"))),
-        NOTE,
-        HELD_STEP,
+        HELD, looked_up(Raise(NoAnswer("timed out"))), WARNED, rescheduled()
     ),
 }
 
@@ -196,41 +166,40 @@ OF_A_TRANSACTION: dict[str, Case] = {
 @pytest.mark.parametrize("said", OF_A_TRANSACTION)
 def test_the_log_says_what_went_wrong_and_of_which_transaction(said: str) -> None:
     begin, script = OF_A_TRANSACTION[said]
-    assert LogWarning(said, TXN) in noted(begin(), *script)
+    assert LogWarning(said, TXN) in warnings_of(begin(), *script)
 
 
-DROPPED = (AbandonClaim(LEASE_HELD), True)
 BEFORE: dict[str, tuple[Any, ...]] = {
-    "the journal could not claim the proof: disk full": (claimed(DISK), NOTE),
+    "the journal could not claim the proof: disk full": (claimed(DISK), WARNED),
     "nothing can be sold: unknown key": (
         claimed(),
-        (ResolveOffer(OFFER), Raise(ConfigurationError("unknown key"))),
-        DROPPED,
-        NOTE,
+        found(Raise(ConfigurationError("unknown key"))),
+        abandoned(),
+        WARNED,
     ),
     "access was not answered: timed out": (
         *BEGUN[:2],
         accessed(Raise(NoAnswer("timed out"))),
         accessed(Raise(NoAnswer("timed out"))),
-        DROPPED,
-        NOTE,
+        abandoned(),
+        WARNED,
     ),
     "access could not be asked, or was answered with nonsense: garbage": (
         *BEGUN[:2],
         accessed(Raise(BadAnswer("garbage"))),
-        DROPPED,
-        NOTE,
+        abandoned(),
+        WARNED,
     ),
     "the journal could not record AbandonClaim: disk full": (
         *BEGUN[:2],
         accessed(AccessFailed(502, "401")),
-        (DROPPED[0], DISK),
-        NOTE,
-        NOTE,
+        abandoned(DISK),
+        WARNED,
+        WARNED,
     ),
 }
 
 
 @pytest.mark.parametrize("said", BEFORE)
 def test_the_log_says_why_nothing_was_begun(said: str) -> None:
-    assert LogWarning(said) in noted(serve(sale()), *BEFORE[said])
+    assert LogWarning(said) in warnings_of(serve(sale()), *BEFORE[said])

@@ -7,15 +7,8 @@ import pytest
 
 from faregate.core.flow import serve
 from faregate.core.models import Offer, OfferRevision, Response
-from faregate.core.results import AccessFailed, AccessUnpaid, Guessability, RevisionRejected
-from faregate.core.steps import (
-    AbandonClaim,
-    CallAccess,
-    GetKnownRevision,
-    RefreshRevision,
-    ResolveOffer,
-    Sleep,
-)
+from faregate.core.results import AccessFailed, Guessability, RevisionRejected
+from faregate.core.steps import CallAccess, GetKnownRevision, RefreshRevision, Sleep
 from faregate.errors import BadAnswer, ConfigurationError, NoAnswer
 from faregate.merchant.interpret import parse_revisions
 from faregate.merchant.revisions import (
@@ -28,23 +21,23 @@ from faregate.merchant.revisions import (
 from tests.core.flow_script import (
     ACR,
     ALL_KEYS,
-    LEASE_HELD,
-    NOTE,
     OFFER,
     PROOF,
     RULES,
+    UNPAID,
+    WARNED,
     Raise,
+    abandoned,
     accessed,
     claimed,
     found,
     play,
+    play_sale,
     sale,
 )
 
 NEWER = OfferRevision("acr_0190bbbbbbbb7bbb8bbbbbbbbbbbbbbb", "USDC")
 REJECTED = RevisionRejected(AccessFailed(502, "access was answered with 422 invalid_request"))
-NEEDED = AccessUnpaid(Response(402, (("PAYMENT-REQUIRED", "bmVlZGVk"),), b'{"code":"payment_required"}'))
-UNREADABLE = BadAnswer("not a contracts document")
 REFRESH = RefreshRevision(OFFER, RULES)
 
 
@@ -52,34 +45,33 @@ REFRESH = RefreshRevision(OFFER, RULES)
 
 
 def test_a_new_revision_sells_at_once() -> None:
-    asked_anew = (CallAccess(sale(None), NEWER, None), NEEDED)
+    asked_anew = (CallAccess(sale(None), NEWER, None), UNPAID)
     script = (found(), accessed(REJECTED, None), (REFRESH, NEWER), asked_anew)
     assert play(serve(sale(None)), *script).status == 402
 
 
 def test_a_new_revision_sells_to_who_paid_already_as_well() -> None:
     """And what is begun then is begun under the new one."""
-    asked_anew = (CallAccess(sale(), NEWER, PROOF), NEEDED)
-    dropped = (AbandonClaim(LEASE_HELD), True)
-    script = (claimed(), found(), accessed(REJECTED), (REFRESH, NEWER), asked_anew, ALL_KEYS, dropped)
-    assert play(serve(sale()), *script).status == 402
+    asked_anew = (CallAccess(sale(), NEWER, PROOF), UNPAID)
+    script = (claimed(), found(), accessed(REJECTED), (REFRESH, NEWER), asked_anew, ALL_KEYS, abandoned())
+    assert play_sale(*script).status == 402
 
 
 @pytest.mark.parametrize("again", [RULES, Raise(NoAnswer("down")), Raise(ConfigurationError("no such key"))])
 def test_what_is_refused_for_another_reason_is_the_sellers_to_mend(again: Any) -> None:
-    noted = (NOTE, NOTE) if isinstance(again, Raise) else (NOTE,)
+    noted = (WARNED, WARNED) if isinstance(again, Raise) else (WARNED,)
     script = (found(), accessed(REJECTED, None), (REFRESH, again), *noted)
     assert play(serve(sale(None)), *script).status == 502
 
 
 def test_access_is_asked_once_more_and_no_more() -> None:
     refused_again = (CallAccess(sale(None), NEWER, None), REJECTED)
-    script = (found(), accessed(REJECTED, None), (REFRESH, NEWER), refused_again, NOTE)
+    script = (found(), accessed(REJECTED, None), (REFRESH, NEWER), refused_again, WARNED)
     assert play(serve(sale(None)), *script).status == 502
 
 
 def test_a_crowd_waits_for_the_one_who_reads() -> None:
-    asked_anew = (CallAccess(sale(None), NEWER, None), NEEDED)
+    asked_anew = (CallAccess(sale(None), NEWER, None), UNPAID)
     waits = ((REFRESH, None), (Sleep(0.1), None), (REFRESH, None), (Sleep(0.2), None), (REFRESH, NEWER))
     assert play(serve(sale(None)), found(), accessed(REJECTED, None), *waits, asked_anew).status == 402
 
@@ -87,21 +79,21 @@ def test_a_crowd_waits_for_the_one_who_reads() -> None:
 def test_nobody_waits_for_ever() -> None:
     pauses = (0.1, 0.2, 0.4, 0.8, 0.0)
     waits = [pair for pause in pauses for pair in ((REFRESH, None), (Sleep(pause), None))]
-    assert play(serve(sale(None)), found(), accessed(REJECTED, None), *waits, NOTE).status == 502
+    assert play(serve(sale(None)), found(), accessed(REJECTED, None), *waits, WARNED).status == 502
 
 
 # The rules cannot be read anew
 
 
-@pytest.mark.parametrize("error", [NoAnswer("down"), UNREADABLE])
+@pytest.mark.parametrize("error", [NoAnswer("down"), BadAnswer("not a contracts document")])
 def test_rules_that_are_known_serve_on(error: Exception) -> None:
-    script = ((ResolveOffer(OFFER), Raise(error)), (GetKnownRevision(OFFER), RULES), NOTE)
-    assert play(serve(sale(None)), *script, accessed(NEEDED, None)).status == 402
+    script = (found(Raise(error)), (GetKnownRevision(OFFER), RULES), WARNED)
+    assert play(serve(sale(None)), *script, accessed(UNPAID, None)).status == 402
 
 
 def test_known_rules_for_another_asset_do_not_sell() -> None:
     known = (GetKnownRevision(OFFER), Raise(ConfigurationError("settles in EURC")))
-    assert play(serve(sale(None)), (ResolveOffer(OFFER), Raise(NoAnswer("down"))), known, NOTE).status == 503
+    assert play(serve(sale(None)), found(Raise(NoAnswer("down"))), known, WARNED).status == 503
 
 
 # The cache

@@ -21,31 +21,17 @@ from faregate.core.claims import (
     Replayable,
     ReplayPolicy,
     Resumable,
-    SettlementWrite,
 )
 from faregate.core.credentials import EXACT, GUESSABLE, MAX_COOKIES, STABLE, find_credentials
 from faregate.core.flow import CROWD_PAUSES, serve
 from faregate.core.models import Headers, Offer, PaidRequest, Response
-from faregate.core.results import (
-    Access,
-    AccessFailed,
-    AccessUnpaid,
-    CompletionPaid,
-    Guessability,
-    TransactionSettled,
-)
+from faregate.core.results import AccessFailed, AccessUnpaid, Guessability, TransactionSettled
 from faregate.core.steps import (
-    CallAccess,
     CallComplete,
     ClaimProof,
     GetKnownRevision,
-    GetTransaction,
     RecallGuessability,
     RecordGuessability,
-    RecordOutcome,
-    RecordSettlement,
-    ResolveOffer,
-    RunHandler,
     Sleep,
 )
 from faregate.errors import NoAnswer
@@ -54,23 +40,30 @@ from tests.core.flow_script import (
     BEGINNING,
     ENTRY,
     GOOD,
-    LEASE_HELD,
-    NOTE,
+    HELD,
     OFFER,
     PAID,
     PROOF,
     RECEIPT,
     RESULT,
-    RULES,
     TXN,
+    WARNED,
     WORK,
+    AnyOf,
     Raise,
-    Some,
+    asked_without_proof,
     claimed,
+    code,
+    completed,
+    events_of,
     found,
+    handled,
+    looked_up,
     play,
+    play_sale,
+    recorded,
     sale,
-    told,
+    settled,
 )
 
 AGAIN = Replayable(RESULT, "cmVjZWlwdA==", TXN)
@@ -88,10 +81,6 @@ def instructions(value: str = "") -> AccessUnpaid:
     return AccessUnpaid(Response(402, (("PAYMENT-REQUIRED", header),), b"{}"))
 
 
-def asked_without_proof(answer: Access) -> tuple[Any, Any]:
-    return CallAccess(sale(), RULES, None), answer
-
-
 def fresh_value() -> str:
     return secrets.token_urlsafe(24)
 
@@ -100,79 +89,62 @@ def with_headers(one: PaidRequest, *headers: tuple[str, str]) -> PaidRequest:
     return replace(one, http=replace(one.http, headers=(*one.http.headers, *headers)))
 
 
-def code(response: Response) -> Any:
-    return json.loads(response.body)["code"]
-
-
 def test_where_nobody_can_know_the_proof_it_is_enough() -> None:
-    response = play(serve(sale()), UNSAFE, RECALLED_SECRET, (ONCE_MORE, AGAIN))
+    response = play_sale(UNSAFE, RECALLED_SECRET, (ONCE_MORE, AGAIN))
     assert (response.status, response.body, response.released) == (200, RESULT.body, True)
-    events = told(serve(sale()), UNSAFE, RECALLED_SECRET, (ONCE_MORE, AGAIN))
+    events = events_of(serve(sale()), UNSAFE, RECALLED_SECRET, (ONCE_MORE, AGAIN))
     assert events == [Redelivered(TXN)]
 
 
 def test_whether_instructions_can_be_guessed_is_found_out_by_asking_twice() -> None:
     two = (asked_without_proof(instructions(fresh_value())), asked_without_proof(instructions(fresh_value())))
-    script = (
-        UNSAFE,
-        NOT_KNOWN,
-        found(),
-        *two,
-        (RecordGuessability(True), None),
-    )
-    assert play(serve(sale()), *script, (ONCE_MORE, AGAIN)).status == 200
+    script = (UNSAFE, NOT_KNOWN, found(), *two, (RecordGuessability(True), None))
+    assert play_sale(*script, (ONCE_MORE, AGAIN)).status == 200
 
 
 @pytest.mark.parametrize("second", [instructions("same"), AccessUnpaid(Response(402, (), b"{}"))])
 def test_what_can_be_guessed_replays_nothing(second: AccessUnpaid) -> None:
     """Nor does it claim again: what a stranger tries uses nothing up."""
     two = (asked_without_proof(instructions("same")), asked_without_proof(second))
-    script = (
-        UNSAFE,
-        NOT_KNOWN,
-        found(),
-        *two,
-        NOTE,
-        (RecordGuessability(False), None),
-    )
-    response = play(serve(sale()), *script)
+    script = (UNSAFE, NOT_KNOWN, found(), *two, WARNED, (RecordGuessability(False), None))
+    response = play_sale(*script)
     assert (response.status, code(response)) == (409, "proof_already_used")
     assert b"Idempotency-Key" in response.body
     assert RESULT.body not in response.body
 
 
 def test_what_is_known_to_be_guessable_is_not_asked_again() -> None:
-    response = play(serve(sale()), UNSAFE, RECALLED_PUBLIC)
+    response = play_sale(UNSAFE, RECALLED_PUBLIC)
     assert (response.status, code(response)) == (409, "proof_already_used")
 
 
 @pytest.mark.parametrize(
     "script",
     [
-        ((ResolveOffer(OFFER), Raise(NoAnswer("down"))), (GetKnownRevision(OFFER), None)),
+        (found(Raise(NoAnswer("down"))), (GetKnownRevision(OFFER), None)),
         (found(), asked_without_proof(AccessFailed(503, "busy"))),
     ],
 )
 def test_while_it_cannot_be_found_out_the_payer_comes_back_later(script: Any) -> None:
-    response = play(serve(sale()), UNSAFE, NOT_KNOWN, *script)
+    response = play_sale(UNSAFE, NOT_KNOWN, *script)
     assert (response.status, code(response)) == (503, "payment_unconfirmed")
 
 
 def test_a_crowd_waits_for_the_request_that_finds_it_out() -> None:
     asking = (RecallGuessability(), Guessability.BEING_CHECKED)
     waiting = (asking, (Sleep(CROWD_PAUSES[0]), None), asking, (Sleep(CROWD_PAUSES[1]), None))
-    assert play(serve(sale()), UNSAFE, *waiting, RECALLED_SECRET, (ONCE_MORE, AGAIN)).status == 200
+    assert play_sale(UNSAFE, *waiting, RECALLED_SECRET, (ONCE_MORE, AGAIN)).status == 200
 
 
 def test_a_crowd_does_not_wait_for_ever() -> None:
     asking = (RecallGuessability(), Guessability.BEING_CHECKED)
     waiting = [step for pause in CROWD_PAUSES for step in ((Sleep(pause), None), asking)]
-    response = play(serve(sale()), UNSAFE, asking, *waiting)
+    response = play_sale(UNSAFE, asking, *waiting)
     assert (response.status, code(response)) == (503, "payment_unconfirmed")
 
 
 def test_a_replay_that_was_used_up_meanwhile_is_refused() -> None:
-    response = play(serve(sale()), UNSAFE, RECALLED_SECRET, (ONCE_MORE, AlreadyUsed(TXN)))
+    response = play_sale(UNSAFE, RECALLED_SECRET, (ONCE_MORE, AlreadyUsed(TXN)))
     assert (response.status, code(response)) == (409, "proof_already_used")
 
 
@@ -183,11 +155,11 @@ def test_an_offer_that_is_never_replayed_says_so_to_the_journal() -> None:
 
 
 def test_another_client_is_told_why_and_nothing_else() -> None:
-    response = play(serve(sale()), claimed(ClientMismatch()))
+    response = play_sale(claimed(ClientMismatch()))
     assert (response.status, code(response)) == (409, "proof_already_used")
     assert b"Authorization, Cookie and Idempotency-Key" in response.body
     assert TXN.encode() not in response.body
-    assert told(serve(sale()), claimed(ClientMismatch())) == [Refused(409, "proof_already_used")]
+    assert events_of(serve(sale()), claimed(ClientMismatch())) == [Refused(409, "proof_already_used")]
 
 
 def test_what_a_request_shows_of_itself_is_claimed_with_its_proof() -> None:
@@ -203,12 +175,12 @@ def test_a_cookie_is_sent_with_the_first_result_and_never_stored() -> None:
     result = replace(RESULT, headers=headers)
     script = (
         *BEGINNING,
-        (RunHandler(sale(), TXN), replace(WORK, response=result)),
-        (RecordOutcome(LEASE_HELD, GOOD), True),
-        (Some(CallComplete), PAID),
-        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), SettlementWrite.FIRST),
+        handled(replace(WORK, response=result)),
+        recorded(GOOD),
+        (AnyOf(CallComplete), PAID),
+        settled(),
     )
-    response = play(serve(sale()), *script)
+    response = play_sale(*script)
     assert [value for name, value in response.headers if name.lower() == "set-cookie"] == ["sid=1", "lang=de"]
 
 
@@ -314,17 +286,8 @@ def test_a_token_whose_signature_guards_its_content_is_compared_whole() -> None:
 
 
 def test_a_held_result_is_settled_where_the_proof_is_enough() -> None:
-    held = replace(ENTRY, outcome=GOOD)
-    paid = CompletionPaid("cGFpZA==", "rcp_1")
-    response = play(
-        serve(sale()),
-        UNSAFE,
-        RECALLED_SECRET,
-        (ONCE_MORE, Resumable(held)),
-        (GetTransaction(TXN), TransactionSettled(RECEIPT)),
-        (CallComplete(held, GOOD), paid),
-        (RecordSettlement(ENTRY.lease, paid.payment_response, paid.receipt, True), SettlementWrite.FIRST),
-    )
+    again = (UNSAFE, RECALLED_SECRET, (ONCE_MORE, Resumable(HELD)))
+    response = play_sale(*again, looked_up(TransactionSettled(RECEIPT)), completed(PAID, HELD), settled())
     assert (response.body, response.released) == (RESULT.body, True)
 
 
