@@ -24,9 +24,8 @@ from typing import TYPE_CHECKING, Any
 
 from faregate.core.usage import Payment
 from faregate.flask.decorators import payment
-from faregate.flask.extension import Faregate
+from faregate.flask.extension import Faregate, payment_event
 from faregate.flask.routes import list_routes
-from faregate.flask.signals import payment_event
 
 if TYPE_CHECKING:
     from faregate.flask.testing import PayingClient

@@ -1,15 +1,23 @@
-"""`Faregate`, the extension: it reads the app's config, wraps `wsgi_app`, and puts prices on views."""
+"""`Faregate`, the extension: it reads the app's config, wraps `wsgi_app`, and puts prices on views.
 
+Also the signal that it sends, and its group of commands.
+"""
+
+import logging
 from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar, Unpack, overload
+from typing import Any, Final, TypeVar, Unpack, cast, overload
 
+import click
+from blinker import Namespace
 from flask import Blueprint, Flask
+from flask.cli import AppGroup
 
 from faregate.core.models import Choose, Offer
 from faregate.errors import ConfigurationError
-from faregate.flask.app_config import AppConfig, spell
-from faregate.flask.command_group import COMMANDS
+from faregate.events import Event
 from faregate.flask.decorators import (
     check_flask_choose,
     check_request,
@@ -20,11 +28,100 @@ from faregate.flask.decorators import (
 )
 from faregate.flask.middleware import NAME, FlaskPaywallMiddleware
 from faregate.flask.placement import find_sold
-from faregate.flask.signals import SignalObserver
+from faregate.logs import log
 from faregate.offers import OfferOptions, make_offer
 from faregate.paywall import Paywall
+from faregate.settings import (
+    OTHER_VARIABLES,
+    SETTINGS,
+    Arguments,
+    check_spelling,
+    from_config,
+    name_variable,
+)
 
 View = TypeVar("View", bound=Callable[..., Any])
+
+payment_event = Namespace().signal("payment-event")
+"""Sent by a `Paywall` with each of its events, as `event`. A receiver must not block."""
+
+
+@dataclass(frozen=True)
+class SignalObserver:
+    """Sends the events of this paywall. Several apps may share one: each event is sent once."""
+
+    paywall: Paywall
+
+    def is_listening(self) -> bool:
+        return bool(payment_event.receivers)
+
+    def receive(self, event: Event) -> None:
+        # Not `send`: the first receiver that raises would keep the event from the others.
+        for receiver in payment_event.receivers_for(self.paywall):
+            try:
+                receiver(self.paywall, event=event)
+            except Exception as error:
+                kind = type(event).__name__
+                log("events", logging.ERROR, "a receiver of payment_event failed for %s", kind, error=error)
+
+
+_FUNCTIONS = ("on_event", "payment_page", "payment_body")
+_RULES = ("offers", "refuse")
+_CHANGEABLE: tuple[type, ...] = (dict, list)
+_NAMES = (*SETTINGS, "journal", *_FUNCTIONS, *_RULES)
+
+
+def spell(name: str) -> str:
+    """A setting as messages name it."""
+    return f"{name_variable(name)} in the app's config"
+
+
+class AppConfig:
+    """The settings in the config of an app. Raises `ConfigurationError`.
+
+    `has_own_paywall`: the extension was given a paywall, and reads the path rules only.
+    """
+
+    def __init__(self, app: Flask, has_own_paywall: bool) -> None:
+        self._config = cast(dict[str, Any], app.config)
+        self._check_spelling()
+        for name in _NAMES:
+            self._config.setdefault(name_variable(name), None)
+        # Lists and dicts may be changed in place.
+        self._read = {
+            key: _copy(self._config[key]) for key in map(name_variable, _RULES if has_own_paywall else _NAMES)
+        }
+
+    def __getitem__(self, name: str) -> Any:
+        return self._config[name_variable(name)]
+
+    @property
+    def functions(self) -> dict[str, Any]:
+        return {name: self[name] for name in _FUNCTIONS}
+
+    def read_arguments(self) -> Arguments:
+        """The arguments of a paywall. Raises `ConfigurationError`."""
+        values = {name: self[name] for name in SETTINGS}
+        return from_config(values, spell)
+
+    def check_unchanged(self) -> None:
+        """Raise `ConfigurationError` for a setting that was made or changed after it was read."""
+        self._check_spelling()
+        for key, value in self._read.items():
+            if self._config.get(key) != value:
+                raise ConfigurationError(
+                    f"{key} in the app's config was set after the paywall had read it: set it before "
+                    "Faregate(app), or before paywall.init_app(app)."
+                )
+
+    def _check_spelling(self) -> None:
+        # A misspelt FAREGATE_OFFERS or FAREGATE_REFUSE would leave everything below the prefixes free.
+        known = {*map(name_variable, _NAMES), *OTHER_VARIABLES}
+        check_spelling(self._config, known, " in the app's config")
+
+
+def _copy(value: Any) -> Any:
+    return copy(value) if isinstance(value, _CHANGEABLE) else value
 
 
 class Faregate:
@@ -140,3 +237,26 @@ class Faregate:
 def _check(value: object, kinds: type | tuple[type, ...], message: str) -> None:
     if not isinstance(value, kinds):
         raise ConfigurationError(message)
+
+
+class _Commands(AppGroup):
+    """`flask faregate`. The commands are loaded at first use: no server needs them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        self._load()
+        return super().list_commands(ctx)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        self._load()
+        return super().get_command(ctx, cmd_name)
+
+    def _load(self) -> None:
+        if not self.commands:
+            from faregate.flask.cli import build_commands
+
+            for command in build_commands():
+                self.add_command(command)
+
+
+COMMANDS: Final = _Commands("faregate", help="Show what this app sells, and finish its payments.")
+"""Also an entry point of the package: it says why an app does not start, or that it has no paywall."""
