@@ -328,7 +328,7 @@ MUTANTS = (
     Mutant("foreign-choice-is-not-refused", CHECKOUT, '        self.refuse(500, "offer_not_chosen", _NOT_CHOSEN_PAID if self.has_payment else _NOT_CHOSEN)\n', "", CHOICES),
     Mutant("payment-without-a-choice-was-not-charged", CHECKOUT, "_NOT_CHOSEN_PAID if self.has_payment else _NOT_CHOSEN", "_NOT_CHOSEN", CHOICES),
     Mutant("what-payers-send-is-logged", CHECKOUT, 'return f"a str of {len(chosen)} characters that is not in among"', "return repr(chosen)", CHOICES),
-    Mutant("tool-chooses-by-a-misspelt-argument", MCP + "choices.py", "if not is_given and one.kind not in _VARIADIC:", "if False:", CHOICES),
+    Mutant("tool-chooses-by-a-misspelt-argument", MCP + "decorators.py", "if not is_given and one.kind not in _VARIADIC:", "if False:", CHOICES),
     Mutant("failed-tool-is-billable-by-choice", MCP + "decorators.py", "any(one.billable != BILLABLE for one in sold.alternatives)", "False", CHOICES),
     Mutant("choice-of-nothing-named", "src/faregate/offers.py", "if isinstance(among, str) or not isinstance(among, Sequence) or not among:", "if False:", CHOICES),
     # A result goes to the client that paid for it
@@ -580,8 +580,8 @@ MUTANTS = (
     Mutant("flask-any-origin-may-read", FLASK_MIDDLEWARE, 'if allowed is None or allowed not in ("*", origin):', "if allowed is None:", FLASK_TESTS),
     Mutant("statuses-that-are-no-numbers", "src/faregate/core/models.py", "if not _are_statuses(offer.billable):", "if False:", ("tests/adapters/test_arguments.py",)),
     Mutant("nothing-is-billable", "src/faregate/core/models.py", "return bool(statuses) and all(", "return all(", ("tests/adapters/test_arguments.py",)),
-    Mutant("flask-late-prefix-is-free", "src/faregate/flask/app_config.py", "if self._config.get(key) != value:", "if False:", FLASK_TESTS),
-    Mutant("flask-late-prefix-in-place-is-free", "src/faregate/flask/app_config.py", "return copy(value) if isinstance(value, _CHANGEABLE) else value", "return value", FLASK_TESTS),
+    Mutant("flask-late-prefix-is-free", FLASK_EXTENSION, "if self._config.get(key) != value:", "if False:", FLASK_TESTS),
+    Mutant("flask-late-prefix-in-place-is-free", FLASK_EXTENSION, "return copy(value) if isinstance(value, _CHANGEABLE) else value", "return value", FLASK_TESTS),
     Mutant("flask-late-setting-fails-once", "src/faregate/flask/middleware.py", "            check_config()\n            self.check_config = None", "            self.check_config = None\n            check_config()", FLASK_TESTS),
     Mutant("workers-with-a-journal-each", "src/faregate/settings.py", "if workers > 1:", "if workers > 9:", ("tests/core/test_server_config.py",)),
     Mutant("flask-two-paywalls", FLASK_EXTENSION, "if NAME in app.extensions:", "if False:", FLASK_TESTS),
@@ -981,6 +981,6 @@ MUTANTS = (
     Mutant("mcp-overlooks-a-passed-price", MCP + "calls.py", "        if found.mistake or not found.offers:\n            return found.mistake\n", "        return found.mistake\n", MCP_MISTAKES),
     Mutant("mcp-starts-with-a-tool-given-away", MCP + "middleware.py", "            check_tools(self._server)\n", "", MCP_MISTAKES),
     Mutant("mcp-lets-a-tool-say-it-was-paid", MCP + "results.py", "meta.pop(PAYMENT_RESPONSE, None)", "pass", MCP_TESTS),
-    Mutant("mcp-is-inside-the-sellers-middleware", MCP + "server.py", "server.middleware.insert(_find_place(server), middleware)", "server.middleware.append(middleware)", MCP_MISTAKES),
+    Mutant("mcp-is-inside-the-sellers-middleware", MCP + "middleware.py", "server.middleware.insert(_find_place(server), middleware)", "server.middleware.append(middleware)", MCP_MISTAKES),
     Mutant("mcp-lets-work-outlive-its-payment", MCP + "calls.py", "                self._checkout.cancel_scope = cancel_scope\n", "", (*MCP_TESTS, "-k", "too_long")),
 )  # fmt: skip

@@ -20,8 +20,7 @@ else:
 
 from faregate.core.usage import Payment
 from faregate.mcp.decorators import paid
-from faregate.mcp.middleware import PaywallMiddleware
-from faregate.mcp.server import add_paywall
+from faregate.mcp.middleware import PaywallMiddleware, add_paywall
 from faregate.mcp.tools import list_routes
 
 __all__ = ["Payment", "PaywallMiddleware", "add_paywall", "list_routes", "paid"]

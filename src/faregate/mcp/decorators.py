@@ -1,22 +1,26 @@
-"""A price on a tool."""
+"""A price on a tool, and the function that chooses it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial, wraps
 from inspect import Parameter, Signature, isclass, signature
 from typing import Annotated, Any, TypeVar, Unpack, cast, get_args, get_origin, overload
 
+import anyio.to_thread
 from mcp_types import InputRequiredResult
 
-from faregate.core.models import BILLABLE, Choose, Offer
+from faregate.core.models import BILLABLE, Choose, Offer, OfferChoice
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.mcp.calls import STOPPED, find_call
-from faregate.mcp.choices import ask_with_arguments, check_tool_choose, make_async
+from faregate.middleware.callables import is_async
 from faregate.middleware.checkout import SkipHandler
 from faregate.middleware.handlers import inspect_handler, mark, mark_maker
 from faregate.offers import OfferOptions, make_offer
 
 Tool = TypeVar("Tool", bound=Callable[..., Any])
+
+_BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+_VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 
 @overload
@@ -47,14 +51,14 @@ def paid(
         arguments = declared.replace(
             parameters=[one for one in declared.parameters.values() if one.name not in names]
         )
-        check_tool_choose(sold, arguments)
-        run = make_async(tool)
+        _check_choose(sold, arguments)
+        run = _make_async(tool)
 
         @wraps(tool)
         async def guard(*args: Any, **kwargs: Any) -> Any:
             call = find_call(sold)
             try:
-                payment = await call.authorize(sold, partial(ask_with_arguments, arguments, args, kwargs))
+                payment = await call.authorize(sold, partial(_ask_with_arguments, arguments, args, kwargs))
             except SkipHandler:
                 return STOPPED  # the client never gets this result: the paywall sends its own instead
             result = await run(*args, **kwargs, **dict.fromkeys(names, payment))
@@ -114,3 +118,46 @@ def _hide(guard: Any, arguments: Signature) -> None:
     if arguments.return_annotation is not Signature.empty:
         hints["return"] = arguments.return_annotation
     guard.__annotations__ = hints
+
+
+def _check_choose(sold: Offer, arguments: Signature) -> None:
+    """Check that a function that chooses asks only for arguments of its tool. Raises `ConfigurationError`."""
+    if not isinstance(sold, OfferChoice):
+        return
+    for one in _list_parameters(sold.choose):
+        is_given = one.kind in _BY_NAME and one.name in arguments.parameters
+        # Also one with a default: misspelt, it would choose the same offer for every call.
+        if not is_given and one.kind not in _VARIADIC:
+            raise ConfigurationError(
+                f"The function that chooses {sold.sells} takes {one.name!r}, which it is not given. "
+                f"It can take {', '.join(arguments.parameters) or 'none'}, by name."
+            )
+
+
+async def _ask_with_arguments(
+    arguments: Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any], choose: Choose
+) -> object:
+    """Call `choose` with those arguments of a call of the tool that it has parameters for."""
+    bound = arguments.bind(*args, **kwargs)
+    bound.apply_defaults()
+    parameters = _list_parameters(choose)
+    takes_all = any(one.kind is Parameter.VAR_KEYWORD for one in parameters)
+    wanted = {one.name for one in parameters if one.kind in _BY_NAME}
+    named = {name: value for name, value in bound.arguments.items() if takes_all or name in wanted}
+    return await _make_async(choose)(**named)
+
+
+def _make_async(run: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+    """The function itself if it is async; else one that runs it on a thread, as the SDK does with tools."""
+    if is_async(run):
+        return run
+    return lambda *args, **kwargs: anyio.to_thread.run_sync(partial(run, *args, **kwargs))
+
+
+def _list_parameters(choose: Choose) -> tuple[Parameter, ...]:
+    try:
+        return tuple(signature(choose).parameters.values())
+    except ValueError:  # a built-in function, which does not say what it takes
+        raise ConfigurationError(
+            f"{choose!r} does not say which arguments it takes: choose with a function of your own."
+        ) from None
