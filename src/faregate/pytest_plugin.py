@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from faregate.emulator import Account, Emulator
     from faregate.paywall import Paywall
     from faregate.testing import AsyncPayer, Payer, PayerSession
-    from faregate.testing.options import EmulatorOptions
-    from faregate.testing.server import SharedServer
+    from faregate.testing.emulator import EmulatorOptions, SharedServer
 
 _MARK = "faregate"
 _final_checks = pytest.StashKey[list[Callable[[], None]]]()
@@ -85,8 +84,7 @@ def faregate_emulator(
     request: pytest.FixtureRequest, faregate_emulator_account: "Account"
 ) -> "Generator[Emulator]":
     """The merchant service, in this process and new for this test."""
-    from faregate.testing.emulator import use_emulator
-    from faregate.testing.server import make_tenant_name
+    from faregate.testing.emulator import make_tenant_name, use_emulator
 
     test, options = _get_item(request), _get_options(request)
     name = test.stash[_tenant_name] = make_tenant_name(test.name)
@@ -99,7 +97,7 @@ def faregate_emulator(
 @pytest.fixture
 def faregate_emulator_key(request: pytest.FixtureRequest, faregate_emulator: "Emulator") -> str:
     """The API key of this test's emulator, over HTTP."""
-    from faregate.testing.server import make_tenant_key
+    from faregate.testing.emulator import make_tenant_key
 
     return make_tenant_key(_get_item(request).stash[_tenant_name])
 
@@ -115,7 +113,7 @@ def faregate_emulator_url(
 
 @pytest.fixture(scope="session")
 def _faregate_server() -> "Generator[SharedServer]":
-    from faregate.testing.server import start_server
+    from faregate.testing.emulator import start_server
 
     with start_server() as server:
         yield server
@@ -216,7 +214,7 @@ def _get_item(request: pytest.FixtureRequest) -> pytest.Item:
 
 
 def _get_options(request: pytest.FixtureRequest) -> "EmulatorOptions":
-    from faregate.testing.options import EmulatorOptions
+    from faregate.testing.emulator import EmulatorOptions
 
     names = ("clock", "strict", "invariants")
     configured = {name: request.config.getini(f"faregate_{name}") for name in names}

@@ -8,7 +8,7 @@ import base64
 import itertools
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Self, TypeVar
 
@@ -18,7 +18,6 @@ from faregate.emulator.clock import EmulatorClock
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.wallet import Wallet
 from faregate.errors import ConfigurationError
-from faregate.testing.clients import read
 
 PROOF = "PAYMENT-SIGNATURE"
 R = TypeVar("R")
@@ -265,7 +264,7 @@ class Payer(AnyPayer[PaidResponse]):
         request = next(flow)
         while True:
             response = _send(request)
-            answer = self._session.record_answer(request, read(response))
+            answer = self._session.record_answer(request, _read(response))
             try:
                 request = flow.send(answer)
             except StopIteration as end:
@@ -280,7 +279,7 @@ class AsyncPayer(AnyPayer[Coroutine[Any, Any, PaidResponse]]):
         request = next(flow)
         while True:
             response = await _send(request)
-            answer = self._session.record_answer(request, read(response))
+            answer = self._session.record_answer(request, _read(response))
             try:
                 request = flow.send(answer)
             except StopIteration as end:
@@ -319,6 +318,24 @@ def _send(request: PayerRequest) -> Any:
         # A copy: the test may use its options again.
         options = {**options, "headers": {**options.get("headers", {}), PROOF: request.proof}}
     return getattr(request.client, request.method.lower())(request.path, **options)
+
+
+def _read(response: Any) -> Response:
+    """Convert the response of any client: of httpx, Starlette, FastAPI, Flask or Django."""
+    return Response(response.status_code, _read_headers(response.headers), _read_body(response))
+
+
+def _read_headers(headers: Any) -> Headers:
+    # httpx folds repeated headers in `items`; `multi_items` keeps them apart.
+    pairs: Iterable[tuple[str, str]] = getattr(headers, "multi_items", headers.items)()
+    return tuple((str(name), str(value)) for name, value in pairs)
+
+
+def _read_body(response: Any) -> bytes:
+    for name in ("content", "data"):  # Flask's is `data`
+        if hasattr(response, name):
+            return bytes(getattr(response, name))
+    return bytes(response.getvalue())  # Django's streaming response
 
 
 def _decode(header: str) -> Any:
