@@ -9,7 +9,7 @@ import pytest
 
 from faregate.core.models import WireRequest
 from faregate.emulator import TEST_KEY, Emulator, Wallet
-from faregate.emulator.call_line import format_call
+from faregate.emulator.cli import format_call
 from faregate.emulator.delivery import Delivery
 from faregate.emulator.tenants import Tenants
 

@@ -8,7 +8,7 @@ for _package in ("eth_keys", "starlette", "uvicorn"):
             f"The emulator needs {_package}: pip install 'faregate[emulator]'", name=_package
         )
 
-from faregate.emulator.app import app
+from faregate.emulator.asgi import app
 from faregate.emulator.calls import RecordedCall
 from faregate.emulator.clock import EmulatorClock, ManualClock
 from faregate.emulator.delivery import Delivery

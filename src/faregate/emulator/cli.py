@@ -1,4 +1,4 @@
-"""`faregate emulator`: read the account, listen, print address and keys, serve."""
+"""`faregate emulator`: read the account, listen, print address and keys, serve, and print each call."""
 
 import json
 import sys
@@ -6,21 +6,25 @@ from argparse import ArgumentParser, Namespace
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
+from typing import Any, Final
 
-from faregate.core.models import WireRequest
-from faregate.emulator.call_line import format_call
+from faregate.core.models import Response, WireRequest, header_values
+from faregate.emulator.calls import decode_header
 from faregate.emulator.clock import EmulatorClock
 from faregate.emulator.delivery import Delivery
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.state_file import StateFile
 from faregate.emulator.tenants import Tenants
-from faregate.errors import ConfigurationError
+from faregate.errors import BadAnswer, ConfigurationError
+from faregate.merchant.calls import parse_object
 from faregate.service.builtin import builtin_account
 from faregate.service.config import Account, Resource
 from faregate.service.published_payers import TEST_PAYERS
 from faregate.system import system_clock
 from faregate.x402.tokens import format_price
 
+_PROOF: Final = "payment-signature"
+_MAX: Final = 200
 DESCRIPTION = "Run the Merchant API on this machine, for development and tests. No account is needed."
 
 
@@ -149,6 +153,50 @@ def _print_call(request: WireRequest, delivery: Delivery) -> None:
     # On stderr: who reads the address from a pipe on stdout and then stops reading must not stop the server.
     with suppress(OSError, ValueError):
         print(format_call(request, delivery), file=sys.stderr, flush=True)
+
+
+def format_call(request: WireRequest, delivery: Delivery) -> str:
+    """One line without keys, proofs and queries: `POST /merchant/v1/access  402  payment required`"""
+    path = request.path.partition("?")[0]
+    found = _parse(delivery.response)
+    transaction = found.get("transaction_id")
+    about = f"  {transaction}" if isinstance(transaction, str) and transaction not in path else ""
+    status = str(delivery.response.status) if delivery.response.status else "---"
+    line = f"{request.method:<4} {path}  {status}  {_explain(request, delivery, found)}{about}"
+    return "".join(char if char.isprintable() else "?" for char in line)[:_MAX]
+
+
+def _parse(response: Response) -> dict[str, Any]:
+    try:
+        return parse_object(response)
+    except BadAnswer:
+        return {}
+
+
+def _explain(request: WireRequest, delivery: Delivery, found: dict[str, Any]) -> str:
+    if delivery.ending != "whole":
+        return f"the answer is not delivered ({delivery.ending})"
+    status = delivery.response.status
+    if status == 402:
+        return _explain_refusal(request, delivery.response)
+    if status >= 400:
+        return str(found.get("code", "error"))
+    if "count" in found:
+        return f"{len(found.get('items', ()))} of {found['count']}"
+    if "status" in found:
+        return str(found["status"])
+    if status == 202:
+        return "still settling"
+    if request.path.endswith("/access"):
+        return "free" if found.get("transaction_id") is None else "granted"
+    return "done"
+
+
+def _explain_refusal(request: WireRequest, response: Response) -> str:
+    if not header_values(request.headers, _PROOF):
+        return "payment required"
+    reason = (decode_header(response.headers, "payment-required") or {}).get("error")
+    return f"payment refused: {reason}" if reason else "payment refused"
 
 
 def _build_clock(freeze: str | None, rate: float) -> EmulatorClock:

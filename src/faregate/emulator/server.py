@@ -8,9 +8,9 @@ from threading import Thread
 
 import uvicorn
 
-from faregate.emulator.app import app
-from faregate.emulator.asgi import IS_CLOSING
+from faregate.emulator.asgi import app
 from faregate.emulator.control.access import is_loopback
+from faregate.emulator.delivery import IS_CLOSING
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.state_file import StateFile
 from faregate.emulator.tenants import Tenants

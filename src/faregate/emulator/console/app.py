@@ -22,11 +22,11 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from faregate.emulator.asgi import IS_CLOSING
 from faregate.emulator.clock import EmulatorClock
 from faregate.emulator.console.changes import ChangeTracker
 from faregate.emulator.control.common import ControlError, get_emulator, get_tenants, parse_environment
 from faregate.emulator.control.faults import format_faults
+from faregate.emulator.delivery import IS_CLOSING
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.tenants import Tenants
 

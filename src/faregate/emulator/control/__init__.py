@@ -12,21 +12,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from faregate.emulator.control import calls, faults, payers, state, tenants, transactions
 from faregate.emulator.control.access import restrict_access
-from faregate.emulator.control.calls import build_call_routes
-from faregate.emulator.control.clock import build_clock_routes
 from faregate.emulator.control.common import (
     handle_configuration_error,
     handle_crash,
     handle_http_error,
     json_response,
 )
-from faregate.emulator.control.faults import build_fault_routes
-from faregate.emulator.control.payers import build_payer_routes
-from faregate.emulator.control.payments import build_test_payment_routes
-from faregate.emulator.control.state import build_state_routes
-from faregate.emulator.control.tenants import build_tenant_routes
-from faregate.emulator.control.transactions import build_transaction_routes
 from faregate.emulator.delivery import MARKER_HEADER
 from faregate.emulator.tenants import Tenants
 from faregate.errors import ConfigurationError
@@ -35,18 +28,10 @@ from faregate.service.asgi import App
 __all__ = ["build_control_plane"]
 
 
-def build_control_plane(tenants: Tenants, console: Sequence[Route]) -> App:
+def build_control_plane(served: Tenants, console: Sequence[Route]) -> App:
     """Build the ASGI app for `/` and everything below `/_emulator`; `console` are the routes of its page."""
-    routes = [
-        *build_tenant_routes(),
-        *build_clock_routes(),
-        *build_state_routes(),
-        *build_transaction_routes(),
-        *build_payer_routes(),
-        *build_test_payment_routes(),
-        *build_fault_routes(),
-        *build_call_routes(),
-    ]
+    parts = (tenants, state, transactions, payers, faults, calls)
+    routes = [route for part in parts for route in part.ROUTES]
     # Of the console only the event stream is listed; its page and files are not an interface.
     listed = [*routes, *(route for route in console if "{name}" in route.path)]
     app = Starlette(
@@ -57,7 +42,7 @@ def build_control_plane(tenants: Tenants, console: Sequence[Route]) -> App:
             Exception: handle_crash,
         },
     )
-    app.state.tenants = tenants
+    app.state.tenants = served
     return restrict_access(app)
 
 

@@ -2,25 +2,29 @@
 
 from typing import Annotated, Any, Final, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from faregate.emulator.assertions import Violation, find_open_transactions, find_overlapping_charges
 from faregate.emulator.calls import RecordedCall
-from faregate.emulator.control.common import ControlError, build_validation_error, get_emulator, json_response
+from faregate.emulator.control.common import (
+    ControlError,
+    get_emulator,
+    json_response,
+    parse_query,
+)
 from faregate.emulator.expectations import Match
 from faregate.emulator.recorder import NoSuchCall
+from faregate.service.config import FrozenModel
 from faregate.service.routes import Operation
 
 MAX_WAIT: Final = 60
 
 
-class CallQuery(BaseModel):
+class CallQuery(FrozenModel):
     """The query. `wait` is in seconds: the response comes when `count` calls match, else it is 408."""
-
-    model_config = ConfigDict(extra="forbid")
 
     operation: Operation | None = None
     environment: Literal["test", "live"] | None = None
@@ -38,16 +42,9 @@ class CallQuery(BaseModel):
         return cast(Match, self.model_dump(exclude={"operation", "wait", "count"}, exclude_none=True))
 
 
-def build_call_routes() -> list[Route]:
-    return [
-        Route("/_emulator/tenants/{name}/calls", list_calls, methods=["GET"]),
-        Route("/_emulator/tenants/{name}/invariants", list_invariants, methods=["GET"]),
-    ]
-
-
 async def list_calls(request: Request) -> Response:
     """List the recorded calls, oldest first; the last 10,000 are kept."""
-    emulator, query = get_emulator(request), _parse_query(request)
+    emulator, query = get_emulator(request), parse_query(request, CallQuery)
     try:
         if query.wait is None:
             calls = emulator.calls(query.operation, **query.build_match())
@@ -74,13 +71,6 @@ async def list_invariants(request: Request) -> Response:
     )
 
 
-def _parse_query(request: Request) -> CallQuery:
-    try:
-        return CallQuery.model_validate(dict(request.query_params))
-    except ValidationError as error:
-        raise build_validation_error(error, "query") from None
-
-
 def _format_call(call: RecordedCall) -> dict[str, Any]:
     """Format a call without its keys and proofs."""
     return {
@@ -104,3 +94,9 @@ def _format_call(call: RecordedCall) -> dict[str, Any]:
 
 def _format_violations(violations: list[Violation]) -> list[object]:
     return [{"about": one.about, "transactions": list(one.transactions)} for one in violations]
+
+
+ROUTES: Final = (
+    Route("/_emulator/tenants/{name}/calls", list_calls, methods=["GET"]),
+    Route("/_emulator/tenants/{name}/invariants", list_invariants, methods=["GET"]),
+)

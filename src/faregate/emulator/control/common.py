@@ -13,6 +13,7 @@ from faregate.service.config import describe_error
 from faregate.x402.tokens import Environment
 
 T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
 
 TENANT = "/_emulator/tenants/{name}"
 """The path of one tenant."""
@@ -46,6 +47,14 @@ async def parse_body(request: Request, adapter: TypeAdapter[T]) -> T:
         return adapter.validate_json(await request.body() or b"{}")
     except ValidationError as error:
         raise build_validation_error(error, "body") from None
+
+
+def parse_query(request: Request, model: type[M]) -> M:
+    """Parse the query as this model. Raises 422, which says what is wrong with it."""
+    try:
+        return model.model_validate(dict(request.query_params))
+    except ValidationError as error:
+        raise build_validation_error(error, "query") from None
 
 
 def parse_environment(request: Request) -> Environment:

@@ -1,6 +1,6 @@
 """`/_emulator/tenants/{name}/faults`: list, inject and remove faults, one by one or a preset mode."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import Discriminator, Tag, TypeAdapter
 from starlette.requests import Request
@@ -27,15 +27,6 @@ _body: TypeAdapter[FaultMode | Fault] = TypeAdapter(
     ]
 )
 _PATH = f"{TENANT}/faults"
-
-
-def build_fault_routes() -> list[Route]:
-    return [
-        Route(_PATH, list_faults, methods=["GET"]),
-        Route(_PATH, add_fault, methods=["POST"]),
-        Route(_PATH, clear_faults, methods=["DELETE"]),
-        Route(f"{_PATH}/{{fault}}", remove_fault, methods=["DELETE"]),
-    ]
 
 
 async def list_faults(request: Request) -> Response:
@@ -79,3 +70,11 @@ def format_faults(emulator: Emulator) -> dict[str, object]:
 def _format_rule(rule: Rule) -> dict[str, object]:
     shown = rule.fault.model_dump(mode="json", exclude_none=True)
     return {"id": rule.id, "struck": rule.struck, "fault": {**shown, "times": rule.fault.times}}
+
+
+ROUTES: Final = (
+    Route(_PATH, list_faults, methods=["GET"]),
+    Route(_PATH, add_fault, methods=["POST"]),
+    Route(_PATH, clear_faults, methods=["DELETE"]),
+    Route(f"{_PATH}/{{fault}}", remove_fault, methods=["DELETE"]),
+)

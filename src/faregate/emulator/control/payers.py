@@ -1,32 +1,42 @@
-"""`/_emulator/tenants/{name}`: its `payers`, and their `balances` on the simulated ledger."""
+"""`/_emulator/tenants/{name}`: its `payers`, their `balances`, and `test-payments`, their purchases."""
 
-from pydantic import TypeAdapter
+import json
+from dataclasses import replace
+from typing import Final, cast
+
+from pydantic import BaseModel, TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from faregate.core.models import Response as WireResponse
+from faregate.core.models import WireRequest, header_values
 from faregate.emulator.control.common import (
     TENANT,
+    ControlError,
     get_emulator,
     json_response,
     parse_body,
     parse_environment,
 )
 from faregate.emulator.emulator import Emulator
+from faregate.emulator.wallet import Wallet
+from faregate.merchant import wire
+from faregate.merchant.models import (
+    AccessRequest,
+    AccessResource,
+    ResourceExecutionMetadata,
+    SucceededCompleteRequest,
+)
 from faregate.merchant.types import AtomicAmount
+from faregate.service.config import FrozenModel
 from faregate.service.published_payers import TEST_PAYERS, list_special_payers
+from faregate.service.records import Status
 from faregate.x402.tokens import CURRENCIES, Environment, SettlementAsset
 
 Balances = dict[SettlementAsset, AtomicAmount]
 _balances: TypeAdapter[Balances] = TypeAdapter(Balances)
 _NAMES = {payer.address: payer.name for payer in TEST_PAYERS.values()}
-
-
-def build_payer_routes() -> list[Route]:
-    return [
-        Route(f"{TENANT}/payers", list_payers, methods=["GET"]),
-        Route(f"{TENANT}/balances/{{address}}", put_balances, methods=["PUT"]),
-    ]
 
 
 async def list_payers(request: Request) -> Response:
@@ -53,3 +63,100 @@ def _format_payer(emulator: Emulator, address: str, environment: Environment) ->
     balances = {asset: str(emulator.balance(address, asset, environment)) for asset in CURRENCIES}
     name = _NAMES.get(address) if environment == "test" else None
     return {"address": address, "name": name, "balances": balances}
+
+
+class TestPayment(FrozenModel):
+    """`resource` is an integration key, `payer` the name of a test payer."""
+
+    __test__ = False
+
+    resource: str
+    payer: str = "good"
+
+
+class TestPaymentResult(BaseModel):
+    """`message` says why there is no transaction."""
+
+    __test__ = False
+
+    transaction: str | None = None
+    status: Status | None = None
+    message: str | None = None
+
+
+_test_payment: TypeAdapter[TestPayment] = TypeAdapter(TestPayment)
+
+
+async def make_test_payment(request: Request) -> Response:
+    """Buy `resource` once, as `payer`, a test payer; the calls are those of a seller's application."""
+    body = await parse_body(request, _test_payment)
+    return json_response(_buy(get_emulator(request), body), 201)
+
+
+def _buy(emulator: Emulator, body: TestPayment) -> TestPaymentResult:
+    """Make the calls of one sale: the price, access with the proof, complete."""
+    wallet = Wallet.test(body.payer, clock=emulator.clock)
+    sold = next((one for one in emulator.account.resources if one.key == body.resource), None)
+    if sold is None:
+        raise ControlError(
+            422, "invalid_request", f"resource: nothing with the key {body.resource!r} is sold"
+        )
+    revision, rules = emulator.revision_id(sold.key), sold.revisions[-1]
+    resource = AccessResource(url=f"https://seller.example/{sold.key}", mime_type="application/json")
+    access = AccessRequest(revision_id=revision, resource=resource, settlement_asset=rules.asset)
+
+    asked = _send(emulator, wire.access(access).request)
+    instructions = header_values(asked.headers, "payment-required")
+    if asked.status != 402 or not instructions:
+        return TestPaymentResult(message=_describe(asked, "the price was not asked for"))
+    proof = wallet.pay(instructions[0])
+    allowed = _send(emulator, wire.access(access, proof).request)
+    transaction = _read(allowed).get("transaction_id")
+    if allowed.status != 200 or not isinstance(transaction, str):
+        return TestPaymentResult(message=_describe(allowed, "the payment was refused"))
+    outcome = SucceededCompleteRequest(
+        revision_id=revision,
+        values={one.name: "1" for one in rules.values},
+        resource_execution=ResourceExecutionMetadata(
+            duration_ms=0,
+            response_status=200,
+            response_size_bytes=2,
+            response_content_type="application/json",
+        ),
+    )
+    completed = _send(emulator, wire.complete_transaction(transaction, outcome, proof).request)
+    if completed.status not in (200, 202):
+        return TestPaymentResult(
+            transaction=transaction, message=_describe(completed, "complete was refused")
+        )
+    status = _read(completed).get("status")
+    return TestPaymentResult.model_validate({"transaction": transaction, "status": status})
+
+
+def _send(emulator: Emulator, request: WireRequest) -> WireResponse:
+    key = emulator.account.first_key("test")
+    if key is None:
+        raise ControlError(422, "invalid_request", "the account has no key for test payments")
+    headers = (*request.headers, ("Authorization", f"Bearer {key}"))
+    return emulator.deliver(replace(request, headers=headers)).response
+
+
+def _read(response: WireResponse) -> dict[str, object]:
+    try:
+        body: object = json.loads(response.body)
+    except ValueError:
+        return {}
+    return cast("dict[str, object]", body) if isinstance(body, dict) else {}
+
+
+def _describe(response: WireResponse, otherwise: str) -> str:
+    """The service's own message, or what happened with the status."""
+    message = _read(response).get("message")
+    return str(message) if message else f"{otherwise}: the service answered {response.status}"
+
+
+ROUTES: Final = (
+    Route(f"{TENANT}/payers", list_payers, methods=["GET"]),
+    Route(f"{TENANT}/balances/{{address}}", put_balances, methods=["PUT"]),
+    Route(f"{TENANT}/test-payments", make_test_payment, methods=["POST"]),
+)

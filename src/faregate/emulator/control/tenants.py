@@ -1,8 +1,8 @@
 """`/_emulator/tenants`: list, create and delete tenants, each an account of its own on this server."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -16,26 +16,16 @@ from faregate.emulator.control.common import (
 )
 from faregate.emulator.tenants import MAIN, Tenants
 from faregate.service.builtin import build_tenant_keys, is_valid_name
-from faregate.service.config import Account
+from faregate.service.config import Account, FrozenModel
 
 
-class NewTenant(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
+class NewTenant(FrozenModel):
     name: str
     seed: Annotated[int | str, Field(union_mode="left_to_right")] | None = None
     account: dict[str, JsonValue] | None = None
 
 
 _new: TypeAdapter[NewTenant] = TypeAdapter(NewTenant)
-
-
-def build_tenant_routes() -> list[Route]:
-    return [
-        Route("/_emulator/tenants", list_tenants, methods=["GET"]),
-        Route("/_emulator/tenants", create_tenant, methods=["POST"]),
-        Route("/_emulator/tenants/{name}", delete_tenant, methods=["DELETE"]),
-    ]
 
 
 async def list_tenants(request: Request) -> Response:
@@ -77,3 +67,10 @@ def _format_tenant(tenants: Tenants, name: str) -> dict[str, object]:
     # The keys are shown, because they are test data of this machine and worth nothing elsewhere.
     keys = tenants.main.account.keys if name == MAIN else build_tenant_keys(name)
     return {"name": name, "keys": [key.key for key in keys]}
+
+
+ROUTES: Final = (
+    Route("/_emulator/tenants", list_tenants, methods=["GET"]),
+    Route("/_emulator/tenants", create_tenant, methods=["POST"]),
+    Route("/_emulator/tenants/{name}", delete_tenant, methods=["DELETE"]),
+)

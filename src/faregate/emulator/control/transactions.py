@@ -1,8 +1,8 @@
 """`/_emulator/tenants/{name}`: its `transactions`, and `settlements`, the rules for how payments end."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -10,14 +10,14 @@ from starlette.routing import Route
 from faregate.emulator.control.common import (
     TENANT,
     ControlError,
-    build_validation_error,
     get_emulator,
     json_response,
     parse_body,
+    parse_query,
 )
 from faregate.emulator.emulator import Emulator
 from faregate.merchant.types import AtomicAmount, Moment
-from faregate.service.config import SettlementRule
+from faregate.service.config import FrozenModel, SettlementRule
 from faregate.service.records import Status, TransactionRecord
 from faregate.service.state import EnvironmentState
 from faregate.x402.tokens import Environment, SettlementAsset
@@ -27,10 +27,8 @@ SETTLEMENTS = f"{TENANT}/settlements/{{target}}"
 _settlement: TypeAdapter[SettlementRule] = TypeAdapter(SettlementRule)
 
 
-class TransactionRecordFilter(BaseModel):
+class TransactionRecordFilter(FrozenModel):
     """The query. `payer` is an address, `resource` an integration key; the newest `limit` are listed."""
-
-    model_config = ConfigDict(extra="forbid")
 
     environment: Environment = "test"
     status: Status | None = None
@@ -64,19 +62,9 @@ class TransactionSummary(BaseModel):
     transaction_hash: str | None
 
 
-def build_transaction_routes() -> list[Route]:
-    return [
-        Route(PATH, list_transactions, methods=["GET"]),
-        Route(f"{PATH}/{{transaction}}/settle", settle, methods=["POST"]),
-        Route(f"{PATH}/{{transaction}}/fail", fail, methods=["POST"]),
-        Route(SETTLEMENTS, put_settlement, methods=["PUT"]),
-        Route(SETTLEMENTS, delete_settlement, methods=["DELETE"]),
-    ]
-
-
 async def list_transactions(request: Request) -> Response:
     """List transactions, newest first, by `environment`, `status`, `payer`, `resource` and `limit`."""
-    query = _parse_query(request)
+    query = parse_query(request, TransactionRecordFilter)
     newest = get_emulator(request).look(
         lambda service, _: _find_newest(service.environments[query.environment], query)
     )
@@ -95,13 +83,6 @@ async def fail(request: Request) -> Response:
     emulator, identifier = _find_transaction(request)
     emulator.fail(identifier)
     return json_response(_summarize_by_id(emulator, identifier))
-
-
-def _parse_query(request: Request) -> TransactionRecordFilter:
-    try:
-        return TransactionRecordFilter.model_validate(dict(request.query_params))
-    except ValidationError as error:
-        raise build_validation_error(error, "query") from None
 
 
 def _find_newest(store: EnvironmentState, query: TransactionRecordFilter) -> list[object]:
@@ -164,3 +145,12 @@ async def delete_settlement(request: Request) -> Response:
     """Remove the rule for this target."""
     get_emulator(request).settle_after(request.path_params["target"], None)
     return Response(status_code=204)
+
+
+ROUTES: Final = (
+    Route(PATH, list_transactions, methods=["GET"]),
+    Route(f"{PATH}/{{transaction}}/settle", settle, methods=["POST"]),
+    Route(f"{PATH}/{{transaction}}/fail", fail, methods=["POST"]),
+    Route(SETTLEMENTS, put_settlement, methods=["PUT"]),
+    Route(SETTLEMENTS, delete_settlement, methods=["DELETE"]),
+)

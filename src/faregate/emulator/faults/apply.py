@@ -1,8 +1,11 @@
 """Answer one call under a fault: whether the service acts, what it answers, how the answer travels."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Final
+from urllib.parse import quote
 
 from pydantic import JsonValue
 
@@ -11,7 +14,6 @@ from faregate.emulator.calls import CallInfo, describe_call
 from faregate.emulator.delivery import NO_RESPONSE, Delivery, Ending
 from faregate.emulator.faults.models import Fault, Kind
 from faregate.emulator.faults.rules import Faults
-from faregate.emulator.faults.stale import build_stale_response, is_read
 from faregate.merchant.calls import INSTRUCTIONS
 from faregate.merchant.problems import (
     EXECUTION_NOT_FOUND,
@@ -23,8 +25,9 @@ from faregate.merchant.problems import (
     UNAUTHENTICATED,
 )
 from faregate.service.app import Service
-from faregate.service.http import HttpError
+from faregate.service.http import HttpError, json_value_response
 from faregate.service.operations.access import PROOF_HEADER
+from faregate.service.receipts import build_transaction_detail
 from faregate.service.records import TransactionRecord
 from faregate.x402.headers import build_payment_required, remove_challenge
 
@@ -35,6 +38,8 @@ _NOT_FOUND: Final = {
     "transaction": TRANSACTION_NOT_FOUND,
     "execution": EXECUTION_NOT_FOUND,
 }
+_LISTS: Final = ("transactions", "payers", "resources")
+_TICK: Final = timedelta(microseconds=1)
 _BY_STATUS: Final = {one.status: one for one in (UNAUTHENTICATED, PAYMENT_REQUIRED, FORBIDDEN)}
 
 
@@ -119,7 +124,7 @@ class _FaultedCall:
         """Whether this kind of fault can affect the call."""
         match fault.kind:
             case "stale-read":
-                return is_read(self.facts)
+                return _is_read(self.facts)
             case "guessable-instructions":
                 return self.facts.operation == "access"
             case "second-402":
@@ -148,7 +153,7 @@ class _FaultedCall:
             case "changed-body":
                 return replace_fields(said, fault.fields or {})
             case "stale-read":
-                return build_stale_response(self.service, self.facts, self.request, said, fault.seconds)
+                return _build_stale_response(self.service, self.facts, self.request, said, fault.seconds)
             case "guessable-instructions":
                 return remove_challenges(said)
             case _:
@@ -184,3 +189,53 @@ class _FaultedCall:
         if self.facts.environment is None or self.facts.transaction is None:
             return None
         return self.service.environments[self.facts.environment].transactions.get(self.facts.transaction)
+
+
+def _is_read(facts: CallInfo) -> bool:
+    """Whether the operation can be answered by a replica."""
+    return facts.environment is not None and facts.operation in ("transaction", *_LISTS)
+
+
+def _build_stale_response(
+    service: Service, facts: CallInfo, request: WireRequest, now: Response, seconds: float | None
+) -> Response:
+    """Build the answer of a replica that lags behind by `seconds`, or by the last change.
+
+    A transaction that the replica does not know yet is 404, and a list is as of the earlier moment. A
+    response other than 200 stays as it is, and so does a list with an `as_of` of its own.
+    """
+    if now.status != 200 or facts.environment is None:
+        return now
+    store = service.environments[facts.environment]
+    then = None if seconds is None else store.clock.now() - timedelta(seconds=seconds)
+    if facts.operation == "transaction":
+        return _build_earlier_transaction(store.transactions[facts.transaction or ""], then)
+    moment = then or _find_last_change(store.transactions.values())
+    earlier = now if moment is None else service.respond(_add_as_of(request, moment))
+    return earlier if earlier.status == 200 else now
+
+
+def _build_earlier_transaction(record: TransactionRecord, moment: datetime | None) -> Response:
+    """Build the transaction as it was then, or before its last change."""
+    known = [status for began, status in record.history if moment is None or began <= moment]
+    if moment is None:
+        known.pop()
+    if not known:
+        return HttpError(TRANSACTION_NOT_FOUND, "there is no such transaction in this environment").response()
+    shown = build_transaction_detail(record)
+    if known[-1] != "succeeded":
+        undone = dict.fromkeys(("settled_at", "settled_atomic", "transaction_hash", "receipt"))
+        shown = shown.model_copy(update={**undone, "status": known[-1]})
+    return json_value_response(shown.model_dump(mode="json", exclude_none=True))
+
+
+def _find_last_change(records: Iterable[TransactionRecord]) -> datetime | None:
+    """Return the moment just before the last change of these records."""
+    last = max((record.history[-1][0] for record in records), default=None)
+    return None if last is None else last - _TICK
+
+
+def _add_as_of(request: WireRequest, moment: datetime) -> WireRequest:
+    mark = "&" if "?" in request.path else "?"
+    path = f"{request.path}{mark}as_of={quote(moment.isoformat())}"
+    return WireRequest(request.method, path, request.headers, request.body)

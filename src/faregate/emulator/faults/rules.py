@@ -1,17 +1,42 @@
-"""The active faults in their order. The first that matches a call applies, and no other."""
+"""The active faults in their order, and named sets of them. The first that matches a call applies alone."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from threading import Lock
-from typing import Annotated
+from types import MappingProxyType
+from typing import Annotated, Final
 
 from pydantic import Field
 
 from faregate.emulator.calls import CallInfo
 from faregate.emulator.faults.models import Fault
-from faregate.emulator.faults.presets import MODES, get_preset
+from faregate.errors import ConfigurationError
 from faregate.service.config import FrozenModel
+
+CLEAN: Final = "clean"
+MODES: Final[Mapping[str, tuple[Fault, ...]]] = MappingProxyType(
+    {
+        "accept-then-time-out": (Fault(kind="silence", when="after", operation="complete", times=None),),
+        "5xx-after-settle": (
+            Fault(kind="status", status=502, when="after", operation="complete", times=None),
+        ),
+        "double-402": (Fault(kind="second-402", when="after", operation="complete", times=None),),
+        "slow-answer": (Fault(kind="latency", seconds=2, operation="complete", times=None),),
+        "reconcile-unavailable": (
+            Fault(kind="silence", when="after", operation="complete", times=None),
+            Fault(kind="status", status=503, operation="transaction", times=None),
+            Fault(kind="status", status=503, operation="transactions", times=None),
+        ),
+        CLEAN: (),
+    }
+)
+"""Faults that belong together, by the name of their mode, which lasts until another one is set.
+
+They answer the question whether a client retries safely: in each but `clean` the payment is taken, and the
+answer is easily misread.
+"""
+
 
 Count = Annotated[int, Field(strict=True, ge=0)]
 
@@ -87,10 +112,11 @@ class Faults:
 
     def apply_preset(self, mode: str) -> None:
         """Replace all faults by those of this mode; `ConfigurationError` if there is none."""
-        faults = get_preset(mode)
+        if mode not in MODES:
+            raise ConfigurationError(f"there is no mode {mode!r}; there are {', '.join(MODES)}")
         with self._lock:
             self.rules = ()
-            for fault in faults:
+            for fault in MODES[mode]:
                 self._add(fault)
 
     @property
