@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from faregate.cli import main
-from faregate.cli.signals import ShutdownSignal
+from faregate.cli.sweep import ShutdownSignal
 from faregate.maintenance.background_sweep import jitter
 from tests.adapters.asgi import CONTENT
 from tests.support.unfinished_payments import UNKNOWN, HangingCall, Seller, selling

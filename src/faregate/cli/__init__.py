@@ -4,8 +4,10 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from importlib.metadata import version
 from typing import Final
 
@@ -20,6 +22,12 @@ _TARGETS: Final = {
     "journal": "faregate.cli.app_loader:open_journal",
 }
 _EPILOG: Final = "Settings are read from the environment: FAREGATE_API_KEY, FAREGATE_JOURNAL and others."
+_SHELLS: Final = ("bash", "zsh", "fish")
+_COMPLETION: Final = (
+    "Print a script for this shell. bash: faregate completion bash > "
+    "~/.local/share/bash-completion/completions/faregate; zsh: into a file _faregate in a folder of fpath; "
+    "fish: into ~/.config/fish/completions/faregate.fish."
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -49,10 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
-def build_parser(
-    words: Sequence[str] = (), fill_all: Callable[[Callable[[], None]], None] | None = None
-) -> ArgumentParser:
-    """The parser, in which the command that `words` call is filled; or each, by `fill_all`."""
+def build_parser(words: Sequence[str] = (), *, fill_all: bool = False) -> ArgumentParser:
+    """The parser, in which the command that `words` call is filled; or each, with `fill_all`."""
     parser = ArgumentParser(prog="faregate", description="Charge for an HTTP resource.")
     parser.add_argument("--version", action="version", version=f"faregate {version('faregate')}")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -67,7 +73,8 @@ def build_parser(
         if command.name in words[:1]:  # filling a parser may import a command's modules
             fill_command(subparser, command)
         elif fill_all:
-            fill_all(partial(fill_command, subparser, command))
+            with suppress(ImportError, FaregateError):  # its extra is not installed: no options then
+                fill_command(subparser, command)
     return parser
 
 
@@ -91,3 +98,18 @@ def _run(command: Command, arguments: Namespace) -> int:
         # Flushed line by line: `sweep --watch` may write to a pipe for days.
         called: int = action.call(target, partial(print, flush=True), vars(arguments))
         return called
+
+
+def add_completion(parser: ArgumentParser) -> None:
+    parser.description = _COMPLETION
+    parser.add_argument("shell", choices=_SHELLS, help="the shell")
+
+
+def run_completion(arguments: Namespace) -> int:
+    """Print a script with which a shell completes commands. Raises `CommandError` without shtab."""
+    try:
+        complete: Callable[..., str] = import_module("shtab").complete
+    except ImportError:
+        raise CommandError("Completion needs shtab: pip install 'faregate[cli]'.") from None
+    print(complete(build_parser(fill_all=True), shell=arguments.shell))
+    return 0

@@ -3,8 +3,7 @@
 import json as jsonlib
 
 from faregate.cli.command import Echo
-from faregate.cli.table import count, format_moment, format_table
-from faregate.cli.terminal import prints_json
+from faregate.cli.terminal import count, format_moment, format_table, prints_json
 from faregate.journals.store import KeyUsage
 from faregate.maintenance.journal import get_administrable_journal, move_rows
 from faregate.paywall import Paywall

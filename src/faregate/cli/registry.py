@@ -348,8 +348,8 @@ COMMANDS: Final = (
     Command(
         "completion",
         "print a script that completes commands in a shell",
-        "faregate.cli.completion:run_completion",
-        add_arguments="faregate.cli.completion:add_completion",
+        "faregate.cli:run_completion",
+        add_arguments="faregate.cli:add_completion",
     ),
     Command(
         "openapi",

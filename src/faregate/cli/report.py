@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from faregate.cli.command import Echo
-from faregate.cli.table import count
-from faregate.cli.terminal import Progress, clean, get_width, prints_json, style
+from faregate.cli.terminal import Progress, clean, count, get_width, prints_json, style
 from faregate.errors import CommandError
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.models import ListQuery
@@ -15,8 +14,17 @@ from faregate.reports.export import format_moment
 from faregate.reports.page import build_page
 from faregate.reports.reader import TransactionFilter, list_transactions
 from faregate.reports.records import Row
-from faregate.reports.summary import STEPS, Step, Summary, Totals, summarize
-from faregate.reports.text import format_outcomes, format_period, format_revenue, format_span
+from faregate.reports.summary import (
+    STEPS,
+    Step,
+    Summary,
+    Totals,
+    format_outcomes,
+    format_period,
+    format_revenue,
+    format_span,
+    summarize,
+)
 
 DEFAULT_DAYS: Final = 30
 _BLOCKS: Final = " ▏▎▍▌▋▊▉█"

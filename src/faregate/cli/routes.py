@@ -3,8 +3,7 @@
 import json as jsonlib
 
 from faregate.cli.command import Echo
-from faregate.cli.table import count, format_table
-from faregate.cli.terminal import prints_json
+from faregate.cli.terminal import count, format_table, prints_json
 from faregate.core.models import OfferChoice
 from faregate.routes import RouteInfo, RouteTable
 from faregate.routes.check import check, describe_instructions, describe_journals

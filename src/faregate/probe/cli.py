@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from faregate.cli.table import format_table
+from faregate.cli.terminal import format_table
 from faregate.errors import CommandError, FaregateError
 from faregate.pay.cli import add_payer, parse_seconds, suggest_extra
 from faregate.x402.tokens import format_price

@@ -11,8 +11,10 @@ from html import escape
 from typing import Final
 
 from faregate.reports.export import format_moment
-from faregate.reports.summary import Period, Summary, Totals
-from faregate.reports.text import (
+from faregate.reports.summary import (
+    Period,
+    Summary,
+    Totals,
     format_outcomes,
     format_period,
     format_revenue,

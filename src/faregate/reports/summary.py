@@ -1,4 +1,4 @@
-"""Sum transactions over time: outcomes, and revenue by asset. Pure.
+"""Sum transactions over time: outcomes, and revenue by asset; and say the sums. Pure.
 
 A transaction belongs to the period in which it was created, whenever it settles. Periods are UTC.
 """
@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 from faregate.errors import CommandError
 from faregate.reports.records import Row
+from faregate.x402.tokens import CURRENCIES, format_price
 
 Step = Literal["hour", "day", "week", "month"]
 STEPS: Final[tuple[Step, ...]] = ("hour", "day", "week", "month")
@@ -156,3 +157,45 @@ def _iterate_starts(begin: datetime, end: datetime, step: Step) -> Iterable[date
             )
         start = _START[step](start + _BEYOND[step])
     return starts
+
+
+def format_revenue(totals: Totals) -> str:
+    """`0.85 USDC + 0.11 EURC`; "" without revenue."""
+    return " + ".join(
+        format_revenue_of(asset, totals)
+        for asset in sorted(totals.revenue, reverse=True)
+        if totals.revenue[asset]
+    )
+
+
+def format_revenue_of(asset: str, totals: Totals) -> str:
+    """The revenue in one asset. The decimals of an unknown one are unknown."""
+    atomic = totals.revenue[asset]
+    return format_price(atomic, asset) if asset in CURRENCIES else f"{atomic} atomic {asset}"
+
+
+def format_outcomes(totals: Totals) -> str:
+    """`38 of 48 finished transactions succeeded (79 %), 10 failed. 22 pending.`"""
+    finished = totals.succeeded + totals.failed
+    share = f" ({round(100 * totals.succeeded / finished)} %)" if finished else ""
+    pending = f" {totals.pending:,} pending." if totals.pending else ""
+    noun = "transaction" if finished == 1 else "transactions"
+    succeeded = f"{totals.succeeded:,} of {finished:,} finished {noun} succeeded{share}"
+    return f"{succeeded}, {totals.failed:,} failed.{pending}"
+
+
+def format_period(start: datetime, step: Step) -> str:
+    """The name of a period: `2026-11-23`, `11-23 07:00`, `2026-11`."""
+    match step:
+        case "hour":
+            return start.strftime("%m-%d %H:%M")
+        case "month":
+            return start.strftime("%Y-%m")
+        case _:
+            return start.strftime("%Y-%m-%d")
+
+
+def format_span(summary: Summary) -> str:
+    """`Revenue and outcomes, 2026-10-24 07:11 to 2026-11-23 07:11 UTC`"""
+    since, until = (one.strftime("%Y-%m-%d %H:%M") for one in (summary.since, summary.until))
+    return f"Revenue and outcomes, {since} to {until} UTC"

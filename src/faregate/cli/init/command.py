@@ -23,7 +23,7 @@ from faregate.cli.init.templates import (
     format_app,
     format_test,
 )
-from faregate.cli.table import format_table
+from faregate.cli.terminal import format_table
 from faregate.errors import CommandError
 
 _PYTEST_SECTIONS: Final = {
