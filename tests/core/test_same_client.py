@@ -22,9 +22,9 @@ from faregate.core.claims import (
     ReplayPolicy,
     Resumable,
 )
-from faregate.core.credentials import EXACT, GUESSABLE, MAX_COOKIES, STABLE, find_credentials
 from faregate.core.flow import CROWD_PAUSES, serve
 from faregate.core.models import Headers, Offer, PaidRequest, Response
+from faregate.core.request_headers import EXACT, GUESSABLE, MAX_COOKIES, STABLE, find_credentials
 from faregate.core.results import AccessFailed, AccessUnpaid, Guessability, TransactionSettled
 from faregate.core.steps import (
     CallComplete,

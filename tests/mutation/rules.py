@@ -81,7 +81,7 @@ RECOVERY = "src/faregate/core/recovery.py"
 SETTINGS = "src/faregate/settings.py"
 ADDRESS = "src/faregate/merchant/address.py"
 HEARTBEAT = "src/faregate/journals/heartbeat.py"
-CREDENTIALS = "src/faregate/core/credentials.py"
+REQUEST_HEADERS = "src/faregate/core/request_headers.py"
 OBSERVERS = "src/faregate/observers.py"
 TRANSPORTS = "src/faregate/merchant/transports/"
 INTERPRET = "src/faregate/merchant/interpret.py"
@@ -118,7 +118,6 @@ FLASK_MIDDLEWARE = "src/faregate/flask/middleware.py"
 FLASK = "src/faregate/flask/"
 FLASK_PLACEMENT = "src/faregate/flask/placement.py"
 FLASK_EXTENSION = "src/faregate/flask/extension.py"
-PROOF = "src/faregate/core/proof.py"
 EMULATOR = "src/faregate/emulator/"
 FACILITATOR = "src/faregate/payments/facilitator.py"
 FACILITATED = "src/faregate/payments/facilitated.py"
@@ -342,14 +341,14 @@ MUTANTS = (
            "_build_claim(request, proof, ReplayPolicy.SAME_PROOF)", CLIENTS),
     Mutant("one-402-tells-whether-it-is-guessable", FLOW, "len(found) == 2 and are_unguessable(*found)", "len(found) == 2", CLIENTS),
     Mutant("cookies-are-stored", SETTLEMENT, "record_outcome(payment, _remove_cookies(outcome))", "record_outcome(payment, outcome)", CLIENTS),
-    Mutant("authorization-is-no-credential", CREDENTIALS, '("authorization", "idempotency-key")', '("idempotency-key",)', CLIENTS),
-    Mutant("keys-of-requests-are-no-credentials", CREDENTIALS, '("authorization", "idempotency-key")', '("authorization",)', CLIENTS),
-    Mutant("cookies-are-no-credentials", CREDENTIALS, 'elif name == "cookie":', "elif False:", CLIENTS),
-    Mutant("a-renewed-credential-binds-to-nobody", CREDENTIALS, '        yield f"{STABLE}{kind} {stable}"\n', "", CLIENTS),
+    Mutant("authorization-is-no-credential", REQUEST_HEADERS, '("authorization", "idempotency-key")', '("idempotency-key",)', CLIENTS),
+    Mutant("keys-of-requests-are-no-credentials", REQUEST_HEADERS, '("authorization", "idempotency-key")', '("authorization",)', CLIENTS),
+    Mutant("cookies-are-no-credentials", REQUEST_HEADERS, 'elif name == "cookie":', "elif False:", CLIENTS),
+    Mutant("a-renewed-credential-binds-to-nobody", REQUEST_HEADERS, '        yield f"{STABLE}{kind} {stable}"\n', "", CLIENTS),
     Mutant("another-body-gets-the-result", ROW, "fingerprint.body and self.body and fingerprint.body != self.body", "False",
            ("tests/journals/test_same_client.py", "tests/journals/test_contract.py", "tests/core")),
     Mutant("a-guess-is-a-credential", ROW, "any(one[0] != GUESSABLE for one in self.client.split())", "bool(self.client)", CLIENTS),
-    Mutant("a-setting-is-a-secret", CREDENTIALS, 'kind == "authorization" or _SECRET.search(value)', "True", CLIENTS),
+    Mutant("a-setting-is-a-secret", REQUEST_HEADERS, 'kind == "authorization" or _SECRET.search(value)', "True", CLIENTS),
     Mutant("delivered-by-two", ROW, "            self.fence = lease.fence\n", "", LEASES),
     Mutant("succeeded-without-a-receipt-waits-for-ever", RECOVERY, "            # Waiting for a clearer GET could last for ever. It looks paid, so a refusal does not count.\n"
            "            return (yield from complete_success(payment, outcome, repeated=False, awaited=awaited))\n",
@@ -672,8 +671,8 @@ MUTANTS = (
     Mutant("inventory-no-paywall-in-front", WRAPPERS, "if route.offer is not None and route.paywall is None:", "if False:",
            ROUTE_TESTS),
     Mutant("inventory-lone-prefix", ROUTE_ACCESS, "(*table.unmatched, *_find_unmatched(table.routes, rules, root)),", "table.unmatched,", ROUTE_TESTS),
-    Mutant("two-proofs", PROOF, "if names.count(PROOF) > 1:", "if False:", CORE),
-    Mutant("huge-proofs", PROOF, "if len(proof) > MAX_PROOF_BYTES:", "if False:", CORE),
+    Mutant("two-proofs", REQUEST_HEADERS, "if names.count(PROOF) > 1:", "if False:", CORE),
+    Mutant("huge-proofs", REQUEST_HEADERS, "if len(proof) > MAX_PROOF_BYTES:", "if False:", CORE),
     # Journals that outlive their process
     Mutant("paid-result-is-removed-by-a-claim", "src/faregate/journals/store.py", "<= now and not is_unfetched", "<= now", UNFETCHED_TESTS),
     Mutant("paid-result-is-purged-unsaid", f"{SQLITE}store.py", " AND NOT ({UNFETCHED}) LIMIT ?", " LIMIT ?", UNFETCHED_TESTS),

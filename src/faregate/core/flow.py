@@ -35,7 +35,6 @@ from faregate.core.claims import (
     Resumable,
 )
 from faregate.core.completion import RETRY_BUDGET_SECONDS, report_failure, report_success, write
-from faregate.core.credentials import find_credentials
 from faregate.core.models import (
     HandlerResult,
     OfferRevision,
@@ -46,8 +45,8 @@ from faregate.core.models import (
     WorkSucceeded,
     header_values,
 )
-from faregate.core.proof import BadProof, find_proof
 from faregate.core.recovery import recover
+from faregate.core.request_headers import BadProof, find_credentials, find_proof
 from faregate.core.results import (
     Access,
     AccessFailed,

@@ -30,7 +30,7 @@ class Request:
     """A payer's request as the flow sees it.
 
     `url` is the path with its query, as the payer sent it. `headers` need only hold those about payment
-    (`core.proof.PAYMENT_HEADERS`) and credentials (`core.credentials.CREDENTIAL_HEADERS`).
+    (`core.request_headers.PAYMENT_HEADERS`) and credentials (`core.request_headers.CREDENTIAL_HEADERS`).
     `body_digest` is the SHA-256 of the body in hexadecimal; empty where the body is not at hand before the
     handler reads it.
     """

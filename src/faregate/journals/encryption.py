@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from faregate.core.claims import Claimant
-from faregate.core.credentials import hash_credential
+from faregate.core.request_headers import hash_credential
 from faregate.errors import ConfigurationError, JournalUnreadable
 from faregate.journals.row import Fingerprint
 

@@ -22,8 +22,8 @@ from faregate.core.claims import (
     Replayable,
     SettlementWrite,
 )
-from faregate.core.credentials import hash_credential
 from faregate.core.models import Outcome
+from faregate.core.request_headers import hash_credential
 from faregate.errors import JournalError, JournalFull
 from faregate.journals.payment_info import (
     FoundPayments,

@@ -38,8 +38,8 @@ from faregate.core.claims import (
     RequestMismatch,
     Resumable,
 )
-from faregate.core.credentials import EXACT, GUESSABLE, STABLE
 from faregate.core.models import Outcome, WorkFailed, WorkSucceeded
+from faregate.core.request_headers import EXACT, GUESSABLE, STABLE
 from faregate.frozen import frozen
 from faregate.journals.policy import JournalPolicy
 from faregate.journals.states import AWAITING_SETTLEMENT, RowState

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 from urllib.parse import quote
 
-from faregate.core.credentials import CREDENTIAL_HEADERS
 from faregate.core.models import Headers, Request
+from faregate.core.request_headers import CREDENTIAL_HEADERS
 from faregate.middleware.asgi_scope import decode_headers, parse_scope
 from faregate.middleware.request import IncomingRequest
 

@@ -4,9 +4,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMappi
 from functools import lru_cache
 from typing import Any
 
-from faregate.core.credentials import CREDENTIAL_HEADERS
 from faregate.core.models import Headers, Request, Response
-from faregate.core.proof import PAYMENT_HEADERS
+from faregate.core.request_headers import CREDENTIAL_HEADERS, PAYMENT_HEADERS
 from faregate.middleware.buffer import finalize
 from faregate.middleware.descriptions import HandlerInfo
 from faregate.middleware.handlers import pick_method

@@ -5,7 +5,7 @@ import string
 import pytest
 
 from faregate.core.models import Request
-from faregate.core.proof import BadProof, find_proof
+from faregate.core.request_headers import BadProof, find_proof
 
 NAME = "payment-signature"
 
