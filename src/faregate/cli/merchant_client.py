@@ -17,9 +17,9 @@ from faregate.errors import (
     TransactionNotFound,
     Unauthenticated,
 )
+from faregate.merchant.address import BaseURL
 from faregate.merchant.api_key import ApiKey
 from faregate.merchant.client import MerchantClient
-from faregate.merchant.transports.url import BaseURL
 from faregate.reports.reader import PatientClient
 from faregate.settings import EMULATOR, read_service_settings
 

@@ -9,10 +9,10 @@ from typing import Generic, Self, TypeVar
 
 from faregate.core.models import Headers, WireRequest
 from faregate.errors import ConfigurationError, NoAnswer, TooManyCalls
+from faregate.merchant.address import BaseURL
 from faregate.merchant.api_key import ApiKey, RedactedHeaders, merge_headers
 from faregate.merchant.calls import Call
 from faregate.merchant.transports import AsyncChoice, AsyncTransport, Choice, Transport, make_async, make_sync
-from faregate.merchant.transports.url import BaseURL
 from faregate.x402.tokens import Environment
 
 T = TypeVar("T")

@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 
 from faregate.core.models import Headers, Response
 from faregate.errors import ConfigurationError, ServiceError
+from faregate.merchant.address import BaseURL
 from faregate.merchant.api_key import RedactedHeaders, merge_headers
 from faregate.merchant.json_text import from_json, to_json
 from faregate.merchant.transports import Choice, make_sync
-from faregate.merchant.transports.url import BaseURL
 from faregate.payments.texts import clean_text
 from faregate.service.payments import PaymentSent
 from faregate.x402.facilitation import build_facilitator_request

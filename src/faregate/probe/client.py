@@ -6,11 +6,11 @@ from typing import Any
 
 from faregate.core.models import Headers, Response, WireRequest
 from faregate.errors import NoAnswer
+from faregate.merchant.address import BaseURL
 from faregate.merchant.api_key import ApiKey
 from faregate.merchant.calls import PROOF, ROOT, Call
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.transports import Transport, make_sync
-from faregate.merchant.transports.url import BaseURL
 from faregate.x402.tokens import Environment
 
 _TRANSIENT_STATUSES = frozenset((429, 502, 503, 504))
