@@ -25,10 +25,10 @@ from faregate.core import responses
 from faregate.core.models import Choose, Offer
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
+from faregate.middleware.arguments import check_choose
 from faregate.middleware.asgi_scope import ASGIApp, Receive, Scope, Send, decode_headers
 from faregate.middleware.callables import is_async
 from faregate.middleware.checkout import AsyncAsk, SkipHandler
-from faregate.middleware.choices import check_choose
 from faregate.middleware.handlers import inspect_handler, mark, mark_maker
 from faregate.middleware.openapi import with_payments
 from faregate.offers import OfferOptions, make_offer

@@ -23,10 +23,9 @@ from faregate.core.models import Choose, Headers, Offer, Response
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.logs import log
-from faregate.middleware.arguments import check_required, choose_paywall
+from faregate.middleware.arguments import check_blocking, check_required, choose_paywall
 from faregate.middleware.buffer import finalize
 from faregate.middleware.checkout import PASSING, Ask, Checkout, ReadBody, State
-from faregate.middleware.choices import check_blocking
 from faregate.middleware.descriptions import HandlerInfo
 from faregate.middleware.path_rules import PathMatch, PathRules
 from faregate.middleware.request import IncomingRequest, read_body

@@ -10,8 +10,7 @@ from faregate.selfhosted.asgi import Parts, Readiness, build_app
 from faregate.selfhosted.metrics import OpenPayments, ServiceMetrics
 from faregate.selfhosted.rate_limits import RateLimits
 from faregate.selfhosted.server import build_server
-from faregate.sockets import get_url, open_listener
-from faregate.system import system_clock
+from faregate.system import get_url, open_listener, system_clock
 from tests.support.waiting import eventually
 
 from .services import MerchantService

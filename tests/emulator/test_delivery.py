@@ -21,7 +21,7 @@ from faregate.emulator.faults.models import Kind
 from faregate.emulator.server import listen, serve
 from faregate.emulator.transports import EmbeddedTransport
 from faregate.errors import BadAnswer, NoAnswer
-from faregate.sockets import get_url
+from faregate.system import get_url
 from tests.support.patience import GRACE, grant_grace
 from tests.support.waiting import eventually
 

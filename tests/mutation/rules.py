@@ -711,7 +711,7 @@ MUTANTS = (
            "bool(batch[-1].work.durable)", ("tests/journals/test_postgres_batches.py",)),
     Mutant("taken-by-what-was-rolled-back", "src/faregate/journals/postgres/store.py", '_CONFLICTS = {"23505", "40001", "40P01"}',
            "_CONFLICTS = set[str]()", ("tests/journals/test_postgres_batches.py",)),
-    Mutant("done-before-is-not-noticed", "src/faregate/journals/postgres/statements.py", "if is_retry and task.result is False:",
+    Mutant("done-before-is-not-noticed", "src/faregate/journals/postgres/pipeline.py", "if is_retry and task.result is False:",
            "if False:", ("tests/journals/test_postgres_batches.py",)),
     Mutant("one-transfer-pays-two-sellers", SQL + "migrations/versions/0002_authorizations_of_all_sellers.py",
            "unique=True", "unique=False", BOOKS),

@@ -20,8 +20,7 @@ from faregate.selfhosted.runtime import Runtime
 from faregate.selfhosted.server import build_server
 from faregate.selfhosted.settings import Settings
 from faregate.service.config import CAPABILITIES, Account, Capability
-from faregate.sockets import get_url, open_listener
-from faregate.system import random_challenge, random_id, system_clock
+from faregate.system import get_url, open_listener, random_challenge, random_id, system_clock
 from tests.support.waiting import eventually
 
 HOSTILE: Final = "<script>document.title='taken'</script>\"'&"

@@ -13,8 +13,7 @@ import pytest
 from examples.chain.facilitator import GAS_KEYS
 
 from faregate.emulator import Wallet
-from faregate.sockets import open_listener
-from faregate.system import system_clock
+from faregate.system import open_listener, system_clock
 from tests.selfhosted.command import CATALOG, call, running
 from tests.selfhosted.shops import Shop, open_shop
 from tests.support.chain import USDC, ChainPayer, LocalChain, chain, payer

@@ -20,8 +20,7 @@ from faregate.selfhosted.metrics import OpenPayments, ServiceMetrics
 from faregate.selfhosted.rate_limits import RateLimits
 from faregate.selfhosted.server import build_server
 from faregate.service.http import MAX_BODY
-from faregate.sockets import get_url, open_listener
-from faregate.system import system_clock
+from faregate.system import get_url, open_listener, system_clock
 from tests.support.waiting import eventually
 
 BEARER = {"Authorization": f"Bearer {TEST_KEY}"}

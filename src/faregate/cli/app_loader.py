@@ -10,8 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 from faregate.errors import CommandError, ConfigurationError, FaregateError
-from faregate.maintenance.journal import get_shared_journal
-from faregate.maintenance.journal_view import JournalView, open_view
+from faregate.maintenance.journal import JournalView, get_shared_journal, open_view
 from faregate.paywall import Paywall
 from faregate.routes import RouteTable
 from faregate.routes.inspect import inspect_app, is_mcp_server

@@ -20,8 +20,7 @@ from faregate.maintenance.holds import (
     list_holds,
     retry,
 )
-from faregate.maintenance.journal import find_journal_problems
-from faregate.maintenance.journal_view import JournalView
+from faregate.maintenance.journal import JournalView, find_journal_problems
 from faregate.maintenance.payment_answers import Answer, explain, explain_unknown, find_payments
 from faregate.paywall import Paywall
 

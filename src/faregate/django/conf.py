@@ -14,7 +14,7 @@ from faregate.django.signals import SignalObserver
 from faregate.errors import ConfigurationError
 from faregate.journals.policy import DEFAULT_POLICY, JournalContext
 from faregate.journals.registry import journal_from_url
-from faregate.maintenance.journal_view import JournalView, make_view
+from faregate.maintenance.journal import JournalView, make_view
 from faregate.middleware.path_rules import PathRules
 from faregate.paywall import MakeJournal, Paywall
 from faregate.settings import EMULATOR, SETTINGS, choose_spelling, from_config, read_journal_settings

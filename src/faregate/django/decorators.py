@@ -22,9 +22,9 @@ from faregate.core.responses import NO_STORE
 from faregate.django.requests import find_request, get_checkout
 from faregate.django.responses import mark_private
 from faregate.errors import ConfigurationError
+from faregate.middleware.arguments import check_choose
 from faregate.middleware.callables import is_async, walk
 from faregate.middleware.checkout import SkipHandler
-from faregate.middleware.choices import check_choose
 from faregate.offers import OfferOptions, make_offer
 
 V = TypeVar("V", bound=Callable[..., Any])

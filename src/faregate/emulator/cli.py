@@ -127,7 +127,7 @@ def _format_resource(emulator: Emulator, resource: Resource) -> tuple[str, str, 
 def run_emulator(arguments: Namespace) -> int:
     """Serve until interrupted, then return 0; `ConfigurationError` if it cannot start."""
     from faregate.emulator.server import listen, run
-    from faregate.sockets import get_url
+    from faregate.system import get_url
 
     emulator = Emulator(
         _load_account(arguments.account),

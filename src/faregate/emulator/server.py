@@ -16,7 +16,7 @@ from faregate.emulator.state_file import StateFile
 from faregate.emulator.tenants import Tenants
 from faregate.errors import ConfigurationError
 from faregate.service.asgi import Receive, Scope, Send
-from faregate.sockets import get_url, open_listener
+from faregate.system import get_url, open_listener
 
 
 def listen(host: str = "127.0.0.1", port: int = 0, *, allow_remote: bool = False) -> socket.socket:

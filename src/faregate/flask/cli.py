@@ -12,7 +12,7 @@ from faregate.cli.command import Command, Option, raise_as
 from faregate.cli.registry import COMMANDS
 from faregate.errors import CommandError, FaregateError
 from faregate.flask.routes import get_middleware, list_routes
-from faregate.maintenance.journal_view import make_view
+from faregate.maintenance.journal import make_view
 
 
 def _build_command(command: Command, target: str | None) -> click.Command:

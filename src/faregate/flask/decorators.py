@@ -27,9 +27,9 @@ from faregate.flask.placement import (
     mark_sold,
     recall_rule,
 )
+from faregate.middleware.arguments import check_blocking, check_choose
 from faregate.middleware.callables import is_async
 from faregate.middleware.checkout import SkipHandler, State, is_result
-from faregate.middleware.choices import check_blocking, check_choose
 from faregate.wsgi import find_checkout, require_payment
 
 View = Callable[..., Any]

@@ -13,8 +13,7 @@ from anyio.lowlevel import RunVar
 from faregate.core.claims import Claim, Claimant, Lease, PendingPayment, SettlementWrite
 from faregate.core.models import Outcome
 from faregate.errors import JournalError
-from faregate.journals.batches import BatchStore
-from faregate.journals.operations import BlockingCall, Procedure, run_procedure
+from faregate.journals.operations import BatchStore, BlockingCall, Procedure, run_procedure
 from faregate.journals.store import RowStore
 
 if TYPE_CHECKING:

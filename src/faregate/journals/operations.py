@@ -1,9 +1,14 @@
-"""The operations on one row, as values: a journal yields them, and a store performs one, or many at once."""
+"""The operations on one row, as values: a journal yields them, and a store performs one, or many at once.
 
+A store that performs many in one transaction, or one round trip, is a `BatchStore`.
+"""
+
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from faregate.journals.store import Record, RowStore
+from faregate.journals.writer import Writer
 
 T = TypeVar("T")
 
@@ -88,3 +93,46 @@ def run_procedure(procedure: Procedure[T], store: RowStore) -> T:
     except StopIteration as stop:
         answer: T = stop.value
         return answer
+
+
+@runtime_checkable
+class BatchStore(Protocol):
+    """A `RowStore` whose operations on rows are the work of one `Writer` per process."""
+
+    writer: Writer[Any]
+
+    def prepare(self, operation: RowOperation) -> Any:
+        """Make the work that performs `operation`, ready to be executed: the writer's thread has little time.
+
+        Its result is what `operation.perform` gives.
+        """
+        ...
+
+
+class BatchedRows(ABC):
+    """The operations of a `RowStore` for callers that block, by those of a `BatchStore`."""
+
+    writer: Writer[Any]
+
+    @abstractmethod
+    def prepare(self, operation: RowOperation) -> Any: ...
+
+    def find(self, keys: Sequence[bytes]) -> Record | None:
+        found: Record | None = self._call(Find(keys))
+        return found
+
+    def find_result(self, key: bytes) -> bytes | None:
+        result: bytes | None = self._call(FindResult(key))
+        return result
+
+    def insert(self, record: Record, candidate_keys: Sequence[bytes], now: float) -> bool:
+        return bool(self._call(Insert(record, candidate_keys, now)))
+
+    def replace(self, key: bytes, stamp: int, changes: Mapping[str, Any], durable: bool) -> bool:
+        return bool(self._call(Replace(key, stamp, changes, durable)))
+
+    def delete(self, key: bytes, stamp: int) -> bool:
+        return bool(self._call(Delete(key, stamp)))
+
+    def _call(self, operation: RowOperation) -> Any:
+        return self.writer.call(self.prepare(operation))

@@ -16,16 +16,16 @@ def jitter(seconds: float) -> float:
     return seconds * (0.75 + secrets.randbelow(501) / 1000)
 
 
-async def sweep_until(stop: anyio.Event, paywall: Paywall, every: float, limit: int = BATCH) -> None:
+async def sweep_until(stop: anyio.Event, paywall: Paywall, every: float) -> None:
     """Sweep about every `every` seconds until `stop` is set. Only that, or a cancellation, ends it.
 
-    A sweep that reached `limit` is followed by the next at once. Errors are logged, and the sweep goes on.
+    A sweep that reached its limit is followed by the next at once. Errors are logged, and the sweep goes on.
     """
     while not stop.is_set():
         is_full = False
         try:
-            report = await paywall.asweep(limit, stop.is_set)
-            is_full = report.looked_at >= limit
+            report = await paywall.asweep(BATCH, stop.is_set)
+            is_full = report.looked_at >= BATCH
             if report.looked_at:
                 log("sweep", logging.INFO, "%s", report.as_text())
         except JournalError as error:

@@ -28,8 +28,7 @@ from faregate.core.results import (
     Unconfirmed,
 )
 from faregate.errors import ConfigurationError, FaregateError
-from faregate.maintenance.journal import get_shared_journal
-from faregate.maintenance.journal_view import JournalView
+from faregate.maintenance.journal import JournalView, get_shared_journal
 from faregate.maintenance.payment_answers import DISCARDED
 from faregate.paywall import Paywall
 

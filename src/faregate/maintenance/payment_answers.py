@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from faregate.journals.payment_info import FoundPayments, PaymentInfo, PaymentStatus, Reference, ReferenceKind
 from faregate.journals.policy import DEFAULT_POLICY
-from faregate.maintenance.journal_view import JournalView
+from faregate.maintenance.journal import JournalView
 
 _ANSWERS = {
     PaymentStatus.BEING_CHECKED: (

@@ -1,8 +1,7 @@
 """The client of the eight operations, blocking and async, over `faregate.merchant.wire`.
 
-Each operation gives the
-contract's answer or raises one of `faregate.errors`; nothing is repeated by itself. Arguments that
-the contract does not allow are pydantic's `ValidationError` (a `ValueError`).
+Each operation gives the contract's answer or raises one of `faregate.errors`; nothing is repeated by itself.
+Arguments that the contract does not allow are pydantic's `ValidationError` (a `ValueError`).
 """
 
 from collections.abc import AsyncGenerator, Generator
@@ -34,8 +33,6 @@ from faregate.merchant.types import ListOrder
 from faregate.merchant.wire import Completed
 
 T = TypeVar("T")
-C = TypeVar("C")
-X = TypeVar("X")
 
 
 class ListFilters(TypedDict, total=False):

@@ -5,13 +5,17 @@ A wrong type would otherwise fail with an error of ours, in a request, at a plac
 
 from collections.abc import Mapping
 from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from faregate.core.models import Offer
+from faregate.core.models import Offer, OfferChoice
 from faregate.errors import ConfigurationError
-from faregate.middleware.path_rules import PathRules
+from faregate.middleware.callables import is_async
 from faregate.paywall import Paywall
 from faregate.settings import Arguments
+
+if TYPE_CHECKING:
+    # It checks its own arguments with this module.
+    from faregate.middleware.path_rules import PathRules
 
 
 def choose_paywall(owner: str, paywall: Any, arguments: Arguments) -> Paywall:
@@ -44,7 +48,7 @@ def _name_type(value: object) -> str:
     return type(value).__name__
 
 
-def check_not_added_twice(app: Any, path_rules: PathRules) -> None:
+def check_not_added_twice(app: Any, path_rules: "PathRules") -> None:
     """Refuse a middleware without prefixes directly around another one. Raises `ConfigurationError`."""
     has_prefixes = path_rules.offers or path_rules.refused
     if getattr(app, "faregate_middleware", False) is True and not has_prefixes:
@@ -66,3 +70,26 @@ def check_asgi_app(app: Any) -> None:
         ) from None
     except ValueError:  # what is written in C does not say what it takes
         return
+
+
+def check_choose(sold: Offer) -> None:
+    """Check that a function that chooses can be called with one request. Raises `ConfigurationError`."""
+    if not isinstance(sold, OfferChoice):
+        return
+    try:
+        signature(sold.choose).bind(None)
+    except TypeError:
+        raise ConfigurationError(
+            f"The function that chooses {sold.sells} must take one argument, the request."
+        ) from None
+    except ValueError:  # a built-in function, which does not say what it takes
+        return
+
+
+def check_blocking(sold: Offer) -> None:
+    """Check that a function that chooses needs no event loop. Raises `ConfigurationError`."""
+    if isinstance(sold, OfferChoice) and is_async(sold.choose):
+        raise ConfigurationError(
+            f"The function that chooses {sold.sells} is async, and nothing awaits it here: make it a plain "
+            "function."
+        )

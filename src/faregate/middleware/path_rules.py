@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from faregate.core.models import Offer
 from faregate.errors import ConfigurationError
-from faregate.middleware.choices import check_choose
+from faregate.middleware.arguments import check_choose
 from faregate.offers import build_offer
 
 # A path that is its own normal form, but for a slash at its end. Most paths are.

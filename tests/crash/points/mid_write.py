@@ -12,7 +12,7 @@ import psycopg
 from redis.connection import AbstractConnection
 
 from faregate.journals import writer
-from faregate.journals.postgres import statements
+from faregate.journals.postgres import pipeline
 from tests.crash.points.kill_wrappers import Kills
 
 
@@ -86,7 +86,7 @@ _REDIS_WRITE = re.compile(rb"\r\n\$5\r\nfirst\r\n\$\d\r\n(insert|replace)\r\n")
 def _postgres(writing: Callable[[], None]) -> None:
     """When the server was sent the statement and has not answered."""
     patched: Any = psycopg.Connection
-    batches: Any = statements
+    batches: Any = pipeline
     execute, wait, run = patched.execute, patched.wait, batches.run_transaction
     here = threading.local()
 

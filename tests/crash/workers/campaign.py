@@ -17,7 +17,7 @@ from typing import Any
 from faregate.emulator import TEST_KEY, Emulator
 from faregate.emulator.server import listen, run
 from faregate.merchant.client import MerchantClient
-from faregate.sockets import get_url
+from faregate.system import get_url
 from tests.crash import stores
 from tests.crash.workers.checker import Charge, Evidence, Execution, judge
 from tests.crash.workers.killer import Killer

@@ -14,7 +14,7 @@ from faregate.django.options import find_journal_database
 from faregate.journals.payment_info import PaymentInfo, parse_reference
 from faregate.journals.policy import DEFAULT_POLICY, JournalContext
 from faregate.journals.store import ENCRYPTED
-from faregate.maintenance.journal_view import JournalView, make_view
+from faregate.maintenance.journal import JournalView, make_view
 from faregate.maintenance.payment_answers import Answer, explain
 
 if TYPE_CHECKING:

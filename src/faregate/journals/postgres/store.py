@@ -14,13 +14,18 @@ import psycopg
 from psycopg.pq.abc import PGresult
 from psycopg.rows import TupleRow
 
-from faregate.journals.batches import BatchedRows
-from faregate.journals.operations import Delete, Find, FindResult, Insert, Replace, RowOperation
+from faregate.journals.operations import BatchedRows, Delete, Find, FindResult, Insert, Replace, RowOperation
 from faregate.journals.postgres import errors
 from faregate.journals.postgres.connection import Connection
-from faregate.journals.postgres.pipeline import encode, parse_rows
+from faregate.journals.postgres.pipeline import (
+    Failure,
+    PostgresStatement,
+    encode,
+    execute,
+    parse_rows,
+    perform,
+)
 from faregate.journals.postgres.pool import Pool
-from faregate.journals.postgres.statements import Failure, PostgresStatement, execute, perform
 from faregate.journals.sql import UNFETCHED
 from faregate.journals.store import (
     COLUMNS,

@@ -14,8 +14,15 @@ from redis.exceptions import RedisError
 
 from faregate.errors import ConfigurationError
 from faregate.journals.redis import errors
-from faregate.journals.redis.connections import Connections, SendCommand, describe_url
-from faregate.journals.redis.protocol import Word, encode_command, encode_count, encode_words
+from faregate.journals.redis.connections import (
+    Connections,
+    SendCommand,
+    Word,
+    describe_url,
+    encode_command,
+    encode_count,
+    encode_words,
+)
 from faregate.journals.redis.schema import DIGEST, SCRIPT, VERSION
 from faregate.journals.redis.server_checks import ServerCheck
 from faregate.journals.tasks import Task

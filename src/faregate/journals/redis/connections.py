@@ -1,11 +1,11 @@
-"""The connection of this process to a Redis server, and the URLs that it accepts.
+"""The connection of this process to a Redis server: how commands are sent, and the URLs that it accepts.
 
 A connection is not carried over a fork: two processes would read each other's replies. The library's own
 retries are off: it would repeat a write without the script knowing.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, Protocol, cast
@@ -17,7 +17,41 @@ from redis.exceptions import RedisError, ResponseError
 from redis.retry import Retry
 
 from faregate.errors import ConfigurationError
-from faregate.journals.redis.protocol import Word, encode_command, join_small
+
+Word = bytes | str | int | float
+LARGE = 64 * 1024
+"""A longer word is sent by itself: copying it would cost more than another system call."""
+
+
+def encode_words(words: Sequence[Word]) -> list[bytes]:
+    """Encode the words of a command, which `encode_count` precedes."""
+    encoded = [
+        word if isinstance(word, bytes) else (word if isinstance(word, str) else repr(word)).encode()
+        for word in words
+    ]
+    if max(map(len, encoded)) <= LARGE:
+        return [b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in encoded])]
+    return join_small(chain.from_iterable((b"$%d\r\n" % len(word), word, b"\r\n") for word in encoded))
+
+
+def encode_count(words: int) -> bytes:
+    return b"*%d\r\n" % words
+
+
+def encode_command(*words: Word) -> list[bytes]:
+    return [encode_count(len(words)), *encode_words(words)]
+
+
+def join_small(parts: Iterable[bytes]) -> list[bytes]:
+    joined: list[bytes] = []
+    small: list[bytes] = []
+    for part in parts:
+        if len(part) > LARGE:
+            joined += (b"".join(small), part)
+            small = []
+        else:
+            small.append(part)
+    return [*joined, b"".join(small)]
 
 
 class RedisConnection(Protocol):

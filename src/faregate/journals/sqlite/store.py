@@ -6,8 +6,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, cast
 
-from faregate.journals.batches import BatchedRows
-from faregate.journals.operations import Delete, Find, FindResult, Insert, Replace, RowOperation
+from faregate.journals.operations import BatchedRows, Delete, Find, FindResult, Insert, Replace, RowOperation
 from faregate.journals.sql import UNFETCHED
 from faregate.journals.sqlite.database import SqliteDatabase
 from faregate.journals.sqlite.work import Change, Deletion, FirstMatch, RowWrite, Work

@@ -8,8 +8,7 @@ import json
 from copy import deepcopy
 from typing import Final
 
-from faregate.merchant.openapi.operations import paths
-from faregate.merchant.openapi.replies import HEADERS, build_problems
+from faregate.merchant.openapi.operations import HEADERS, build_problems, paths
 from faregate.merchant.openapi.schemas import Json, schemas
 
 SECURITY: Final = "OrganizationApiKeyAuth"

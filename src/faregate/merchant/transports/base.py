@@ -14,7 +14,6 @@ MAX_REPLY_BYTES = 1024 * 1024
 """The largest reply of the service that is read."""
 KEEP_ALIVE_SECONDS = 3.0
 """How long an idle connection may be used again: less than the 5 s after which uvicorn closes it."""
-IDLE_CONNECTIONS = 100
 
 
 class Transport(Protocol):

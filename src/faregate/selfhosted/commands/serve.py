@@ -15,8 +15,7 @@ from faregate.selfhosted.server import run
 from faregate.selfhosted.settings import Settings
 from faregate.service.builtin import builtin_account
 from faregate.service.steps import Backend
-from faregate.sockets import get_url, open_listener
-from faregate.system import system_clock
+from faregate.system import get_url, open_listener, system_clock
 
 
 def run_serve(arguments: Namespace) -> int:
