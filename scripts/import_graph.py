@@ -27,7 +27,6 @@ _LEFT_OUT = (
     "errors",
     "events",
     "frozen",
-    "instrumentation",
     "logs",
     "observers",
     "server_config",

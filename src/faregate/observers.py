@@ -1,6 +1,7 @@
-"""Dispatch events to observers, and write transaction ids to the fallback file.
+"""What watches a paywall: observers of its events, the log of its sales, and its instrumentation.
 
-No function here raises into a flow, even if a listener, a log filter or a log handler does.
+Nothing here raises into a flow, even if a listener, a log filter, a log handler or an instrumentation does:
+that is logged, and changes nothing.
 """
 
 import inspect
@@ -8,13 +9,20 @@ import json
 import logging
 import os
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import fields
+from enum import StrEnum
 from functools import partial
-from typing import Protocol
+from types import TracebackType
+from typing import Any, Protocol, TypeVar
 
+from faregate.core.claims import PendingPayment
+from faregate.core.models import OfferRevision, Outcome, PaidRequest
 from faregate.errors import ConfigurationError
-from faregate.events import Event
-from faregate.logs import log
-from faregate.sale_log import SaleLog
+from faregate.events import Event, Failed, Held, Redelivered, Released, Sale, Settled, Stuck
+from faregate.logs import get_logger, log
+
+# Observers of events
 
 Listener = Callable[[Event], object]
 """Called with each event, in the thread or loop of the request. It must not block, and is not awaited."""
@@ -137,3 +145,180 @@ def _append(path: str, line: str) -> None:
         os.fsync(file)
     finally:
         os.close(file)
+
+
+# The log of sales: one line for each, on the logger `faregate.sale`, as text and as fields
+
+
+class SaleOutcome(StrEnum):
+    """What became of a sale when its request, or a sweep, was done with it."""
+
+    DELIVERED = "delivered"
+    """Paid, and the result is on its way to the payer."""
+    REDELIVERED = "redelivered"
+    """The same result once more, for the same payment."""
+    SETTLED = "settled"
+    """Paid, and nobody waits for the result: a sweep found out, or there is none."""
+    HELD = "held"
+    """Not proven yet."""
+    FAILED = "failed"
+    """Nothing was charged."""
+    STUCK = "stuck"
+    """Not proven, and an operator has to look."""
+
+
+EndEvent = Released | Redelivered | Settled | Held | Failed | Stuck
+_OUTCOMES: dict[type, SaleOutcome] = {
+    Released: SaleOutcome.DELIVERED,
+    Redelivered: SaleOutcome.REDELIVERED,
+    Settled: SaleOutcome.SETTLED,
+    Held: SaleOutcome.HELD,
+    Failed: SaleOutcome.FAILED,
+    Stuck: SaleOutcome.STUCK,
+}
+
+
+def find_outcome(event: Event) -> tuple[EndEvent, SaleOutcome] | None:
+    """Return the event with its outcome if a request or a sweep is done with the sale; else None."""
+    if not isinstance(event, EndEvent) or (isinstance(event, Settled) and event.awaited):
+        return None  # what is awaited is `Released` next
+    return event, _OUTCOMES[type(event)]
+
+
+class SaleLog:
+    """An observer that logs the end of each sale."""
+
+    def __init__(self) -> None:
+        self._logger = get_logger("sale")
+
+    def is_listening(self) -> bool:
+        return self._logger.isEnabledFor(logging.INFO)
+
+    def receive(self, event: Event) -> None:
+        found = find_outcome(event)
+        if found is None:
+            return
+        end, outcome = found
+        fields = _list_fields(end, outcome)
+        log("sale", logging.INFO, "%s", _format(end, outcome), fields=fields)
+
+
+def _list_fields(end: EndEvent, outcome: SaleOutcome) -> dict[str, Any]:
+    known = {name: value for name in _FIELDS if (value := getattr(end.sale, name)) is not None}
+    reason = _find_reason(end)
+    return {
+        "transaction_id": end.transaction_id,
+        "outcome": str(outcome),
+        **({"reason": reason} if reason else {}),
+        **known,
+    }
+
+
+_FIELDS = tuple(field.name for field in fields(Sale))
+
+
+def _find_reason(end: EndEvent) -> str:
+    match end:
+        case Held(_, reason) | Stuck(_, reason):
+            return reason
+        case Failed(_, code):
+            return code
+        case _:
+            return ""
+
+
+def _format(end: EndEvent, outcome: SaleOutcome) -> str:
+    """One line, such as `sale of text_summary delivered: GET /summary, status 200, 10000 USDC [txn_...]`."""
+    sale, reason = end.sale, _find_reason(end)
+    parts = [
+        reason,
+        " ".join(part for part in (sale.method, sale.route) if part),
+        f"status {sale.status}" if sale.status else "",
+        f"{sale.amount} atomic {sale.asset}" if sale.amount is not None else "",
+        *(
+            f"{name} {took} ms"
+            for name, took in (
+                ("access", sale.access_ms),
+                ("work", sale.work_ms),
+                ("complete", sale.complete_ms),
+            )
+            if took is not None
+        ),
+    ]
+    what = sale.offer or sale.revision_id or "an unknown offer"
+    told = ", ".join(part for part in parts if part)
+    return f"sale of {what} {outcome}{': ' if told else ''}{told} [{end.transaction_id}]"
+
+
+# Instrumentation: what watches calls, work and sweeps, as `faregate.telemetry` does with OpenTelemetry
+
+T = TypeVar("T")
+
+
+class Span(Protocol):
+    """One operation that is watched, from its beginning."""
+
+    def end(self, result: object, /) -> None:
+        """Called once, with what the operation gave or raised; None if it gave nothing."""
+        ...
+
+
+class Instrumentation(Protocol):
+    """Watches operations, beside the events. Each method is called in the context of its operation."""
+
+    def begin_access(self, request: PaidRequest, revision: OfferRevision, /) -> Span: ...
+
+    def begin_work(self, request: PaidRequest, transaction_id: str | None, /) -> Span: ...
+
+    def begin_complete(self, payment: PendingPayment, outcome: Outcome, /) -> Span: ...
+
+    def begin_sweep(self) -> Span: ...
+
+
+class GuardedSpan(AbstractContextManager["GuardedSpan"]):
+    """A span that raises nothing; None if it could not be begun."""
+
+    def __init__(self, span: Span | None) -> None:
+        self._span = span
+
+    def end(self, result: object) -> None:
+        span = self._span
+        if span is not None:
+            _guard(lambda: span.end(result))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.end(error)
+
+
+class GuardedInstrumentation:
+    """An instrumentation that raises nothing: neither itself nor through its spans."""
+
+    def __init__(self, watching: Instrumentation) -> None:
+        self._watching = watching
+
+    def begin_access(self, request: PaidRequest, revision: OfferRevision) -> GuardedSpan:
+        return GuardedSpan(_guard(lambda: self._watching.begin_access(request, revision)))
+
+    def begin_work(self, request: PaidRequest, transaction_id: str | None) -> GuardedSpan:
+        return GuardedSpan(_guard(lambda: self._watching.begin_work(request, transaction_id)))
+
+    def begin_complete(self, payment: PendingPayment, outcome: Outcome) -> GuardedSpan:
+        return GuardedSpan(_guard(lambda: self._watching.begin_complete(payment, outcome)))
+
+    def begin_sweep(self) -> GuardedSpan:
+        return GuardedSpan(_guard(self._watching.begin_sweep))
+
+
+def watch_sweep(instrumentation: GuardedInstrumentation | None) -> AbstractContextManager[object]:
+    """Watch a sweep for as long as this context is open."""
+    return nullcontext() if instrumentation is None else instrumentation.begin_sweep()
+
+
+def _guard(action: Callable[[], T]) -> T | None:
+    try:
+        return action()
+    except Exception as error:
+        log("events", logging.ERROR, "tracing failed, and what it watches goes on", error=error)
+        return None

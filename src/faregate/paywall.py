@@ -22,7 +22,6 @@ from faregate.core.recovery import BATCH, SweepReport, never, sweep
 from faregate.core.terms import Price, read_prices, read_terms
 from faregate.errors import ConfigurationError
 from faregate.events import UNKNOWN_SALE, Sale
-from faregate.instrumentation import GuardedInstrumentation, watch_sweep
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.policy import JournalContext, JournalPolicy
 from faregate.journals.registry import as_async, journal_from_url
@@ -32,7 +31,7 @@ from faregate.merchant.calls import Call
 from faregate.merchant.formats import MAX_URL
 from faregate.merchant.revisions import RevisionCache
 from faregate.merchant.sender import AsyncSender, Sender
-from faregate.observers import EventDispatcher, Listener, Observer
+from faregate.observers import EventDispatcher, GuardedInstrumentation, Listener, Observer, watch_sweep
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ from opentelemetry.util.types import AttributeValue
 from faregate.core.claims import PendingPayment
 from faregate.core.models import HandlerResult, OfferRevision, Outcome, PaidRequest, WorkSucceeded
 from faregate.events import Event, Refused, Sale, Settled, Swept
-from faregate.sale_log import SaleOutcome, find_outcome
+from faregate.observers import SaleOutcome, find_outcome
 
 Attributes = dict[str, AttributeValue]
 

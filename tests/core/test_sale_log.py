@@ -24,8 +24,7 @@ from faregate.events import (
     Worked,
 )
 from faregate.logs import Area
-from faregate.observers import CallbackObserver, EventDispatcher
-from faregate.sale_log import SaleOutcome
+from faregate.observers import CallbackObserver, EventDispatcher, SaleOutcome
 from tests.core.flow_script import TXN
 
 PAGE = (Path(__file__).parents[2] / "docs" / "observability.md").read_text()

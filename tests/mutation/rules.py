@@ -281,7 +281,7 @@ MUTANTS = (
            "        del result, value"),
     Mutant("listeners-decide", OBSERVERS, "        except Exception as error:\n            log(\"events\", logging.ERROR, \"on_event", "        except TypeError as error:\n            log(\"events\", logging.ERROR, \"on_event"),
     Mutant("observers-decide", OBSERVERS, "            except Exception as error:\n                failed =", "            except TypeError as error:\n                failed ="),
-    Mutant("tracing-decides", "src/faregate/instrumentation.py", "    except Exception as error:\n", "    except TypeError as error:\n", ("tests/telemetry/test_telemetry.py",)),
+    Mutant("tracing-decides", "src/faregate/observers.py", "        return action()\n    except Exception as error:\n", "        return action()\n    except TypeError as error:\n", ("tests/telemetry/test_telemetry.py",)),
     Mutant("revenue-counted-by-both", SETTLEMENT, "                if record is SettlementWrite.FIRST:\n", "                if True:\n"),
     Mutant("an-end-told-by-both", SETTLEMENT, "    try:\n        return (yield from step)\n    except Exception as error:\n        yield from LogWarning(f\"the journal could not record RecordFinal", "    try:\n        yield from step\n        return True\n    except Exception as error:\n        yield from LogWarning(f\"the journal could not record RecordFinal"),
     Mutant("a-second-settlement-is-the-first", PROCEDURES, "            was_settled = row.state is RowState.SETTLED\n", "", ("tests/journals/test_leases.py",)),

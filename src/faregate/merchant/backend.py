@@ -25,7 +25,6 @@ from faregate.core.models import (
 )
 from faregate.core.results import Access, Completion, TransactionReply
 from faregate.errors import ConfigurationError
-from faregate.instrumentation import GuardedInstrumentation, GuardedSpan
 from faregate.logs import log
 from faregate.merchant.calls import (
     Call,
@@ -51,7 +50,7 @@ from faregate.merchant.interpret import (
 from faregate.merchant.json_text import to_json
 from faregate.merchant.revisions import RevisionCache
 from faregate.merchant.sender import AsyncSender, Sender
-from faregate.observers import EventDispatcher
+from faregate.observers import EventDispatcher, GuardedInstrumentation, GuardedSpan
 
 T = TypeVar("T")
 C = TypeVar("C", Sender, AsyncSender)

@@ -31,12 +31,12 @@ from faregate.core.models import Choose, HandlerResult, Offer, OfferChoice, Resp
 from faregate.core.steps import Flow, RunHandler
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError, SoldTwice, WorkInterrupted, WorkTimedOut
-from faregate.instrumentation import GuardedSpan
 from faregate.logs import log
 from faregate.middleware.buffer import BufferedResponse
 from faregate.middleware.descriptions import FindHandler, describe_offer
 from faregate.middleware.path_rules import NO_RULES, PathMatch
 from faregate.middleware.request import IncomingRequest, comparable_length, digest_body
+from faregate.observers import GuardedSpan
 from faregate.offers import watch_offers
 from faregate.paywall import FindRoute, Paywall
 
