@@ -173,7 +173,7 @@ MUTANTS = (
            "if self.state not in (RowState.SUCCEEDED, RowState.STUCK, RowState.RUNNING):"),
     # Never run unpaid, never twice
     Mutant("run-without-proof", FLOW, 'yield from LogWarning("access granted a transaction without a proof", transaction_id)\n'
-           "            return (yield from _refuse(request, responses.build_unavailable(502), UNAVAILABLE))",
+           "            return (yield from _refuse(request, responses.build_unavailable(502)))",
            "return (yield from _serve_free(request, revision, AccessFree()))"),
     Mutant("run-without-start", FLOW, "if not (yield from start):", "if False:"),
     Mutant("free-when-nothing-is-said", INTERPRET, 'decision.get("transaction_id", "") is None', 'decision.get("transaction_id") is None'),
@@ -283,7 +283,7 @@ MUTANTS = (
     Mutant("observers-decide", OBSERVERS, "            except Exception as error:\n                failed =", "            except TypeError as error:\n                failed ="),
     Mutant("tracing-decides", "src/faregate/observers.py", "        return action()\n    except Exception as error:\n", "        return action()\n    except TypeError as error:\n", ("tests/telemetry/test_telemetry.py",)),
     Mutant("revenue-counted-by-both", SETTLEMENT, "                if record is SettlementWrite.FIRST:\n", "                if True:\n"),
-    Mutant("an-end-told-by-both", SETTLEMENT, "    try:\n        return (yield from step)\n    except Exception as error:\n        yield from LogWarning(f\"the journal could not record RecordFinal", "    try:\n        yield from step\n        return True\n    except Exception as error:\n        yield from LogWarning(f\"the journal could not record RecordFinal"),
+    Mutant("an-end-told-by-both", SETTLEMENT, "    if (yield from write(step, True, payment.transaction_id)):\n        yield from EmitEvent(Failed(", "    yield from write(step, True, payment.transaction_id)\n    if True:\n        yield from EmitEvent(Failed("),
     Mutant("a-second-settlement-is-the-first", PROCEDURES, "            was_settled = row.state is RowState.SETTLED\n", "", ("tests/journals/test_leases.py",)),
     Mutant("a-receipt-decides", "src/faregate/core/sales.py", "    except Exception:\n", "    except KeyError:\n"),
     Mutant("logging-decides", "src/faregate/logs.py", "    except Exception as broken:\n", "    except TypeError as broken:\n"),
@@ -363,9 +363,9 @@ MUTANTS = (
     Mutant("no-row-is-foreign", ROW, "foreign=self.seller != seller", "foreign=False", LEASES),
     Mutant("402-while-rows-cannot-be-found", FLOW, "    if may_be_missed:\n        return (yield from _refuse(request, responses.build_unconfirmed(None)", "    if False:\n        return (yield from _refuse(request, responses.build_unconfirmed(None)"),
     Mutant("used-while-rows-cannot-be-found", FLOW, "    if may_be_missed:\n"
-           "        return (\n",
+           "        return (yield from _refuse(request, responses.build_unconfirmed(payment.",
            "    if False:\n"
-           "        return (\n"),
+           "        return (yield from _refuse(request, responses.build_unconfirmed(payment."),
     Mutant("unreadable-row-locks-its-payer-out", OPEN_PAYMENTS, '            "owner": "",\n            "lease_until": now,\n', '            "owner": "",\n', LEASES),
     Mutant("a-slash-is-another-service", ADDRESS, 'f"{environment} {normalize_address(base_url)}"', 'f"{environment} {base_url}"', ADDRESSES),
     # What sells now
@@ -395,7 +395,7 @@ MUTANTS = (
     Mutant("conflict-is-not-final", "src/faregate/core/results.py", "(400, 404, 409, 410, 422)", "(400, 404, 410, 422)"),
     Mutant("relay-402-of-complete", INTERPRET, "if not 400 <= reply.status < 600 or reply.status == 402:", "if not 400 <= reply.status < 600:",
            CORE),
-    Mutant("claim-kept-after-402", FLOW, "            yield from write(AbandonClaim(lease))\n"
+    Mutant("claim-kept-after-402", FLOW, "            yield from write(AbandonClaim(lease), False)\n"
            "            return (yield from _refuse_access(request, access))",
            "            return (yield from _refuse_access(request, access))"),
     # What travels

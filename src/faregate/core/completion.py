@@ -4,6 +4,7 @@ The rules are at the top of `faregate.core.flow`.
 """
 
 from dataclasses import replace
+from typing import TypeVar
 
 from faregate.core.claims import PendingPayment, SettlementWrite
 from faregate.core.models import Outcome, WorkFailed, WorkSucceeded
@@ -28,22 +29,23 @@ from faregate.core.results import (
 )
 from faregate.core.sales import describe, describe_receipt, measure
 from faregate.core.steps import (
-    AbandonClaim,
     CallComplete,
     EmitEvent,
     Flow,
     GetTime,
     LogWarning,
     MarkStuck,
-    Postpone,
     RecordFinal,
     RecordOutcome,
     RecordSettlement,
     ScheduleRetry,
     Sleep,
+    Step,
 )
 from faregate.errors import ServiceError
 from faregate.events import Failed, Held, Released, Settled, Stuck, Worked
+
+T = TypeVar("T")
 
 _COOKIES = frozenset(("set-cookie", "set-cookie2"))
 
@@ -110,10 +112,10 @@ def complete_success(
         completion = yield from _complete(payment, outcome)
     match completion:
         case CompletionPaid(payment_response, receipt):
-            # From here on the payment is proven, whatever happens to the journal.
-            record = yield from _record_settlement(
-                RecordSettlement(payment.lease, payment_response, receipt, awaited), payment
-            )
+            # From here on the payment is proven, whatever happens to the journal: if that cannot be written,
+            # the result leaves all the same.
+            step = RecordSettlement(payment.lease, payment_response, receipt, awaited)
+            record = yield from write(step, SettlementWrite.FIRST, payment.transaction_id)
             if is_observed:
                 payment = describe_receipt(payment, receipt)
                 # Two workers may complete a payment whose lease was lost: it is told, and counted, once.
@@ -192,12 +194,8 @@ def _is_retryable(completion: Completion) -> bool:
 
 def schedule_retry(payment: PendingPayment, state: OpenPayment) -> Flow[Settlement]:
     """Keep the row for the payer or the sweep, until it is older than the journal's horizon."""
-    try:
-        is_kept = yield from ScheduleRetry(payment.lease)
-    except Exception as error:
-        is_kept = True  # the lease ends by itself, and the row is due then
-        yield from LogWarning(f"the journal could not record ScheduleRetry: {error}", payment.transaction_id)
-    if not is_kept:
+    # A row that could not be written is kept, too: its lease ends by itself, and it is due then.
+    if not (yield from write(ScheduleRetry(payment.lease), True, payment.transaction_id)):
         return (yield from _report_stuck(payment, state, f"still open: {state.reason}"))
     yield from EmitEvent(Held(payment.transaction_id, state.reason, payment.sale))
     return state
@@ -214,7 +212,7 @@ def _handle_refusal(
 
 def mark_stuck(payment: PendingPayment, state: OpenPayment) -> Flow[Settlement]:
     """Keep the row for an operator: the sweep need not come back."""
-    yield from write(MarkStuck(payment.lease, state.reason), payment.transaction_id)
+    yield from write(MarkStuck(payment.lease, state.reason), None, payment.transaction_id)
     return (yield from _report_stuck(payment, state, state.reason))
 
 
@@ -226,7 +224,9 @@ def _report_stuck(payment: PendingPayment, state: OpenPayment, reason: str) -> F
 
 def close_unpaid(payment: PendingPayment, code: str) -> Flow[Settlement]:
     """End the row: nothing was charged, for certain."""
-    if (yield from _record_final(RecordFinal(payment.lease, reason=code), payment)):
+    step = RecordFinal(payment.lease, reason=code)
+    # The end is ours to tell if the journal cannot be written, too: nobody else may tell it.
+    if (yield from write(step, True, payment.transaction_id)):
         yield from EmitEvent(Failed(payment.transaction_id, code, payment.sale))
     return PaymentFailed(code)
 
@@ -234,37 +234,19 @@ def close_unpaid(payment: PendingPayment, code: str) -> Flow[Settlement]:
 def close_paid(payment: PendingPayment, receipt: str, reason: str) -> Flow[Settlement]:
     """End the row: the payer was charged, and there is no result to deliver, for this reason."""
     step = RecordFinal(payment.lease, paid=True, reason=reason, receipt=receipt)
-    if (yield from _record_final(step, payment)):
+    if (yield from write(step, True, payment.transaction_id)):
         payment = describe_receipt(payment, receipt)
         yield from EmitEvent(Settled(payment.transaction_id, sale=payment.sale))
     return PaidWithoutResult()
 
 
-def _record_final(step: RecordFinal, payment: PendingPayment) -> Flow[bool]:
-    """Whether the end is ours to tell. It is if the journal cannot be written: nobody else may tell it."""
+def write(step: Step[T], otherwise: T, transaction_id: str | None = None) -> Flow[T]:
+    """Perform a step that writes to the journal. If it fails, log that and return `otherwise`.
+
+    A row that is not written stays owed, and the sweep ends it.
+    """
     try:
         return (yield from step)
-    except Exception as error:
-        yield from LogWarning(f"the journal could not record RecordFinal: {error}", payment.transaction_id)
-        return True
-
-
-def _record_settlement(step: RecordSettlement, payment: PendingPayment) -> Flow[SettlementWrite]:
-    """What the journal knew. If it cannot be written the result may leave: the payment is proven."""
-    try:
-        return (yield from step)
-    except Exception as error:
-        yield from LogWarning(
-            f"the journal could not record RecordSettlement: {error}", payment.transaction_id
-        )
-        return SettlementWrite.FIRST
-
-
-def write(
-    step: AbandonClaim | Postpone | MarkStuck | ScheduleRetry, transaction_id: str | None = None
-) -> Flow[None]:
-    """Write, and only log an error: a row that is not written stays owed, and the sweep ends it."""
-    try:
-        yield from step
     except Exception as error:
         yield from LogWarning(f"the journal could not record {type(step).__name__}: {error}", transaction_id)
+        return otherwise

@@ -96,7 +96,6 @@ from faregate.x402.instructions import are_unguessable
 
 MAX_RESOURCE_URL = 2048
 _REDIRECTS = (301, 302, 303, 307, 308)
-UNAVAILABLE = "payment_service_unavailable"
 CROWD_PAUSES = (0.1, 0.2, 0.4, 0.8)
 """Seconds to wait, again and again, for what another request is asking the service."""
 
@@ -106,12 +105,12 @@ def serve(request: PaidRequest) -> Flow[Response]:
     try:
         proof = find_proof(request.http)
     except BadProof as bad:
-        return _refuse(request, responses.build_refused(bad.status, bad.code, bad.message), bad.code)
+        return _refuse(request, responses.build_refused(bad.status, bad.code, bad.message))
     if len(request.resource_url) > MAX_RESOURCE_URL:
         too_long = responses.build_refused(
             414, "uri_too_long", "A paid resource's URL may have 2048 characters."
         )
-        return _refuse(request, too_long, "uri_too_long")
+        return _refuse(request, too_long)
     return _serve_without_proof(request) if proof is None else _serve_with_proof(request, proof)
 
 
@@ -125,7 +124,7 @@ def _serve_without_proof(request: PaidRequest) -> Flow[Response]:
             return (yield from _serve_free(request, revision, access))
         case AccessGranted(transaction_id):
             yield from LogWarning("access granted a transaction without a proof", transaction_id)
-            return (yield from _refuse(request, responses.build_unavailable(502), UNAVAILABLE))
+            return (yield from _refuse(request, responses.build_unavailable(502)))
         case _:
             return (yield from _refuse_access(request, access))
 
@@ -135,7 +134,7 @@ def _serve_with_proof(request: PaidRequest, proof: str) -> Flow[Response]:
         claim: Claim | Response = yield from _build_claim(request, proof, ReplayPolicy.SAME_CLIENT)
     except Exception as error:
         yield from LogWarning(f"the journal could not claim the proof: {error}")
-        return (yield from _refuse(request, responses.build_unavailable(503), UNAVAILABLE))
+        return (yield from _refuse(request, responses.build_unavailable(503)))
     if isinstance(claim, ClientUnverified):
         claim = yield from _claim_without_credentials(request, proof, claim.transaction_id)
     match claim:
@@ -151,17 +150,13 @@ def _serve_with_proof(request: PaidRequest, proof: str) -> Flow[Response]:
             yield from EmitEvent(Redelivered(transaction_id, request.sale))
             return responses.build_paid(result, payment_response, transaction_id)
         case InProgress():
-            return (yield from _refuse(request, responses.build_in_progress(), "payment_in_progress"))
+            return (yield from _refuse(request, responses.build_in_progress()))
         case RequestMismatch():
-            return (yield from _refuse(request, responses.build_already_used(), "proof_already_used"))
+            return (yield from _refuse(request, responses.build_already_used()))
         case ClientMismatch():
-            return (yield from _refuse(request, responses.build_other_client(), "proof_already_used"))
+            return (yield from _refuse(request, responses.build_other_client()))
         case AlreadyUsed(transaction_id) | ClientUnverified(transaction_id):
-            return (
-                yield from _refuse(
-                    request, responses.build_already_used(transaction_id), "proof_already_used"
-                )
-            )
+            return (yield from _refuse(request, responses.build_already_used(transaction_id)))
         case AlreadyFailed():
             return (yield from _ask_for_new_payment(request, None))
 
@@ -192,20 +187,14 @@ def _claim_without_credentials(
     """Claim without credentials, but only where nobody but the payer can know the proof."""
     unguessable = yield from _find_guessability(request)
     if unguessable is None:
-        return (
-            yield from _refuse(request, responses.build_unconfirmed(transaction_id), "payment_unconfirmed")
-        )
+        return (yield from _refuse(request, responses.build_unconfirmed(transaction_id)))
     if not unguessable:
-        return (
-            yield from _refuse(request, responses.build_not_recognized(transaction_id), "proof_already_used")
-        )
+        return (yield from _refuse(request, responses.build_not_recognized(transaction_id)))
     try:
         return (yield from _build_claim(request, proof, ReplayPolicy.SAME_PROOF))
     except Exception as error:
         yield from LogWarning(f"the journal could not claim the proof: {error}", transaction_id)
-        return (
-            yield from _refuse(request, responses.build_unconfirmed(transaction_id), "payment_unconfirmed")
-        )
+        return (yield from _refuse(request, responses.build_unconfirmed(transaction_id)))
 
 
 def _recall_guessability() -> Flow[Guessability]:
@@ -248,7 +237,7 @@ def _serve_first_use(request: PaidRequest, proof: str, claim: Claimed) -> Flow[R
     lease = claim.lease
     revision = yield from _find_revision(request)
     if isinstance(revision, AccessFailed):
-        yield from write(AbandonClaim(lease))
+        yield from write(AbandonClaim(lease), False)
         return (yield from _refuse_access(request, revision))
     began = (yield from GetTime()) if request.is_observed else 0.0
     revision, access = yield from _call_access(request, revision, proof)
@@ -264,7 +253,7 @@ def _serve_first_use(request: PaidRequest, proof: str, claim: Claimed) -> Flow[R
             yield from _record_pending(payment)
             return (yield from _refuse_access(request, access))
         case AccessFree():
-            yield from write(AbandonClaim(lease))
+            yield from write(AbandonClaim(lease), False)
             return (yield from _serve_free(request, revision, access))
         case AccessUnpaid() if claim.transaction_id:
             # An earlier attempt was authorized and never ended; its authorization is over by now.
@@ -274,7 +263,7 @@ def _serve_first_use(request: PaidRequest, proof: str, claim: Claimed) -> Flow[R
         case AccessUnpaid():
             return (yield from _handle_refused_proof(request, lease, access))
         case _:
-            yield from write(AbandonClaim(lease))
+            yield from write(AbandonClaim(lease), False)
             return (yield from _refuse_access(request, access))
 
 
@@ -285,11 +274,11 @@ def _handle_refused_proof(request: PaidRequest, lease: Lease, access: AccessUnpa
         ours = yield from AbandonClaim(lease)
     except Exception as error:
         yield from LogWarning(f"the journal could not record AbandonClaim: {error}")
-        return (yield from _refuse(request, responses.build_unavailable(503), UNAVAILABLE))
+        return (yield from _refuse(request, responses.build_unavailable(503)))
     if not ours:
-        return (yield from _refuse(request, responses.build_in_progress(), "payment_in_progress"))
+        return (yield from _refuse(request, responses.build_in_progress()))
     if may_be_missed:
-        return (yield from _refuse(request, responses.build_unconfirmed(None), "payment_unconfirmed"))
+        return (yield from _refuse(request, responses.build_unconfirmed(None)))
     return (yield from _refuse_access(request, access))
 
 
@@ -381,25 +370,19 @@ def _call_access_once(request: PaidRequest, revision: OfferRevision, proof: str 
 def _refuse_access(request: PaidRequest, access: Access) -> Flow[Response]:
     match access:
         case AccessUnpaid(reply):
-            return (yield from _refuse(request, responses.build_payment_required(reply), "payment_required"))
+            return (yield from _refuse(request, responses.build_payment_required(reply)))
         case AccessPending(reply, transaction_id):
-            return (
-                yield from _refuse(
-                    request, responses.relay_settling(reply, transaction_id), "payment_settling"
-                )
-            )
+            return (yield from _refuse(request, responses.relay_settling(reply, transaction_id)))
         case AccessFailed(status, reason, retry_after):
             yield from LogWarning(reason)
-            return (
-                yield from _refuse(request, responses.build_unavailable(status, retry_after), UNAVAILABLE)
-            )
+            return (yield from _refuse(request, responses.build_unavailable(status, retry_after)))
         case _:
             yield from LogWarning(f"access gave {type(access).__name__}, which cannot be used here")
-            return (yield from _refuse(request, responses.build_unavailable(503), UNAVAILABLE))
+            return (yield from _refuse(request, responses.build_unavailable(503)))
 
 
-def _refuse(request: PaidRequest, response: Response, code: str) -> Flow[Response]:
-    yield from EmitEvent(Refused(response.status, code, request.sale))
+def _refuse(request: PaidRequest, response: Response) -> Flow[Response]:
+    yield from EmitEvent(Refused(response.status, response.code, request.sale))
     return response
 
 
@@ -420,7 +403,7 @@ def _ask_for_new_payment(request: PaidRequest, transaction_id: str | None) -> Fl
     _, access = yield from _call_access(request, revision, None)
     if isinstance(access, AccessUnpaid):
         anew = responses.build_new_payment_required(access.response, transaction_id)
-        return (yield from _refuse(request, anew, "payment_required"))
+        return (yield from _refuse(request, anew))
     return (yield from _refuse_access(request, access))
 
 
@@ -468,11 +451,7 @@ def _run_and_settle(request: PaidRequest, revision: OfferRevision, payment: Pend
             f"the journal could not record the start of the work: {error}", payment.transaction_id
         )
         yield from WriteFallback(payment.transaction_id, payment.revision_id)
-        return (
-            yield from _refuse(
-                request, responses.build_unconfirmed(payment.transaction_id), "payment_unconfirmed"
-            )
-        )
+        return (yield from _refuse(request, responses.build_unconfirmed(payment.transaction_id)))
     began = 0.0
     if request.is_observed:
         yield from EmitEvent(Authorized(payment.transaction_id, payment.sale))
@@ -513,18 +492,10 @@ def _handle_lost_start(request: PaidRequest, payment: PendingPayment) -> Flow[Re
     """Answer a lost start: another proof has this transaction, or another worker took the claim over."""
     may_be_missed = yield from _may_miss_rows()
     if not (yield from AbandonClaim(payment.lease)):
-        return (yield from _refuse(request, responses.build_in_progress(), "payment_in_progress"))
+        return (yield from _refuse(request, responses.build_in_progress()))
     if may_be_missed:
-        return (
-            yield from _refuse(
-                request, responses.build_unconfirmed(payment.transaction_id), "payment_unconfirmed"
-            )
-        )
-    return (
-        yield from _refuse(
-            request, responses.build_already_used(payment.transaction_id), "proof_already_used"
-        )
-    )
+        return (yield from _refuse(request, responses.build_unconfirmed(payment.transaction_id)))
+    return (yield from _refuse(request, responses.build_already_used(payment.transaction_id)))
 
 
 def _describe_handler(request: PaidRequest) -> str:

@@ -49,7 +49,7 @@ class Response:
     """A whole HTTP response: what a payer may be given, or what the service said.
 
     `released` marks the handler's own result, paid for or free: only with it may leave, or be stored, what
-    the handler did beside it (sessions, cookies, background tasks). `is_notice` marks what the paywall says
+    the handler did beside it (sessions, cookies, background tasks). `code` is that of what the paywall says
     itself, or relays from the service: people may be shown a page instead (`core.payment_page`).
     """
 
@@ -57,10 +57,10 @@ class Response:
     headers: Headers = ()
     body: bytes = b""
     released: bool = field(default=False, compare=False)
-    is_notice: bool = field(default=False, compare=False)
+    code: str = field(default="", compare=False)
 
     def plus(self, *headers: Header) -> "Response":
-        return Response(self.status, (*self.headers, *headers), self.body, self.released, self.is_notice)
+        return Response(self.status, (*self.headers, *headers), self.body, self.released, self.code)
 
     def first(self, name: str) -> str | None:
         """The only value of header `name` (lower case); None if absent or ambiguous."""

@@ -125,7 +125,7 @@ def sweep(
             break
         if payment.lease.key in seen:
             # The service is so slow that the first rows are due again: enough for this time.
-            yield from write(ScheduleRetry(payment.lease), payment.transaction_id)
+            yield from write(ScheduleRetry(payment.lease), True, payment.transaction_id)
             break
         seen.add(payment.lease.key)
         report.looked_at += 1
@@ -153,7 +153,7 @@ def recover(payment: PendingPayment, *, awaited: bool) -> Flow[Settlement]:
         yield from LogWarning(
             "started with another API key, whose seller must finish it", payment.transaction_id
         )
-        yield from write(Postpone(payment.lease), payment.transaction_id)
+        yield from write(Postpone(payment.lease), None, payment.transaction_id)
         return OtherSellersPayment()
     match payment.outcome:
         case WorkSucceeded() as outcome:
@@ -216,7 +216,7 @@ def _recover_waiting(payment: PendingPayment) -> Flow[Settlement]:
             )
             return (yield from close_paid(payment, receipt, "not_started"))
         case TransactionState.AUTHORIZED:
-            yield from write(AbandonClaim(payment.lease), payment.transaction_id)
+            yield from write(AbandonClaim(payment.lease), False, payment.transaction_id)
             return NothingBegun()
         case TransactionState.NOT_FOUND:
             unknown = Unconfirmed("the service does not know the transaction")

@@ -120,7 +120,7 @@ def build_free(response: Response) -> Response:
 def build_payment_required(reply: Response) -> Response:
     """The service's 402: its body bytes, its instructions, its `Retry-After`."""
     headers = _relay_headers(reply, "content-type", "payment-required", "retry-after")
-    return Response(402, headers, reply.body, is_notice=True)
+    return Response(402, headers, reply.body, code="payment_required")
 
 
 def build_new_payment_required(reply: Response, transaction_id: str | None) -> Response:
@@ -139,7 +139,7 @@ def relay_settling(reply: Response, transaction_id: str | None) -> Response:
         headers = (*headers, ("Retry-After", DEFAULT_RETRY_AFTER))
     if transaction_id is not None:
         headers = (*headers, (TRANSACTION, transaction_id))
-    return Response(202, headers, reply.body, is_notice=True)
+    return Response(202, headers, reply.body, code="payment_settling")
 
 
 def build_settling(transaction_id: str | None) -> Response:
@@ -212,7 +212,7 @@ def _build(
         headers = (*headers, (TRANSACTION, transaction_id))
     if retry_after is not None:
         headers = (*headers, ("Retry-After", retry_after))
-    return Response(status, headers, json.dumps(body).encode(), is_notice=True)
+    return Response(status, headers, json.dumps(body).encode(), code=code)
 
 
 def _relay_headers(reply: Response, *names: str) -> Headers:

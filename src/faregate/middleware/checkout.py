@@ -421,7 +421,7 @@ class Checkout:
 
     def _present(self, answer: Response) -> Response:
         """Give what the paywall says as this payer reads it; a result stays as it is."""
-        if not answer.is_notice:
+        if not answer.code:
             return answer
         incoming = self.incoming
         return self._paywall.present(
