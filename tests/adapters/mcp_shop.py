@@ -1,7 +1,6 @@
 """An MCP server that sells tools, the service behind it, and a payer."""
 
 import json
-from base64 import b64decode, b64encode
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from faregate.mcp import Payment, add_paywall, paid
 from faregate.paywall import Paywall
 from tests.journals.stores import Clock
 from tests.support.faulty_service import FaultyService
+from tests.support.headers import decode_header, encode_header
 
 PAYMENT, RECEIPT = "x402/payment", "x402/payment-response"
 
@@ -97,9 +97,7 @@ class Buyer:
 def sign(wallet: Wallet, asked: CallToolResult) -> dict[str, Any]:
     required = said(asked)
     assert required["accepts"], required
-    payment: dict[str, Any] = json.loads(
-        b64decode(wallet.pay(b64encode(json.dumps(required).encode()).decode()))
-    )
+    payment: dict[str, Any] = decode_header(wallet.pay(encode_header(required)))
     return payment
 
 

@@ -26,6 +26,7 @@ from faregate.journals.memory import MemoryJournal
 from faregate.middleware.descriptions import describe_offer
 from faregate.offers import build_offer
 from faregate.paywall import Paywall
+from tests.support.headers import decode_header
 
 JSON = "application/json"
 DOC = "The weather of one day, as it was measured."
@@ -51,7 +52,7 @@ def documented(*_args: Any, **_named: Any) -> Any:
 
 
 def told(headers: Any) -> tuple[str, str]:
-    resource = json.loads(base64.b64decode(headers["PAYMENT-REQUIRED"]))["resource"]
+    resource = decode_header(headers["PAYMENT-REQUIRED"])["resource"]
     return resource["description"], resource["mimeType"]
 
 

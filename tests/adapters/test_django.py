@@ -1,9 +1,7 @@
 """Django under WSGI and ASGI, over real sockets: which views can be sold, and what leaves."""
 
 import asyncio
-import base64
 import io
-import json
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -54,6 +52,7 @@ from tests.adapters.django_kinds import (  # noqa: E402
     with_paid_dispatch,
 )
 from tests.adapters.django_views import COMMON, PAYWALL, Site, project, served  # noqa: E402
+from tests.support.headers import decode_header  # noqa: E402
 from tests.support.waiting import eventually  # noqa: E402
 
 SESSIONS = "django.contrib.sessions.middleware.SessionMiddleware"
@@ -586,10 +585,7 @@ def test_a_browser_may_ask_and_read(serve: Any) -> None:
     cors = "corsheaders.middleware.CorsMiddleware"
     origin = {"Origin": "https://shop.example"}
     asks = {"Access-Control-Request-Method": "GET", "Access-Control-Request-Headers": "payment-signature"}
-    allowed = {
-        "CORS_ALLOWED_ORIGINS": ["https://shop.example"],
-        "CORS_ALLOW_HEADERS": ["payment-signature"],
-    }
+    allowed = {"CORS_ALLOWED_ORIGINS": ["https://shop.example"], "CORS_ALLOW_HEADERS": ["payment-signature"]}
     with serve(path("paid", SOLD(content)), MIDDLEWARE=[cors, PAYWALL], **allowed) as site:
         preflight = site.ask("/paid", method="OPTIONS", headers=origin | asks)
         assert preflight.status_code == 200
@@ -701,6 +697,6 @@ def test_a_payer_is_told_the_docstring_of_the_view(serve: Any) -> None:
 
 
 def _read_resource(unpaid: httpx.Response) -> dict[str, str]:
-    told: dict[str, Any] = json.loads(base64.b64decode(unpaid.headers["payment-required"]))
+    told: dict[str, Any] = decode_header(unpaid.headers["payment-required"])
     resource: dict[str, str] = told["resource"]
     return resource

@@ -1,8 +1,6 @@
 """Paths that are not ASCII, prices that nothing runs, logins, what a view leaves open, browsers."""
 
 import asyncio
-import base64
-import json
 import socket
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
@@ -46,6 +44,7 @@ from faregate.errors import ConfigurationError  # noqa: E402
 from faregate.journals.persistent import PersistentJournal  # noqa: E402
 from faregate.merchant.client import MerchantClient  # noqa: E402
 from tests.servers.http import serving, serving_wsgi  # noqa: E402
+from tests.support.headers import decode_header  # noqa: E402
 from tests.support.waiting import eventually  # noqa: E402
 
 CONTENT = "paid content"
@@ -118,7 +117,7 @@ def test_a_free_path_in_any_script_is_served(serve: Serve, place: str) -> None:
 
 def test_a_paid_path_in_any_script_is_named_as_payers_asked_for_it(serve: Serve) -> None:
     with serve(path("日本", SOLD(content))) as site:
-        told = json.loads(base64.b64decode(site.ask("/日本").headers["payment-required"]))
+        told = decode_header(site.ask("/日本").headers["payment-required"])
         assert told["resource"]["url"] == "https://seller.example/%E6%97%A5%E6%9C%AC"
         assert site.buy("/日本").text == CONTENT
 

@@ -1,7 +1,5 @@
 """What everybody can read of a settled payment, and the header that a stranger rebuilds from it."""
 
-import base64
-import json
 from typing import Any
 
 from eth_utils.address import to_checksum_address
@@ -10,6 +8,7 @@ from x402.schemas import PaymentPayload, PaymentRequired
 
 from faregate.core.models import Headers, Response
 from faregate.emulator import Wallet
+from tests.support.headers import decode_header, encode_header
 
 WORDS = ("from", "to", "value", "validAfter", "validBefore", "nonce")
 """The arguments of `transferWithAuthorization`, before the signature (EIP-3009)."""
@@ -17,7 +16,7 @@ WORDS = ("from", "to", "value", "validAfter", "validBefore", "nonce")
 
 def read_calldata(proof: str) -> bytes:
     """The call that settles this payment, as it stands on the chain."""
-    inner = json.loads(base64.b64decode(proof))["payload"]
+    inner = decode_header(proof)["payload"]
     words = [inner["authorization"][name] for name in WORDS]
     numbers = [int(word, 16) if word.startswith("0x") else int(word) for word in words]
     signature = bytes.fromhex(inner["signature"][2:])
@@ -69,9 +68,9 @@ class Guessable:
         header = reply.first("payment-required")
         if header is None:
             return reply
-        required = json.loads(base64.b64decode(header))
+        required = decode_header(header)
         required["accepts"] = self._first.setdefault(required["resource"]["url"], required["accepts"])
-        repeated = base64.b64encode(json.dumps(required).encode()).decode()
+        repeated = encode_header(required)
         kept = tuple(pair for pair in reply.headers if pair[0].lower() != "payment-required")
         return Response(reply.status, (*kept, ("PAYMENT-REQUIRED", repeated)), reply.body)
 

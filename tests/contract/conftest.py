@@ -1,7 +1,5 @@
 """A stack: a shop in a server process, the service behind it, and a payer. One of each per session."""
 
-import base64
-import json
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +12,7 @@ from faregate.emulator import Wallet
 from tests.contract.handlers import CONTENT
 from tests.contract.stacks import STACKS, Server, Stack, running
 from tests.support.faulty_service import FaultyService
+from tests.support.headers import decode_header
 from tests.support.lines import read_lines
 from tests.support.products import spread
 
@@ -177,7 +176,7 @@ def pytest_runtest_makereport(
 def assert_released(response: httpx.Response, content: str = CONTENT) -> None:
     assert response.status_code == 200, response.text
     assert content in response.text
-    receipt = json.loads(base64.b64decode(response.headers["payment-response"]))
+    receipt = decode_header(response.headers["payment-response"])
     assert receipt["success"] is True
     assert response.headers["faregate-transaction"].startswith("txn_")
     assert "Faregate-Transaction" in response.headers["access-control-expose-headers"]
@@ -204,7 +203,7 @@ def assert_withheld(response: httpx.Response, status: int, code: str | None = No
 def assert_instructions(response: httpx.Response) -> dict[str, Any]:
     """A 402 that can be paid; what it asks for."""
     assert_withheld(response, 402, "payment_required")
-    required: dict[str, Any] = json.loads(base64.b64decode(response.headers["payment-required"]))
+    required: dict[str, Any] = decode_header(response.headers["payment-required"])
     assert required["accepts"]
     return required
 

@@ -6,6 +6,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.contract.conftest import Seller, assert_released
+from tests.support.headers import decode_header
 
 
 def test_one_proof_twenty_times_at_once_runs_once(seller: Seller) -> None:
@@ -28,7 +29,7 @@ def test_one_proof_twenty_times_at_once_runs_once(seller: Seller) -> None:
 def test_one_payment_in_eight_encodings_at_once_runs_once(seller: Seller) -> None:
     path = "/do?what=sleep-0.3"
     proof = seller.proof_for(path)
-    payload = json.loads(base64.b64decode(proof))
+    payload = decode_header(proof)
     spelt = [base64.b64encode(json.dumps(payload, indent=width).encode()).decode() for width in range(1, 8)]
     with ThreadPoolExecutor(8) as pool:
         responses = list(pool.map(lambda one: seller.get(path, one), [proof, *spelt]))

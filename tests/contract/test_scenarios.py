@@ -23,6 +23,7 @@ from tests.contract.conftest import (
 )
 from tests.core.flow_script import OTHER_TXN
 from tests.support.faulty_service import Fault, answers, changes, lost_after, lost_before
+from tests.support.headers import decode_header
 from tests.support.replies import with_fields, with_status, without
 from tests.support.waiting import eventually
 
@@ -429,7 +430,7 @@ def test_the_same_proof_for_another_request_answers_409(seller: Seller, path: st
 def test_another_encoding_of_the_same_payment_runs_nothing(seller: Seller) -> None:
     proof = seller.proof_for("/paid")
     assert_released(seller.get("/paid", proof))
-    encoded = base64.b64encode(json.dumps(json.loads(base64.b64decode(proof)), indent=1).encode()).decode()
+    encoded = base64.b64encode(json.dumps(decode_header(proof), indent=1).encode()).decode()
     response = seller.get("/paid", encoded)
     assert response.status_code in (402, 409)
     assert ("paid content" in response.text, len(seller.runs())) == (False, 1)
@@ -440,7 +441,7 @@ def test_many_payers_at_once_each_get_their_own(seller: Seller) -> None:
         unpaid = seller.get("/paid")
         response = seller.get("/paid", wallet.pay(unpaid.headers["payment-required"]))
         assert_released(response)
-        payer = json.loads(base64.b64decode(response.headers["payment-response"]))["payer"]
+        payer = decode_header(response.headers["payment-response"])["payer"]
         return payer, wallet.address
 
     with ThreadPoolExecutor(8) as pool:

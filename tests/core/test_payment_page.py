@@ -18,6 +18,7 @@ from faregate.core.payment_page import build_command, build_policy, prefers_html
 from faregate.core.terms import read_prices, read_terms
 from faregate.x402.tokens import TOKENS
 from tests.core.flow_script import TXN
+from tests.support.headers import encode_header
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"
 HOSTILE = "<script>alert(1)</script>\"'&"
@@ -25,7 +26,7 @@ URL = "https://seller.example/report?city=Oslo"
 
 
 def encode(required: object) -> str:
-    return base64.b64encode(json.dumps(required).encode()).decode()
+    return encode_header(required)
 
 
 def entry(environment: Any = "live", **changes: Any) -> dict[str, Any]:

@@ -65,6 +65,7 @@ from tests.core.flow_script import (
     sale,
     settled,
 )
+from tests.support.headers import encode_header
 
 AGAIN = Replayable(RESULT, "cmVjZWlwdA==", TXN)
 UNSAFE = claimed(ClientUnverified(TXN))
@@ -77,7 +78,7 @@ ONCE_MORE = ClaimProof(PROOF, Claimant("GET /summary?q=1", replay=ReplayPolicy.S
 def instructions(value: str = "") -> AccessUnpaid:
     """A 402 whose instructions carry this value."""
     accepts = [{"scheme": "exact", "amount": "50000", "extra": {"name": "USDC", "id": value}}]
-    header = base64.b64encode(json.dumps({"accepts": accepts}).encode()).decode()
+    header = encode_header({"accepts": accepts})
     return AccessUnpaid(Response(402, (("PAYMENT-REQUIRED", header),), b"{}"))
 
 

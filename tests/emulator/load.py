@@ -9,8 +9,9 @@ from faregate.core.models import Response, WireRequest
 from faregate.emulator import TEST_KEY, Emulator, ManualClock
 from faregate.service.payments import PaymentRefused, PaymentSettled, PaymentVerified
 from faregate.x402.models import SignedPayment, Terms
+from tests.support.headers import encode_header
 
-from .seller import ROOT, Json, encoded
+from .seller import ROOT, Json
 
 Bought = tuple[str, str]
 """The id of a transaction and its proof."""
@@ -52,7 +53,7 @@ def unsigned_proof(number: int, payer: int) -> str:
         "nonce": f"0x{number:064x}",
     }
     payload = {"authorization": authorization, "signature": "0x" + "5a" * 65}
-    return encoded({"x402Version": 2, "accepted": {}, "payload": payload})
+    return encode_header({"x402Version": 2, "accepted": {}, "payload": payload})
 
 
 @dataclass

@@ -8,17 +8,18 @@ from contextlib import closing
 import pytest
 
 from faregate.emulator import LIVE_KEY, Revision, SettlementRule, Value
+from tests.support.headers import decode_header, encode_header
 
 from .facilitator import UnreachableLedger
 from .flask_seller import FlaskSeller
-from .seller import ApiClient, assert_error, decoded, is_id
+from .seller import ApiClient, assert_error, is_id
 from .services import MerchantService
 
 
 def test_without_proof_access_is_402_with_instructions(api: ApiClient) -> None:
     response = api.access()
     assert_error(response, 402, "payment_required")
-    assert decoded(response.headers["payment-required"])["x402Version"] == 2
+    assert decode_header(response.headers["payment-required"])["x402Version"] == 2
 
 
 def test_with_a_good_proof_access_gives_a_transaction(api: ApiClient) -> None:
@@ -170,7 +171,7 @@ def test_the_reason_is_that_of_this_payment(api: ApiClient) -> None:
     for bought, reason in ((succeeded, used), (failed, uncharged), (rejected, uncharged)):
         response = api.access(proof=bought.proof)
         assert assert_error(response, 402, "payment_required") == reason
-        assert decoded(response.headers["payment-required"])["error"] == reason
+        assert decode_header(response.headers["payment-required"])["error"] == reason
 
 
 def test_a_used_authorization_buys_nothing_else(api: ApiClient) -> None:
@@ -210,7 +211,7 @@ def test_only_the_active_revision_is_sold(api: ApiClient) -> None:
     before = api.access_body()
     api.service.publish("text_summary", Revision(amount=7, values=(Value(name="pages"),)))
     assert "active" in assert_error(api.post("/access", before), 422, "invalid_request")
-    assert decoded(api.instructions())["accepts"][0]["amount"] == "7"
+    assert decode_header(api.instructions())["accepts"][0]["amount"] == "7"
 
 
 def test_a_transaction_keeps_the_revision_it_was_authorized_for(api: ApiClient) -> None:
@@ -277,17 +278,17 @@ def test_a_seller_asks_nobody_to_pay_again_while_payments_cannot_be_verified(api
 
 def other_encoding(proof: str) -> str:
     """The same payload with other spaces, key order and unsigned fields."""
-    payload = json.loads(base64.b64decode(proof))
+    payload = decode_header(proof)
     payload["resource"] = {"url": "https://elsewhere.example"}
     return base64.b64encode(json.dumps(payload, indent=3, sort_keys=True).encode()).decode()
 
 
 def upper_hex(proof: str) -> str:
     """The same payment with its hex in upper case."""
-    payload = json.loads(base64.b64decode(proof))
+    payload = decode_header(proof)
     inner = payload["payload"]
     inner["signature"] = "0x" + inner["signature"][2:].upper()
     authorization = inner["authorization"]
     for name in ("from", "to", "nonce"):
         authorization[name] = "0x" + authorization[name][2:].upper()
-    return base64.b64encode(json.dumps(payload).encode()).decode()
+    return encode_header(payload)

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from .seller import ApiClient, assert_error, decoded
+from tests.support.headers import decode_header
+
+from .seller import ApiClient, assert_error
 
 URL = "https://seller.example/a"
 MIME = "text/plain"
@@ -167,7 +169,7 @@ def test_the_description_is_empty_by_default(api: ApiClient) -> None:
     bare = api.post("/access", api.access_body(resource={"url": URL, "mime_type": MIME}))
     given = api.post("/access", api.access_body(resource={"url": URL, "mime_type": MIME, "description": ""}))
     for response in (bare, given):
-        assert decoded(response.headers["payment-required"])["resource"]["description"] == ""
+        assert decode_header(response.headers["payment-required"])["resource"]["description"] == ""
 
 
 @pytest.mark.parametrize("missing", ["revision_id", "resource", "settlement_asset"])

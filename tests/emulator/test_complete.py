@@ -8,8 +8,9 @@ import pytest
 from x402.schemas import SettleResponse
 
 from faregate.emulator import LIVE_KEY
+from tests.support.headers import decode_header, encode_header
 
-from .seller import ApiClient, Purchase, assert_error, decoded, encoded, is_id
+from .seller import ApiClient, Purchase, assert_error, is_id
 
 ALWAYS = {"transaction_id", "status", "payment_response", "receipt", "transaction_hash"}
 METADATA = {
@@ -36,7 +37,7 @@ def test_succeeded_work_takes_the_payment(api: ApiClient) -> None:
 
 def test_the_payment_response_is_an_x402_settlement_response(api: ApiClient) -> None:
     body = api.complete(api.buy()).json()
-    found = SettleResponse.model_validate(decoded(body["payment_response"]))
+    found = SettleResponse.model_validate(decode_header(body["payment_response"]))
     assert found.success is True
     assert found.transaction == body["transaction_hash"]
     assert found.network == "eip155:84532"
@@ -213,9 +214,9 @@ def test_another_proof_than_the_authorized_one_is_422(api: ApiClient) -> None:
 
 def test_another_encoding_of_the_proof_is_another_proof(api: ApiClient) -> None:
     bought = api.buy()
-    payload = decoded(bought.proof)
+    payload = decode_header(bought.proof)
     payload.pop("resource")
-    assert_error(api.complete(bought, encoded(payload)), 422, "invalid_request")
+    assert_error(api.complete(bought, encode_header(payload)), 422, "invalid_request")
     assert api.complete(bought).status_code == 200
 
 

@@ -11,8 +11,9 @@ from faregate.emulator import Account, Emulator, Key
 from faregate.service.builtin import builtin_account
 from faregate.service.payments import PaymentSettled, PaymentVerified
 from faregate.x402.models import SignedPayment, Terms
+from tests.support.headers import decode_header, encode_header
 
-from .seller import ROOT, ApiClient, assert_error, decoded, encoded
+from .seller import ROOT, ApiClient, assert_error
 
 TXN = "txn_0193e1f0a1b27c3d8e4f5a6b7c8d9e0f"
 
@@ -99,15 +100,17 @@ def test_a_fault_of_the_emulator_is_500_and_tells_nothing(
 
 def test_every_message_is_free_of_what_was_sent(api: ApiClient) -> None:
     body = api.access_body(settlement_asset="<script>", note="<script>")
-    payment = decoded(api.proof())
+    payment = decode_header(api.proof())
     for response in (
         api.post("/access", body),
         api.get("/transactions?status=<script>"),
         api.get("/payers?page=<script>"),
         api.get("/transactions/<script>"),
         api.access(proof="<script>"),
-        api.access(proof=encoded(payment | {"payload": {**payment["payload"], "signature": "<script>"}})),
-        api.access(proof=encoded(payment | {"x402Version": "<script>"})),
+        api.access(
+            proof=encode_header(payment | {"payload": {**payment["payload"], "signature": "<script>"}})
+        ),
+        api.access(proof=encode_header(payment | {"x402Version": "<script>"})),
     ):
         assert response.status_code >= 400
         assert "script" not in response.text

@@ -10,8 +10,9 @@ import pytest
 from faregate.emulator import Fault, SettlementRule
 from faregate.x402.headers import remove_challenge
 from faregate.x402.instructions import are_unguessable
+from tests.support.headers import decode_header
 
-from .seller import ApiClient, Purchase, assert_error, decoded
+from .seller import ApiClient, Purchase, assert_error
 
 BROKEN = (httpx.ReadError, httpx.RemoteProtocolError)
 
@@ -136,7 +137,7 @@ def test_who_has_paid_is_asked_again_at_complete(api: ApiClient, when: str, stat
     again = api.complete(bought)
     assert_error(again, 402, "payment_required")
     second = again.headers["payment-required"]
-    [accepts, others] = (decoded(remove_challenge(one))["accepts"] for one in (first, second))
+    [accepts, others] = (decode_header(remove_challenge(one))["accepts"] for one in (first, second))
     assert accepts == others
     assert are_unguessable(first, second)
     assert status_of(api, bought) == status

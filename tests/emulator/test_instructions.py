@@ -7,8 +7,9 @@ import pytest
 from x402.schemas import PaymentRequired
 
 from faregate.emulator import LIVE_KEY, TEST_KEY, Account, Key, Resource, Revision, Seller
+from tests.support.headers import decode_header
 
-from .seller import ApiClient, decoded
+from .seller import ApiClient
 
 DOMAINS = [
     (TEST_KEY, "text_summary", "eip155:84532", "0x036CbD53842c5426634e7929541eC2318f3dCF7e", "USDC"),
@@ -23,7 +24,7 @@ def test_the_terms_name_network_token_and_domain(
     api: ApiClient, key: str, resource: str, network: str, asset: str, name: str
 ) -> None:
     api.key = key
-    instructions = decoded(api.instructions(resource))
+    instructions = decode_header(api.instructions(resource))
     challenge = instructions["accepts"][0]["extra"].pop("challenge")
     assert re.fullmatch("[0-9a-f]{64}", challenge)
     assert instructions["accepts"] == [
@@ -42,7 +43,7 @@ def test_the_terms_name_network_token_and_domain(
 @pytest.mark.parametrize(("key", "resource"), [(key, resource) for key, resource, *_ in DOMAINS])
 def test_the_official_models_read_them(api: ApiClient, key: str, resource: str) -> None:
     api.key = key
-    found = PaymentRequired.model_validate(decoded(api.instructions(resource)))
+    found = PaymentRequired.model_validate(decode_header(api.instructions(resource)))
     assert found.x402_version == 2
     assert found.accepts[0].get_amount() == "10000"
 
@@ -55,7 +56,7 @@ def test_the_resource_echoes_the_request(api: ApiClient) -> None:
     }
     header = api.post("/access", api.access_body(resource=resource)).headers["payment-required"]
     assert "späte Züge".encode() in base64.b64decode(header)
-    assert decoded(header)["resource"] == {
+    assert decode_header(header)["resource"] == {
         "url": "https://seller.example/%C3%BC",
         "mimeType": "text/plain",
         "description": "späte Züge",
@@ -77,14 +78,14 @@ def test_the_header_is_standard_padded_base64(api: ApiClient) -> None:
 def test_the_reason_is_in_the_body_and_in_the_instructions(api: ApiClient) -> None:
     response = api.access()
     assert response.json()["message"] == "PAYMENT-SIGNATURE header is required"
-    assert decoded(response.headers["payment-required"])["error"] == response.json()["message"]
+    assert decode_header(response.headers["payment-required"])["error"] == response.json()["message"]
 
 
 def test_recipient_amount_and_time_come_from_the_tenant(api: ApiClient) -> None:
     seller = Seller(pay_to="0x" + "ab" * 20)
     sold = Resource(key="text_summary", name="A", revisions=(Revision(amount=123),), max_timeout_seconds=300)
     api.use_account(Account(seller=seller, keys=(Key(key=TEST_KEY),), resources=(sold,)))
-    terms = decoded(api.instructions())["accepts"][0]
+    terms = decode_header(api.instructions())["accepts"][0]
     assert terms["payTo"].lower() == "0x" + "ab" * 20
     assert terms["amount"] == "123"
     assert terms["maxTimeoutSeconds"] == 300

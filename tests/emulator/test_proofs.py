@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from faregate.core.models import Response, WireRequest
 from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.x402.tokens import TOKENS
+from tests.support.headers import decode_header, encode_header
 
-from .seller import ApiClient, Json, assert_error, decoded, encoded
+from .seller import ApiClient, Json, assert_error
 
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 
@@ -22,7 +23,7 @@ def refused(api: ApiClient, proof: str, resource: str = "text_summary") -> str:
     """Access refuses this proof; gives the reason, which the instructions repeat."""
     response = api.access(resource, proof)
     reason = assert_error(response, 402, "payment_required")
-    assert decoded(response.headers["payment-required"])["error"] == reason
+    assert decode_header(response.headers["payment-required"])["error"] == reason
     assert api.listed("/transactions")["count"] == 0
     return reason
 
@@ -31,15 +32,15 @@ UNREADABLE = {
     "empty": "",
     "no base64": "%%%",
     "url-safe alphabet": base64.urlsafe_b64encode(b'{"a": "\xff\xfe?>"}').decode(),
-    "no padding": encoded({"a": 11}).rstrip("=") + "A",
+    "no padding": encode_header({"a": 11}).rstrip("=") + "A",
     "not utf-8": base64.b64encode(b'{"a": "\xff"}').decode(),
     "utf-16": base64.b64encode('{"x402Version": 2}'.encode("utf-16")).decode(),
     "not json": base64.b64encode(b"{").decode(),
-    "a list": encoded([]),
-    "a number": encoded(7),
+    "a list": encode_header([]),
+    "a number": encode_header(7),
     "deep": base64.b64encode(b"[" * 9000).decode(),
     "long number": base64.b64encode(b'{"x402Version": ' + b"9" * 5000 + b"}").decode(),
-    "too long": encoded({"a": "a" * 16_000}),
+    "too long": encode_header({"a": "a" * 16_000}),
 }
 
 
@@ -128,24 +129,24 @@ def test_a_changed_proof_is_402_and_says_why(
 
 @pytest.mark.parametrize("path", [path for path, value, _ in CHANGES if value is None])
 def test_a_proof_with_a_part_missing_is_402(api: ApiClient, path: tuple[str, ...]) -> None:
-    payload = decoded(api.proof())
+    payload = decode_header(api.proof())
     holder = payload
     for step in path[:-1]:
         holder = holder[step]
     del holder[path[-1]]
-    assert path[-1] in refused(api, encoded(payload))
+    assert path[-1] in refused(api, encode_header(payload))
 
 
 def test_the_signature_of_another_wallet_is_402(api: ApiClient) -> None:
-    theirs = decoded(Wallet(clock=api.clock).pay(api.instructions()))
-    stolen = changed(encoded(theirs), ("payload", "authorization", "from"), api.wallet.address)
+    theirs = decode_header(Wallet(clock=api.clock).pay(api.instructions()))
+    stolen = changed(encode_header(theirs), ("payload", "authorization", "from"), api.wallet.address)
     assert "signature" in refused(api, stolen)
 
 
 def test_a_signature_has_one_form(api: ApiClient) -> None:
     """Neither the mirrored `s` nor a `v` of 0 or 1: a token contract takes only one of them."""
     good = api.proof()
-    signature = bytes.fromhex(decoded(good)["payload"]["signature"][2:])
+    signature = bytes.fromhex(decode_header(good)["payload"]["signature"][2:])
     mirrored = (ORDER - int.from_bytes(signature[32:64], "big")).to_bytes(32, "big")
     for other in (
         signature[:32] + mirrored + bytes([55 - signature[64]]),
@@ -157,10 +158,10 @@ def test_a_signature_has_one_form(api: ApiClient) -> None:
 @pytest.mark.parametrize("token", [("test", "EURC"), ("live", "USDC")])
 def test_a_payment_in_another_token_or_a_live_one_is_402(api: ApiClient, token: Any) -> None:
     """The EIP-712 domain belongs to the token: the signature of one is none for the other."""
-    payload = decoded(api.proof())
+    payload = decode_header(api.proof())
     authorization = payload["payload"]["authorization"]
     payload["payload"]["signature"] = api.wallet.sign(authorization, TOKENS[token])
-    assert "signature" in refused(api, encoded(payload))
+    assert "signature" in refused(api, encode_header(payload))
 
 
 def test_valid_before_must_be_six_seconds_ahead(api: ApiClient) -> None:
@@ -177,29 +178,29 @@ def test_six_seconds_ahead_are_enough(api: ApiClient) -> None:
 
 def test_valid_after_may_be_now(api: ApiClient) -> None:
     now = int(api.clock().timestamp())
-    payload = decoded(api.proof())
+    payload = decode_header(api.proof())
     authorization = payload["payload"]["authorization"]
     authorization["validAfter"] = str(now + 1)
     payload["payload"]["signature"] = api.wallet.sign(authorization, TOKENS["test", "USDC"])
-    assert "validAfter" in refused(api, encoded(payload))
+    assert "validAfter" in refused(api, encode_header(payload))
     api.clock.advance(1)
-    assert api.access(proof=encoded(payload)).status_code == 200
+    assert api.access(proof=encode_header(payload)).status_code == 200
 
 
 def test_unknown_properties_of_a_proof_are_ignored(api: ApiClient) -> None:
-    payload = decoded(api.proof()) | {"extensions": {"a": {}}, "more": 1}
+    payload = decode_header(api.proof()) | {"extensions": {"a": {}}, "more": 1}
     payload["accepted"]["extra"]["more"] = {"a": 1}
     payload["accepted"]["more"] = 1
-    assert api.access(proof=encoded(payload)).status_code == 200
+    assert api.access(proof=encode_header(payload)).status_code == 200
 
 
 def changed(proof: str, path: tuple[str, ...], value: Any) -> str:
-    payload = copy.deepcopy(decoded(proof))
+    payload = copy.deepcopy(decode_header(proof))
     holder: Json = payload
     for step in path[:-1]:
         holder = holder[step]
     holder[path[-1]] = value
-    return encoded(payload)
+    return encode_header(payload)
 
 
 # What follows is thrown at `respond` itself, for speed: the same code that answers over HTTP.
@@ -250,7 +251,7 @@ def test_any_bytes_in_base64_are_402(content: bytes) -> None:
 @quick
 @given(JSON)
 def test_any_json_is_402(value: Any) -> None:
-    assert_refused(encoded(value))
+    assert_refused(encode_header(value))
 
 
 @quick
@@ -259,7 +260,7 @@ def test_any_json_in_any_place_is_402(path: tuple[str, ...], value: Any) -> None
     instructions = ask(None).first("payment-required")
     assert instructions is not None
     good = GOOD.pay(instructions)
-    holder = decoded(good)
+    holder = decode_header(good)
     for step in path:
         holder = holder[step]
     if value != holder:

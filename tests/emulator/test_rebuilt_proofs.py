@@ -24,8 +24,9 @@ from faregate.emulator import Emulator, Fault, ManualClock, Revision, Settlement
 from faregate.system import system_clock
 from faregate.x402.instructions import are_unguessable
 from tests.attacks.chain import read_calldata, rebuild_proof
+from tests.support.headers import decode_header
 
-from .seller import ApiClient, Purchase, assert_error, decoded
+from .seller import ApiClient, Purchase, assert_error
 
 
 @pytest.fixture
@@ -169,7 +170,7 @@ def test_a_client_that_does_not_echo_the_value_is_told(api: ApiClient) -> None:
 
 
 def challenge(api: ApiClient, resource: str = "text_summary") -> str:
-    return str(decoded(api.instructions(resource))["accepts"][0]["extra"]["challenge"])
+    return str(decode_header(api.instructions(resource))["accepts"][0]["extra"]["challenge"])
 
 
 def test_the_value_is_fresh_with_every_402(api: ApiClient) -> None:
@@ -204,4 +205,4 @@ def test_instructions_and_reasons_after_a_refused_proof_are_fresh_too(api: ApiCl
 
 
 def instructions_of(answer: httpx.Response) -> Any:
-    return decoded(answer.headers["payment-required"])
+    return decode_header(answer.headers["payment-required"])

@@ -14,8 +14,9 @@ from faregate.service.builtin import builtin_account
 from faregate.service.payments import PaymentSettled, SettlementPending
 from faregate.x402.tokens import TOKENS
 from tests.emulator.facilitator import Facilitator
+from tests.support.headers import decode_header, encode_header
 
-from .seller import ApiClient, Purchase, assert_error, decoded, encoded
+from .seller import ApiClient, Purchase, assert_error
 
 MANUAL = SettlementRule(manual=True)
 MEASURES = {"after_seconds": 1, "after_reads": 1, "until_expiry": True, "manual": True}
@@ -93,7 +94,7 @@ def test_until_expiry_it_settles_and_then_it_fails(api: ApiClient) -> None:
 def test_an_authorization_without_end_never_expires(api: ApiClient) -> None:
     """The largest moment that a token contract knows is further off than any date."""
     api.service.settle_after("text_summary", SettlementRule(until_expiry=True))
-    required = decoded(api.instructions())
+    required = decode_header(api.instructions())
     terms = required["accepts"][0]
     authorization = {
         "from": api.wallet.address,
@@ -105,7 +106,7 @@ def test_an_authorization_without_end_never_expires(api: ApiClient) -> None:
     }
     signature = api.wallet.sign(authorization, TOKENS["test", "USDC"])
     payload = {"authorization": authorization, "signature": signature}
-    proof = encoded({"x402Version": 2, "payload": payload, "accepted": terms})
+    proof = encode_header({"x402Version": 2, "payload": payload, "accepted": terms})
     made = api.access(proof=proof).json()["transaction_id"]
     bought = Purchase(made, proof, api.service.revision_id("text_summary"))
     assert api.complete(bought).json()["status"] == "settling"

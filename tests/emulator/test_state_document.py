@@ -24,6 +24,7 @@ from faregate.emulator.faults import Fault
 from faregate.errors import ConfigurationError
 from faregate.service.builtin import builtin_account
 from faregate.x402.tokens import TOKENS
+from tests.support.headers import decode_header, encode_header
 
 from .load import Seller as Hands
 from .seller import Json
@@ -329,10 +330,9 @@ def test_proofs_of_any_json_come_back() -> None:
 
 
 def padded(proof: str, more: Json) -> str:
-    from base64 import b64decode, b64encode
 
-    payload: Json = json.loads(b64decode(proof))
-    return b64encode(json.dumps({**payload, "extra": more}).encode()).decode()
+    payload: Json = decode_header(proof)
+    return encode_header({**payload, "extra": more})
 
 
 MOST = 10**30 - 1

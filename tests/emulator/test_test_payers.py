@@ -8,19 +8,13 @@ from typing import Any
 import pytest
 from eth_account import Account as EthAccount
 
-from faregate.emulator import (
-    LIVE_KEY,
-    TEST_PAYERS,
-    Account,
-    PayerSetup,
-    SettlementRule,
-    Wallet,
-)
+from faregate.emulator import LIVE_KEY, TEST_PAYERS, Account, PayerSetup, SettlementRule, Wallet
 from faregate.errors import ConfigurationError
 from faregate.service.builtin import builtin_account
+from tests.support.headers import decode_header
 
 from .flask_seller import FlaskSeller
-from .seller import ApiClient, assert_error, decoded
+from .seller import ApiClient, assert_error
 
 PAGE = (Path(__file__).parents[2] / "docs" / "emulator.md").read_text()
 SCENARIOS: dict[str, list[tuple[str | float, str]]] = {
@@ -103,7 +97,7 @@ def test_the_poor_payer_is_asked_to_pay(api: ApiClient, resource: str) -> None:
     api.wallet = Wallet.test("poor", clock=api.clock)
     refused = api.access(resource, api.proof(resource))
     assert "not enough" in assert_error(refused, 402, "payment_required")
-    assert decoded(refused.headers["payment-required"])["accepts"]
+    assert decode_header(refused.headers["payment-required"])["accepts"]
     assert api.listed("/transactions")["count"] == 0
 
 

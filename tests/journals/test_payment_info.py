@@ -1,6 +1,5 @@
 """What an operator learns of a payment by its transaction, chain hash or payer: from every journal."""
 
-import base64
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from faregate.journals.store import PAGE
 from tests.core.flow_script import ACR, OTHER_TXN, TXN
 from tests.journals.rows import GOOD, LEASE, TERMS, WORK_SECONDS, fresh
 from tests.journals.stores import KEY, OTHER_KEY, STORED, AnyJournal, Clock, disconnect
+from tests.support.headers import encode_header
 
 PAYER, OTHER_PAYER, HASH = f"0x{'ab' * 20}", f"0x{'cd' * 20}", f"0x{'1e' * 32}"
 LINE = "GET /summary?text=secret"
@@ -25,7 +25,7 @@ BY_TRANSACTION, BY_HASH, BY_PAYER = map(parse_reference, (TXN, HASH.upper().repl
 
 def make_proof(payer: str = PAYER, nonce: str = "0x1") -> str:
     payload = {"x402Version": 2, "payload": {"authorization": {"from": payer, "nonce": nonce}}}
-    return base64.b64encode(json.dumps(payload).encode()).decode()
+    return encode_header(payload)
 
 
 def claim(journal: AnyJournal, proof: str | None = None) -> Lease:

@@ -18,6 +18,7 @@ from tests.contract.stacks import MEMORY, SQLITE, UVICORN, Server, Stack, runnin
 from tests.journals.simultaneous_payers import Given, ask_together
 from tests.servers.shared import shared
 from tests.support.faulty_service import FaultyService
+from tests.support.headers import decode_header
 from tests.support.lines import read_lines
 
 CROWD = 1000
@@ -98,7 +99,7 @@ def test_a_crowd_with_one_proof_gets_one_execution(market: Market) -> None:
 
 def test_one_payment_in_many_spellings_gets_one_execution(market: Market) -> None:
     market.wallet, before = Wallet(), len(market.executions())
-    payment = json.loads(base64.b64decode(market.proof()))
+    payment = decode_header(market.proof())
     spelt = [spelling(payment, *spaces) for spaces in SPACES]
     assert len(set(spelt)) == len(SPACES)
     given = asked(market, spelt)

@@ -1,6 +1,5 @@
 """A seller that sends scripted replies over real sockets, and records the requests."""
 
-import base64
 import json
 from collections import deque
 from collections.abc import Generator
@@ -15,6 +14,7 @@ from faregate.merchant.models import AccessResource
 from faregate.x402.headers import build_payment_required, build_payment_response
 from faregate.x402.models import Terms
 from faregate.x402.tokens import TOKENS, Token
+from tests.support.headers import decode_header, encode_header
 
 PAY_TO = "0x1111111111111111111111111111111111111111"
 USDC = TOKENS["test", "USDC"]
@@ -61,25 +61,25 @@ def require_payment(token: Token = USDC, amount: int = 10_000, reason: str = "pa
     terms = Terms(token, amount, PAY_TO, 60)
     resource = AccessResource(url="https://seller.example/report", mime_type="application/json")
     header = build_payment_required(terms, resource, reason, "ab" * 32)
-    return build_402(json.loads(base64.b64decode(header)), reason)
+    return build_402(decode_header(header), reason)
 
 
 def build_402(instructions: Any, reason: str = "so it is") -> Response:
     """Build a 402 with any instructions."""
-    header = base64.b64encode(json.dumps(instructions).encode()).decode()
+    header = encode_header(instructions)
     return build_json_reply(402, "payment_required", ("PAYMENT-REQUIRED", header), message=reason)
 
 
 def get_instructions(reply: Response) -> Any:
-    return json.loads(base64.b64decode(reply.first("payment-required") or ""))
+    return decode_header(reply.first("payment-required") or "")
 
 
 def deliver(body: bytes = b"the result", *, success: bool = True) -> Response:
     """Build a 200 with a payment response."""
     header = build_payment_response(Terms(USDC, 10_000, PAY_TO, 60), PAY_TO, HASH)
     if not success:
-        changed = {**json.loads(base64.b64decode(header)), "success": False, "errorReason": "no"}
-        header = base64.b64encode(json.dumps(changed).encode()).decode()
+        changed = {**decode_header(header), "success": False, "errorReason": "no"}
+        header = encode_header(changed)
     return Response(200, (("Content-Type", "text/plain"), ("PAYMENT-RESPONSE", header)), body)
 
 

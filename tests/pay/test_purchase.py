@@ -1,6 +1,5 @@
 """A purchase from a seller that follows a script: one payment, however often it is sent."""
 
-import base64
 import json
 from collections.abc import Callable
 from contextlib import closing
@@ -31,6 +30,7 @@ from tests.pay.seller import (
     get_instructions,
     require_payment,
 )
+from tests.support.headers import decode_header
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 OWN = PayerKey("your key", "0x" + "5a" * 32, own=True)
@@ -99,7 +99,7 @@ def run(
 
 
 def signed_amounts(seller: Seller) -> list[str]:
-    payloads: list[Any] = [json.loads(base64.b64decode(proof)) for proof in seller.proofs]
+    payloads: list[Any] = [decode_header(proof) for proof in seller.proofs]
     return [one["payload"]["authorization"]["value"] for one in payloads]
 
 

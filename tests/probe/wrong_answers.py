@@ -1,6 +1,5 @@
 """For each check of the probe a service that decides exactly that otherwise."""
 
-import base64
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,6 +19,7 @@ from tests.probe.wrong_services import (
     replace_status,
     respond_with,
 )
+from tests.support.headers import decode_header
 from tests.support.replies import with_fields, with_status
 
 _EMULATOR = Emulator()
@@ -53,7 +53,7 @@ def knows_by_nonce(call: Call, truth: Truth) -> Response:
     if not (ACCESS(call) and call.proof):
         return truth()
     try:
-        nonce = json.loads(base64.b64decode(call.proof))["payload"]["authorization"]["nonce"]
+        nonce = decode_header(call.proof)["payload"]["authorization"]["nonce"]
     except (ValueError, KeyError):
         return truth()
     first = next((known.partition(" ")[2] for known in call.memory if known.startswith(nonce)), call.proof)

@@ -440,10 +440,7 @@ def test_the_table_and_the_json_say_the_same_in_the_same_order() -> None:
 
 def test_each_paywall_is_asked_for_what_it_stands_in_front_of() -> None:
     inner = Starlette(
-        routes=[
-            Route("/unknown", another("no_such_thing")),
-            Route("/again", another("no_such_thing")),
-        ],
+        routes=[Route("/unknown", another("no_such_thing")), Route("/again", another("no_such_thing"))],
         middleware=[Middleware(PaywallMiddleware, paywall=a_paywall())],
     )
     app = Starlette(

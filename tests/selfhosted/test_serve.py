@@ -1,6 +1,5 @@
 """`faregate service serve` and `work` as processes: sales, restarts, signals, and no secrets in logs."""
 
-import base64
 import csv
 import io
 import json
@@ -18,6 +17,7 @@ from tests.selfhosted.command import CATALOG, call, running
 from tests.selfhosted.shops import Shop, open_shop
 from tests.support.chain import USDC, ChainPayer, LocalChain, chain, payer
 from tests.support.facilitators import run_facilitator
+from tests.support.headers import decode_header
 from tests.support.waiting import eventually
 
 __all__ = ["chain", "payer"]
@@ -93,7 +93,7 @@ def test_a_real_payment_through_a_facilitator(
     assert receipt is not None
     assert chain.get_balance(USDC, PAY_TO) == 5
     told = log.read_text()
-    signature = json.loads(base64.b64decode(proof))["payload"]["signature"]
+    signature = decode_header(proof)["payload"]["signature"]
     for secret in (shop.key, proof[:40], signature, signature[2:40]):
         assert secret not in told
 
@@ -177,10 +177,7 @@ def test_a_completion_that_waits_is_answered_before_the_end(
     real = ("--payments", "direct", "--rpc-test", chain.url, "--gas-key", "env:GAS")
     chain.set_automine(False)
     words = (*SERVE, "--catalog", catalog, *real, "--complete-seconds", "4")
-    with (
-        running(tmp_path, *words, GAS=GAS_KEYS[1]) as (line, process, log),
-        ThreadPoolExecutor(1) as callers,
-    ):
+    with running(tmp_path, *words, GAS=GAS_KEYS[1]) as (line, process, log), ThreadPoolExecutor(1) as callers:
         shop = open_shop(line)
         sold, proof = shop.authorize(Wallet(payer.private_key, clock=system_clock))
         waiting = callers.submit(shop.complete, sold, proof)

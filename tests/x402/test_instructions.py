@@ -1,7 +1,6 @@
 """Whether payment instructions are unguessable: two of them, compared."""
 
 import base64
-import json
 import random
 import secrets
 import string
@@ -17,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faregate.x402.instructions import are_unguessable
+from tests.support.headers import encode_header
 
 ROOT = Path(__file__).parents[2]
 BASE62 = string.ascii_letters + string.digits
@@ -31,7 +31,7 @@ def entry(extra: Any, **changes: Any) -> dict[str, Any]:
 
 def header(*entries: Any, **changes: Any) -> str:
     required = {"x402Version": 2, "error": "", "accepts": list(entries), **changes}
-    return base64.b64encode(json.dumps(required).encode()).decode()
+    return encode_header(required)
 
 
 def challenged(value: Any) -> str:
