@@ -1,6 +1,7 @@
 """Paywalls over an embedded emulator, and requests to ASGI applications."""
 
-from collections.abc import Generator
+import asyncio
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -51,13 +52,28 @@ def buy(http: httpx.Client, path: str, method: str = "GET") -> httpx.Response:
     return http.request(method, path, headers={"PAYMENT-SIGNATURE": proof})
 
 
-def shop_of(*routes: Any, **settings: Any) -> Starlette:
-    return Starlette(routes=routes, middleware=[Middleware(PaywallMiddleware, paywall=a_paywall(**settings))])
+def shop_of(*routes: Any, inside: Sequence[Any] = (), **settings: Any) -> Starlette:
+    """A Starlette application behind a paywall, with the middleware `inside` it."""
+    layers = [Middleware(PaywallMiddleware, paywall=a_paywall(**settings)), *map(Middleware, inside)]
+    return Starlette(routes=routes, middleware=layers)
 
 
 @paid("daily_report")
 async def report(request: Request) -> Response:
     return PlainTextResponse(CONTENT)
+
+
+class Plain:
+    """An ASGI app without a framework: gives the content away wherever it is asked."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.runs += 1
+        head = [(b"content-length", str(len(CONTENT)).encode()), (b"access-control-allow-origin", b"*")]
+        await send({"type": "http.response.start", "status": 200, "headers": head})
+        await send({"type": "http.response.body", "body": CONTENT.encode()})
 
 
 def http_scope(path: str, proof: str | None = None, **changes: Any) -> dict[str, Any]:
@@ -75,6 +91,20 @@ def collect(sent: list[Any]) -> Any:
         sent.append(message)
 
     return send
+
+
+def ask(app: Any, path: str, proof: str | None = None, **scope: Any) -> list[Any]:
+    """Return what the application sends for one request."""
+    sent: list[Any] = []
+    asyncio.run(app(http_scope(path, proof, **scope), never, collect(sent)))
+    return sent
+
+
+def proof_for(app: Any, path: str = "/", **scope: Any) -> str:
+    """Pay what the application asks for this request."""
+    unpaid = ask(app, path, **scope)
+    assert unpaid[0]["status"] == 402
+    return Wallet().pay(header(unpaid, b"payment-required"))
 
 
 def header(sent: list[Any], name: bytes) -> str:

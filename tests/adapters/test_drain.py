@@ -12,7 +12,7 @@ import pytest
 
 from faregate.asgi import PaywallMiddleware
 from faregate.emulator import Wallet
-from tests.adapters.asgi_app import Plain, ask
+from tests.adapters.asgi import Plain, ask
 from tests.adapters.stoppable_seller import serving_shop
 from tests.support.unfinished_payments import Seller, selling
 from tests.support.waiting import eventually

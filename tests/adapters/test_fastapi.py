@@ -1,9 +1,7 @@
 """What FastAPI and Starlette do around a paid handler: dependencies, sub-applications, tasks, odd scopes."""
 
 import asyncio
-import base64
 import contextlib
-import json
 import logging
 from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Annotated, Any
@@ -30,6 +28,7 @@ from faregate.merchant.client import MerchantClient
 from tests.adapters.asgi import (
     CONTENT,
     a_paywall,
+    ask,
     buy,
     calling,
     collect,
@@ -37,26 +36,51 @@ from tests.adapters.asgi import (
     header,
     http_scope,
     never,
+    proof_for,
     report,
     shop_of,
 )
 from tests.servers.http import serving
+from tests.support.headers import decode_header
 from tests.support.waiting import eventually
 
 SOLD = paid("daily_report")
 
 
-def a_shop(emulator: Emulator | None = None, **settings: Any) -> FastAPI:
-    app = FastAPI()
-    app.add_middleware(PaywallMiddleware, paywall=a_paywall(emulator, **settings))
-    return app
+class Shop:
+    """A FastAPI application behind a paywall, and its service."""
+
+    def __init__(self, emulator: Emulator | None = None, **settings: Any) -> None:
+        self.emulator = emulator or Emulator()
+        self.app = FastAPI()
+        self.app.add_middleware(PaywallMiddleware, paywall=a_paywall(self.emulator, **settings))
+
+    def sell(self, endpoint: Callable[..., Any], *dependencies: Any, path: str = "/", **options: Any) -> None:
+        self.app.add_api_route(path, endpoint, dependencies=[Depends(SOLD), *dependencies], **options)
+
+    def buy(self, path: str = "/") -> httpx.Response:
+        with calling(self.app) as http:
+            return buy(http, path)
+
+    @property
+    def outcomes(self) -> list[str]:
+        """The status of each transaction."""
+        transport: Any = EmbeddedTransport(self.emulator)
+        with MerchantClient(TEST_KEY, "http://service.example", transport=transport) as client:
+            return [transaction.status or "" for transaction in client.iter_transactions()]
+
+    @property
+    def completions(self) -> int:
+        return sum(call.path.endswith("/complete") for call in self.emulator.calls())
 
 
-def outcomes(emulator: Emulator) -> list[str]:
-    """What became of each payment, as the service has it."""
-    transport: Any = EmbeddedTransport(emulator)
-    with MerchantClient(TEST_KEY, "http://service.example", transport=transport) as client:
-        return [transaction.status or "" for transaction in client.iter_transactions()]
+@pytest.fixture
+def shop() -> Shop:
+    return Shop()
+
+
+async def content() -> str:
+    return CONTENT
 
 
 # Dependencies
@@ -65,115 +89,83 @@ def outcomes(emulator: Emulator) -> list[str]:
 @pytest.mark.parametrize("scope", ["request", "function"])
 @pytest.mark.parametrize("colour", ["async", "sync"])
 def test_a_dependency_that_yields_ends_before_the_result_or_after_it_and_nothing_leaks(
-    scope: Any, colour: str
+    shop: Shop, scope: Any, colour: str
 ) -> None:
     """With `scope="function"` it ends before the payment is taken, by default after the result is sent."""
-    emulator, seen = Emulator(), list[str]()
+    seen = list[str]()
 
     async def awaiting() -> AsyncGenerator[str]:
         yield "open"
-        seen.append(f"closed after {len(completed(emulator))} completions")
+        seen.append(f"closed after {shop.completions} completions")
 
     def blocking() -> Generator[str]:
         yield "open"
-        seen.append(f"closed after {len(completed(emulator))} completions")
+        seen.append(f"closed after {shop.completions} completions")
 
-    app = a_shop(emulator)
     dependency: Callable[..., Any] = awaiting if colour == "async" else blocking
 
-    @app.get("/", dependencies=[Depends(SOLD)])
     async def endpoint(opened: Annotated[str, Depends(dependency, scope=scope)]) -> str:
         return CONTENT
 
-    with calling(app) as http:
+    shop.sell(endpoint)
+    with calling(shop.app) as http:
         assert buy(http, "/").json() == CONTENT
     assert eventually(lambda: len(seen) == 1)
     assert seen == [f"closed after {0 if scope == 'function' else 1} completions"]
 
 
-def completed(emulator: Emulator) -> list[Any]:
-    return [call for call in emulator.calls() if call.path.endswith("/complete")]
-
-
-def test_a_function_dependency_that_fails_afterwards_is_not_charged() -> None:
-    emulator = Emulator()
-
+def test_a_function_dependency_that_fails_afterwards_is_not_charged(shop: Shop) -> None:
     async def commits() -> AsyncGenerator[None]:
         yield
         raise HTTPException(503, "could not commit")
 
-    app = a_shop(emulator)
-
-    @app.get("/", dependencies=[Depends(SOLD), Depends(commits, scope="function")])
-    async def endpoint() -> str:
-        return CONTENT
-
-    with calling(app) as http:
-        answer = buy(http, "/")
+    shop.sell(content, Depends(commits, scope="function"))
+    answer = shop.buy()
     assert (answer.status_code, CONTENT in answer.text) == (503, False)
-    assert outcomes(emulator) == ["failed"]
+    assert shop.outcomes == ["failed"]
 
 
-def test_a_request_dependency_that_fails_afterwards_cannot_take_back_what_is_sold() -> None:
-    emulator = Emulator()
-
+def test_a_request_dependency_that_fails_afterwards_cannot_take_back_what_is_sold(shop: Shop) -> None:
     async def late() -> AsyncGenerator[None]:
         yield
         raise RuntimeError("too late")
 
-    app = a_shop(emulator)
-
-    @app.get("/", dependencies=[Depends(SOLD), Depends(late)])
-    async def endpoint() -> str:
-        return CONTENT
-
-    with calling(app) as http:
-        answer = buy(http, "/")
+    shop.sell(content, Depends(late))
+    answer = shop.buy()
     assert (answer.status_code, answer.json()) == (200, CONTENT)
-    assert outcomes(emulator) == ["succeeded"]
+    assert shop.outcomes == ["succeeded"]
 
 
-def test_dependencies_before_the_offer_come_first() -> None:
-    emulator = Emulator()
-
+def test_dependencies_before_the_offer_come_first(shop: Shop) -> None:
     async def members_only() -> None:
         raise HTTPException(401)
 
-    app = a_shop(emulator)
-    app.add_api_route("/", lambda: CONTENT, dependencies=[Depends(members_only), Depends(SOLD)])
-    with calling(app) as http:
+    shop.app.add_api_route("/", content, dependencies=[Depends(members_only), Depends(SOLD)])
+    with calling(shop.app) as http:
         assert http.get("/", headers={"PAYMENT-SIGNATURE": "YQ=="}).status_code == 401
-    assert [call.path for call in emulator.calls()] == []
+    assert [call.path for call in shop.emulator.calls()] == []
 
 
-def test_a_response_model_that_does_not_fit_is_not_charged() -> None:
-    class Told(BaseModel):
+def test_a_response_model_that_does_not_fit_is_not_charged(shop: Shop) -> None:
+    class Reply(BaseModel):
         number: int
 
-    emulator = Emulator()
-    app = a_shop(emulator)
-
-    @app.get("/", dependencies=[Depends(SOLD)], response_model=Told)
     async def endpoint() -> Any:
         return {"number": CONTENT}
 
-    with calling(app) as http:
-        answer = buy(http, "/")
+    shop.sell(endpoint, response_model=Reply)
+    answer = shop.buy()
     assert (answer.status_code, CONTENT in answer.text) == (500, False)
-    assert outcomes(emulator) == ["failed"]
+    assert shop.outcomes == ["failed"]
 
 
-def test_a_request_that_does_not_validate_is_not_charged() -> None:
-    emulator = Emulator()
-    app = a_shop(emulator)
-
-    @app.get("/", dependencies=[Depends(SOLD)])
+def test_a_request_that_does_not_validate_is_not_charged(shop: Shop) -> None:
     async def endpoint(number: int) -> str:
         return CONTENT
 
-    with calling(app) as http:
-        assert buy(http, "/?number=x").status_code == 422
-    assert outcomes(emulator) == ["failed"]
+    shop.sell(endpoint)
+    assert shop.buy("/?number=x").status_code == 422
+    assert shop.outcomes == ["failed"]
 
 
 def test_a_dependency_override_for_tests_replaces_the_paywall() -> None:
@@ -183,46 +175,41 @@ def test_a_dependency_override_for_tests_replaces_the_paywall() -> None:
     assert TestClient(app).get("/").json() == CONTENT
 
 
-def test_exception_handlers_answer_for_failed_work_and_nothing_is_charged() -> None:
+def test_exception_handlers_answer_for_failed_work_and_nothing_is_charged(shop: Shop) -> None:
     class OutOfPaper(Exception): ...
 
-    emulator = Emulator()
-    app = a_shop(emulator)
-
-    @app.exception_handler(OutOfPaper)
+    @shop.app.exception_handler(OutOfPaper)
     async def explain(request: Request, error: OutOfPaper) -> Response:
         return JSONResponse({"paper": "none"}, 507)
 
-    @app.get("/", dependencies=[Depends(SOLD)])
     async def endpoint() -> str:
         raise OutOfPaper
 
-    with calling(app) as http:
-        answer = buy(http, "/")
+    shop.sell(endpoint)
+    answer = shop.buy()
     assert (answer.status_code, answer.json()) == (507, {"paper": "none"})
-    assert outcomes(emulator) == ["failed"]
+    assert shop.outcomes == ["failed"]
 
 
 # Background tasks
 
 
 @pytest.mark.parametrize("sells", ["daily_report", "slow_settlement"])
-def test_background_tasks_run_for_what_is_released_and_only_then(sells: str) -> None:
-    emulator, ran = Emulator(), list[str]()
-    app = a_shop(emulator)
+def test_background_tasks_run_for_what_is_released_and_only_then(shop: Shop, sells: str) -> None:
+    ran = list[str]()
 
     async def later(word: str) -> None:
-        ran.append(f"{word} after {len(completed(emulator))} completions")
+        ran.append(f"{word} after {shop.completions} completions")
 
     async def adds_one(tasks: BackgroundTasks) -> None:
         tasks.add_task(later, "dependency")
 
-    @app.get("/", dependencies=[Depends(paid(sells)), Depends(adds_one)])
+    @shop.app.get("/", dependencies=[Depends(paid(sells)), Depends(adds_one)])
     async def endpoint(tasks: BackgroundTasks) -> str:
         tasks.add_task(later, "handler")
         return CONTENT
 
-    with calling(app) as http:
+    with calling(shop.app) as http:
         released = buy(http, "/").status_code == 200
     assert released == (sells == "daily_report")
     if released:
@@ -248,24 +235,21 @@ def _sync_chunks(size: int) -> Any:
 @pytest.mark.parametrize("chunks", [_async_chunks, _sync_chunks])
 @pytest.mark.parametrize("size", [100, 101])
 def test_a_stream_is_sold_up_to_the_bound_and_refused_beyond_it(
-    chunks: Callable[[int], Any], size: int, caplog: pytest.LogCaptureFixture
+    shop: Shop, chunks: Callable[[int], Any], size: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    emulator = Emulator()
-    app = a_shop(emulator)
-
-    @app.get("/stream/{name}", dependencies=[Depends(paid("daily_report", max_result_bytes=100))])
+    @shop.app.get("/stream/{name}", dependencies=[Depends(paid("daily_report", max_result_bytes=100))])
     async def endpoint(name: str) -> StreamingResponse:
         return StreamingResponse(chunks(size))
 
-    with calling(app) as http, caplog.at_level(logging.WARNING, "faregate"):
-        answer = buy(http, "/stream/one?secret=1")
+    with caplog.at_level(logging.WARNING, "faregate"):
+        answer = shop.buy("/stream/one?secret=1")
     if size == 100:
-        assert (answer.status_code, answer.content, outcomes(emulator)) == (200, b"x" * 100, ["succeeded"])
+        assert (answer.status_code, answer.content, shop.outcomes) == (200, b"x" * 100, ["succeeded"])
         assert answer.headers["content-length"] == "100"
         return
     assert (answer.status_code, answer.json()["code"]) == (500, "result_too_large")
     assert b"xx" not in answer.content
-    assert outcomes(emulator) == ["failed"]
+    assert shop.outcomes == ["failed"]
     [said] = [record.message for record in caplog.records if "returned nothing" in record.message]
     assert said.startswith(
         "GET /stream/one returned nothing that can be sold: the result has more than 100 bytes. "
@@ -273,54 +257,47 @@ def test_a_stream_is_sold_up_to_the_bound_and_refused_beyond_it(
     )
 
 
-def test_lines_of_json_that_an_endpoint_yields_are_one_result() -> None:
-    app = a_shop()
-
-    @app.get("/", dependencies=[Depends(SOLD)])
+def test_lines_of_json_that_an_endpoint_yields_are_one_result(shop: Shop) -> None:
     async def endpoint() -> AsyncGenerator[dict[str, int]]:
         for number in range(3):
             yield {"number": number}
 
-    with calling(app) as http:
-        assert buy(http, "/").text.split() == ['{"number":0}', '{"number":1}', '{"number":2}']
+    shop.sell(endpoint)
+    assert shop.buy().text.split() == ['{"number":0}', '{"number":1}', '{"number":2}']
 
 
 # Routers, sub-applications, where they are mounted
 
 
-def test_routers_in_routers_and_offers_where_they_are_included() -> None:
+def test_routers_in_routers_and_offers_where_they_are_included(shop: Shop) -> None:
     inner, outer = APIRouter(), APIRouter()
     inner.add_api_route("/report", lambda: CONTENT)
     outer.include_router(inner, prefix="/inner", dependencies=[Depends(SOLD)])
     outer.include_router(inner, prefix="/open")
-    app = a_shop()
-    app.include_router(outer, prefix="/outer")
-    with calling(app) as http:
+    shop.app.include_router(outer, prefix="/outer")
+    with calling(shop.app) as http:
         assert buy(http, "/outer/inner/report").json() == CONTENT
         assert http.get("/outer/open/report").json() == CONTENT
 
 
 @pytest.mark.parametrize("own", [True, False])
-def test_a_sub_application_is_paid_once_behind_one_paywall_or_two(own: bool) -> None:
-    emulator = Emulator()
-    inner = a_shop(emulator) if own else FastAPI()
-    inner.add_api_route("/report", lambda: CONTENT, dependencies=[Depends(SOLD)])
+def test_a_sub_application_is_paid_once_behind_one_paywall_or_two(shop: Shop, own: bool) -> None:
+    inner = Shop(shop.emulator).app if own else FastAPI()
+    inner.add_api_route("/report", content, dependencies=[Depends(SOLD)])
     middle = FastAPI()
     middle.mount("/inner", inner)
-    app = a_shop(emulator)
-    app.mount("/middle", middle)
-    with calling(app) as http:
+    shop.app.mount("/middle", middle)
+    with calling(shop.app) as http:
         assert buy(http, "/middle/inner/report").json() == CONTENT
         assert http.get("/middle/inner/report").status_code == 402
-    assert outcomes(emulator) == ["succeeded"]
+    assert shop.outcomes == ["succeeded"]
 
 
-def test_a_sub_application_with_the_only_paywall() -> None:
-    inner = a_shop()
-    inner.add_api_route("/report", lambda: CONTENT, dependencies=[Depends(SOLD)])
+def test_a_sub_application_with_the_only_paywall(shop: Shop) -> None:
+    shop.sell(content, path="/report")
     app = FastAPI()
-    app.mount("/inner", inner)
-    app.add_api_route("/report", lambda: CONTENT, dependencies=[Depends(SOLD)])
+    app.mount("/inner", shop.app)
+    app.add_api_route("/report", content, dependencies=[Depends(SOLD)])
     with calling(app) as http:
         assert buy(http, "/inner/report").json() == CONTENT
         assert http.get("/report").status_code == 500  # no paywall in front: never free
@@ -329,9 +306,9 @@ def test_a_sub_application_with_the_only_paywall() -> None:
 @pytest.mark.parametrize(("path", "root"), [("/api/report", "/api"), ("/report", "")])
 def test_a_root_path_of_the_server_and_of_the_app(path: str, root: str) -> None:
     """Behind a proxy that strips: the server puts the root path back, as uvicorn --root-path does."""
-    app = a_shop(public_url="https://seller.example")
-    app.add_api_route("/report", lambda: CONTENT, dependencies=[Depends(SOLD)])
-    with serving(app, lifespan="off", root_path=root) as url:
+    shop = Shop(public_url="https://seller.example")
+    shop.sell(content, path="/report")
+    with serving(shop.app, lifespan="off", root_path=root) as url:
         unpaid = httpx.get(f"{url}/report")
         assert unpaid.status_code == 402
         assert resource_of(unpaid.headers["payment-required"]) == f"https://seller.example{path}"
@@ -340,7 +317,7 @@ def test_a_root_path_of_the_server_and_of_the_app(path: str, root: str) -> None:
 
 
 def resource_of(instructions: str) -> str:
-    return str(json.loads(base64.b64decode(instructions))["resource"]["url"])
+    return str(decode_header(instructions)["resource"]["url"])
 
 
 def test_head_on_a_starlette_get_is_paid_and_a_redirect_for_a_slash_is_free() -> None:
@@ -358,29 +335,19 @@ def test_head_on_a_starlette_get_is_paid_and_a_redirect_for_a_slash_is_free() ->
 # Odd scopes
 
 
-def sold_to(app: Any, scope: dict[str, Any]) -> list[Any]:
-    """What is sent for the paid request."""
-    unpaid: list[Any] = []
-    asyncio.run(app(scope, never, collect(unpaid)))
-    assert unpaid[0]["status"] == 402
-    proof = (b"payment-signature", Wallet().pay(header(unpaid, b"payment-required")).encode())
-    sent: list[Any] = []
-    asyncio.run(app({**scope, "headers": [*scope["headers"], proof]}, never, collect(sent)))
-    return sent
-
-
 @pytest.mark.parametrize(
     "scope",
     [
-        http_scope("/r\u00e9port"),
-        http_scope("/r\u00e9port", raw_path=None, extensions=None),
-        http_scope("/r\u00e9port", raw_path=b"", query_string=b""),
-        http_scope("/r\u00e9port", raw_path=None, server=None, extensions={}),  # as Mangum makes them
+        {},
+        {"raw_path": None, "extensions": None},
+        {"raw_path": b"", "query_string": b""},
+        {"raw_path": None, "server": None, "extensions": {}},  # as Mangum makes them
     ],
     ids=["absent", "none", "empty", "lambda"],
 )
 def test_a_scope_without_raw_path_or_extensions(scope: dict[str, Any]) -> None:
-    sent = sold_to(shop_of(Route("/r\u00e9port", report), public_url="https://a.example"), scope)
+    app = shop_of(Route("/r\u00e9port", report), public_url="https://a.example")
+    sent = ask(app, "/r\u00e9port", proof_for(app, "/r\u00e9port", **scope), **scope)
     assert [message["type"] for message in sent] == ["http.response.start", "http.response.body"]
     assert (sent[0]["status"], sent[1]["body"]) == (200, CONTENT.encode())
 
@@ -420,9 +387,7 @@ def test_an_extension_is_forwarded_only_when_nothing_paid_is_at_stake(name: str)
             await send({"type": "http.response.body", "body": b""})
 
     app = ASGIMiddleware(past, a_paywall(), offers={"/sold": "daily_report"}, refuse=["/closed"])
-    free: list[Any] = []
-    asyncio.run(app(http_scope("/free", extensions={name: {}}), never, collect(free)))
-    assert EXTENSIONS[name] in free
+    assert EXTENSIONS[name] in ask(app, "/free", extensions={name: {}})
     for path in ("/sold", "/closed"):
         sent: list[Any] = []
         scope = http_scope(path, extensions={name: {}})
@@ -436,10 +401,8 @@ def test_an_extension_is_forwarded_only_when_nothing_paid_is_at_stake(name: str)
 
 
 @pytest.mark.parametrize("denial", [True, False])
-def test_a_paid_websocket_is_denied_before_it_is_accepted(denial: bool) -> None:
-    app = a_shop()
-
-    @app.websocket("/ws", dependencies=[Depends(SOLD)])
+def test_a_paid_websocket_is_denied_before_it_is_accepted(shop: Shop, denial: bool) -> None:
+    @shop.app.websocket("/ws", dependencies=[Depends(SOLD)])
     async def endpoint(websocket: WebSocket) -> None:
         await websocket.accept()
         await websocket.send_text(CONTENT)
@@ -447,21 +410,19 @@ def test_a_paid_websocket_is_denied_before_it_is_accepted(denial: bool) -> None:
     extensions: dict[str, Any] = {"websocket.http.response": {}} if denial else {}
     scope = {"type": "websocket", "path": "/ws", "headers": [], "query_string": b"", "extensions": extensions}
     sent: list[Any] = []
-    asyncio.run(app({**scope, "scheme": "ws"}, connecting, collect(sent)))
+    asyncio.run(shop.app({**scope, "scheme": "ws"}, connecting, collect(sent)))
     assert [message["type"] for message in sent] == ["websocket.close"]
     assert CONTENT not in str(sent)
 
 
-def test_a_free_websocket_may_deny_with_a_response_of_its_own() -> None:
-    app = a_shop()
-
-    @app.websocket("/ws")
+def test_a_free_websocket_may_deny_with_a_response_of_its_own(shop: Shop) -> None:
+    @shop.app.websocket("/ws")
     async def endpoint(websocket: WebSocket) -> None:
         await websocket.send_denial_response(PlainTextResponse("no", 403))
 
     sent: list[Any] = []
     scope = {"type": "websocket", "path": "/ws", "headers": [], "query_string": b"", "scheme": "ws"}
-    asyncio.run(app({**scope, "extensions": {"websocket.http.response": {}}}, connecting, collect(sent)))
+    asyncio.run(shop.app({**scope, "extensions": {"websocket.http.response": {}}}, connecting, collect(sent)))
     assert sent[0]["type"] == "websocket.http.response.start"
 
 
@@ -493,7 +454,7 @@ def test_a_decorator_is_refused_with_what_was_written() -> None:
         anything(calling)
 
 
-def test_a_function_with_a_free_route_beside_the_sold_one_is_told_at_the_start(
+def test_a_function_with_a_free_route_beside_the_sold_one_is_logged_at_the_start(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Whoever stacks two decorators may think that one price is for both."""

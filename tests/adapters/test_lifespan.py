@@ -25,8 +25,7 @@ from faregate.errors import ConfigurationError, JournalError
 from faregate.journals.memory import MemoryJournal
 from faregate.middleware.shielding import run_shielded, wait_shielded
 from faregate.paywall import Paywall
-from tests.adapters.asgi import CONTENT, a_paywall, header
-from tests.adapters.asgi_app import Plain, ask
+from tests.adapters.asgi import CONTENT, Plain, a_paywall, ask, header
 from tests.adapters.stoppable_seller import Process, heard, serving_shop
 from tests.servers.http import serving, serving_on_trio
 from tests.support.unfinished_payments import HangingCall, Seller, selling
@@ -370,12 +369,7 @@ def test_the_sweep_waits_for_the_startup_and_ends_before_the_shutdown(run: Calla
 
 @pytest.mark.parametrize(
     "wrong",
-    [
-        {"sweep_every": 0},
-        {"sweep_every": math.inf},
-        {"drain_seconds": -1},
-        {"drain_seconds": math.nan},
-    ],
+    [{"sweep_every": 0}, {"sweep_every": math.inf}, {"drain_seconds": -1}, {"drain_seconds": math.nan}],
 )
 def test_times_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
     options: Any = wrong

@@ -1,7 +1,6 @@
 """Whole prefixes for sale, for any ASGI app: in doubt a path is on paid ground."""
 
 import asyncio
-import base64
 import contextlib
 import json
 from typing import Any
@@ -9,17 +8,29 @@ from typing import Any
 import pytest
 
 from faregate.asgi import PaywallMiddleware, require_payment
-from faregate.emulator import Wallet
 from faregate.errors import ConfigurationError
 from faregate.offers import offer
-from tests.adapters.asgi import CONTENT, a_paywall, collect, header, http_scope
-from tests.adapters.asgi_app import Plain, ask
+from tests.adapters.asgi import (
+    CONTENT,
+    Plain,
+    a_paywall,
+    ask,
+    collect,
+    connecting,
+    header,
+    http_scope,
+    proof_for,
+)
+from tests.support.headers import decode_header
 
 
 def seller(app: Any = None, **settings: Any) -> Any:
     return PaywallMiddleware(app or Plain(), a_paywall(), **settings)
 
 
+DECLARED = pytest.mark.parametrize(
+    "setting", [{"offers": {"/reports": "daily_report"}}, {"refuse": ["/reports"]}]
+)
 ON_PAID_GROUND = [
     "/reports",
     "/reports/",
@@ -73,7 +84,7 @@ def test_everything_else_is_left_alone(path: str) -> None:
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "OPTIONS"])
-@pytest.mark.parametrize("setting", [{"offers": {"/reports": "daily_report"}}, {"refuse": ["/reports"]}])
+@DECLARED
 def test_a_path_that_can_be_read_two_ways_is_refused(setting: dict[str, Any], method: str, path: str) -> None:
     plain = Plain()
     sent = ask(seller(plain, **setting), path, method=method)
@@ -87,12 +98,17 @@ def test_a_prefix_that_could_never_match_is_a_mistake(prefix: str) -> None:
         seller(offers={prefix: "daily_report"})
 
 
-def test_a_stripped_root_path_is_put_back() -> None:
-    app = seller(offers={"/api/reports": "daily_report"})
-    assert ask(app, "/reports/x", root_path="/api")[0]["status"] == 402
+@pytest.mark.parametrize(
+    ("prefix", "path"),
+    [("/api/reports", "/reports/x"), ("/reports", "/api/reports/x")],
+    ids=["put back", "looked through"],
+)
+def test_a_root_path_is_put_back_and_looked_through(prefix: str, path: str) -> None:
+    app = seller(offers={prefix: "daily_report"})
+    assert ask(app, path, root_path="/api")[0]["status"] == 402
 
 
-@pytest.mark.parametrize("setting", [{"offers": {"/reports": "daily_report"}}, {"refuse": ["/reports"]}])
+@DECLARED
 @pytest.mark.parametrize("target", ["http://seller.example/reports/x", "x:/reports/x", "x:reports"])
 def test_a_target_that_is_no_path_is_none_below_a_root_path(setting: dict[str, Any], target: str) -> None:
     """uvicorn puts the root path in front of whatever it was sent."""
@@ -137,7 +153,7 @@ def test_a_prefix_sells_what_a_whole_offer_says() -> None:
     plain = Plain()
     sold = offer("daily_report", max_result_bytes=1)
     app = seller(plain, offers={"/reports": sold})
-    proof = Wallet().pay(header(ask(app, "/reports"), b"payment-required"))
+    proof = proof_for(app, "/reports")
     sent = ask(app, "/reports", proof)
     assert (sent[0]["status"], json.loads(sent[1]["body"])["code"]) == (500, "result_too_large")
 
@@ -149,7 +165,7 @@ def test_an_answer_that_costs_nothing_is_not_kept_by_a_cache() -> None:
 
 def test_a_prefix_is_paid_like_a_handler() -> None:
     app = seller(offers={"/reports": "daily_report"})
-    proof = Wallet().pay(header(ask(app, "/reports/a"), b"payment-required"))
+    proof = proof_for(app, "/reports/a")
     sent = ask(app, "/reports/a", proof)
     assert (sent[0]["status"], sent[1]["body"]) == (200, CONTENT.encode())
     assert header(sent, b"payment-response")
@@ -171,13 +187,8 @@ def test_the_longest_prefix_is_that_of_either_reading() -> None:
 
 def price(app: Any, path: str = "/x", **scope: Any) -> Any:
     """In atomic units. Instructions differ anyway: they name the resource."""
-    instructions = json.loads(base64.b64decode(header(ask(app, path, **scope), b"payment-required")))
+    instructions = decode_header(header(ask(app, path, **scope), b"payment-required"))
     return instructions["accepts"][0]["amount"]
-
-
-def test_a_root_path_is_looked_through() -> None:
-    app = seller(offers={"/reports": "daily_report"})
-    assert ask(app, "/api/reports/x", root_path="/api")[0]["status"] == 402
 
 
 def test_what_has_no_offer_on_closed_ground_is_refused_not_free() -> None:
@@ -214,7 +225,7 @@ def test_an_app_that_sends_nothing_whole_is_not_paid_for() -> None:
         await send({"type": "http.response.body", "body": b"half", "more_body": True})
 
     app = seller(half, offers={"/": "daily_report"})
-    proof = Wallet().pay(header(ask(app, "/"), b"payment-required"))
+    proof = proof_for(app)
     with pytest.raises(RuntimeError, match="complete response"):
         ask(app, "/", proof)
     assert ask(app, "/", proof)[0]["status"] == 402
@@ -228,27 +239,22 @@ def test_an_app_that_sends_a_file_past_us_is_not_paid_for() -> None:
 
     app = seller(past, offers={"/": "daily_report"})
     extensions: dict[str, Any] = {"http.response.pathsend": {}}
-    proof = Wallet().pay(header(ask(app, "/"), b"payment-required"))
+    proof = proof_for(app)
     with pytest.raises(ConfigurationError, match="pathsend"):
         ask(app, "/", proof, extensions=extensions)
     assert ask(app, "/", proof)[0]["status"] == 402
 
 
-@pytest.mark.parametrize("setting", [{"offers": {"/reports": "daily_report"}}, {"refuse": ["/reports"]}])
+@DECLARED
 def test_a_websocket_on_paid_ground_never_reaches_the_app(setting: dict[str, Any]) -> None:
     reached: list[str] = []
 
     async def sockets(scope: Any, receive: Any, send: Any) -> None:
         reached.append(scope["path"])
 
-    async def connect() -> Any:
-        return {"type": "websocket.connect"}
-
     for path in ("/reports/live", "/x/../reports/live", "/\ufffdreports/live", "/open"):
-        sent: list[Any] = []
-        asyncio.run(
-            seller(sockets, **setting)({**http_scope(path), "type": "websocket"}, connect, collect(sent))
-        )
+        scope = {**http_scope(path), "type": "websocket"}
+        asyncio.run(seller(sockets, **setting)(scope, connecting, collect([])))
     assert reached == ["/open"]
 
 
@@ -259,6 +265,6 @@ def test_an_app_that_reaches_two_offers_is_not_charged_though_it_swallows_the_mi
         await Plain()(scope, receive, send)
 
     app = seller(generous, offers={"/": "daily_report"})
-    proof = Wallet().pay(header(ask(app, "/"), b"payment-required"))
+    proof = proof_for(app)
     sent = ask(app, "/", proof)
     assert (sent[0]["status"], json.loads(sent[1]["body"])["code"]) == (500, "two_offers")

@@ -29,6 +29,7 @@ from faregate.starlette import PaywallMiddleware, forbid_storing, paid
 from tests.adapters.asgi import (
     CONTENT,
     a_paywall,
+    ask,
     buy,
     calling,
     collect,
@@ -36,12 +37,14 @@ from tests.adapters.asgi import (
     header,
     http_scope,
     never,
+    proof_for,
     report,
     shop_of,
 )
 from tests.adapters.conftest import Seller
 from tests.adapters.sellers import answering, sleeping, streaming, with_background
 from tests.servers.http import serving, serving_on_trio
+from tests.support.headers import decode_header
 from tests.support.waiting import eventually
 
 # Nothing leaves early
@@ -94,15 +97,11 @@ def test_a_stream_leaves_whole_and_only_when_paid(seller: Seller) -> None:
 def test_a_file_is_held_like_everything_else(tmp_path: Any) -> None:
     (tmp_path / "report").write_text(CONTENT * 10_000)
 
-    @paid("slow_settlement")
-    async def late(request: Request) -> Response:
+    async def file(request: Request) -> Response:
         return FileResponse(tmp_path / "report")
 
-    @paid("daily_report")
-    async def now(request: Request) -> Response:
-        return FileResponse(tmp_path / "report")
-
-    with calling(shop_of(Route("/late", late), Route("/now", now))) as http:
+    routes = [Route("/late", paid("slow_settlement")(file)), Route("/now", paid("daily_report")(file))]
+    with calling(shop_of(*routes)) as http:
         assert buy(http, "/late").status_code == 202
         assert buy(http, "/now").text == CONTENT * 10_000
 
@@ -224,8 +223,7 @@ def test_an_application_that_gives_up_does_not_stop_the_completion(native: bool)
             finally:
                 struck.append(limit.expired() or scoped.cancel_called)
 
-    layers = [Middleware(PaywallMiddleware, paywall=a_paywall(slow=True)), Middleware(Impatient)]
-    with calling(Starlette(routes=[Route("/", report)], middleware=layers)) as http:
+    with calling(shop_of(Route("/", report), inside=[Impatient], slow=True)) as http:
         response = buy(http, "/")
     assert (response.text, "payment-response" in response.headers) == (CONTENT, True)
     assert struck == [False, True]
@@ -239,8 +237,7 @@ def test_the_time_of_the_work_does_not_limit_its_completion() -> None:
     async def quick(request: Request) -> Response:
         return PlainTextResponse(CONTENT, background=BackgroundTask(done.append, "afterwards"))
 
-    layers = [Middleware(PaywallMiddleware, paywall=a_paywall(slow=True))]
-    with calling(Starlette(routes=[Route("/", quick)], middleware=layers)) as http:
+    with calling(shop_of(Route("/", quick), slow=True)) as http:
         assert buy(http, "/").text == CONTENT
         assert eventually(lambda: done == ["afterwards"])
 
@@ -331,19 +328,9 @@ def test_a_server_that_cancels_the_request_does_not_cancel_the_sale() -> None:
 
 def test_every_way_to_write_a_path_that_reaches_the_handler_reaches_the_gate(seller: Seller) -> None:
     host, port = seller.url.removeprefix("http://").split(":")
-    tricks = [
-        "//paid",
-        "/./paid",
-        "/%70aid",
-        "/paid/",
-        "/paid%2F",
-        "/paid%0a",
-        "/PAID",
-        "/paid;x",
-        "/x/../paid",
-    ]
-    tricks += ["/paid?", "/paid#f", "http://evil.example/paid", "/paid%00", "\\paid", "/paid%20", "/%2Fpaid"]
-    for target in tricks:
+    tricks = "//paid /./paid /%70aid /paid/ /paid%2F /paid%0a /PAID /paid;x /x/../paid /paid? /paid#f"
+    more = "http://evil.example/paid /paid%00 \\paid /paid%20 /%2Fpaid"
+    for target in (*tricks.split(), *more.split()):
         for method in ("GET", "HEAD", "POST", "OPTIONS", "get", "TRACE", "PUT"):
             line = http.client.HTTPConnection(host, int(port), timeout=10)
             line.putrequest(method, target, skip_host=True)
@@ -436,7 +423,7 @@ def test_a_mistake_in_the_settings_fails_the_start_and_every_request(monkeypatch
     assert sent[0]["type"] == "lifespan.startup.failed"
     assert "Set FAREGATE_BASE_URL" in sent[0]["message"]
     with pytest.raises(ConfigurationError, match="Set FAREGATE_BASE_URL"):
-        asyncio.run(app(http_scope("/"), never, collect([])))
+        ask(app, "/")
 
 
 def test_router_and_app_wide_dependencies_sell_groups() -> None:
@@ -464,8 +451,7 @@ def test_the_same_offer_twice_is_one_payment_and_two_offers_are_an_error() -> No
     with calling(app) as http:
         assert buy(http, "/same").json() == CONTENT
         assert buy(http, "/two").status_code == 500
-    completed = [call for call in emulator.calls() if call.path.endswith("/complete")]
-    assert len(completed) == 2
+    assert len([call for call in emulator.calls() if call.path.endswith("/complete")]) == 2
 
 
 def test_a_websocket_on_a_paid_handler_is_refused() -> None:
@@ -482,11 +468,8 @@ def test_a_websocket_on_a_paid_handler_is_refused() -> None:
         await websocket.accept()
         await websocket.send_text(CONTENT)
 
-    prefixed = ASGIMiddleware(
-        Starlette(routes=[WebSocketRoute("/ws", socket_endpoint)]),
-        a_paywall(),
-        offers={"/ws": "daily_report"},
-    )
+    plain = Starlette(routes=[WebSocketRoute("/ws", socket_endpoint)])
+    prefixed = ASGIMiddleware(plain, a_paywall(), offers={"/ws": "daily_report"})
     for app in (shop_of(WebSocketRoute("/ws", socket_endpoint)), fast, prefixed):
         sent: list[Any] = []
         scope = {"type": "websocket", "path": "/ws", "headers": [], "query_string": b"", "scheme": "ws"}
@@ -552,21 +535,14 @@ def test_what_an_application_makes_of_a_stop_is_no_error_of_its_own(status: int)
             except Exception as error:
                 raise LookupError("caught after the response had begun") from error
 
-    layers = [Middleware(PaywallMiddleware, paywall=a_paywall()), Middleware(Telling)]
-    app = Starlette(routes=[Route("/", late)], middleware=layers)
-    unpaid, sent = list[Any](), list[Any]()
-    asyncio.run(app(http_scope("/"), never, collect(unpaid)))
-    proof = Wallet().pay(header(unpaid, b"payment-required"))
-    asyncio.run(app(http_scope("/", proof), never, collect(sent)))
+    app = shop_of(Route("/", late), inside=[Telling])
+    sent = ask(app, "/", proof_for(app))
     assert [message["type"] for message in sent] == ["http.response.start", "http.response.body"]
     assert sent[0]["status"] == (202 if status == 200 else 404)
 
 
 def test_whoever_catches_a_mistake_of_the_paywall_does_not_release() -> None:
-    layers = [Middleware(PaywallMiddleware, paywall=a_paywall()), Middleware(Generous)]
-    app = Starlette(routes=[Route("/", report)], middleware=layers)
-    sent: list[Any] = []
-    asyncio.run(app(http_scope("/", server=("/run/app.sock", None)), never, collect(sent)))
+    sent = ask(shop_of(Route("/", report), inside=[Generous]), "/", server=("/run/app.sock", None))
     assert sent[0]["status"] == 502
     assert CONTENT not in str(sent)
 
@@ -581,29 +557,18 @@ class Generous(BaseHTTPMiddleware):
 
 
 def test_mounts_and_root_paths() -> None:
-    app = Starlette(
-        routes=[Mount("/outer", routes=[Mount("/inner", routes=[Route("/report", report)])])],
-        middleware=[Middleware(PaywallMiddleware, paywall=a_paywall(public_url="https://pay.example/api"))],
-    )
-    sent: list[Any] = []
-    asyncio.run(app(http_scope("/outer/inner/report"), never, collect(sent)))
-    assert sent[0]["status"] == 402
-    rooted: list[Any] = []
-    asyncio.run(app(http_scope("/api/outer/inner/report", root_path="/api"), never, collect(rooted)))
-    assert rooted[0]["status"] == 402
+    inner = Mount("/inner", routes=[Route("/report", report)])
+    app = shop_of(Mount("/outer", routes=[inner]), public_url="https://pay.example/api")
+    assert ask(app, "/outer/inner/report")[0]["status"] == 402
+    assert ask(app, "/api/outer/inner/report", root_path="/api")[0]["status"] == 402
 
 
 # The address payers use
 
 
 def resource_url(app: Any, **scope: Any) -> str:
-    import base64
-    import json
-
-    sent: list[Any] = []
-    asyncio.run(app(http_scope("/r\u00e9port", **scope), never, collect(sent)))
-    instructions = header(sent, b"payment-required")
-    return str(json.loads(base64.b64decode(instructions))["resource"]["url"])
+    instructions = header(ask(app, "/r\u00e9port", **scope), b"payment-required")
+    return str(decode_header(instructions)["resource"]["url"])
 
 
 def test_the_resource_url_never_comes_from_the_host_header_unless_trusted() -> None:
@@ -624,10 +589,10 @@ def test_the_resource_url_never_comes_from_the_host_header_unless_trusted() -> N
 def test_a_server_without_an_address_says_what_to_set() -> None:
     app = shop_of(Route("/", report))
     with pytest.raises(ConfigurationError, match="FAREGATE_PUBLIC_URL"):
-        asyncio.run(app(http_scope("/", server=("/run/app.sock", None)), never, collect([])))
+        ask(app, "/", server=("/run/app.sock", None))
 
 
-def test_a_path_too_long_for_the_service_is_414(seller: Seller) -> None:
+def test_a_path_too_long_for_the_service_is_414() -> None:
     app = shop_of(Route("/{rest:path}", report), public_url="https://a.example")
     with calling(app) as http:
         assert http.get("/" + "a" * (2048 - 18)).status_code == 402
@@ -635,15 +600,16 @@ def test_a_path_too_long_for_the_service_is_414(seller: Seller) -> None:
 
 
 def test_odd_proofs_over_http(seller: Seller) -> None:
-    ask = seller.http.get
-    two = [("PAYMENT-SIGNATURE", "YQ=="), ("PAYMENT-SIGNATURE", "YQ==")]
-    both = [("PAYMENT-SIGNATURE", "YQ=="), ("X-PAYMENT", "YQ==")]
-    assert ask("/paid", headers={"PAYMENT-SIGNATURE": "x" * 16_385}).status_code == 431
-    assert ask("/paid", headers=two).status_code == 400
-    assert ask("/paid", headers=both).status_code == 400
-    assert ask("/paid", headers={"PAYMENT_SIGNATURE": "YQ=="}).status_code == 400
-    assert ask("/paid", headers={"PAYMENT-SIGNATURE": ""}).status_code == 400
-    assert ask("/paid", headers={"X-PAYMENT": "YQ=="}).status_code == 402
+    def status(*headers: tuple[str, str]) -> int:
+        return seller.http.get("/paid", headers=list(headers)).status_code
+
+    proof = ("PAYMENT-SIGNATURE", "YQ==")
+    assert status(("PAYMENT-SIGNATURE", "x" * 16_385)) == 431
+    assert status(proof, proof) == 400
+    assert status(proof, ("X-PAYMENT", "YQ==")) == 400
+    assert status(("PAYMENT_SIGNATURE", "YQ==")) == 400
+    assert status(("PAYMENT-SIGNATURE", "")) == 400
+    assert status(("X-PAYMENT", "YQ==")) == 402
     assert seller.service.count("access") == 1
     assert seller.work.runs == 0
 

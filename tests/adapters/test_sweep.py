@@ -12,8 +12,7 @@ from faregate.emulator import Emulator, Wallet
 from faregate.emulator.transports import EmbeddedTransport
 from faregate.journals.memory import MemoryJournal
 from faregate.paywall import Paywall
-from tests.adapters.asgi import CONTENT, header
-from tests.adapters.asgi_app import Plain, ask
+from tests.adapters.asgi import CONTENT, Plain, ask, header
 from tests.journals.stores import Clock
 
 SWEEPS: dict[str, Callable[[Paywall], SweepReport]] = {

@@ -22,8 +22,7 @@ from faregate.journals.memory import MemoryJournal
 from faregate.journals.registry import as_async
 from faregate.journals.sqlite import SqliteJournal
 from faregate.paywall import Paywall
-from tests.adapters.asgi import CONTENT, header
-from tests.adapters.asgi_app import Plain, ask
+from tests.adapters.asgi import CONTENT, Plain, ask, header
 from tests.core.flow_script import ACR, RECEIPT, TXN
 from tests.journals.rows import GOOD, HERE, LEASE, WORK_SECONDS, fresh
 from tests.journals.stores import STORED, Clock, disconnect, find_class

@@ -20,8 +20,7 @@ from faregate.journals.sqlite import SqliteJournal
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.models import SucceededCompleteRequest
 from faregate.paywall import Paywall
-from tests.adapters.asgi import header
-from tests.adapters.asgi_app import Plain, ask
+from tests.adapters.asgi import Plain, ask, header
 from tests.support.faulty_service import Call, FaultyService, answers, changes
 from tests.support.processes import environment
 from tests.support.raw_server import Connection
