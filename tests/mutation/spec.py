@@ -67,7 +67,6 @@ _FAREGATE: Final = "src/faregate/"
 _SERVICE: Final = _FAREGATE + "service/"
 _ACCESS: Final = _SERVICE + "operations/access.py"
 _COMPLETE: Final = _SERVICE + "operations/complete.py"
-_LISTS: Final = _SERVICE + "operations/lists.py"
 _READS: Final = _SERVICE + "operations/reads.py"
 _APP: Final = _SERVICE + "app.py"
 _CATALOG: Final = _SERVICE + "catalog.py"
@@ -83,7 +82,7 @@ _STATE: Final = _SERVICE + "state.py"
 _STORE: Final = _SERVICE + "store.py"
 _HEADERS: Final = _FAREGATE + "x402/headers.py"
 _TOKENS: Final = _FAREGATE + "x402/tokens.py"
-_VERIFY: Final = _FAREGATE + "x402/terms.py"
+_VERIFY: Final = _SERVICE + "verification.py"
 _LEDGER: Final = _FAREGATE + "emulator/ledger.py"
 _MODELS: Final = _FAREGATE + "merchant/models.py"
 _PROBLEMS: Final = _FAREGATE + "merchant/problems.py"
@@ -199,14 +198,14 @@ BREAKS: Final = (
     Break(
         "Resources",
         "Payer",
-        _LISTS,
+        _READS,
         "last_transaction_at=payer.last_transaction_at,",
         "last_transaction_at=payer.created_at,",
     ),
     Break(
         "Resources",
         "Resource",
-        _LISTS,
+        _READS,
         "        description=listing.resource.description,\n        image_url",
         "        image_url",
     ),
@@ -242,9 +241,9 @@ BREAKS: Final = (
     Break(
         "Resources",
         "List envelope",
-        _LISTS,
-        "    return json_value_response(shown)",
-        '    return json_value_response({**shown, "page": query.page})',
+        _READS,
+        '_build_next_url(path, query, shown["as_of"])\n    return json_value_response(shown)',
+        '_build_next_url(path, query, shown["as_of"])\n    return json_value_response({**shown, "page": query.page})',
     ),
     # States and transitions
     Break("States", "state before", _STATE, 'history=((now, "authorized"),)', 'history=((now, "settling"),)'),
@@ -312,8 +311,8 @@ BREAKS: Final = (
         "POST /access",
         "402 whatever",
         _HEADERS,
-        "    except (ValueError, RecursionError):\n",
-        "    except RecursionError:\n",
+        "    except (ValueError, RecursionError):\n        raise",
+        "    except RecursionError:\n        raise",
     ),
     Break("POST /access", "402 says", _HEADERS, '"error": reason', '"error": ""'),
     Break(
@@ -448,7 +447,7 @@ BREAKS: Final = (
     Break(
         "GET /transactions",
         "items are",
-        _LISTS,
+        _READS,
         "[build_transaction(one, query.as_of) for one in page.records]",
         '[__import__("faregate.service.receipts", fromlist=["_"]).build_transaction_detail(one) for one in page.records]',
     ),
@@ -456,14 +455,14 @@ BREAKS: Final = (
     Break(
         "GET /payers",
         "payers:",
-        _LISTS,
+        _READS,
         "created_at=payer.created_at,",
         "created_at=query.as_of,",
     ),
     Break(
         "GET /payers",
         "resources: `archived`",
-        _LISTS,
+        _READS,
         "if listing.is_archived(query.as_of) == archived]",
         "if not archived or listing.is_archived(query.as_of)]",
     ),
@@ -534,11 +533,11 @@ BREAKS: Final = (
     # Pagination rules
     Break("Pagination", "1. first", _HTTP, "DEFAULT_PAGE_SIZE: Final = 50", "DEFAULT_PAGE_SIZE: Final = 49"),
     Break("Pagination", "2. `as_of`", _RECORDS, "if began <= moment)", "if True)"),
-    Break("Pagination", "2. `next`", _LISTS, "        **query.filters,\n", ""),
+    Break("Pagination", "2. `next`", _READS, "        **query.filters,\n", ""),
     Break(
         "Pagination",
         "3. ",
-        _LISTS,
+        _READS,
         "Page[BaseModel](items=[], count=count,",
         "Page[BaseModel](items=[], count=end - start,",
     ),

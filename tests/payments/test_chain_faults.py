@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import faregate.payments.node
-import faregate.payments.search
 from faregate.payments.abi import encode_topic
 from faregate.payments.chain import ChainReader
 from faregate.payments.evidence import CANCELED

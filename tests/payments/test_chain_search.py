@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-import faregate.payments.search
+import faregate.payments.node
 from faregate.payments.chain import ChainReader
 from faregate.service.payments import Attempt, PaymentSettled
 from tests.payments.books import PRICE, RECONCILING, SUBMITTED, TERMS, TO, Books, MakeReader
@@ -55,7 +55,7 @@ def test_a_payment_is_found_in_many_blocks(
     archive: bool,
     blocks: tuple[int, int],
 ) -> None:
-    monkeypatch.setattr(faregate.payments.search, "LOG_BLOCKS", 16)
+    monkeypatch.setattr(faregate.payments.node, "LOG_BLOCKS", 16)
     limit_logs(proxy, limit)
     if not archive:
         forget_states(proxy, lambda: chain.head)

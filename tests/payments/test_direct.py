@@ -10,9 +10,8 @@ import pytest
 from faregate.payments.chain import ChainReader
 from faregate.payments.direct.backend import DirectPayments
 from faregate.payments.direct.fees import GWEI
-from faregate.payments.direct.gas_account import GasAccount
+from faregate.payments.direct.gas_account import GasAccount, read_transfer
 from faregate.payments.direct.signers import KeySigner
-from faregate.payments.direct.transfers import read_transfer
 from faregate.service.payments import (
     PaymentPostponed,
     PaymentSettled,

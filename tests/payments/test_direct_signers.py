@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from faregate.errors import ConfigurationError
+from faregate.payments.direct.gas_account import sign_transaction
 from faregate.payments.direct.signers import KeySigner, RemoteSigner, SigningFailed, make_signer
 from faregate.payments.direct.transactions import Signature, recover_sender
-from faregate.payments.direct.transfers import sign_transaction
 from faregate.x402.eip712 import ORDER
 from tests.payments.test_direct_transactions import TRANSACTION
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from faregate.payments.direct.fees import GWEI
-from faregate.payments.direct.transfers import read_transfer
+from faregate.payments.direct.gas_account import read_transfer
 from faregate.payments.direct.upkeep import Upkeep, keep_nonces_moving
 from faregate.service.payments import PaymentPostponed, PaymentSettled, SettlementPending, SignedTransfer
 from tests.payments.gas_books import (

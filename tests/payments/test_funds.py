@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from faregate.payments.chain import ChainReader
+from faregate.payments.chain import MOST_LOOKED_UP, ChainReader
 from faregate.payments.facilitated import FacilitatorPayments
-from faregate.payments.funds import MOST_LOOKED_UP, read_funds
 from faregate.service.payments import Payments, PaymentVerified, Reservation
 from faregate.system import system_clock
 from faregate.x402.models import SignedPayment
@@ -41,7 +40,7 @@ def read(
     chain: LocalChain, reader: ChainReader, payment: SignedPayment, reservations: tuple[Reservation, ...]
 ) -> int:
     committed = sum(one.value for one in reservations)
-    return read_funds(reader, payment, TERMS, committed, reservations, chain.head)
+    return reader.read_funds(payment, TERMS, committed, reservations, chain.head)
 
 
 @pytest.mark.parametrize("kind", ["direct", "facilitated"])
@@ -89,7 +88,7 @@ def test_a_transfer_between_two_questions_is_in_none_of_the_answers(
 
     proxy.change["eth_call"] = settle_after_the_balance
     reservations = reserve(mined, *others)
-    assert read_funds(distant, payment, TERMS, 3 * PRICE, reservations, head) == 3 * PRICE
+    assert distant.read_funds(payment, TERMS, 3 * PRICE, reservations, head) == 3 * PRICE
     assert chain.get_balance(USDC, tight.address) == PRICE
 
 
@@ -102,7 +101,7 @@ def test_few_questions_are_asked(
     def count(committed: int, value: int = PRICE) -> int:
         proxy.calls.clear()
         asked = replace(payment, value=value)
-        read_funds(distant, asked, TERMS, committed, others, chain.head)
+        distant.read_funds(asked, TERMS, committed, others, chain.head)
         return proxy.count("eth_call")
 
     distant.get_head()

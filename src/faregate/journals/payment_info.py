@@ -10,7 +10,7 @@ from faregate.frozen import frozen
 from faregate.journals.policy import JournalPolicy
 from faregate.journals.row import Row
 from faregate.journals.states import RowState
-from faregate.x402.payer import find_payer, find_settlement
+from faregate.x402.headers import find_payer, find_settlement
 
 _HASH = re.compile(r"0x[0-9a-fA-F]{64}", re.ASCII)
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}", re.ASCII)

@@ -43,7 +43,7 @@ from faregate.core.request_headers import EXACT, GUESSABLE, STABLE
 from faregate.frozen import frozen
 from faregate.journals.policy import JournalPolicy
 from faregate.journals.states import AWAITING_SETTLEMENT, RowState
-from faregate.x402.payer import find_payer
+from faregate.x402.headers import find_payer
 
 TOO_OLD = "not settled in time"
 MAX_REQUEST_LINE = 4096

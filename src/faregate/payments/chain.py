@@ -13,15 +13,15 @@ from typing import Final, TypeVar
 from faregate.logs import log
 from faregate.merchant.transports import Choice
 from faregate.payments.evidence import Block, Fate, Receipt, read_fate
-from faregate.payments.node import At, ChainNode
+from faregate.payments.node import At, ChainNode, find_log
 from faregate.payments.rpc import CALL_SECONDS, RpcClient, RpcError, RpcNode
-from faregate.payments.search import find_log
 from faregate.service.clock import Clock
 from faregate.service.payments import (
     Attempt,
     PaymentRefused,
     PaymentSettled,
     PaymentsUnavailable,
+    Reservation,
     SettlementPending,
 )
 from faregate.x402.eip712 import compute_domain_separator
@@ -31,6 +31,8 @@ from faregate.x402.tokens import Token
 LOOK_SECONDS: Final = 10.0
 REORG_BLOCKS: Final = 64
 """Blocks before `Attempt.from_block` that are still believed: the chain may have been reorganised since."""
+MOST_LOOKED_UP: Final = 32
+"""Reservations that one access asks the chain for, at most: each is a call."""
 Seen = PaymentSettled | PaymentRefused | SettlementPending
 T = TypeVar("T")
 
@@ -121,6 +123,36 @@ class ChainReader:
         if self._ask(lambda node: node.get_domain_separator(token)) != compute_domain_separator(token):
             return f"the contract at {token.address} does not sign as {token.name} version {token.version}"
         return None
+
+    def read_funds(
+        self,
+        payment: SignedPayment,
+        terms: Terms,
+        committed: int,
+        reservations: Sequence[Reservation],
+        block: int,
+    ) -> int:
+        """Return what the payer has for this payment beside `committed`, in atomic units.
+
+        That is its balance, with what the chain has taken for `reservations`. The books learn of a transfer
+        some time after its block. Until then its amount is reserved, and not in the balance any more: counted
+        twice, it would refuse a payer who has enough. So where the balance alone is short, `block` is asked
+        which authorizations were used. One that was cancelled counts like one that was used: it is reserved,
+        too, until the books learn of that.
+        """
+        token, payer = terms.token, payment.payer
+        funds = self.get_balance(token, payer)
+        needed = committed + payment.value
+        if funds >= needed or funds < payment.value:
+            return funds
+        # Balance and authorizations as of one block: a transfer between two questions would be in both.
+        funds = self.get_balance(token, payer, block)
+        for one in reservations[:MOST_LOOKED_UP]:
+            if funds >= needed:
+                break
+            if self.is_authorization_used(token, payer, one.nonce, block):
+                funds += one.value
+        return funds
 
     # A payment
 

@@ -9,7 +9,6 @@ from faregate.errors import ConfigurationError
 from faregate.logs import log
 from faregate.payments.chain import ChainReader
 from faregate.payments.facilitator import FacilitatorClient, FacilitatorUnavailable
-from faregate.payments.funds import read_funds
 from faregate.service.payments import (
     Attempt,
     PaymentRefused,
@@ -60,7 +59,7 @@ class FacilitatorPayments:
         # A used one looks as if it had settled before it was sent: no look would ever end it.
         if self._chain.is_authorization_used(terms.token, payment.payer, payment.nonce):
             return PaymentRefused("the authorization was already used")
-        funds = read_funds(self._chain, payment, terms, committed, reservations, from_block)
+        funds = self._chain.read_funds(payment, terms, committed, reservations, from_block)
         if funds - committed < payment.value:
             return refuse_short_balance(terms)
         refusal = self._ask_facilitators(payment, terms, now)

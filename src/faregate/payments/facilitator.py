@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
+from eth_utils.address import to_checksum_address
+
 from faregate.core.models import Headers, Response
 from faregate.errors import ConfigurationError, ServiceError
 from faregate.merchant.address import BaseURL
@@ -19,7 +21,7 @@ from faregate.merchant.json_text import from_json, to_json
 from faregate.merchant.transports import Choice, make_sync
 from faregate.payments.texts import clean_text
 from faregate.service.payments import PaymentSent
-from faregate.x402.facilitation import build_facilitator_request
+from faregate.x402.headers import build_requirements
 from faregate.x402.models import SCHEME, X402_VERSION, SignedPayment, Terms
 
 Authenticate = Callable[[str, str], Mapping[str, str]]
@@ -96,7 +98,7 @@ class FacilitatorClient:
 
     def verify(self, payment: SignedPayment, terms: Terms) -> Verdict:
         """Ask whether the payment is good. Raises `FacilitatorUnavailable` if that stays unknown."""
-        request = build_facilitator_request(payment, terms)
+        request = _build_request(payment, terms)
         try:
             response = self._call("POST", "/verify", request, self._settings.verify_seconds)
         except _CallFailed as error:
@@ -115,7 +117,7 @@ class FacilitatorClient:
 
         Raises nothing: an error, too, does not say that nothing was sent.
         """
-        request = build_facilitator_request(payment, terms)
+        request = _build_request(payment, terms)
         try:
             response = self._call("POST", "/settle", request, self._settings.settle_seconds)
         except _CallFailed as error:
@@ -172,6 +174,27 @@ class FacilitatorClient:
 
 class _CallFailed(Exception):
     """There is no response; the text is fit for a log."""
+
+
+def _build_request(payment: SignedPayment, terms: Terms) -> dict[str, Any]:
+    """Build the body of `/verify` and `/settle` from the fields of the payment; its header is not needed."""
+    # `accepted` is what is required, not what the payer wrote: facilitators compare the two, and the
+    # challenge in the payer's own is nobody else's business.
+    requirements = build_requirements(terms)
+    authorization = {
+        "from": to_checksum_address(payment.payer),
+        "to": to_checksum_address(payment.to),
+        "value": str(payment.value),
+        "validAfter": str(payment.valid_after),
+        "validBefore": str(payment.valid_before),
+        "nonce": payment.nonce,
+    }
+    payload = {
+        "x402Version": X402_VERSION,
+        "accepted": requirements,
+        "payload": {"signature": payment.signature, "authorization": authorization},
+    }
+    return {"x402Version": X402_VERSION, "paymentPayload": payload, "paymentRequirements": requirements}
 
 
 def _check_headers(headers: Mapping[str, str]) -> RedactedHeaders:

@@ -1,4 +1,4 @@
-"""What one node says of its chain, as values. Every method raises `RpcError`."""
+"""What one node says of its chain, and where on it an authorization ended. Everything raises `RpcError`."""
 
 from collections.abc import Callable
 from functools import partial
@@ -18,6 +18,8 @@ safe block is about two minutes old.
 """
 At = int | str
 """A block: its number, or a tag such as `latest`."""
+LOG_BLOCKS: Final = 2_000
+"""Blocks that one query covers at first. Where a node refuses that, fewer are asked for."""
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 _QUANTITY: Final[TypeAdapter[int]] = TypeAdapter(Quantity)
@@ -119,3 +121,52 @@ def _parse_word(answer: Any) -> bytes:
     if len(word) != 32:
         raise ValueError("one word was expected")
     return word
+
+
+def find_log(node: ChainNode, token: Token, payment: SignedPayment, first: int, last: int) -> Log | None:
+    """Find where the authorization was used or cancelled, known to be so in block `last`; None if unfound.
+
+    A long range is halved by what the token says of its middle block. A node without old states cannot say
+    that; then the range is searched query by query. Nodes limit what one `eth_getLogs` may cover.
+    """
+    width = LOG_BLOCKS
+    while True:
+        if last - first < width:
+            try:
+                return _get_only(node.find_logs(token, payment, first, last))
+            except RpcError as error:
+                if error.code is None or first == last:
+                    raise
+                width = (last - first + 1) // 2
+        middle = (first + last) // 2
+        try:
+            was_used = node.is_authorization_used(token, payment.payer, payment.nonce, middle)
+        except RpcError as error:
+            if error.code is None:
+                raise
+            return _scan(node, token, payment, first, last, width)
+        first, last = (first, middle) if was_used else (middle + 1, last)
+
+
+def _scan(
+    node: ChainNode, token: Token, payment: SignedPayment, first: int, last: int, width: int
+) -> Log | None:
+    """Search `width` blocks at a time, the newest first: most payments are recent."""
+    while last >= first:
+        start = max(first, last - width + 1)
+        try:
+            logs = node.find_logs(token, payment, start, last)
+        except RpcError as error:
+            if error.code is None or width == 1:
+                raise
+            width //= 2
+            continue
+        if logs:
+            return _get_only(logs)
+        last = start - 1
+    return None
+
+
+def _get_only(logs: tuple[Log, ...]) -> Log | None:
+    """Return the one log. An authorization ends once: a node that shows two ends is not believed."""
+    return logs[0] if len(logs) == 1 else None

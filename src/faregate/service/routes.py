@@ -11,8 +11,13 @@ from faregate.service.config import Capability
 from faregate.service.http import HttpError, ParsedRequest
 from faregate.service.operations.access import access
 from faregate.service.operations.complete import complete, complete_execution
-from faregate.service.operations.lists import list_payers, list_resources, list_transactions
-from faregate.service.operations.reads import get_transaction, list_contracts
+from faregate.service.operations.reads import (
+    get_transaction,
+    list_contracts,
+    list_payers,
+    list_resources,
+    list_transactions,
+)
 from faregate.service.steps import Steps
 
 Operation = Literal[

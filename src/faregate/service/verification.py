@@ -1,20 +1,30 @@
-"""Check a payment as far as neither ledger nor chain is needed. Pure; every backend starts here.
+"""Check a payment as far as neither ledger nor chain is needed: its terms, and its signature. Pure.
 
-The rules for amounts, addresses and times are in `faregate.x402.terms`; what the catalog and earlier payments
-allow is decided by `faregate.service.operations.access`.
+Every payments backend starts here. What the catalog and earlier payments allow is decided by
+`faregate.service.operations.access`.
 """
 
+import re
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any, Final, cast
 
 from faregate.service.payments import PaymentRefused, PaymentVerified
 from faregate.x402.eip712 import recover_signer
-from faregate.x402.models import SignedPayment, Terms
-from faregate.x402.terms import find_mismatch
+from faregate.x402.headers import CHALLENGE
+from faregate.x402.models import SCHEME, SignedPayment, Terms
+
+LEAD_SECONDS: Final = 6
+"""An authorization must still be valid for this long, so that it can be settled."""
+_NO_CHALLENGE: Final = (
+    f"accepted.extra.{CHALLENGE} must be that of the instructions: send `accepted` unchanged"
+)
+_CHALLENGE: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
 def check_payment(payment: SignedPayment, terms: Terms, now: datetime) -> PaymentVerified | PaymentRefused:
     """Check the payment against the terms at `now`, and its signature. Balances and used nonces are left."""
-    fault = find_mismatch(payment, terms, now)
+    fault = _check_accepted(payment, terms) or _check_authorization(payment, terms, now)
     if fault is not None:
         return PaymentRefused(fault)
     signer = recover_signer(payment, terms.token)
@@ -26,3 +36,39 @@ def check_payment(payment: SignedPayment, terms: Terms, now: datetime) -> Paymen
 def refuse_short_balance(terms: Terms) -> PaymentRefused:
     """Build the refusal of a payer whose balance, less what is reserved, does not cover the payment."""
     return PaymentRefused(f"the payer has not enough {terms.token.symbol}")
+
+
+def _check_accepted(payment: SignedPayment, terms: Terms) -> str | None:
+    accepted = payment.accepted
+    expected = {
+        "scheme": SCHEME,
+        "network": terms.token.network,
+        "asset": terms.token.address,
+        "amount": str(terms.amount),
+        "payTo": terms.pay_to,
+    }
+    for name, value in expected.items():
+        found = accepted.get(name)
+        # Addresses may be in any case; the other values are lower case or digits anyway.
+        if not isinstance(found, str) or found.lower() != value.lower():
+            return f"accepted.{name} must be {value}"
+    return None if _has_challenge(accepted) else _NO_CHALLENGE
+
+
+def _has_challenge(accepted: Mapping[str, Any]) -> bool:
+    """Whether the payer echoed a challenge."""
+    extra: Any = accepted.get("extra")
+    value = cast("dict[str, Any]", extra).get(CHALLENGE) if isinstance(extra, dict) else None
+    return isinstance(value, str) and _CHALLENGE.fullmatch(value) is not None
+
+
+def _check_authorization(payment: SignedPayment, terms: Terms, now: datetime) -> str | None:
+    if payment.to != terms.pay_to.lower():
+        return f"the authorization must pay {terms.pay_to}"
+    if payment.value != terms.amount:
+        return f"the authorized value must be exactly {terms.amount}"
+    if payment.valid_after > now.timestamp():
+        return "validAfter is in the future"
+    if payment.valid_before < now.timestamp() + LEAD_SECONDS:
+        return f"validBefore must be at least {LEAD_SECONDS} seconds ahead"
+    return None

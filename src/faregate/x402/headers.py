@@ -17,6 +17,8 @@ from faregate.x402.instructions import parse_json
 from faregate.x402.models import SCHEME, X402_VERSION, PaidResource, SignedPayment, Terms
 
 MAX_PROOF: Final = 16 * 1024
+_MAX_NAMED: Final = 100
+"""Characters of an address or hash that a header names, at most."""
 _CACHED_PAYMENTS: Final = 256
 """Payments that are kept as they were read: complete sends the proof of access once more."""
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]+={0,2}", re.ASCII)
@@ -155,6 +157,44 @@ def build_payment_response(terms: Terms, payer: str, transaction_hash: str) -> s
         }
     )
     return _encode_base64(settled)
+
+
+def find_payer(proof: str) -> str:
+    """Return the address that a `PAYMENT-SIGNATURE` header names as the payer, or "". Never raises.
+
+    In lower case. The scheme `exact` has it in `payload.authorization.from`, or under Permit2 in
+    `payload.permit2Authorization.from`.
+    """
+    payload = _find_object(_decode_leniently(proof), "payload")
+    for name in ("authorization", "permit2Authorization"):
+        if payer := _find_text(_find_object(payload, name), "from"):
+            return payer
+    return ""
+
+
+def find_settlement(payment_response: str) -> tuple[str, str]:
+    """Return the payer and the transaction hash that a `PAYMENT-RESPONSE` header names, or "" for each."""
+    settled = _decode_leniently(payment_response)
+    return _find_text(settled, "payer"), _find_text(settled, "transaction")
+
+
+def _decode_leniently(header: str) -> dict[str, Any]:
+    # Nothing is verified here: a header that cannot be read leaves the payer unknown, and stops no sale.
+    try:
+        found = parse_json(base64.b64decode(header, validate=True))
+    except (ValueError, RecursionError):
+        return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+def _find_object(holder: dict[str, Any], name: str) -> dict[str, Any]:
+    found = holder.get(name)
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+def _find_text(holder: dict[str, Any], name: str) -> str:
+    found = holder.get(name)
+    return found.lower() if isinstance(found, str) and len(found) <= _MAX_NAMED else ""
 
 
 def _dump_json(value: dict[str, Any]) -> str:

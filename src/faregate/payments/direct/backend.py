@@ -15,11 +15,10 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+from faregate.payments.abi import encode_call
 from faregate.payments.chain import ChainReader
 from faregate.payments.direct.gas_account import GasAccount
 from faregate.payments.direct.signers import SigningFailed
-from faregate.payments.direct.transfers import encode_transfer
-from faregate.payments.funds import read_funds
 from faregate.service.payments import (
     Attempt,
     PaymentPostponed,
@@ -35,6 +34,9 @@ from faregate.service.payments import (
 from faregate.service.verification import check_payment, refuse_short_balance
 from faregate.x402.models import SignedPayment, Terms
 
+_TRANSFER: Final = (
+    "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)"
+)
 _CHECKED_FOR: Final = timedelta(seconds=10)
 """For so long the gas account counts as able to pay: each verification would ask twice more."""
 
@@ -61,10 +63,10 @@ class DirectPayments:
         if isinstance(checked, PaymentRefused):
             return checked
         from_block = self._chain.get_head()
-        funds = read_funds(self._chain, payment, terms, committed, reservations, from_block)
+        funds = self._chain.read_funds(payment, terms, committed, reservations, from_block)
         if funds - committed < payment.value:
             return refuse_short_balance(terms)
-        reverts = self.account.simulate(terms.token, encode_transfer(payment))
+        reverts = self.account.simulate(terms.token, _encode_transfer(payment))
         if reverts is not None:
             return PaymentRefused(f"the token would refuse the transfer: {reverts.reason}")
         self._require_gas(now)
@@ -86,7 +88,7 @@ class DirectPayments:
         """Sign the transfer, or find that the signed one is to be sent once more, or replaced."""
         try:
             return self._find_waiting(terms, attempt) or self.account.sign_call(
-                terms.token, encode_transfer(payment), gas_nonce
+                terms.token, _encode_transfer(payment), gas_nonce
             )
         except SigningFailed as error:
             raise PaymentsUnavailable(str(error)) from error
@@ -118,3 +120,17 @@ class DirectPayments:
         if obstacle is not None:
             raise PaymentsUnavailable(obstacle)
         self._able_until = now + _CHECKED_FOR
+
+
+def _encode_transfer(payment: SignedPayment) -> bytes:
+    """Encode the call of the token that moves the money (EIP-3009).
+
+    The form with v, r and s, which every version of the token has.
+    """
+    signature = bytes.fromhex(payment.signature[2:])
+    call = encode_call(
+        _TRANSFER,
+        *(payment.payer, payment.to, payment.value, payment.valid_after, payment.valid_before),
+        *(payment.nonce, signature[64], signature[:32], signature[32:64]),
+    )
+    return bytes.fromhex(call[2:])

@@ -21,8 +21,13 @@ from faregate.payments.direct.node_calls import (
     simulate,
 )
 from faregate.payments.direct.signers import Signer, SigningFailed
-from faregate.payments.direct.transactions import Fees, GasTransaction
-from faregate.payments.direct.transfers import build_replacement, read_transfer, sign_transaction
+from faregate.payments.direct.transactions import (
+    Fees,
+    GasTransaction,
+    hash_transaction,
+    read_transaction,
+    recover_sender,
+)
 from faregate.payments.rpc import RpcError, RpcNode
 from faregate.payments.texts import clean_text
 from faregate.service.clock import Clock
@@ -184,6 +189,37 @@ class GasAccount:
 
     def _now(self) -> int:
         return int(self._clock().timestamp())
+
+
+def sign_transaction(
+    transaction: GasTransaction, signer: Signer, *, at: int, replaces: str | None = None
+) -> SignedTransfer:
+    """Sign the transaction at `at` (Unix seconds). Raises `SigningFailed`."""
+    signature = signer.sign(transaction.digest)
+    # What is in the books is sent, however often: a signature of somebody else's would block its nonce.
+    if recover_sender(transaction.digest, signature) != signer.address:
+        raise SigningFailed(f"the signature is not of {signer.address}")
+    raw = transaction.encode(signature)
+    return SignedTransfer(
+        sender=signer.address.lower(),
+        chain=transaction.chain,
+        gas_nonce=transaction.gas_nonce,
+        raw="0x" + raw.hex(),
+        transaction_hash=hash_transaction(raw),
+        replaces=replaces,
+        signed_at=at,
+    )
+
+
+def build_replacement(transfer: SignedTransfer, fees: Fees) -> GasTransaction:
+    """Build the same call with the same gas nonce and other fees."""
+    old = read_transfer(transfer)
+    return GasTransaction(old.chain, old.gas_nonce, fees, old.gas_limit, old.to, old.data)
+
+
+def read_transfer(transfer: SignedTransfer) -> GasTransaction:
+    """Read the transaction of a signed transfer."""
+    return read_transaction(bytes.fromhex(transfer.raw[2:]))
 
 
 def _send_to(node: RpcNode, raw: str, until: float) -> str:
