@@ -7,8 +7,7 @@ from datetime import timedelta
 import pytest
 
 from faregate.selfhosted.database.clock import Stamps
-from faregate.selfhosted.database.engine import Database
-from faregate.selfhosted.database.errors import DatabaseError
+from faregate.selfhosted.database.engine import Database, DatabaseError
 from faregate.selfhosted.database.store import SqlStore
 from faregate.service.payments import Attempt, SettlementPending, SignedTransfer
 from faregate.service.records import Transaction

@@ -14,8 +14,7 @@ from faregate.emulator import Wallet
 from faregate.selfhosted.books import Books
 from faregate.selfhosted.commands.setup import apply_seller
 from faregate.selfhosted.database.clock import Stamps
-from faregate.selfhosted.database.engine import Database
-from faregate.selfhosted.database.errors import LostConnection
+from faregate.selfhosted.database.engine import Database, LostConnection
 from faregate.selfhosted.database.keys import create_key
 from faregate.selfhosted.database.store import SqlStore
 from faregate.selfhosted.database.upgrade import upgrade

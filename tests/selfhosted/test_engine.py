@@ -4,8 +4,7 @@ import pytest
 from sqlalchemy import BigInteger, LargeBinary, Text, bindparam, cast, insert, select, text
 
 from faregate.errors import ConfigurationError
-from faregate.selfhosted.database.engine import Database
-from faregate.selfhosted.database.errors import DatabaseError, LostConnection
+from faregate.selfhosted.database.engine import Database, DatabaseError, LostConnection
 from faregate.selfhosted.database.schema import accounts
 from faregate.selfhosted.database.statements import Statement
 from faregate.selfhosted.database.types import Amount

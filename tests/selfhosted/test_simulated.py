@@ -12,8 +12,8 @@ from faregate.selfhosted.database.accounts import ensure_account
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.simulated import (
     DEFAULT,
+    find_rules,
     get_balances,
-    get_rule,
     set_balance,
     set_rule,
     set_up_ledger,
@@ -140,13 +140,16 @@ def test_a_file_that_is_applied_again_changes_no_balance(
 def test_rules_are_those_of_the_file(payments: SimulatedPayments, config: Account) -> None:
     slow, database = TEST_PAYERS["slow"], payments.database
     with database.write() as connection:
-        assert get_rule(connection, payments.account, slow.address.lower()) == slow.settlement
-        assert get_rule(connection, payments.account, DEFAULT) is None
+        own = {slow.address.lower(): slow.settlement}
+        assert find_rules(connection, payments.account, slow.address.lower()) == own
         set_rule(connection, payments.account, DEFAULT, SettlementRule(manual=True))
-        assert get_rule(connection, payments.account, DEFAULT) == SettlementRule(manual=True)
+        assert find_rules(connection, payments.account, slow.address.lower()) == {
+            **own,
+            DEFAULT: SettlementRule(manual=True),
+        }
         account, _ = ensure_account(connection, config.seller, "test", 0)
         set_up_ledger(connection, account, config)
-        assert get_rule(connection, payments.account, DEFAULT) is None
+        assert find_rules(connection, payments.account, slow.address.lower()) == own
 
 
 def test_a_database_that_is_down_decides_nothing(clock: MovedClock) -> None:

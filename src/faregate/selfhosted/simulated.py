@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from faregate.selfhosted.database import simulated as tables
-from faregate.selfhosted.database.engine import Database
-from faregate.selfhosted.database.errors import DatabaseError
+from faregate.selfhosted.database.engine import Database, DatabaseError
 from faregate.service.ledger import EXPIRED, USED, build_transaction_hash
 from faregate.service.payments import (
     Attempt,

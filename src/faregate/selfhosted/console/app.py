@@ -22,10 +22,10 @@ from faregate.selfhosted.console.markup import build
 from faregate.selfhosted.console.overview import show_overview
 from faregate.selfhosted.console.payment import MOST_ATTEMPTS, show_payment
 from faregate.selfhosted.console.sessions import COOKIE, SECONDS, Session, parse_session
-from faregate.selfhosted.database.attempt_history import list_attempts
-from faregate.selfhosted.database.errors import DatabaseError
+from faregate.selfhosted.database.engine import DatabaseError
 from faregate.selfhosted.database.keys import KeyOwner, find_key_by_id, find_key_owner, hash_key
 from faregate.selfhosted.database.revenue import Revenue
+from faregate.selfhosted.database.settlement import list_attempts
 from faregate.selfhosted.database.store import SqlStore
 from faregate.service.http import HttpError, ParsedRequest, parse_as_of
 from faregate.service.settlement import settle_due

@@ -20,7 +20,7 @@ from faregate.selfhosted.console.layout import (
 )
 from faregate.selfhosted.console.lists import link_to_payer
 from faregate.selfhosted.console.markup import Child, Markup, build, join
-from faregate.selfhosted.database.attempt_history import AttemptRecord
+from faregate.selfhosted.database.settlement import AttemptRecord
 from faregate.selfhosted.database.transactions import StoredTransaction
 from faregate.selfhosted.database.types import to_datetime
 from faregate.service.records import PENDING

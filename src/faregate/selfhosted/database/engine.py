@@ -9,19 +9,21 @@ from typing import Any, Final
 
 from sqlalchemy import URL, Connection, Dialect, Engine, Table, create_engine, event, make_url
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
-from faregate.errors import ConfigurationError
-from faregate.selfhosted.database.drivers import PostgresStatements, SqliteStatements
-from faregate.selfhosted.database.errors import (
-    LostConnection,
-    describe_driver_error,
-    describe_failure,
-    describe_wait,
+from faregate.errors import ConfigurationError, FaregateError
+from faregate.selfhosted.database.statements import (
+    Compiled,
+    PostgresStatements,
+    Row,
+    SqliteStatements,
+    Statement,
+    Values,
 )
-from faregate.selfhosted.database.statements import Compiled, Row, Statement, Values
 from faregate.selfhosted.database.types import covers
+from faregate.service.store import StoreUnavailable
 
 _FORMS: Final = "postgresql://user:password@host:5432/database or sqlite:///service.db"
 _SQLITE_PRAGMAS: Final = (
@@ -37,6 +39,14 @@ _STATEMENTS: Final = "faregate_statements"
 _BUSY: Final = (5, 261, 517)  # SQLITE_BUSY, and while the log is recovered, or a snapshot is old
 _RETRY_SECONDS: Final = 0.0005, 0.0015
 """About as long as a write takes; random, so that processes that poll in step do not keep colliding."""
+
+
+class DatabaseError(FaregateError, StoreUnavailable):
+    """The database could not be read or written. Nothing may be assumed written."""
+
+
+class LostConnection(DatabaseError):
+    """The connection ended during a statement. What it wrote may be committed or not."""
 
 
 class Database:
@@ -78,7 +88,7 @@ class Database:
             with self._engine.connect() as connection:
                 yield connection
         except SQLAlchemyError as error:
-            raise describe_failure(error, self.name) from None
+            raise _describe_failure(error, self.name) from None
 
     @contextmanager
     def write(self) -> Generator[Connection]:
@@ -90,7 +100,7 @@ class Database:
             with self._turn, self._writer.begin() as connection:
                 yield connection
         except SQLAlchemyError as error:
-            raise describe_failure(error, self.name) from None
+            raise _describe_failure(error, self.name) from None
 
     def query(self, statement: Statement, values: Values) -> list[Row]:
         """Execute one statement that reads. Raises `DatabaseError`."""
@@ -116,9 +126,9 @@ class Database:
         try:
             pooled = self._engine.raw_connection()
         except SQLAlchemyError as error:
-            raise describe_failure(error, self.name) from None
+            raise _describe_failure(error, self.name) from None
         except self._engine.dialect.loaded_dbapi.Error as error:  # there is no connection to be had
-            raise describe_driver_error(error, self.name) from None
+            raise _describe_failure(error, self.name) from None
         connection: Any = pooled.driver_connection
         try:
             if writes:
@@ -134,7 +144,7 @@ class Database:
                 pooled.invalidate(error)
                 self._engine.dispose()  # the others in the pool are lost as well
                 raise LostConnection(f"{self.name} closed the connection") from None
-            raise describe_driver_error(error, self.name) from None
+            raise _describe_failure(error, self.name) from None
         finally:
             if writes and connection.in_transaction:
                 connection.rollback()
@@ -152,11 +162,6 @@ class Database:
         self._engine.dispose()
 
 
-def build_insert(connection: Connection, table: Table) -> postgresql.Insert | sqlite.Insert:
-    """Build an INSERT that can have ON CONFLICT: both dialects have it, each in a class of its own."""
-    return sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
-
-
 class Inserts:
     """An INSERT with ON CONFLICT, built once for each dialect."""
 
@@ -167,10 +172,19 @@ class Inserts:
         }
 
     def get(self, connection: Connection) -> Any:
-        return self.build(connection.dialect.name)
+        return self._statements[connection.dialect.name]
 
-    def build(self, dialect: str) -> Any:
-        return self._statements[dialect]
+
+def _describe_failure(error: Exception, database: str) -> DatabaseError:
+    """Build the error to raise instead of the driver's: which database, and the driver's own first line."""
+    if isinstance(error, PoolTimeout):
+        return DatabaseError(f"all connections to {database} were in use for too long")
+    # Later lines may show the row, whose values may be signatures.
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    line = str(cause).partition("\n")[0].strip() or type(cause).__name__
+    if isinstance(error, IntegrityError):
+        return DatabaseError(f"{database} refused an impossible row ({line})")
+    return DatabaseError(f"{database} could not be read or written ({line})")
 
 
 def _parse_url(url: str) -> URL:
@@ -259,7 +273,8 @@ def _begin_immediate(engine: Engine, connection: Any, timeout: float) -> None:
                 if getattr(error, "sqlite_errorcode", None) not in _BUSY:
                     raise
                 if time.monotonic() > end:
-                    raise describe_wait(engine.url.render_as_string(hide_password=True)) from None
+                    name = engine.url.render_as_string(hide_password=True)
+                    raise DatabaseError(f"another process has been writing to {name} for too long") from None
             else:
                 return
             time.sleep(random.uniform(*_RETRY_SECONDS))  # noqa: S311 - no secret

@@ -5,19 +5,23 @@ attempt has begun, what the earlier one still writes about itself is refused.
 """
 
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime
 from typing import Any, Final
 
 from sqlalchemy import BigInteger, Connection, Integer, bindparam, func, insert, or_, select, update
 
 from faregate.selfhosted.database.clock import ACCOUNT, NOW, STAMP
-from faregate.selfhosted.database.engine import Database, Inserts
-from faregate.selfhosted.database.errors import DatabaseError
+from faregate.selfhosted.database.engine import Database, DatabaseError, Inserts
 from faregate.selfhosted.database.schema import attempts, gas_accounts, transactions
 from faregate.selfhosted.database.statements import Statement
 from faregate.selfhosted.database.transactions import CHANGING, OF_ID, StoredTransaction, T, read_row
+from faregate.selfhosted.database.types import to_datetime
 from faregate.service.payments import Attempt, SignedTransfer
 
 MAX_NOTE: Final = 500
+_SIGNED: Final = tuple(one.name for one in fields(SignedTransfer))
+"""The columns of an attempt that are the fields of its signed transfer."""
 _NUMBER: Final = bindparam("attempt", type_=Integer())
 _IS_FREE: Final = or_(T.lease_until.is_(None), T.lease_until <= NOW)
 _BEGIN: Final = (
@@ -102,6 +106,35 @@ _TAKE_NONCE: Final = Inserts(
         where=gas_accounts.c.next_nonce < insert.excluded.next_nonce,
     ).returning(gas_accounts.c.next_nonce),
 )
+_LIST_ATTEMPTS: Final = (
+    select(
+        attempts.c.number,
+        attempts.c.started_at,
+        attempts.c.note,
+        attempts.c.transaction_hash,
+        attempts.c.sender,
+        attempts.c.gas_nonce,
+    )
+    .where(attempts.c.account == ACCOUNT, attempts.c.transaction == bindparam("of_transaction"))
+    .order_by(attempts.c.number.desc())
+    .limit(bindparam("most"))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRecord:
+    """One attempt as operators see it: what it was answered, never what it signed.
+
+    `note` is the answer to what was sent, None if there was none. `sender` and `gas_nonce` are those of a
+    transfer that the service signed itself.
+    """
+
+    number: int
+    started_at: datetime
+    note: str | None
+    transaction_hash: str | None
+    sender: str | None
+    gas_nonce: int | None
 
 
 def begin_attempt(
@@ -171,16 +204,7 @@ def record_signed(
         raise DatabaseError(f"attempt {attempt.number} of {known.id} lost its lease: it must not send")
     if not _take_nonce(connection, keys, attempt, signed):
         return False
-    values = {
-        "sender": signed.sender.lower(),
-        "chain": signed.chain,
-        "gas_nonce": signed.gas_nonce,
-        "raw": signed.raw,
-        "transaction_hash": signed.transaction_hash,
-        "replaces": signed.replaces,
-        "signed_at": signed.signed_at,
-    }
-    connection.execute(_RECORD_SIGNED.values(**values), {**keys, "attempt": attempt.number})
+    connection.execute(_RECORD_SIGNED.values(asdict(signed)), {**keys, "attempt": attempt.number})
     return True
 
 
@@ -219,6 +243,14 @@ def _take_nonce(
     return connection.execute(_TAKE_NONCE.get(connection), values).one_or_none() is not None
 
 
+def list_attempts(database: Database, account: int, transaction_id: str, most: int) -> list[AttemptRecord]:
+    """List the latest attempts to settle this payment, latest first."""
+    keys = {"of_account": account, "of_transaction": transaction_id, "most": most}
+    with database.read() as connection:
+        rows = connection.execute(_LIST_ATTEMPTS, keys).all()
+    return [AttemptRecord(number, to_datetime(started_at), *others) for number, started_at, *others in rows]
+
+
 def _build_attempt(begun: StoredTransaction, earlier: Sequence[Any]) -> Attempt:
     latest = next((row for row in reversed(earlier) if row.raw is not None), None)
     return Attempt(
@@ -226,19 +258,7 @@ def _build_attempt(begun: StoredTransaction, earlier: Sequence[Any]) -> Attempt:
         number=begun.row["attempts"],
         from_block=begun.row["from_block"],
         hashes=tuple(dict.fromkeys(row.transaction_hash for row in earlier if row.transaction_hash)),
-        signed=None if latest is None else _build_transfer(latest),
+        signed=None if latest is None else SignedTransfer(*(getattr(latest, name) for name in _SIGNED)),
         # An attempt that left no answer may have sent something just before its process died.
         sent_before=bool(earlier),
-    )
-
-
-def _build_transfer(row: Any) -> SignedTransfer:
-    return SignedTransfer(
-        sender=row.sender,
-        chain=row.chain,
-        gas_nonce=row.gas_nonce,
-        raw=row.raw,
-        transaction_hash=row.transaction_hash,
-        replaces=row.replaces,
-        signed_at=row.signed_at,
     )

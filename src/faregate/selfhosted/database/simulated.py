@@ -1,19 +1,23 @@
-"""The tables of the simulated ledger: balances, transfers, and how payments settle.
+"""The tables of the simulated ledger: balances, transfers, and by which rule payments settle.
 
 An account's ledger begins with what its file says, and moves from there: applying the file again adds new
 payers, and changes no balance.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Connection, bindparam, delete, insert, select, update
+from sqlalchemy import BigInteger, Connection, String, bindparam, delete, func, insert, select, update
 
 from faregate.selfhosted.database.accounts import AccountRow
-from faregate.selfhosted.database.engine import build_insert
+from faregate.selfhosted.database.clock import ACCOUNT, STAMP
+from faregate.selfhosted.database.engine import Inserts
 from faregate.selfhosted.database.schema import simulated_balances as balances
 from faregate.selfhosted.database.schema import simulated_rules as rules
 from faregate.selfhosted.database.schema import simulated_transfers as transfers
+from faregate.selfhosted.database.schema import transactions
+from faregate.selfhosted.database.transactions import CHANGING, OF_ID, StoredTransaction, T, read_row
 from faregate.service.config import Account, SettlementRule
 from faregate.service.ledger import list_balances
 from faregate.service.published_payers import map_settlement_rules
@@ -47,13 +51,43 @@ _FIND_TRANSFER: Final = select(transfers.c.transaction_hash).where(
     transfers.c.payer == bindparam("payer"),
     transfers.c.nonce == bindparam("nonce"),
 )
-_GET_RULE: Final = select(rules.c.rule).where(
-    rules.c.account == bindparam("account"), rules.c.target == bindparam("target")
-)
 _DELETE_RULE: Final = delete(rules).where(
     rules.c.account == bindparam("of_account"), rules.c.target == bindparam("of_target")
 )
 _DELETE_RULES: Final = delete(rules).where(rules.c.account == bindparam("of_account"))
+_FIND_RULES: Final = select(rules.c.target, rules.c.rule).where(
+    rules.c.account == ACCOUNT,
+    rules.c.target.in_((bindparam("payer", type_=String()), DEFAULT)),
+)
+_SCHEDULE: Final = (
+    update(transactions)
+    .where(OF_ID, T.finished_at.is_(None))
+    .values(plan=bindparam("rule"), reads=0, next_attempt_at=bindparam("due", type_=BigInteger()))
+    .returning(*CHANGING)
+)
+_SCHEDULE_VIA: Final = {
+    "settling": _SCHEDULE.values(settling_at=func.coalesce(T.settling_at, STAMP)),
+    "reconciling": _SCHEDULE.values(reconciling_at=func.coalesce(T.reconciling_at, STAMP)),
+}
+_COUNT_READ: Final = (
+    update(transactions)
+    .where(OF_ID, T.finished_at.is_(None), T.plan.is_not(None))
+    .values(reads=T.reads + 1)
+    .returning(T.reads)
+)
+_UNTIL: Final = bindparam("until", type_=BigInteger())
+_WAITS: Final = (T.account == ACCOUNT) & (T.next_attempt_at <= _UNTIL) & T.plan.is_not(None)
+_HAS_DUE: Final = select(T.id).where(_WAITS).limit(1)
+_FIND_DUE: Final = (
+    select(T.id, T.next_attempt_at)
+    .where(_WAITS)
+    .order_by(T.next_attempt_at, T.created_at, T.id)
+    .with_for_update(skip_locked=True)
+)
+_TAKE_DUE: Final = (
+    update(transactions).where(OF_ID).values(next_attempt_at=bindparam("again", type_=BigInteger()))
+)
+_INSERT_BALANCE: Final = Inserts(balances, lambda insert: insert.on_conflict_do_nothing())
 
 
 def set_up_ledger(connection: Connection, account: AccountRow, config: Account) -> None:
@@ -136,12 +170,6 @@ def record_transfer(
     connection.execute(insert(transfers), values)
 
 
-def get_rule(connection: Connection, account: int, target: str) -> SettlementRule | None:
-    """Return the rule of this payer (lower case), or of `DEFAULT`."""
-    found = connection.execute(_GET_RULE, {"account": account, "target": target}).scalar_one_or_none()
-    return None if found is None else SettlementRule.model_validate_json(found)
-
-
 def set_rule(connection: Connection, account: int, target: str, rule: SettlementRule | None) -> None:
     """Set how the payments of this payer (lower case), or of `DEFAULT`, settle; None removes the rule."""
     connection.execute(_DELETE_RULE, {"of_account": account, "of_target": target})
@@ -153,8 +181,47 @@ def set_rule(connection: Connection, account: int, target: str, rule: Settlement
 
 def _insert_balance(connection: Connection, account: int, token: Token, address: str, balance: int) -> None:
     values = {"account": account, "asset": token.address, "address": address, "balance": balance}
-    connection.execute(build_insert(connection, balances).values(**values).on_conflict_do_nothing())
+    connection.execute(_INSERT_BALANCE.get(connection), values)
 
 
 def _name_transfer(account: int, token: Token, payment: SignedPayment) -> dict[str, Any]:
     return {"account": account, "asset": token.address, "payer": payment.payer, "nonce": payment.nonce}
+
+
+# What waits for its rule
+
+
+def find_rules(connection: Connection, account: int, payer: str) -> Mapping[str, SettlementRule]:
+    """Find the rules of this payer (lower case) and the default, by their targets."""
+    found = connection.execute(_FIND_RULES, {"of_account": account, "payer": payer})
+    return {target: SettlementRule.model_validate_json(rule) for target, rule in found}
+
+
+def schedule(
+    connection: Connection, known: StoredTransaction, rule: SettlementRule, values: dict[str, Any]
+) -> StoredTransaction | None:
+    """Let the payment wait; None if it has ended. `values`: account, now, due."""
+    keys = {**values, "of_transaction": known.id, "rule": rule.model_dump_json()}
+    row = read_row(connection.execute(_SCHEDULE_VIA[rule.via], keys))
+    return None if row is None else known.with_change(row)
+
+
+def count_read(connection: Connection, account: int, known: StoredTransaction) -> int | None:
+    """Count a read of a payment that waits; None if it does not wait any more."""
+    keys = {"of_account": account, "of_transaction": known.id}
+    return connection.execute(_COUNT_READ, keys).scalar_one_or_none()
+
+
+def has_due(connection: Connection, account: int, until: int) -> bool:
+    return connection.execute(_HAS_DUE, {"of_account": account, "until": until}).one_or_none() is not None
+
+
+def take_due(connection: Connection, account: int, until: int, again: int) -> dict[str, int]:
+    """Take the payments that are due, by their ids with their times; due `again` if nobody settles them."""
+    due = {
+        row.id: row.next_attempt_at
+        for row in connection.execute(_FIND_DUE, {"of_account": account, "until": until})
+    }
+    for transaction in due:
+        connection.execute(_TAKE_DUE, {"of_account": account, "of_transaction": transaction, "again": again})
+    return due

@@ -8,25 +8,22 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from faregate.merchant.models import AccessRequest, FailedCompleteRequest, ResourceExecutionMetadata
-from faregate.selfhosted.database import executions, lists, plans, settlement
+from faregate.selfhosted.database import lists, settlement, simulated, transactions
 from faregate.selfhosted.database.accounts import AccountRow, find_account
 from faregate.selfhosted.database.authorization import authorize, build_row, find_uses, observe_payer
 from faregate.selfhosted.database.catalog import KnownCatalog
-from faregate.selfhosted.database.completion import (
+from faregate.selfhosted.database.engine import DatabaseError
+from faregate.selfhosted.database.shared import Shared
+from faregate.selfhosted.database.statements import Statement
+from faregate.selfhosted.database.transactions import (
     ACCEPT_AND_SETTLE,
     ACCEPT_FAILED,
     ACCEPT_SUCCEEDED,
     FAIL,
-    SUCCEED,
-)
-from faregate.selfhosted.database.errors import DatabaseError
-from faregate.selfhosted.database.shared import Shared
-from faregate.selfhosted.database.simulated import DEFAULT
-from faregate.selfhosted.database.statements import Statement
-from faregate.selfhosted.database.transactions import (
     FIND,
     FIND_BY_PROOF,
     FIND_ROW,
+    SUCCEED,
     StoredTransaction,
     hash_proof,
     read_row,
@@ -80,8 +77,8 @@ class SqlStore:
 
     def now(self) -> datetime:
         # The rules of the simulated ledger settle by the time of stamps.
-        simulated = self._options.is_simulated
-        return to_datetime(self._stamps.now() if simulated else self._stamps.read_clock())
+        is_simulated = self._options.is_simulated
+        return to_datetime(self._stamps.now() if is_simulated else self._stamps.read_clock())
 
     # The catalog
 
@@ -172,18 +169,18 @@ class SqlStore:
         now = self._stamps.now()
         execution_id = self.ids("rex", to_datetime(now))
         with self._database.write_statement() as connection:
-            executions.begin_execution(connection, self.account.id, execution_id, context.revision.id, now)
+            transactions.begin_execution(connection, self.account.id, execution_id, context.revision.id, now)
         return execution_id if self._options.expose_execution_id else None
 
     def find_execution(self, execution_id: str) -> ExecutionRecord | None:
         with self._database.read() as connection:
-            return executions.find_execution(connection, self.account.id, execution_id)
+            return transactions.find_execution(connection, self.account.id, execution_id)
 
     def record_execution(
         self, execution: ExecutionRecord, metadata: ResourceExecutionMetadata
     ) -> ExecutionRecord:
         with self._database.write_statement() as connection:
-            executions.record_execution(connection, self.account.id, execution.id, metadata)
+            transactions.record_execution(connection, self.account.id, execution.id, metadata)
         return self.find_execution(execution.id) or execution
 
     # Completion and settlement
@@ -211,10 +208,10 @@ class SqlStore:
             return known.plan
         payer = known.row["payer"]
         with self._database.read() as connection:
-            rules = plans.find_rules(connection, self.account.id, payer)
+            rules = simulated.find_rules(connection, self.account.id, payer)
         # The rule of the resource as it is now, not as it was when it was bought.
         listing = self._catalog().catalog.listings[known.context.listing.resource.key]
-        return rules.get(payer) or listing.settlement or rules.get(DEFAULT)
+        return rules.get(payer) or listing.settlement or rules.get(simulated.DEFAULT)
 
     def schedule(
         self, transaction: Transaction, rule: SettlementRule, due: datetime | None, at: datetime
@@ -226,7 +223,7 @@ class SqlStore:
             "due": None if due is None else to_microseconds(due),
         }
         with self._database.write_statement() as connection:
-            changed = plans.schedule(connection, known, rule, values)
+            changed = simulated.schedule(connection, known, rule, values)
         return changed or self._read(known)
 
     def count_read(self, transaction: Transaction) -> SettlementRule | None:
@@ -239,7 +236,7 @@ class SqlStore:
         if rule.after_reads is None:
             return None
         with self._database.write_statement() as connection:
-            reads = plans.count_read(connection, self.account.id, known)
+            reads = simulated.count_read(connection, self.account.id, known)
         return rule if reads is not None and reads >= rule.after_reads else None
 
     def _is_due(self, known: StoredTransaction) -> bool:
@@ -251,11 +248,11 @@ class SqlStore:
             return ()
         moment = to_microseconds(until)
         with self._database.read() as connection:
-            if not plans.has_due(connection, self.account.id, moment):
+            if not simulated.has_due(connection, self.account.id, moment):
                 return ()
         again = self._after(self._stamps.read_clock(), self._options.lease)
         with self._database.write() as connection:
-            due = plans.take_due(connection, self.account.id, moment, again)
+            due = simulated.take_due(connection, self.account.id, moment, again)
         found = [(self.find_transaction(one), at) for one, at in due.items()]
         return [
             DueSettlement(known, known.plan, to_datetime(at))

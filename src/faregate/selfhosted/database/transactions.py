@@ -1,4 +1,8 @@
-"""Transactions and payers as they come out of the database."""
+"""Transactions, payers and free executions as they come out of the database, and what completes them.
+
+Each statement that completes a transaction changes one (`of_account`, `of_transaction`), and returns
+`CHANGING`, or nothing if it came too late.
+"""
 
 import json
 from collections.abc import Callable, Mapping
@@ -9,22 +13,23 @@ from hashlib import sha256
 from hmac import compare_digest
 from typing import Any, Final
 
-from sqlalchemy import Select, bindparam, select
+from sqlalchemy import BigInteger, Connection, Select, bindparam, case, func, insert, select, update
 
 from faregate.merchant.models import (
     AccessRequest,
     AccessResource,
     FailedCompleteRequest,
+    ResourceExecutionMetadata,
     SucceededCompleteRequest,
     complete_request,
 )
-from faregate.selfhosted.database.clock import ACCOUNT
-from faregate.selfhosted.database.schema import payers, transactions
+from faregate.selfhosted.database.clock import ACCOUNT, NOW, STAMP
+from faregate.selfhosted.database.schema import executions, payers, transactions
 from faregate.selfhosted.database.statements import Statement
 from faregate.selfhosted.database.types import to_datetime
 from faregate.service.catalog import Listing, PublishedRevision
 from faregate.service.config import SettlementRule
-from faregate.service.records import AccessContext, SettlementRecord, Status
+from faregate.service.records import AccessContext, ExecutionRecord, SettlementRecord, Status
 from faregate.x402.models import SignedPayment, Terms
 
 Row = Mapping[str, Any]
@@ -61,6 +66,50 @@ OF_ID: Final = (T.account == ACCOUNT) & (T.id == bindparam("of_transaction"))
 FIND_ROW: Final = SELECT.where(OF_ID)
 FIND: Final = Statement(FIND_ROW)
 FIND_BY_PROOF: Final = Statement(SELECT.where(T.account == ACCOUNT, T.proof_hash == bindparam("proof_hash")))
+_NEXT: Final = bindparam("next", type_=BigInteger())
+_ACCEPT: Final = update(transactions).where(OF_ID, T.outcome.is_(None)).returning(*CHANGING)
+ACCEPT_FAILED: Final = Statement(
+    _ACCEPT.values(
+        outcome=bindparam("accepted"),
+        finished_at=func.coalesce(T.finished_at, STAMP),
+        final_status=func.coalesce(T.final_status, "failed"),
+    )
+)
+_IS_OPEN: Final = T.finished_at.is_(None)
+_SUBMIT: Final = _ACCEPT.values(
+    outcome=bindparam("accepted"),
+    submitted_at=case((_IS_OPEN, STAMP)),
+    # If this process dies before it settles the payment, somebody else does so at this time.
+    next_attempt_at=case((_IS_OPEN, _NEXT)),
+)
+ACCEPT_SUCCEEDED: Final = Statement(_SUBMIT)
+ACCEPT_AND_SETTLE: Final = Statement(_SUBMIT.values(settling_at=case((_IS_OPEN, STAMP))))
+_END: Final = (
+    update(transactions)
+    .where(OF_ID, _IS_OPEN)
+    .values(next_attempt_at=None, lease_until=None, plan=None)
+    .returning(*CHANGING)
+)
+FAIL: Final = Statement(_END.values(finished_at=STAMP, final_status="failed"))
+SUCCEED: Final = Statement(
+    # The receipt names the moment, so it must be known before: nothing is changed if the fence has passed it.
+    _END.where(STAMP == NOW).values(
+        finished_at=NOW,
+        final_status="succeeded",
+        transaction_hash=bindparam("settled_hash"),
+        payment_response=bindparam("settled_response"),
+        receipt=bindparam("settled_receipt"),
+    )
+)
+_EXECUTION: Final = (executions.c.account == ACCOUNT) & (executions.c.id == bindparam("execution"))
+_FIND_EXECUTION: Final = select(executions.c.id, executions.c.revision, executions.c.metadata).where(
+    _EXECUTION
+)
+_RECORD_EXECUTION: Final = (
+    update(executions)
+    .where(_EXECUTION, executions.c.metadata.is_(None))
+    .values(metadata=bindparam("accepted"))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,3 +240,30 @@ def hash_proof(header: str) -> bytes:
 def _build_request(revision_id: str, url: str, mime_type: str, description: str, asset: Any) -> AccessRequest:
     resource = AccessResource(url=url, mime_type=mime_type, description=description)
     return AccessRequest(revision_id=revision_id, resource=resource, settlement_asset=asset)
+
+
+# Free executions: allowed work that nobody pays for
+
+
+def begin_execution(
+    connection: Connection, account: int, execution_id: str, revision_id: str, now: int
+) -> None:
+    row = {"account": account, "id": execution_id, "revision": revision_id, "created_at": now}
+    connection.execute(insert(executions), row)
+
+
+def find_execution(connection: Connection, account: int, execution_id: str) -> ExecutionRecord | None:
+    keys = {"of_account": account, "execution": execution_id}
+    row = connection.execute(_FIND_EXECUTION, keys).one_or_none()
+    if row is None:
+        return None
+    metadata = None if row.metadata is None else ResourceExecutionMetadata.model_validate_json(row.metadata)
+    return ExecutionRecord(row.id, row.revision, metadata)
+
+
+def record_execution(
+    connection: Connection, account: int, execution_id: str, metadata: ResourceExecutionMetadata
+) -> None:
+    """Record the metadata, unless there is some."""
+    keys = {"of_account": account, "execution": execution_id}
+    connection.execute(_RECORD_EXECUTION, {**keys, "accepted": metadata.model_dump_json()})

@@ -1,5 +1,6 @@
 """The signed transfers of a gas account, of all sellers' accounts, by gas nonce: for their upkeep."""
 
+from dataclasses import asdict
 from typing import Any, Final
 
 from sqlalchemy import BigInteger, String, bindparam, select, tuple_, update
@@ -80,7 +81,7 @@ class SqlTransfers:
             "old_hash": transfer.replaces,
         }
         with self._database.write() as connection:
-            if connection.execute(_REPLACE.values(_describe(transfer)), keys).first() is not None:
+            if connection.execute(_REPLACE.values(asdict(transfer)), keys).first() is not None:
                 return True
             connection.execute(_HASTEN, {**keys, "at": transfer.signed_at * 1_000_000})
             return False
@@ -88,12 +89,3 @@ class SqlTransfers:
 
 def _name(sender: str, chain: int) -> dict[str, Any]:
     return {"on_chain": chain, "of_sender": sender.lower()}
-
-
-def _describe(transfer: SignedTransfer) -> dict[str, Any]:
-    return {
-        "raw": transfer.raw,
-        "transaction_hash": transfer.transaction_hash,
-        "replaces": transfer.replaces,
-        "signed_at": transfer.signed_at,
-    }
