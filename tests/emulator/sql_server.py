@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from faregate.core.models import Response, WireRequest
-from faregate.selfhosted.asgi import Parts, Readiness, build_app
-from faregate.selfhosted.metrics import OpenPayments, ServiceMetrics
+from faregate.selfhosted.asgi import Parts, Readiness, ServiceApp
+from faregate.selfhosted.commands.serve import build_server
+from faregate.selfhosted.database.reports import PendingPayments
+from faregate.selfhosted.metrics import ServiceMetrics
 from faregate.selfhosted.rate_limits import RateLimits
-from faregate.selfhosted.server import build_server
 from faregate.system import get_url, open_listener, system_clock
 from tests.support.waiting import eventually
 
@@ -45,7 +46,7 @@ def serve_app(respond: Callable[[WireRequest], Response]) -> Iterator[str]:
         rate_limits=RateLimits(0, 0, time.monotonic),
         metrics=ServiceMetrics(
             clock=system_clock,
-            read_open_payments=lambda: OpenPayments({}, None),
+            read_pending=lambda: PendingPayments(0, 0, None),
             read_gas_balances=dict,
         ),
         check_readiness=lambda: Readiness(True),
@@ -54,7 +55,7 @@ def serve_app(respond: Callable[[WireRequest], Response]) -> Iterator[str]:
         threads=2,
     )
     with open_listener() as listener:
-        server = build_server(build_app(parts), complete_seconds=1)
+        server = build_server(ServiceApp(parts), complete_seconds=1)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:

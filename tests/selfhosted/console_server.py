@@ -9,15 +9,15 @@ from typing import Final
 import httpx
 from pydantic import SecretStr
 
-from faregate.selfhosted.asgi import build_app
+from faregate.selfhosted.asgi import ServiceApp
 from faregate.selfhosted.books import Books, open_books
+from faregate.selfhosted.commands.serve import build_server
 from faregate.selfhosted.commands.setup import apply_seller
 from faregate.selfhosted.database.accounts import AccountRow
 from faregate.selfhosted.database.keys import NewKey, create_key, revoke_key
 from faregate.selfhosted.database.shared import Shared
 from faregate.selfhosted.database.store import SqlStore
 from faregate.selfhosted.runtime import Runtime
-from faregate.selfhosted.server import build_server
 from faregate.selfhosted.settings import Settings
 from faregate.service.config import CAPABILITIES, Account, Capability
 from faregate.system import get_url, open_listener, random_challenge, random_id, system_clock
@@ -84,7 +84,7 @@ def serving_console(database: str) -> Generator[ConsoleServer]:
             apply_seller(books, account)
         parts = Runtime(settings, books, {}).build_parts()
         with open_listener() as listener:
-            server = build_server(build_app(parts), complete_seconds=1)
+            server = build_server(ServiceApp(parts), complete_seconds=1)
             thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
             thread.start()
             try:

@@ -12,11 +12,10 @@ from examples.chain.facilitator import GAS_KEYS, FacilitatorProcess
 from pydantic import SecretStr
 
 from faregate.selfhosted.books import Books
+from faregate.selfhosted.commands.doctor import Level, check_database
 from faregate.selfhosted.database.clock import Stamps
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.upgrade import upgrade
-from faregate.selfhosted.doctor.database import check_database
-from faregate.selfhosted.doctor.findings import Level
 from faregate.selfhosted.runtime import Runtime
 from faregate.selfhosted.settings import Settings
 from faregate.system import system_clock
@@ -157,7 +156,7 @@ def test_a_clock_apart_from_the_databases_is_a_warning(
     settings = Settings(database=SecretStr(url))
     assert not any("machine's clock" in one.text for one in check_database(settings))
     monkeypatch.setattr(
-        "faregate.selfhosted.doctor.database.system_clock", lambda: system_clock() + timedelta(hours=1)
+        "faregate.selfhosted.commands.doctor.system_clock", lambda: system_clock() + timedelta(hours=1)
     )
     told = [one.text for one in check_database(settings) if "machine's clock" in one.text]
     assert len(told) == (0 if database.is_sqlite else 1)

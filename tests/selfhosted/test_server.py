@@ -15,10 +15,11 @@ import uvicorn
 from faregate.core.models import Response, WireRequest
 from faregate.emulator import TEST_KEY, Emulator
 from faregate.selfhosted import asgi
-from faregate.selfhosted.asgi import Parts, Readiness, build_app
-from faregate.selfhosted.metrics import OpenPayments, ServiceMetrics
+from faregate.selfhosted.asgi import Parts, Readiness, ServiceApp
+from faregate.selfhosted.commands.serve import build_server
+from faregate.selfhosted.database.reports import PendingPayments
+from faregate.selfhosted.metrics import ServiceMetrics
 from faregate.selfhosted.rate_limits import RateLimits
-from faregate.selfhosted.server import build_server
 from faregate.service.http import MAX_BODY
 from faregate.system import get_url, open_listener, system_clock
 from tests.support.waiting import eventually
@@ -41,10 +42,10 @@ class Backend:
         self.gate.wait(20)
         return self.emulator.respond(request)
 
-    def count_open_payments(self) -> OpenPayments:
+    def count_pending(self) -> PendingPayments:
         if self.fault:
             raise RuntimeError(self.fault)
-        return OpenPayments({"reconciling": 3}, system_clock())
+        return PendingPayments(0, 3, system_clock())
 
 
 def build_parts(backend: Backend) -> Parts:
@@ -54,7 +55,7 @@ def build_parts(backend: Backend) -> Parts:
         rate_limits=RateLimits(0, 0, time.monotonic),
         metrics=ServiceMetrics(
             clock=system_clock,
-            read_open_payments=backend.count_open_payments,
+            read_pending=backend.count_pending,
             read_gas_balances=lambda: {"test": 0.25},
         ),
         check_readiness=lambda: Readiness(not backend.fault, backend.fault),
@@ -67,7 +68,7 @@ def build_parts(backend: Backend) -> Parts:
 @contextmanager
 def serving(parts: Parts) -> Generator[tuple[httpx.Client, uvicorn.Server, threading.Thread]]:
     with open_listener() as listener:
-        server = build_server(build_app(parts), complete_seconds=1)
+        server = build_server(ServiceApp(parts), complete_seconds=1)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         assert eventually(lambda: server.started)

@@ -12,7 +12,8 @@ import pytest
 from examples.chain.facilitator import GAS_KEYS
 
 from faregate.selfhosted.cli import add_service
-from faregate.selfhosted.metrics import OpenPayments, ServiceMetrics
+from faregate.selfhosted.database.reports import PendingPayments
+from faregate.selfhosted.metrics import ServiceMetrics
 from faregate.selfhosted.settings import Settings
 from faregate.service.catalog import build_catalog
 from faregate.service.config import Account
@@ -145,7 +146,7 @@ def test_each_setting_is_explained_with_its_default() -> None:
 def test_each_metric_that_is_named_exists() -> None:
     made = ServiceMetrics(
         clock=system_clock,
-        read_open_payments=lambda: OpenPayments({"reconciling": 1}),
+        read_pending=lambda: PendingPayments(0, 1, None),
         read_gas_balances=lambda: {"test": 1.0},
     )
     made.count_request("access", 200, 0.1)

@@ -19,7 +19,6 @@ from faregate.selfhosted.log_format import FIELDS
 from faregate.selfhosted.metrics import CONTENT_TYPE, ServiceMetrics
 from faregate.selfhosted.rate_limits import RateLimits
 from faregate.service.asgi import (
-    App,
     Receive,
     Scope,
     Send,
@@ -175,11 +174,6 @@ class ServiceApp:
         self._console.shutdown()
         self._operator_pool.shutdown(wait=False)
         await send({"type": "lifespan.shutdown.complete"})
-
-
-def build_app(parts: Parts) -> App:
-    """Build the ASGI app."""
-    return ServiceApp(parts)
 
 
 def _name_operation(method: str, path: str) -> str:

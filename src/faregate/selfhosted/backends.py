@@ -1,14 +1,13 @@
 """What performs the rules' steps for each account, and the payments that are due in any of them."""
 
 import itertools
-import logging
 from collections.abc import Callable, Mapping
 
 from faregate.selfhosted.books import Books
-from faregate.selfhosted.database.keys import KeyOwner
+from faregate.selfhosted.database.accounts import AccountRow
+from faregate.selfhosted.database.keys import find_key_owner
 from faregate.selfhosted.database.shared import Shared, StoreOptions
 from faregate.selfhosted.database.store import SqlStore
-from faregate.selfhosted.database.stores import OpenedStore, Stores
 from faregate.selfhosted.payment_lines import PaymentLine
 from faregate.selfhosted.settings import Settings
 from faregate.selfhosted.settlements import Settlements
@@ -23,7 +22,6 @@ from faregate.x402.tokens import Environment
 
 MakeBackend = Callable[..., Backend]
 """Makes a `Backend` from its fields."""
-_log = logging.getLogger("faregate.service")
 
 
 class Backends:
@@ -44,29 +42,29 @@ class Backends:
             is_simulated=settings.payments == "simulated",
             expose_execution_id=settings.expose_execution_id,
         )
-        shared = Shared(books.database, books.stamps, random_id, random_challenge, options)
-        self._stores = Stores(shared)
+        self._shared = Shared(books.database, books.stamps, random_id, random_challenge, options)
         self._turn = itertools.count()
 
     def authenticate(self, secret: str) -> Access:
         """Return what this API key gives access to; `HttpError` 401 if it is not valid here."""
-        found = self._stores.open_by_key(secret)
-        if found is None:
+        owner = find_key_owner(self._books.database, secret)
+        if owner is None:
             raise build_401(INVALID_KEY)
-        if found.store.environment not in self._settings.environments:
-            raise build_401(f"{found.store.environment} keys are not allowed here")
-        return Access(found.capabilities, self.build_backend(found.store))
+        store = self.open_store(owner.account)
+        if store is None:
+            raise build_401(f"{owner.account.environment} keys are not allowed here")
+        return Access(owner.capabilities, self.build_backend(store))
 
-    def open_for(self, owner: KeyOwner) -> OpenedStore | None:
-        """Open the account of a key that was found; None if its environment is not served."""
-        if owner.account.environment not in self._settings.environments:
+    def open_store(self, account: AccountRow) -> SqlStore | None:
+        """Open the store of this account; None if its environment is not served."""
+        if account.environment not in self._settings.environments:
             return None
-        return self._stores.open_for(owner)
+        return SqlStore(self._shared, account)
 
     def open_stores(self) -> list[SqlStore]:
-        """Open the accounts of the environments that are served."""
-        allowed = self._settings.environments
-        return [store for store in self._stores.open_all() if store.environment in allowed]
+        """Open the stores of all accounts in the environments that are served."""
+        stores = map(self.open_store, self._books.list_accounts())
+        return [store for store in stores if store is not None]
 
     def build_backend(self, store: SqlStore) -> Backend:
         """Build what performs the steps for this account."""

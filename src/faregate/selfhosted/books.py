@@ -1,23 +1,22 @@
 """The service's database as commands use it: opened, checked, closed."""
 
-import os
-from argparse import Namespace
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from faregate.errors import ConfigurationError
 from faregate.selfhosted.database.accounts import AccountRow, list_accounts
 from faregate.selfhosted.database.clock import Stamps
 from faregate.selfhosted.database.engine import Database
-from faregate.selfhosted.database.reports import count_open_by_environment, count_open_payments
+from faregate.selfhosted.database.reports import (
+    PendingPayments,
+    count_pending,
+    count_pending_by_environment,
+)
 from faregate.selfhosted.database.upgrade import find_missing_migrations, is_new, upgrade
-from faregate.selfhosted.metrics import OpenPayments
 from faregate.selfhosted.settings import Settings
-from faregate.selfhosted.settings_sources import read_settings
-from faregate.service.config import Account, Seller
+from faregate.service.config import Seller
 from faregate.system import system_clock
 from faregate.x402.tokens import Environment
 
@@ -56,15 +55,14 @@ class Books:
         with self.database.read() as connection:
             return list_accounts(connection)
 
-    def count_open_payments(self) -> OpenPayments:
+    def count_pending(self) -> PendingPayments:
         with self.database.read() as connection:
-            found = count_open_payments(connection)
-        return OpenPayments({"settling": found.settling, "reconciling": found.reconciling}, found.oldest_at)
+            return count_pending(connection)
 
     def find_unserved(self, settings: Settings) -> Iterator[UnservedPayments]:
         """Find the payments that a process with these settings never settles."""
         with self.database.read() as connection:
-            counts = count_open_by_environment(connection)
+            counts = count_pending_by_environment(connection)
         for environment, count in counts.items():
             if environment not in settings.environments:
                 yield UnservedPayments(environment, count, settings.payments == "simulated")
@@ -82,11 +80,6 @@ class Books:
             unknown = "" if seller is None or found else f"There is no seller {seller!r} in {environment}. "
             raise ConfigurationError(f"{unknown}Say which seller with --seller: {names}.")
         return found[0]
-
-
-def read_command_settings(arguments: Namespace) -> Settings:
-    """Read the settings of a command, from its options, the environment and the file."""
-    return read_settings(arguments, os.environ)
 
 
 @contextmanager
@@ -121,15 +114,6 @@ def find_missing(database: Database) -> tuple[str, ...]:
     """Return the migrations that the database lacks; `DatabaseError` if it cannot be reached."""
     with database.read() as connection:
         return find_missing_migrations(connection)
-
-
-def read_catalog(path: str) -> tuple[Account, bool]:
-    """Read a catalog file, and whether it has keys, which the service does not take from a file."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"cannot read the catalog: {error}") from None
-    return Account.from_catalog(text, path)
 
 
 def check_recipient(settings: Settings, name: str, pay_to: str) -> None:

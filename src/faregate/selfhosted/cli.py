@@ -130,7 +130,7 @@ ACTIONS: Final = (
     Action(
         "work",
         "settle payments only, beside processes that serve",
-        f"{_COMMANDS}.work:run_work",
+        f"{_COMMANDS}.serve:run_work",
         (*_DATABASE, "workers", "host", "metrics_port", *_PAYMENTS, *_LOGS),
     ),
     Action(

@@ -1,7 +1,7 @@
 """What Prometheus is told: requests, settlements, open payments, the gas account."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -9,30 +9,23 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from faregate.errors import ConfigurationError
+from faregate.selfhosted.database.reports import PendingPayments
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
-@dataclass(frozen=True, slots=True)
-class OpenPayments:
-    """Payments that have not ended: how many in each status, and since when the oldest waits to settle."""
-
-    counts: Mapping[str, int] = field(default_factory=dict[str, int])
-    oldest_pending_at: datetime | None = None
-
-
 class ServiceMetrics:
-    """The metrics of this process; open payments and balances are read when somebody asks.
+    """The metrics of this process; pending payments and balances are read when somebody asks.
 
-    `read_open_payments` and `read_gas_balances` (ETH by address) may raise: their metrics are then absent.
+    `read_pending` and `read_gas_balances` (ETH by address) may raise: their metrics are then absent.
     """
 
     def __init__(
         self,
         *,
         clock: Callable[[], datetime],
-        read_open_payments: Callable[[], OpenPayments],
+        read_pending: Callable[[], PendingPayments],
         read_gas_balances: Callable[[], Mapping[str, float]],
     ) -> None:
         self._registry = CollectorRegistry()
@@ -55,7 +48,7 @@ class ServiceMetrics:
             ("result",),
             registry=self._registry,
         )
-        self._registry.register(_StateCollector(clock, read_open_payments, read_gas_balances))
+        self._registry.register(_StateCollector(clock, read_pending, read_gas_balances))
 
     def count_request(self, operation: str, status: int, seconds: float) -> None:
         self._requests.labels(operation, str(status)).inc()
@@ -83,17 +76,17 @@ class ServiceMetrics:
 @dataclass(frozen=True, slots=True, eq=False)
 class _StateCollector:
     clock: Callable[[], datetime]
-    read_open_payments: Callable[[], OpenPayments]
+    read_pending: Callable[[], PendingPayments]
     read_gas_balances: Callable[[], Mapping[str, float]]
 
     def collect(self) -> Iterator[Metric]:
-        yield from self._collect_open_payments()
+        yield from self._collect_pending()
         yield from self._collect_balances()
 
-    def _collect_open_payments(self) -> Iterator[Metric]:
+    def _collect_pending(self) -> Iterator[Metric]:
         up = GaugeMetricFamily("faregate_service_database_up", "Whether the database answers")
         try:
-            found = self.read_open_payments()
+            found = self.read_pending()
         except Exception:  # whatever it is, this page must be served: it is where one looks for the reason
             up.add_metric((), 0)
             yield up
@@ -103,10 +96,10 @@ class _StateCollector:
         counts = GaugeMetricFamily(
             "faregate_service_open_payments", "Payments that have not ended", labels=("status",)
         )
-        for status, count in found.counts.items():
+        for status, count in (("settling", found.settling), ("reconciling", found.reconciling)):
             counts.add_metric((status,), count)
         yield counts
-        since = found.oldest_pending_at
+        since = found.oldest_at
         age = 0.0 if since is None else max(0.0, (self.clock() - since).total_seconds())
         yield GaugeMetricFamily(
             "faregate_service_oldest_pending_seconds", "For how long the oldest payment waits", value=age

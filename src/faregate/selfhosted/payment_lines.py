@@ -1,13 +1,15 @@
-"""What moves and proves the money of each environment, as the settings say."""
+"""What moves and proves the money of each environment, as the settings say; the balances for its gas."""
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Final
+from typing import Any
 
 from faregate.errors import ConfigurationError
 from faregate.payments.chain import ChainReader
 from faregate.payments.direct import DirectPayments, GasAccount, GasPolicy, make_signer
+from faregate.payments.direct.fees import ETHER, GWEI
 from faregate.payments.facilitated import FacilitatorPayments
 from faregate.payments.facilitator import Authenticate, FacilitatorClient, FacilitatorSettings
 from faregate.selfhosted.settings import Settings
@@ -15,7 +17,7 @@ from faregate.service.payments import Payments
 from faregate.system import system_clock
 from faregate.x402.tokens import CHAINS, Environment
 
-_WEI: Final = {"gwei": 10**9, "eth": 10**18}
+_log = logging.getLogger("faregate.service")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +64,8 @@ def _build_direct(settings: Settings, environment: Environment) -> PaymentLine:
     chain = _build_chain(settings, environment)
     signer = make_signer(settings.gas_key or "")
     policy = GasPolicy(
-        max_fee=int(settings.max_fee_gwei * _WEI["gwei"]),
-        alarm_balance=int(settings.gas_alarm_eth * _WEI["eth"]),
+        max_fee=int(settings.max_fee_gwei * GWEI),
+        alarm_balance=int(settings.gas_alarm_eth * ETHER),
     )
     account = GasAccount(chain, signer, system_clock, policy)
     return PaymentLine(environment, DirectPayments(account, chain), chain, gas_account=account)
@@ -90,7 +92,29 @@ def load_hook(setting: str, name: str) -> Callable[..., Any]:
     return found
 
 
-def read_gas_balances(lines: Mapping[Environment, PaymentLine]) -> dict[str, float]:
-    """Read what the gas accounts hold, in ETH by environment. Raises what asking a chain raises."""
-    accounts = {name: line.gas_account for name, line in lines.items() if line.gas_account is not None}
-    return {name: account.read_balance().wei / _WEI["eth"] for name, account in accounts.items()}
+class GasWatch:
+    """The latest balances of the gas accounts. Read now and then, not when somebody looks at the metrics."""
+
+    def __init__(self, lines: Mapping[Environment, PaymentLine]) -> None:
+        self._accounts = {
+            name: line.gas_account for name, line in lines.items() if line.gas_account is not None
+        }
+        self._balances: dict[str, float] = {}
+
+    def get_balances(self) -> Mapping[str, float]:
+        """Return ETH by environment, as it was read last."""
+        return self._balances
+
+    def read(self) -> None:
+        """Read the balances. Raises `PaymentsUnavailable`."""
+        for name, account in self._accounts.items():
+            balance = account.read_balance()
+            ether = balance.wei / ETHER
+            # Replaced, not changed: the metrics read it in another thread.
+            self._balances = {**self._balances, name: ether}
+            if balance.is_low:
+                _log.warning(
+                    "the gas account %s has %.6f ETH, less than gas_alarm_eth: send it some",
+                    balance.address,
+                    ether,
+                )

@@ -6,20 +6,20 @@ Nothing here is kept that another process needs: everything that lasts is in the
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
-from faregate.core.models import Response, WireRequest
 from faregate.errors import FaregateError
 from faregate.payments.direct import keep_nonces_moving
 from faregate.selfhosted.asgi import Parts, Readiness
 from faregate.selfhosted.backends import Backends, MakeBackend
-from faregate.selfhosted.books import Books, check_recipient, find_missing
+from faregate.selfhosted.books import Books, check_recipient, find_missing, open_books
 from faregate.selfhosted.console.app import Console
 from faregate.selfhosted.database.transfers import SqlTransfers
-from faregate.selfhosted.gas_watch import GasWatch
 from faregate.selfhosted.metrics import ServiceMetrics
-from faregate.selfhosted.payment_lines import PaymentLine
+from faregate.selfhosted.payment_lines import GasWatch, PaymentLine, build_lines
 from faregate.selfhosted.rate_limits import RateLimits
 from faregate.selfhosted.settings import Settings
 from faregate.selfhosted.settlements import SettledEvents, Settlements
@@ -48,11 +48,11 @@ class Runtime:
         *,
         make_backend: MakeBackend = Backend,
     ) -> None:
-        self._settings, self._books, self._lines = settings, books, lines
+        self._settings, self.books, self._lines = settings, books, lines
         self._gas = GasWatch(lines)
         self.metrics = ServiceMetrics(
             clock=system_clock,
-            read_open_payments=books.count_open_payments,
+            read_pending=books.count_pending,
             read_gas_balances=self._gas.get_balances,
         )
         self._events = SettledEvents()
@@ -70,9 +70,9 @@ class Runtime:
     def build_parts(self) -> Parts:
         """Build what the ASGI app is made of."""
         settings = self._settings
-        console = Console(self._books, self.backends, is_simulated=settings.payments == "simulated")
+        console = Console(self.books, self.backends, is_simulated=settings.payments == "simulated")
         return Parts(
-            respond=self._respond,
+            respond=partial(respond, accounts=self.backends),
             show_console=console.respond,
             rate_limits=RateLimits(settings.rate_limit, settings.anonymous_rate_limit, time.monotonic),
             metrics=self.metrics,
@@ -100,28 +100,25 @@ class Runtime:
         """Ask the database, and whether its tables are of this version."""
         try:
             if not self._is_current:
-                missing = find_missing(self._books.database)
+                missing = find_missing(self.books.database)
                 if missing:
                     return Readiness(False, f"the database lacks migrations {', '.join(missing)}")
                 self._is_current = True
-            self._books.list_accounts()
+            self.books.list_accounts()
         except FaregateError as error:
             return Readiness(False, str(error))
         return Readiness(True)
 
     def check_recipients(self) -> None:
         """Refuse to take real money for a seller without an address; raises `ConfigurationError`."""
-        for account in self._books.list_accounts():
+        for account in self.books.list_accounts():
             if account.environment in self._settings.environments:
                 check_recipient(self._settings, account.name, account.pay_to)
 
     def warn_of_unserved(self) -> None:
         """Name the open payments that this process never settles: nothing else would tell why they wait."""
-        for unserved in self._books.find_unserved(self._settings):
+        for unserved in self.books.find_unserved(self._settings):
             _log.warning("%s. %s", unserved.text, unserved.remedy)
-
-    def _respond(self, request: WireRequest) -> Response:
-        return respond(request, self.backends)
 
     def _build_loops(self) -> list[Worker | Repeater]:
         loops: list[Worker | Repeater] = [
@@ -136,7 +133,24 @@ class Runtime:
 
     def _keep_up(self) -> None:
         """Get into a block what gas accounts have signed, also for payments that have ended."""
-        books = SqlTransfers(self._books.database)
+        books = SqlTransfers(self.books.database)
         for line in self._lines.values():
             if line.gas_account is not None:
                 keep_nonces_moving(line.gas_account, books)
+
+
+@contextmanager
+def open_runtime(
+    settings: Settings, *, pool_size: int = 2, make_backend: MakeBackend = Backend
+) -> Generator[Runtime]:
+    """Make a runtime, and open what it needs while the block runs; its workers are not started.
+
+    Raises `ConfigurationError` if the settings cannot work, or the tables are not current.
+    """
+    lines = build_lines(settings)
+    try:
+        with open_books(settings, pool_size=pool_size) as books:
+            yield Runtime(settings, books, lines, make_backend=make_backend)
+    finally:
+        for line in lines.values():
+            line.close()

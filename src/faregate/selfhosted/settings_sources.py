@@ -3,6 +3,7 @@
 A message names a setting as the person typed it: `--port`, `FAREGATE_SERVICE_PORT`, or `port` in the file.
 """
 
+import os
 import re
 import tomllib
 from argparse import ArgumentParser, Namespace
@@ -50,7 +51,7 @@ def add_options(parser: ArgumentParser, names: Sequence[str] = _KNOWN) -> None:
         add(_spell_option(name), dest=name, metavar=_get_metavar(name), help=_get_help(name))
 
 
-def read_settings(options: Namespace, environ: Mapping[str, str]) -> Settings:
+def read_settings(options: Namespace, environ: Mapping[str, str] = os.environ) -> Settings:
     """Read and check the settings; `ConfigurationError` says what to change."""
     _check_kubernetes(environ)
     given = _Given()

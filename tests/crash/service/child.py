@@ -16,7 +16,6 @@ from typing import Any, Literal
 
 from faregate.selfhosted import backends, payment_lines, runtime
 from faregate.selfhosted.commands import serve as serving
-from faregate.selfhosted.commands import work as working
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.transfers import SqlTransfers
 from faregate.selfhosted.settings import Settings
@@ -120,7 +119,7 @@ def run(order: Order, listener: socket.socket, tell: Connection) -> None:
         setattr(serving, "open_listener", inherit)  # noqa: B010 - callers wait while nobody serves
         serving.serve(settings, make_backend=make_backend)
     else:
-        working.work(settings, make_backend=make_backend)
+        serving.work(settings, make_backend=make_backend)
 
 
 def end_with_parent() -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from faregate.errors import ConfigurationError
-from faregate.selfhosted.books import open_books, read_command_settings
+from faregate.selfhosted.books import open_books
 from faregate.selfhosted.database.reports import ExportedTransaction, export_transactions
+from faregate.selfhosted.settings_sources import read_settings
 
 COLUMNS: Final[tuple[str, ...]] = (
     "id",
@@ -33,7 +34,7 @@ _TOLD_EVERY: Final = 10_000
 
 def run_export(arguments: Namespace) -> int:
     """Write a row for each transaction, oldest first. Memory use does not grow with their number."""
-    with open_books(read_command_settings(arguments)) as books:
+    with open_books(read_settings(arguments)) as books:
         account = books.find_account(arguments.environment, arguments.seller)
         found = export_transactions(books.database, account.id)
         with _open_output(arguments.output) as output:

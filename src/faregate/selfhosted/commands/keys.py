@@ -5,16 +5,17 @@ from argparse import Namespace
 from typing import Any
 
 from faregate.errors import ConfigurationError
-from faregate.selfhosted.books import Books, open_books, read_command_settings
+from faregate.selfhosted.books import Books, open_books
 from faregate.selfhosted.database.keys import StoredKey, create_key, list_keys, revoke_key
 from faregate.selfhosted.settings import Settings
+from faregate.selfhosted.settings_sources import read_settings
 from faregate.service.config import CAPABILITIES
 from faregate.system import system_clock
 
 
 def run_create(arguments: Namespace) -> int:
     """Create a key, and show it once."""
-    settings = read_command_settings(arguments)
+    settings = read_settings(arguments)
     if arguments.environment not in settings.environments:
         raise ConfigurationError(_explain_no_keys(settings, arguments.environment))
     with open_books(settings) as books:
@@ -36,7 +37,7 @@ def run_create(arguments: Namespace) -> int:
 
 def run_list(arguments: Namespace) -> int:
     """List the keys of an account, as far as they can be shown."""
-    with open_books(read_command_settings(arguments)) as books:
+    with open_books(read_settings(arguments)) as books:
         account = books.find_account(arguments.environment, arguments.seller)
         with books.database.read() as connection:
             keys = list_keys(connection, account.id)
@@ -49,7 +50,7 @@ def run_list(arguments: Namespace) -> int:
 
 def run_revoke(arguments: Namespace) -> int:
     """Revoke a key, whoever's it is."""
-    with open_books(read_command_settings(arguments)) as books:
+    with open_books(read_settings(arguments)) as books:
         if not _revoke(books, arguments.id):
             raise ConfigurationError(f"There is no valid key with the id {arguments.id}: see `key list`.")
     print("revoked: requests with this key are answered 401 from now on")

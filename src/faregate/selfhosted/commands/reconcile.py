@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 from faregate.errors import ConfigurationError
-from faregate.selfhosted.books import open_books, read_command_settings
-from faregate.selfhosted.database.reports import list_open_payments
-from faregate.selfhosted.payment_lines import build_lines
-from faregate.selfhosted.runtime import Runtime
+from faregate.selfhosted.database.reports import list_pending_payments
+from faregate.selfhosted.runtime import open_runtime
 from faregate.selfhosted.settings import Settings
+from faregate.selfhosted.settings_sources import read_settings
 from faregate.service.payments import PaymentRefused, PaymentSettled, SettlementPending
 from faregate.service.records import FINAL, Transaction
 
@@ -34,7 +33,7 @@ class Comparison:
 
 def run_reconcile(arguments: Namespace) -> int:
     """Print a line for each payment; return 1 if books and chain differ."""
-    settings = read_command_settings(arguments)
+    settings = read_settings(arguments)
     different = 0
     for count, found in enumerate(_compare(settings, arguments.id), 1):
         different += found.is_different
@@ -47,13 +46,16 @@ def run_reconcile(arguments: Namespace) -> int:
 
 
 def _compare(settings: Settings, transaction_id: str | None) -> Iterator[Comparison]:
-    lines = build_lines(settings)
-    with open_books(settings) as books:
-        runtime = Runtime(settings, books, lines)
+    with open_runtime(settings) as runtime:
         found = False
         for store in runtime.backends.open_stores():
             backend, account = runtime.backends.build_backend(store), store.account.id
-            for one in (transaction_id,) if transaction_id else list_open_payments(books.database, account):
+            ids = (
+                (transaction_id,)
+                if transaction_id
+                else list_pending_payments(runtime.books.database, account)
+            )
+            for one in ids:
                 transaction = store.find_transaction(one)
                 if transaction is None:
                     continue
@@ -63,8 +65,6 @@ def _compare(settings: Settings, transaction_id: str | None) -> Iterator[Compari
                 yield compare(transaction, seen)
         if transaction_id is not None and not found:
             raise ConfigurationError(f"There is no transaction {transaction_id} in this database.")
-    for line in lines.values():
-        line.close()
 
 
 def compare(

@@ -1,36 +1,48 @@
-"""`faregate service serve`."""
+"""`faregate service serve` and `work`: the processes that settle payments, one of which answers requests.
+
+uvicorn runs one process. An operator starts as many as needed.
+"""
 
 import json
+import signal
+import threading
 from argparse import Namespace
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final
 
-from faregate.selfhosted.asgi import build_app
+import uvicorn
+
+from faregate.errors import ConfigurationError
+from faregate.selfhosted.asgi import ServiceApp
 from faregate.selfhosted.backends import MakeBackend
-from faregate.selfhosted.books import Books, create_tables, open_books, read_command_settings
+from faregate.selfhosted.books import Books, create_tables
 from faregate.selfhosted.commands.setup import apply_catalog, apply_seller
 from faregate.selfhosted.database.keys import create_key
 from faregate.selfhosted.log_format import configure_logging
-from faregate.selfhosted.payment_lines import build_lines
-from faregate.selfhosted.runtime import Runtime
-from faregate.selfhosted.server import run
+from faregate.selfhosted.runtime import open_runtime
 from faregate.selfhosted.settings import Settings
+from faregate.selfhosted.settings_sources import read_settings
+from faregate.service.asgi import App
 from faregate.service.builtin import builtin_account
 from faregate.service.steps import Backend
 from faregate.system import get_url, open_listener, system_clock
 
+_SHUTDOWN_SECONDS: Final = 15
+"""Beyond the time that a completion waits: a call to a facilitator or a chain may be under way."""
+
 
 def run_serve(arguments: Namespace) -> int:
     """Serve until SIGINT or SIGTERM."""
-    return serve(read_command_settings(arguments), as_json=arguments.json)
+    return serve(read_settings(arguments), as_json=arguments.json)
 
 
 def serve(settings: Settings, *, as_json: bool = False, make_backend: MakeBackend = Backend) -> int:
     """Serve with these settings; tests that watch steps give `make_backend`."""
     configure_logging(settings.log_format, settings.log_level)
     create_tables(settings)
-    lines = build_lines(settings)
-    with open_books(settings, pool_size=settings.pool_size) as books:
-        test_key = _set_up(books, settings, as_json)
-        runtime = Runtime(settings, books, lines, make_backend=make_backend)
+    with open_runtime(settings, pool_size=settings.pool_size, make_backend=make_backend) as runtime:
+        test_key = _set_up(runtime.books, settings, as_json)
         runtime.check_recipients()
         runtime.warn_of_unserved()
         listener = open_listener(settings.host, settings.port)
@@ -38,13 +50,43 @@ def serve(settings: Settings, *, as_json: bool = False, make_backend: MakeBacken
         if as_json:
             print(json.dumps({"url": url, "test_key": test_key}), flush=True)
         else:
-            print(_greet(books, settings, url), flush=True)
+            print(_greet(runtime.books, settings, url), flush=True)
+        server = build_server(ServiceApp(runtime.build_parts()), complete_seconds=settings.complete_seconds)
         try:
-            run(build_app(runtime.build_parts()), listener, complete_seconds=settings.complete_seconds)
+            # Until SIGINT or SIGTERM: then it stops accepting, and finishes the requests that run.
+            with listener, _handling_signals(server):
+                server.run(sockets=[listener])
         finally:
             runtime.end()  # a second Ctrl-C ends uvicorn before it ends the app
-    for line in lines.values():
-        line.close()
+    return 0
+
+
+def run_work(arguments: Namespace) -> int:
+    """Settle payments until SIGINT or SIGTERM."""
+    return work(read_settings(arguments))
+
+
+def work(settings: Settings, *, make_backend: MakeBackend = Backend) -> int:
+    """Work with these settings; tests that watch steps give `make_backend`."""
+    if settings.workers == 0:
+        raise ConfigurationError("--workers is 0, so nothing would be settled: give 1 or more.")
+    configure_logging(settings.log_format, settings.log_level)
+    asked_to_end = threading.Event()
+
+    def end(*_: object) -> None:
+        asked_to_end.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
+    with open_runtime(settings, pool_size=settings.workers + 2, make_backend=make_backend) as runtime:
+        runtime.check_recipients()
+        runtime.warn_of_unserved()
+        runtime.begin()
+        if settings.metrics_port is not None:
+            runtime.metrics.serve(settings.host, settings.metrics_port)
+        print(f"{settings.workers} workers settle payments (stop them with Ctrl-C).", flush=True)
+        asked_to_end.wait()
+        runtime.end()
     return 0
 
 
@@ -70,3 +112,40 @@ def _greet(books: Books, settings: Settings, url: str) -> str:
         lines.append("Then make a key for your app: `faregate service key create`.")
     lines.append(f"For your app:\n  export FAREGATE_BASE_URL={url}")
     return "\n".join(lines)
+
+
+@contextmanager
+def _handling_signals(server: uvicorn.Server) -> Generator[None]:
+    """End the server by a signal that comes before it listens to them, and not the process by a later one.
+
+    After its shutdown uvicorn raises the signal again, for handlers that were there before.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(*_: object) -> None:
+        server.should_exit = True
+
+    kept = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+
+
+def build_server(app: App, *, complete_seconds: float) -> uvicorn.Server:
+    """Build the server, for `serve` or for a thread of a test."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            lifespan="on",
+            ws="none",
+            proxy_headers=False,  # nothing here depends on where a request comes from
+            timeout_graceful_shutdown=int(complete_seconds) + _SHUTDOWN_SECONDS,
+            access_log=False,
+            log_config=None,
+            server_header=False,
+        )
+    )

@@ -4,25 +4,26 @@ import json
 import sys
 from argparse import Namespace
 from dataclasses import asdict
+from pathlib import Path
 
+from faregate.errors import ConfigurationError
 from faregate.selfhosted.books import (
     Books,
     check_recipient,
     open_books,
-    read_catalog,
-    read_command_settings,
 )
 from faregate.selfhosted.database.accounts import derive_org_id
 from faregate.selfhosted.database.apply import ChangeKind, ConfigChange, apply_account
 from faregate.selfhosted.database.simulated import set_up_ledger
 from faregate.selfhosted.database.upgrade import upgrade
 from faregate.selfhosted.settings import Settings
+from faregate.selfhosted.settings_sources import read_settings
 from faregate.service.config import Account
 
 
 def run_init(arguments: Namespace) -> int:
     """Bring the tables to this version."""
-    settings = read_command_settings(arguments)
+    settings = read_settings(arguments)
     print("bringing the tables to this version ...", file=sys.stderr, flush=True)
     upgrade(settings.database.get_secret_value())
     with open_books(settings) as books:
@@ -32,7 +33,7 @@ def run_init(arguments: Namespace) -> int:
 
 def run_apply(arguments: Namespace) -> int:
     """Apply a catalog, and print what changed."""
-    settings = read_command_settings(arguments)
+    settings = read_settings(arguments)
     with open_books(settings) as books:
         changes = apply_catalog(books, settings, arguments.file, archive_missing=arguments.archive_missing)
     if arguments.json:
@@ -48,7 +49,11 @@ def apply_catalog(
     books: Books, settings: Settings, path: str, *, archive_missing: bool = False
 ) -> tuple[ConfigChange, ...]:
     """Apply this file; `ConfigurationError` if it is not valid, or would pay nobody."""
-    account, has_keys = read_catalog(path)
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"cannot read the catalog: {error}") from None
+    account, has_keys = Account.from_catalog(text, path)
     check_recipient(settings, account.seller.name, account.seller.pay_to)
     if has_keys:
         print(f"{path}: keys are not applied; use `faregate service key create`", file=sys.stderr)

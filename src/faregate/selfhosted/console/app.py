@@ -24,7 +24,7 @@ from faregate.selfhosted.console.payment import MOST_ATTEMPTS, show_payment
 from faregate.selfhosted.console.sessions import COOKIE, SECONDS, Session, parse_session
 from faregate.selfhosted.database.engine import DatabaseError
 from faregate.selfhosted.database.keys import KeyOwner, find_key_by_id, find_key_owner, hash_key
-from faregate.selfhosted.database.revenue import Revenue
+from faregate.selfhosted.database.reports import Revenue
 from faregate.selfhosted.database.settlement import list_attempts
 from faregate.selfhosted.database.store import SqlStore
 from faregate.service.http import HttpError, ParsedRequest, parse_as_of
@@ -121,7 +121,7 @@ class Console:
     def _log_in(self, request: WireRequest) -> Response:
         secret = _read_form(request.body or b"").get("key", "").strip()
         owner = find_key_owner(self._books.database, secret)
-        if owner is None or self._backends.open_for(owner) is None:
+        if owner is None or self._backends.open_store(owner.account) is None:
             return _build_login(401, "This key is not valid here.")
         if _READ not in owner.capabilities:
             return _build_login(403, f"This key lacks the capability {_READ}.")
@@ -140,11 +140,10 @@ class Console:
         return self._open_for(found[0])
 
     def _open_for(self, owner: KeyOwner) -> Opened | None:
-        opened = self._backends.open_for(owner)
-        if opened is None:
+        store = self._backends.open_store(owner.account)
+        if store is None:
             return None
-        store = opened.store
-        viewer = Viewer(store.seller_name, store.environment, self._is_simulated, opened.capabilities)
+        viewer = Viewer(store.seller_name, store.environment, self._is_simulated, owner.capabilities)
         return Opened(viewer, store)
 
     # Pages

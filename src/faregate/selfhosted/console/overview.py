@@ -11,7 +11,7 @@ from faregate.selfhosted.console.layout import (
     describe_time_span,
 )
 from faregate.selfhosted.console.markup import Child, Markup, build, join
-from faregate.selfhosted.database.revenue import Ended, OpenTransactions, Revenue, add_days
+from faregate.selfhosted.database.reports import Ended, PendingPayments, Revenue, add_days
 from faregate.selfhosted.database.store import SqlStore
 from faregate.service.records import Status
 from faregate.x402.tokens import TOKENS, Environment, format_price
@@ -25,11 +25,11 @@ def show_overview(viewer: Viewer, store: SqlStore, revenue: Revenue) -> bytes:
     now = store.now()
     days = revenue.list_days(store.account.id, now, _PERIODS[-1][1])
     periods = [add_days(days[:length]) for _, length in _PERIODS]
-    waiting = revenue.count_open(store.account.id)
+    authorized, pending = revenue.count_open(store.account.id)
     oldest = None
-    if waiting.oldest_at is not None:
+    if pending.oldest_at is not None:
         oldest = (
-            f"The oldest pending payment was submitted {describe_time_span(now - waiting.oldest_at)} ago."
+            f"The oldest pending payment was submitted {describe_time_span(now - pending.oldest_at)} ago."
         )
     return build_page(
         viewer,
@@ -46,7 +46,7 @@ def show_overview(viewer: Viewer, store: SqlStore, revenue: Revenue) -> bytes:
         build_table("Ended", (Column("Status"), *_SUMS), _list_counts(periods), ""),
         build("p", "Days begin at midnight UTC; today counts as one of them.", class_="faint"),
         build("h2", "Open now"),
-        _build_open(waiting),
+        _build_open(authorized, pending),
         oldest and build("p", oldest),
     )
 
@@ -70,11 +70,11 @@ def _list_counts(periods: list[Ended]) -> list[tuple[Child, ...]]:
     ]
 
 
-def _build_open(waiting: OpenTransactions) -> Markup:
+def _build_open(authorized: int, pending: PendingPayments) -> Markup:
     shown: tuple[tuple[Status, int, str], ...] = (
-        ("authorized", waiting.authorized, "the seller has not reported the work's end"),
-        ("settling", waiting.settling, "the first attempt is under way"),
-        ("reconciling", waiting.reconciling, "sent or maybe sent; the chain has not proved the end yet"),
+        ("authorized", authorized, "the seller has not reported the work's end"),
+        ("settling", pending.settling, "the first attempt is under way"),
+        ("reconciling", pending.reconciling, "sent or maybe sent; the chain has not proved the end yet"),
     )
     items = [
         build("li", build("b", count), " ", _link_to(status), " ", build("span", about, class_="faint"))

@@ -125,9 +125,8 @@ class Database:
     ) -> list[Row]:
         try:
             pooled = self._engine.raw_connection()
-        except SQLAlchemyError as error:
-            raise _describe_failure(error, self.name) from None
-        except self._engine.dialect.loaded_dbapi.Error as error:  # there is no connection to be had
+        # The driver's own error comes from the events that configure a new connection.
+        except (SQLAlchemyError, self._engine.dialect.loaded_dbapi.Error) as error:
             raise _describe_failure(error, self.name) from None
         connection: Any = pooled.driver_connection
         try:
@@ -163,7 +162,7 @@ class Database:
 
 
 class Inserts:
-    """An INSERT with ON CONFLICT, built once for each dialect."""
+    """An INSERT with ON CONFLICT, built once for each dialect: each has it in a class of its own."""
 
     def __init__(self, table: Table, build: Callable[[Any], Any]) -> None:
         self._statements: Final = {

@@ -1,38 +1,54 @@
-"""What operators ask the database: open payments, and all transactions in their order."""
+"""What operators ask the database: pending payments, all transactions in their order, and revenue."""
 
-from collections.abc import Generator
-from dataclasses import dataclass
-from datetime import datetime
+from collections import Counter, OrderedDict
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import Connection, and_, bindparam, func, or_, select, text
+from sqlalchemy import BigInteger, Connection, and_, bindparam, func, or_, select, text
 
-from faregate.selfhosted.database.clock import ACCOUNT
+from faregate.selfhosted.database.clock import ACCOUNT, Stamps
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.schema import accounts, payers, resources, revisions, transactions
 from faregate.selfhosted.database.transactions import T
-from faregate.selfhosted.database.types import to_datetime
+from faregate.selfhosted.database.types import to_datetime, to_microseconds
 from faregate.service.records import Status
 from faregate.x402.tokens import Environment
 
 BATCH: Final = 1000
-_IS_OPEN: Final = and_(T.next_attempt_at.is_not(None), T.finished_at.is_(None), T.submitted_at.is_not(None))
-_COUNT_OPEN: Final = select(func.count(), func.count(T.reconciling_at), func.min(T.submitted_at)).where(
-    _IS_OPEN
+_IS_PENDING: Final = and_(
+    T.next_attempt_at.is_not(None), T.finished_at.is_(None), T.submitted_at.is_not(None)
 )
-_COUNT_OPEN_BY_ENVIRONMENT: Final = (
+_COUNT_PENDING: Final = select(func.count(), func.count(T.reconciling_at), func.min(T.submitted_at)).where(
+    _IS_PENDING
+)
+_COUNT_PENDING_BY_ENVIRONMENT: Final = (
     select(accounts.c.environment, func.count())
     .join(transactions, T.account == accounts.c.id)
-    .where(_IS_OPEN)
+    .where(_IS_PENDING)
     .group_by(accounts.c.environment)
 )
 _READ_CLOCK: Final = text("SELECT clock_timestamp()")
-_LIST_OPEN: Final = (
+_LIST_PENDING: Final = (
     select(T.id)
-    .where(T.account == ACCOUNT, _IS_OPEN, T.id > bindparam("after"))
+    .where(T.account == ACCOUNT, _IS_PENDING, T.id > bindparam("after"))
     .order_by(T.id)
     .limit(bindparam("most"))
 )
+_DAY: Final = timedelta(days=1)
+_REMEMBERED_DAYS: Final = 10_000
+_ENDED: Final = (
+    # SQLite cannot add numbers of 30 digits, so equal amounts are counted. A seller has few prices.
+    select(T.final_status, T.asset, T.amount, func.count().label("times"))
+    .where(
+        T.account == ACCOUNT,
+        T.finished_at >= bindparam("begin", type_=BigInteger()),
+        T.finished_at < bindparam("end", type_=BigInteger()),
+    )
+    .group_by(T.final_status, T.asset, T.amount)
+)
+_COUNT_OPEN: Final = select(func.count()).where(T.account == ACCOUNT, T.finished_at.is_(None))
 _EXPORT: Final = (
     select(
         T.id,
@@ -86,7 +102,7 @@ class ExportedTransaction:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenPaymentCounts:
+class PendingPayments:
     """Submitted payments that have not ended; `oldest_at` is when the first was submitted."""
 
     settling: int
@@ -94,15 +110,15 @@ class OpenPaymentCounts:
     oldest_at: datetime | None
 
 
-def count_open_payments(connection: Connection) -> OpenPaymentCounts:
-    count, reconciling, oldest = connection.execute(_COUNT_OPEN).one()
-    return OpenPaymentCounts(
-        count - reconciling, reconciling, None if oldest is None else to_datetime(oldest)
-    )
+def count_pending(connection: Connection, account: int | None = None) -> PendingPayments:
+    """Count the pending payments of this account, or of all."""
+    query = _COUNT_PENDING if account is None else _COUNT_PENDING.where(T.account == ACCOUNT)
+    count, reconciling, oldest = connection.execute(query, {"of_account": account}).one()
+    return PendingPayments(count - reconciling, reconciling, None if oldest is None else to_datetime(oldest))
 
 
-def count_open_by_environment(connection: Connection) -> dict[Environment, int]:
-    rows = connection.execute(_COUNT_OPEN_BY_ENVIRONMENT).all()
+def count_pending_by_environment(connection: Connection) -> dict[Environment, int]:
+    rows = connection.execute(_COUNT_PENDING_BY_ENVIRONMENT).all()
     return {row[0]: row[1] for row in rows}
 
 
@@ -115,13 +131,13 @@ def read_database_clock(database: Database) -> datetime | None:
     return theirs
 
 
-def list_open_payments(database: Database, account: int) -> Generator[str]:
+def list_pending_payments(database: Database, account: int) -> Generator[str]:
     """List the ids of submitted payments that have not ended, a batch at a time."""
     after = ""
     while True:
         with database.read() as connection:
             keys = {"of_account": account, "after": after, "most": BATCH}
-            found = connection.execute(_LIST_OPEN, keys).scalars().all()
+            found = connection.execute(_LIST_PENDING, keys).scalars().all()
         yield from found
         if len(found) < BATCH:
             return
@@ -167,3 +183,79 @@ def _read_status(row: Any) -> Status:
     if row.reconciling_at is not None:
         return "reconciling"
     return "authorized" if row.settling_at is None else "settling"
+
+
+# Revenue
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Transactions that ended in some time. `revenue` is in atomic units by token address."""
+
+    succeeded: int = 0
+    failed: int = 0
+    revenue: Counter[str] = field(default_factory=Counter[str])
+
+
+class Revenue:
+    """What was sold and what failed, by day (UTC), of all accounts of one database.
+
+    Days that are over cannot change: the account's fence is moved to midnight first, as for a list of that
+    moment. They are summed once and remembered, so that only today is summed again. Thread-safe: at worst a
+    day is summed twice.
+    """
+
+    def __init__(self, database: Database, stamps: Stamps) -> None:
+        self._database = database
+        self._stamps = stamps
+        self._known: OrderedDict[tuple[int, datetime], Ended] = OrderedDict()
+
+    def list_days(self, account: int, now: datetime, days: int) -> list[Ended]:
+        """Sum the last days of this account, today first. Each is one short statement."""
+        today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        self._stamps.fix_snapshot(account, today)
+        past = [self._get(account, today - number * _DAY) for number in range(1, days)]
+        return [self._sum(account, today), *past]
+
+    def _get(self, account: int, day: datetime) -> Ended:
+        found = self._known.get((account, day))
+        if found is None:
+            found = self._known[account, day] = self._sum(account, day)
+            while len(self._known) > _REMEMBERED_DAYS:
+                self._known.popitem(last=False)
+        return found
+
+    def _sum(self, account: int, day: datetime) -> Ended:
+        keys = {
+            "of_account": account,
+            "begin": to_microseconds(day),
+            "end": to_microseconds(day + _DAY),
+        }
+        with self._database.read() as connection:
+            return _build_ended(connection.execute(_ENDED, keys))
+
+    def count_open(self, account: int) -> tuple[int, PendingPayments]:
+        """Count the transactions that are authorized and not more, now; and those that are pending."""
+        with self._database.read() as connection:
+            pending = count_pending(connection, account)
+            every: int = connection.execute(_COUNT_OPEN, {"of_account": account}).scalar_one()
+        # Two statements see two moments: a payment may end between them.
+        return max(0, every - pending.settling - pending.reconciling), pending
+
+
+def add_days(days: Iterable[Ended]) -> Ended:
+    succeeded, failed, revenue = 0, 0, Counter[str]()
+    for day in days:
+        succeeded += day.succeeded
+        failed += day.failed
+        revenue.update(day.revenue)
+    return Ended(succeeded, failed, revenue)
+
+
+def _build_ended(rows: Iterable[Any]) -> Ended:
+    counts, revenue = Counter[str](), Counter[str]()
+    for row in rows:
+        counts[row.final_status] += row.times
+        if row.final_status == "succeeded":
+            revenue[row.asset] += row.amount * row.times
+    return Ended(counts["succeeded"], counts["failed"], revenue)

@@ -204,7 +204,7 @@ def record_signed(
         raise DatabaseError(f"attempt {attempt.number} of {known.id} lost its lease: it must not send")
     if not _take_nonce(connection, keys, attempt, signed):
         return False
-    connection.execute(_RECORD_SIGNED.values(asdict(signed)), {**keys, "attempt": attempt.number})
+    connection.execute(_RECORD_SIGNED.values(describe_transfer(signed)), {**keys, "attempt": attempt.number})
     return True
 
 
@@ -229,6 +229,11 @@ def get_gas_nonce(connection: Connection, chain: int, sender: str) -> int | None
     """Return the next free gas nonce of this account; None if the books do not know the account."""
     keys = {"chain": chain, "address": sender.lower()}
     return connection.execute(_GET_NONCE, keys).scalar_one_or_none()
+
+
+def describe_transfer(transfer: SignedTransfer) -> dict[str, Any]:
+    """Return the columns of an attempt that hold its signed transfer."""
+    return {**asdict(transfer), "sender": transfer.sender.lower()}
 
 
 def _take_nonce(

@@ -1,12 +1,12 @@
 """The signed transfers of a gas account, of all sellers' accounts, by gas nonce: for their upkeep."""
 
-from dataclasses import asdict
 from typing import Any, Final
 
 from sqlalchemy import BigInteger, String, bindparam, select, tuple_, update
 
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.schema import attempts, transactions
+from faregate.selfhosted.database.settlement import describe_transfer
 from faregate.service.payments import SignedTransfer
 
 _A: Final = attempts.c
@@ -81,7 +81,7 @@ class SqlTransfers:
             "old_hash": transfer.replaces,
         }
         with self._database.write() as connection:
-            if connection.execute(_REPLACE.values(asdict(transfer)), keys).first() is not None:
+            if connection.execute(_REPLACE.values(describe_transfer(transfer)), keys).first() is not None:
                 return True
             connection.execute(_HASTEN, {**keys, "at": transfer.signed_at * 1_000_000})
             return False

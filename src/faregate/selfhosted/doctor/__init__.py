@@ -1,1 +1,0 @@
-"""What `faregate service doctor` checks: everything that the settings name."""
