@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from inspect import isasyncgenfunction, isawaitable, isclass, iscoroutinefunction
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any, TypeVar, Unpack, cast, overload
 
 from asgiref.sync import async_to_sync, sync_to_async
@@ -23,17 +23,14 @@ from faregate.django.requests import find_request, get_checkout
 from faregate.django.responses import mark_private
 from faregate.errors import ConfigurationError
 from faregate.middleware.arguments import check_choose
-from faregate.middleware.callables import is_async, walk
+from faregate.middleware.callables import get_module, is_async, walk
 from faregate.middleware.checkout import SkipHandler
+from faregate.middleware.handlers import mark_price
 from faregate.offers import OfferOptions, make_offer
 
 V = TypeVar("V", bound=Callable[..., Any])
 View = Callable[..., Any]
 Urls = tuple[list[URLPattern | URLResolver], str | None, str | None]
-
-OFFER = "faregate_offer"
-GUARD = "faregate_guard"
-"""On a price, and itself its value: `functools.wraps` hands marks on to whatever is above."""
 
 _INCLUDABLE: tuple[type, ...] = (str, list, tuple, ModuleType)
 
@@ -60,7 +57,7 @@ def paid(
     def decorate(view: V) -> V:
         return cast(V, wrap_view(view, sold))
 
-    decorate.__dict__ |= {OFFER: sold, GUARD: decorate}
+    mark_price(decorate, sold)
     return decorate
 
 
@@ -122,7 +119,7 @@ def wrap_view(view: View, sold: Offer) -> View:
     if isasyncgenfunction(view):
         raise ConfigurationError("An async generator cannot be sold: return a StreamingHttpResponse of it.")
     guard = (_make_async_guard if iscoroutinefunction(view) else _make_guard)(view, sold)
-    guard.__dict__.update({OFFER: sold, GUARD: guard})
+    mark_price(guard, sold)
     return guard
 
 
@@ -218,25 +215,9 @@ LOGIN_BELOW = (
 )
 
 
-def is_price(one: Any) -> bool:
-    """Whether this is a view behind its price, or what puts a price on a view."""
-    return isinstance(one, FunctionType) and one.__dict__.get(GUARD) is one
-
-
-def find_offers(view: object) -> tuple[Offer, ...]:
-    """The offers on a function, however it is wrapped; the outermost first."""
-    found: dict[Offer, None] = {vars(one)[OFFER]: None for one in walk(view) if is_price(one)}
-    return tuple(found)
-
-
 def has_login(view: object) -> bool:
     """Whether a decorator of Django's that redirects to a login is on this."""
     return any(get_module(one) == LOGINS for one in walk(view))
-
-
-def get_module(view: Any) -> str:
-    """Return the module whose code this is, whatever it wraps."""
-    return str(view.__globals__.get("__name__", "")) if isinstance(view, FunctionType) else ""
 
 
 def _is_include_result(urls: Any) -> bool:

@@ -16,10 +16,11 @@ from django.urls import URLPattern, URLResolver
 from django.views import View
 
 from faregate.core.models import Offer
-from faregate.django.decorators import LOGIN_BELOW, find_offers, get_module, has_login, is_price
+from faregate.django.decorators import LOGIN_BELOW, has_login
 from faregate.django.offers import find_early_offer, get_view_class, is_atomic_in, list_handlers, list_offers
 from faregate.django.options import find_journal_database
-from faregate.middleware.callables import get_closure, walk, walk_chain
+from faregate.middleware.callables import get_closure, get_module, walk, walk_chain
+from faregate.middleware.handlers import find_offers, is_price
 
 _METHOD_NAMES = frozenset(
     (*View.http_method_names, "dispatch", "list", "create", "retrieve", "partial_update", "update", "destroy")

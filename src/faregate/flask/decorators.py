@@ -19,10 +19,7 @@ from faregate.errors import ConfigurationError
 from faregate.flask.middleware import NAME, defer_session_writes, describe_answer
 from faregate.flask.placement import (
     EXEMPT,
-    GUARD,
-    OFFER,
     find_login,
-    find_offers,
     list_stack_mistakes,
     mark_sold,
     recall_rule,
@@ -30,6 +27,7 @@ from faregate.flask.placement import (
 from faregate.middleware.arguments import check_blocking, check_choose
 from faregate.middleware.callables import is_async
 from faregate.middleware.checkout import SkipHandler, State, is_result
+from faregate.middleware.handlers import OFFER, find_offers, mark_price
 from faregate.wsgi import find_checkout, require_payment
 
 View = Callable[..., Any]
@@ -68,7 +66,7 @@ def authorize(sold: Offer) -> Response | None:
     try:
         environ[_PAYMENT] = require_payment(environ, sold, _ask_with_request)
     except SkipHandler as stop:
-        return _build_stop(stop.status)
+        return _get_app().response_class(status=stop.status, headers=[NO_STORE])
     return None
 
 
@@ -81,10 +79,6 @@ def check_flask_choose(sold: Offer) -> None:
     check_choose(sold)
     if find_spec("asgiref") is None:  # what Flask awaits async functions with
         check_blocking(sold)
-
-
-def _build_stop(status: int) -> Response:
-    return _get_app().response_class(status=status, headers=[NO_STORE])
 
 
 def wrap_view(view: View, sold: Offer) -> View:
@@ -115,7 +109,7 @@ def wrap_view(view: View, sold: Offer) -> View:
         return _forbid_storing(run(*args, **kwargs))
 
     mark_sold(view)
-    guard.__dict__ |= {OFFER: sold, GUARD: guard}
+    mark_price(guard, sold)
     return guard
 
 

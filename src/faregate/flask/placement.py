@@ -20,16 +20,11 @@ from werkzeug.test import create_environ
 
 from faregate.core.models import Offer
 from faregate.flask.middleware import NAME, FlaskPaywallMiddleware
-from faregate.middleware.callables import walk
+from faregate.middleware.callables import get_module, walk
+from faregate.middleware.handlers import OFFER, find_offers, is_price
 from faregate.wsgi import Environ
 
 View = Callable[..., Any]
-
-OFFER = "faregate_offer"
-"""On what asks for payment before it runs."""
-
-GUARD = "faregate_guard"
-"""On a view's price, and itself its value: `functools.wraps` hands marks on to whatever is above."""
 
 EXEMPT = "faregate_exempt"
 _SOLD = "faregate_sold"
@@ -60,7 +55,7 @@ def inspect_rule(app: Flask, rule: Rule, method: str) -> Placement:
     offers = dict.fromkeys((*(offer for part in parts for offer in find_offers(part)), *groups))
     mistakes = [_CACHE.format(name=_name(part)) for part in parts if _is_cached_above(part)]
     if _is_bypassed(view):
-        mistakes.insert(0, describe_bypass(rule.endpoint))
+        mistakes.insert(0, _BYPASS.format(endpoint=rule.endpoint))
     if groups and (login_mistake := find_login(view)) is not None:
         mistakes.append(login_mistake)
     return Placement(tuple(offers), tuple(mistakes), is_exempt)
@@ -87,6 +82,10 @@ _CACHE = (
     "Flask-Caching stands above the price of {name!r}, and would give what one payer paid for to everybody: "
     "put @cache.cached below @paywall.paid."
 )
+_BYPASS = (
+    "The price of {endpoint!r} is not on what the router runs: "
+    "put @app.route above @paywall.paid. A function that is sold cannot be given away as well."
+)
 _LOGIN = (
     "A login stands below the price of {name!r}: a payer who is not logged in would pay for a redirect. "
     "Put @login_required above @paywall.paid, or authentication into a before_request that comes before "
@@ -94,15 +93,9 @@ _LOGIN = (
 )
 
 
-def find_offers(view: object) -> tuple[Offer, ...]:
-    """The offers on a function, however it is wrapped; the outermost first."""
-    found: dict[Offer, None] = {vars(one)[OFFER]: None for one in walk(view) if _is_guard(one)}
-    return tuple(found)
-
-
 def find_login(view: object) -> str | None:
     """A mistake: what is sold asks for a login that redirects."""
-    found = any(_module(one) == "flask_login.utils" for one in walk(view))
+    found = any(get_module(one) == "flask_login.utils" for one in walk(view))
     return _LOGIN.format(name=_name(view)) if found else None
 
 
@@ -114,15 +107,8 @@ def _is_bypassed(view: View | None) -> bool:
 def mark_sold(view: View) -> None:
     """Mark a function that is given a price, with all that it wraps: no route may run one of them."""
     for one in walk(view):
-        if isinstance(one, FunctionType) and not _is_guard(one):
+        if isinstance(one, FunctionType) and not is_price(one):
             one.__dict__[_SOLD] = True
-
-
-def describe_bypass(endpoint: str) -> str:
-    return (
-        f"The price of {endpoint!r} is not on what the router runs: "
-        "put @app.route above @paywall.paid. A function that is sold cannot be given away as well."
-    )
 
 
 def _find_parts(view: View, method: str) -> tuple[Any, ...]:
@@ -136,27 +122,14 @@ def _find_parts(view: View, method: str) -> tuple[Any, ...]:
     return (view, kind.dispatch_request, called)
 
 
-def _is_guard(one: Any) -> bool:
-    return _attributes(one).get(GUARD) is one
-
-
 def _is_cached_above(part: object) -> bool:
     """Whether a decorator of Flask-Caching wraps a price; it marks what it makes with what it wraps."""
     return any(_is_cache(one) and find_offers(one) for one in walk(part))
 
 
 def _is_cache(one: Any) -> bool:
-    attributes = _attributes(one)
+    attributes = one.__dict__ if isinstance(one, FunctionType) else {}
     return "uncached" in attributes and attributes["uncached"] is attributes.get("__wrapped__")
-
-
-def _attributes(one: Any) -> dict[str, Any]:
-    return one.__dict__ if isinstance(one, FunctionType) else {}
-
-
-def _module(one: Any) -> str:
-    """The module whose code this is, whatever it wraps."""
-    return str(getattr(one, "__globals__", {}).get("__name__", "")) if isinstance(one, FunctionType) else ""
 
 
 def _name(view: object) -> str:

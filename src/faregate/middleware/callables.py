@@ -100,6 +100,11 @@ def walk_chain(outermost: object, *, through_self: bool = False) -> Iterator[Any
         found = attributes.get("__wrapped__") or (next(iter(inside.values())) if len(inside) == 1 else None)
 
 
+def get_module(function: Any) -> str:
+    """The module whose code a function is, whatever it wraps: `__module__` is copied. "" for others."""
+    return str(function.__globals__.get("__name__", "")) if isinstance(function, FunctionType) else ""
+
+
 def is_async(called: Any) -> bool:
     """Whether what this callable returns is awaited, through partials and objects that are called."""
     while isinstance(called, partial):

@@ -16,6 +16,7 @@ from faregate.core.models import Offer
 from faregate.middleware.callables import walk, walk_chain
 
 OFFER, SOLD, MAKES_OFFERS = "faregate_offer", "faregate_sold", "faregate_makes_offers"
+_PRICE = "faregate_guard"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,25 @@ def mark(wrapper: Any, handler: Any, offer: Offer) -> None:
     for one in walk_chain(handler, through_self=True):
         with suppress(AttributeError, TypeError):  # an object without a place for it
             setattr(one, SOLD, offer)
+
+
+def mark_price(one: Any, offer: Offer) -> None:
+    """Mark a function as what asks for payment itself: a view behind its price, or what makes one.
+
+    The mark is the function itself: `functools.wraps` copies marks to whatever is above, which asks nothing.
+    """
+    one.__dict__ |= {OFFER: offer, _PRICE: one}
+
+
+def is_price(one: Any) -> bool:
+    """Whether a function was marked by `mark_price`, and not only given a copy of the mark."""
+    return isinstance(one, FunctionType) and one.__dict__.get(_PRICE) is one
+
+
+def find_offers(view: object) -> tuple[Offer, ...]:
+    """The offers of the prices on a function, however it is wrapped; the outermost first."""
+    found: dict[Offer, None] = {vars(one)[OFFER]: None for one in walk(view) if is_price(one)}
+    return tuple(found)
 
 
 def mark_maker(make: Any) -> None:
