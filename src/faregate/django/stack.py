@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from inspect import isclass
 from os.path import isdir, join
-from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -53,12 +52,8 @@ def _is_paywall(name: str) -> bool:
     """By what it is: it may be named by its own module, or be a subclass."""
     from faregate.django.middleware import PaywallMiddleware
 
-    return _is_a(name, PaywallMiddleware)
-
-
-def _is_a(name: str, kind: Any) -> bool:
     found = import_string(name)
-    return isclass(found) and issubclass(found, kind)
+    return isclass(found) and issubclass(found, PaywallMiddleware)
 
 
 def _list_answers(name: str, prefixes: Sequence[str]) -> Iterator[Mistake]:

@@ -248,13 +248,8 @@ class DjangoStore:
 
     @retry_on_disconnect
     def key_ids(self) -> set[str]:
-        """Step over the index once per key, not once per row, as DISTINCT would."""
-        found: list[str] = [""]
         with read_connection(self._using):
-            ids = self._rows().order_by("key_id").values_list("key_id", flat=True)
-            while (following := ids.filter(key_id__gt=found[-1]).first()) is not None:
-                found.append(following)
-        return set(found[1:])
+            return set(_list_distinct(self._rows(), "key_id"))
 
     @retry_on_disconnect
     def usage_of_keys(self) -> list[KeyUsage]:
@@ -313,14 +308,8 @@ class DjangoStore:
 
     @retry_on_disconnect
     def list_namespaces(self) -> list[str]:
-        """Step over the index, as `key_ids` does."""
-        found: list[str] = [""]
         with read_connection(self._using):
-            rows = JournalRow.objects.using(self._using)
-            names = rows.order_by("namespace").values_list("namespace", flat=True)
-            while (following := names.filter(namespace__gt=found[-1]).first()) is not None:
-                found.append(following)
-        return found[1:]
+            return _list_distinct(JournalRow.objects.using(self._using), "namespace")
 
     @contextmanager
     def open_namespace(self, namespace: str) -> Generator["DjangoStore"]:
@@ -359,6 +348,15 @@ class DjangoStore:
 
     def disconnect(self) -> None:
         connections[self._using].close()
+
+
+def _list_distinct(rows: QuerySet[JournalRow], column: str) -> list[str]:
+    """Step over the index once per value, not once per row, as DISTINCT would."""
+    found: list[str] = [""]
+    values = rows.order_by(column).values_list(column, flat=True)
+    while (following := values.filter(**{f"{column}__gt": found[-1]}).first()) is not None:
+        found.append(following)
+    return found[1:]
 
 
 def _may_become(changes: Mapping[str, Any]) -> Q:
