@@ -26,6 +26,7 @@ from faregate.reports.export import (
     format_moment,
     iterate_lines,
     write_file,
+    write_text,
 )
 from faregate.reports.reader import (
     SnapshotRows,
@@ -50,7 +51,7 @@ from faregate.reports.records import (
     build_contract_row,
 )
 from faregate.reports.typed_contracts import build_module
-from faregate.x402.tokens import CURRENCIES, format_price
+from faregate.x402.tokens import format_amount, format_price
 
 DEFAULT_LIMIT: Final = 50
 Describe = Callable[[Row], tuple[str, ...]]
@@ -154,7 +155,8 @@ def _describe_resource(row: Row) -> tuple[str, ...]:
 def run_contracts(client: MerchantClient, echo: Echo, *, python: bool, **output: Any) -> int:
     """List active revisions, or print a module of types for their values."""
     if python:
-        return _write_module(echo, build_module(list_revisions(client)), output["output"])
+        _print_module(echo, build_module(list_revisions(client)), output["output"])
+        return 0
     choice = _Output(**output)
     revisions = list_revisions(client)
     rows = [build_contract_row(revision) for revision in revisions]
@@ -170,16 +172,11 @@ def run_contracts(client: MerchantClient, echo: Echo, *, python: bool, **output:
     )
 
 
-def _write_module(echo: Echo, text: str, output: str) -> int:
-    if not output:
-        echo(text)
-        return 0
-    try:
-        Path(output).write_text(f"{text}\n", encoding="utf-8")
-    except OSError as error:
-        raise CommandError(f"{output} cannot be written: {error.strerror}.") from None
-    echo(f"Wrote {output}.")
-    return 0
+def _print_module(echo: Echo, text: str, path: str) -> None:
+    if path:
+        write_text(path, f"{text}\n")
+        text = f"Wrote {path}."
+    echo(text)
 
 
 def _describe_contract(row: Row) -> tuple[str, ...]:
@@ -212,10 +209,8 @@ class _Output:
         self.limit = DEFAULT_LIMIT if is_table and not all and limit is None else limit
 
     def build_query(self, order: str | None, as_of: datetime | None) -> ListQuery:
-        return ListQuery.model_validate({"order": order, "as_of": as_of, "page_size": self._get_page_size()})
-
-    def _get_page_size(self) -> int | None:
-        return None if self.limit is None else min(self.limit, 100)
+        size = None if self.limit is None else min(self.limit, 100)
+        return ListQuery.model_validate({"order": order, "as_of": as_of, "page_size": size})
 
     def print(
         self,
@@ -298,8 +293,7 @@ def _amount(value: Value, asset: Value) -> str:
     if not isinstance(value, int):
         return "-"
     # Without a receipt the asset is unknown, but whatever settles here has six decimals.
-    is_known = asset is None or asset in CURRENCIES
-    return format_price(value, str(asset or "")).rstrip() if is_known else f"{value} atomic {asset}"
+    return format_amount(value) if asset is None else format_price(value, str(asset))
 
 
 def _short(value: Value) -> str:

@@ -8,7 +8,7 @@ from faregate.errors import CommandError, ConfigurationError
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.models import ReceiptDocument
 from faregate.reports.export import format_moment
-from faregate.x402.tokens import CURRENCIES, format_price
+from faregate.x402.tokens import format_price
 
 
 def run_receipt(client: MerchantClient, echo: Echo, *, id: str, json: bool, text: bool) -> int:
@@ -46,8 +46,8 @@ def _format_page(receipt: ReceiptDocument) -> str:
         "transaction": receipt.transaction_id,
         "issued": format_moment(receipt.issued_at),
         "environment": receipt.environment,
-        "settled": _format_amount(payment.settled_atomic, payment.asset),
-        "authorized": _format_amount(payment.authorized_atomic, payment.asset),
+        "settled": format_price(payment.settled_atomic, payment.asset),
+        "authorized": format_price(payment.authorized_atomic, payment.asset),
         "price": f"{receipt.price.label} ({receipt.price.calculation_mode})",
         "resource": f"{receipt.resource.name} ({receipt.resource.id})",
         "url": receipt.resource.url,
@@ -59,7 +59,3 @@ def _format_page(receipt: ReceiptDocument) -> str:
         "hash": payment.transaction_hash,
     }
     return "\n".join(f"{name:<12} {clean(value)}" for name, value in lines.items())
-
-
-def _format_amount(atomic: int, asset: str) -> str:
-    return format_price(atomic, asset) if asset in CURRENCIES else f"{atomic} atomic {asset}"

@@ -2,7 +2,6 @@
 
 import json as jsonlib
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, Final
 
 from faregate.cli.command import Echo
@@ -10,7 +9,7 @@ from faregate.cli.terminal import Progress, clean, count, get_width, prints_json
 from faregate.errors import CommandError
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.models import ListQuery
-from faregate.reports.export import format_moment
+from faregate.reports.export import format_moment, write_text
 from faregate.reports.page import build_page
 from faregate.reports.reader import TransactionFilter, list_transactions
 from faregate.reports.records import Row
@@ -50,7 +49,7 @@ def run_report(
     as_json = prints_json(json, text)
     summary = _read(client, since, until, by, as_of)
     if html:
-        _write(Path(html), build_page(summary, client.environment))
+        write_text(html, build_page(summary, client.environment))
         echo(f"Wrote {html}: {format_span(summary)}. As of {format_moment(summary.as_of)}.")
     elif as_json:
         echo(jsonlib.dumps(_to_json(summary, client.environment), indent=2))
@@ -79,13 +78,6 @@ def _read(
             progress(len(rows))
     step: Step | None = next((one for one in STEPS if one == by), None)
     return summarize(rows, begin, until, listing.as_of or end, step)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise CommandError(f"{path} cannot be written: {error.strerror}.") from None
 
 
 def _to_json(summary: Summary, environment: str) -> dict[str, Any]:

@@ -83,6 +83,14 @@ def _format_cell(value: Value) -> object:
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else _plain(value)
 
 
+def write_text(path: str, text: str) -> None:
+    """Write a file that is small enough to be written at once. Raises `CommandError`."""
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"{path} cannot be written: {error.strerror}.") from None
+
+
 def write_file(
     path: Path,
     rows: Iterable[Row],

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from faregate.errors import CommandError
 from faregate.reports.records import Row
-from faregate.x402.tokens import CURRENCIES, format_price
+from faregate.x402.tokens import format_price
 
 Step = Literal["hour", "day", "week", "month"]
 STEPS: Final[tuple[Step, ...]] = ("hour", "day", "week", "month")
@@ -82,7 +82,6 @@ def summarize(
     There are no periods before the first transaction. Without `step`, the length of time decides.
     """
     totals, payers = Totals(), set[object]()
-    by_moment = dict[datetime, Totals]()
     resources = dict[str, Totals]()
     created = list[tuple[datetime, Row]]()
     for row in rows:
@@ -169,9 +168,7 @@ def format_revenue(totals: Totals) -> str:
 
 
 def format_revenue_of(asset: str, totals: Totals) -> str:
-    """The revenue in one asset. The decimals of an unknown one are unknown."""
-    atomic = totals.revenue[asset]
-    return format_price(atomic, asset) if asset in CURRENCIES else f"{atomic} atomic {asset}"
+    return format_price(totals.revenue[asset], asset)
 
 
 def format_outcomes(totals: Totals) -> str:

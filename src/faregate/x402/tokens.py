@@ -40,8 +40,11 @@ TOKENS: Final[dict[tuple[Environment, SettlementAsset], Token]] = {
 
 
 def format_price(atomic: int, symbol: str) -> str:
-    """Format an amount: `10000, "USDC"` is `0.01 USDC`. Exact, without floats."""
-    return f"{format_amount(atomic)} {symbol}"
+    """Format an amount: `10000, "USDC"` is `0.01 USDC`. Exact, without floats.
+
+    The decimals of a token that is not known here are not known either: `10000 atomic XYZ`.
+    """
+    return f"{format_amount(atomic)} {symbol}" if symbol in CURRENCIES else f"{atomic} atomic {symbol}"
 
 
 def format_amount(atomic: int) -> str:
