@@ -1,13 +1,12 @@
 """Invariants that hold for every correct seller. Each says what it can see and what it cannot."""
 
-import json
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 from faregate.core.models import Headers, header_values
-from faregate.emulator.calls import MAX_CALLS, CallLog, RecordedCall
+from faregate.emulator.calls import MAX_CALLS, CallLog, RecordedCall, parse_fields
 from faregate.merchant.models import AccessDecision
 from faregate.service.app import Service
 from faregate.service.records import FINAL, TransactionRecord
@@ -104,10 +103,7 @@ def _find_first_calls(log: CallLog) -> tuple[dict[str, int], dict[str, int]]:
 
 def _reports_final_status(call: RecordedCall) -> bool:
     """Whether the answer, of complete or of reading one transaction, has a final status."""
-    try:
-        return json.loads(call.response.body if call.response else b"null")["status"] in FINAL
-    except (ValueError, TypeError, KeyError):
-        return False
+    return call.response is not None and parse_fields(call.response).get("status") in FINAL
 
 
 def _iter_records(service: Service) -> Iterator[TransactionRecord]:

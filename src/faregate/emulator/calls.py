@@ -12,6 +12,8 @@ from pydantic import TypeAdapter
 
 from faregate.core.models import Headers, Response, WireRequest, header_values
 from faregate.emulator.delivery import Delivery
+from faregate.errors import BadAnswer
+from faregate.merchant.calls import parse_object
 from faregate.merchant.models import AccessRequest
 from faregate.service.app import Service
 from faregate.service.http import HttpError, ParsedRequest, read_bearer
@@ -253,3 +255,11 @@ def decode_header(headers: Headers, name: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+
+
+def parse_fields(response: Response) -> dict[str, Any]:
+    """Parse the body as a JSON object; empty for any other body."""
+    try:
+        return parse_object(response)
+    except BadAnswer:
+        return {}

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from faregate.core.models import Response, WireRequest, header_values
-from faregate.emulator.calls import decode_header
+from faregate.emulator.calls import decode_header, parse_fields
 from faregate.emulator.clock import EmulatorClock
 from faregate.emulator.delivery import Delivery
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.state_file import StateFile
 from faregate.emulator.tenants import Tenants
-from faregate.errors import BadAnswer, ConfigurationError
-from faregate.merchant.calls import parse_object
+from faregate.errors import ConfigurationError
 from faregate.service.builtin import builtin_account
 from faregate.service.config import Account, Resource
 from faregate.service.published_payers import TEST_PAYERS
@@ -158,19 +157,12 @@ def _print_call(request: WireRequest, delivery: Delivery) -> None:
 def format_call(request: WireRequest, delivery: Delivery) -> str:
     """One line without keys, proofs and queries: `POST /merchant/v1/access  402  payment required`"""
     path = request.path.partition("?")[0]
-    found = _parse(delivery.response)
+    found = parse_fields(delivery.response)
     transaction = found.get("transaction_id")
     about = f"  {transaction}" if isinstance(transaction, str) and transaction not in path else ""
     status = str(delivery.response.status) if delivery.response.status else "---"
     line = f"{request.method:<4} {path}  {status}  {_explain(request, delivery, found)}{about}"
     return "".join(char if char.isprintable() else "?" for char in line)[:_MAX]
-
-
-def _parse(response: Response) -> dict[str, Any]:
-    try:
-        return parse_object(response)
-    except BadAnswer:
-        return {}
 
 
 def _explain(request: WireRequest, delivery: Delivery, found: dict[str, Any]) -> str:

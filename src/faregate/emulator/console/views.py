@@ -4,13 +4,12 @@ Amounts are strings of atomic units. Keys are left out; proofs are decoded and t
 """
 
 import base64
-import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, cast
 
 from faregate.core.models import Headers, header_values
-from faregate.emulator.calls import CallInfo, RecordedCall
+from faregate.emulator.calls import CallInfo, RecordedCall, parse_fields
 from faregate.emulator.console.histogram import Histogram
 from faregate.emulator.ledger import SimulatedLedger
 from faregate.emulator.settlement_control import ALL
@@ -216,11 +215,7 @@ def _parse_error_body(record: RecordedCall) -> Json | None:
     """Return the error body of the contract, None if the response has none."""
     if record.response is None or record.response.status < 400:
         return None
-    try:
-        body = json.loads(record.response.body)
-    except ValueError:
-        return None
-    return cast("Json", body) if isinstance(body, dict) else None
+    return parse_fields(record.response) or None
 
 
 def _decode_proof(headers: Headers) -> Json | None:

@@ -1,8 +1,7 @@
 """`/_emulator/tenants/{name}`: its `payers`, their `balances`, and `test-payments`, their purchases."""
 
-import json
 from dataclasses import replace
-from typing import Final, cast
+from typing import Final
 
 from pydantic import BaseModel, TypeAdapter
 from starlette.requests import Request
@@ -11,6 +10,7 @@ from starlette.routing import Route
 
 from faregate.core.models import Response as WireResponse
 from faregate.core.models import WireRequest, header_values
+from faregate.emulator.calls import parse_fields
 from faregate.emulator.control.common import (
     TENANT,
     ControlError,
@@ -111,7 +111,7 @@ def _buy(emulator: Emulator, body: TestPayment) -> TestPaymentResult:
         return TestPaymentResult(message=_describe(asked, "the price was not asked for"))
     proof = wallet.pay(instructions[0])
     allowed = _send(emulator, wire.access(access, proof).request)
-    transaction = _read(allowed).get("transaction_id")
+    transaction = parse_fields(allowed).get("transaction_id")
     if allowed.status != 200 or not isinstance(transaction, str):
         return TestPaymentResult(message=_describe(allowed, "the payment was refused"))
     outcome = SucceededCompleteRequest(
@@ -129,7 +129,7 @@ def _buy(emulator: Emulator, body: TestPayment) -> TestPaymentResult:
         return TestPaymentResult(
             transaction=transaction, message=_describe(completed, "complete was refused")
         )
-    status = _read(completed).get("status")
+    status = parse_fields(completed).get("status")
     return TestPaymentResult.model_validate({"transaction": transaction, "status": status})
 
 
@@ -141,17 +141,9 @@ def _send(emulator: Emulator, request: WireRequest) -> WireResponse:
     return emulator.deliver(replace(request, headers=headers)).response
 
 
-def _read(response: WireResponse) -> dict[str, object]:
-    try:
-        body: object = json.loads(response.body)
-    except ValueError:
-        return {}
-    return cast("dict[str, object]", body) if isinstance(body, dict) else {}
-
-
 def _describe(response: WireResponse, otherwise: str) -> str:
     """The service's own message, or what happened with the status."""
-    message = _read(response).get("message")
+    message = parse_fields(response).get("message")
     return str(message) if message else f"{otherwise}: the service answered {response.status}"
 
 

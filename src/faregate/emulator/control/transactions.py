@@ -1,5 +1,6 @@
 """`/_emulator/tenants/{name}`: its `transactions`, and `settlements`, the rules for how payments end."""
 
+from collections.abc import Callable
 from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, Field, TypeAdapter
@@ -17,6 +18,7 @@ from faregate.emulator.control.common import (
 )
 from faregate.emulator.emulator import Emulator
 from faregate.merchant.types import AtomicAmount, Moment
+from faregate.service.app import Service
 from faregate.service.config import FrozenModel, SettlementRule
 from faregate.service.records import Status, TransactionRecord
 from faregate.service.state import EnvironmentState
@@ -73,16 +75,29 @@ async def list_transactions(request: Request) -> Response:
 
 async def settle(request: Request) -> Response:
     """Settle the payment of a pending transaction now."""
-    emulator, identifier = _find_transaction(request)
-    emulator.settle(identifier)
-    return json_response(_summarize_by_id(emulator, identifier))
+    return _end(request, Emulator.settle)
 
 
 async def fail(request: Request) -> Response:
     """Fail the payment of a transaction that is not final."""
-    emulator, identifier = _find_transaction(request)
-    emulator.fail(identifier)
-    return json_response(_summarize_by_id(emulator, identifier))
+    return _end(request, Emulator.fail)
+
+
+def _end(request: Request, end: Callable[[Emulator, str], None]) -> Response:
+    """End the payment of the transaction in the path, or raise 404."""
+    emulator, identifier = get_emulator(request), str(request.path_params["transaction"])
+    store = emulator.look(lambda service, _: _find_store(service, identifier))
+    if store is None:
+        raise ControlError(404, "transaction_not_found", f"there is no transaction {identifier!r}")
+    end(emulator, identifier)
+    return json_response(
+        emulator.look(lambda _service, _log: _summarize(store, store.transactions[identifier]))
+    )
+
+
+def _find_store(service: Service, identifier: str) -> EnvironmentState | None:
+    stores = service.environments.values()
+    return next((store for store in stores if identifier in store.transactions), None)
 
 
 def _find_newest(store: EnvironmentState, query: TransactionRecordFilter) -> list[object]:
@@ -93,26 +108,6 @@ def _find_newest(store: EnvironmentState, query: TransactionRecordFilter) -> lis
         if query.matches(record):
             newest.append(_summarize(store, record).model_dump(mode="json"))
     return newest
-
-
-def _find_transaction(request: Request) -> tuple[Emulator, str]:
-    """Return the emulator and the id of the transaction in the path, or raise 404."""
-    emulator, identifier = get_emulator(request), str(request.path_params["transaction"])
-    if not emulator.look(
-        lambda service, _: any(identifier in one.transactions for one in service.environments.values())
-    ):
-        raise ControlError(404, "transaction_not_found", f"there is no transaction {identifier!r}")
-    return emulator, identifier
-
-
-def _summarize_by_id(emulator: Emulator, identifier: str) -> TransactionSummary:
-    return emulator.look(
-        lambda service, _: next(
-            _summarize(store, store.transactions[identifier])
-            for store in service.environments.values()
-            if identifier in store.transactions
-        )
-    )
 
 
 def _summarize(store: EnvironmentState, record: TransactionRecord) -> TransactionSummary:

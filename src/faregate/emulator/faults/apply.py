@@ -43,11 +43,6 @@ _TICK: Final = timedelta(microseconds=1)
 _BY_STATUS: Final = {one.status: one for one in (UNAUTHENTICATED, PAYMENT_REQUIRED, FORBIDDEN)}
 
 
-def replace_body(said: Response) -> Response:
-    """Return the response with a body that is not JSON; its headers stay."""
-    return replace(said, body=GARBAGE)
-
-
 def remove_header(headers: Headers, name: str) -> Headers:
     return tuple(pair for pair in headers if pair[0].lower() != name.lower())
 
@@ -145,7 +140,7 @@ class _FaultedCall:
             case "second-402":
                 return self._asking_again()
             case "garbage":
-                return replace_body(said)
+                return replace(said, body=GARBAGE)  # its headers stay
             case "missing-header":
                 return replace(said, headers=remove_header(said.headers, fault.header or ""))
             case "doubled-header":
