@@ -123,13 +123,13 @@ class _Scheme(SecurityBase):
         self.model = APIKey.model_validate(scheme)
         self.scheme_name = f"{MARK}{sold.sells}"
         own = signature(self.__call__)
+        parameters = list(own.parameters.values())[:2]
         if isinstance(sold, OfferChoice):
             _check_request(sold)
             # FastAPI solves the parameters of the function that chooses, as those of any dependency.
             chosen = Parameter("chosen", Parameter.KEYWORD_ONLY, annotation=Any, default=Depends(sold.choose))
-            self.__signature__ = own.replace(parameters=[*list(own.parameters.values())[:2], chosen])
-        else:
-            self.__signature__ = own.replace(parameters=list(own.parameters.values())[:2])
+            parameters.append(chosen)
+        self.__signature__ = own.replace(parameters=parameters)
 
     async def __call__(
         self, connection: HTTPConnection, response: Response, *, chosen: object = None

@@ -1,12 +1,12 @@
 """Know the tools of a server: what each sells, and what would give its result away."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, TypeGuard, cast
 
 from mcp.server import MCPServer, Server
 from mcp.server.mcpserver.tools import Tool, ToolManager
 
-from faregate.core.models import Offer
 from faregate.errors import ConfigurationError
 from faregate.mcp.requests import METHOD, ROOT
 from faregate.middleware.handlers import Handler, inspect_handler, name_handler
@@ -100,11 +100,12 @@ def list_routes(server: AnyServer, root: str = ROOT) -> RouteTable:
             f"list_routes takes an MCPServer or a low-level Server, not {type(cast(Any, server)).__name__}."
         )
     paywall = find_paywall(server)
+    around = None if paywall is None else lambda: paywall
     rows, faults = list[RouteInfo](), list[str]()
     for tool in list_tools(server):
         offers = inspect_tool(tool).offers
-        row = _build_row(tool, root, offers, paywall)
-        rows.append(row)
+        row = build_row(f"{root}{tool.name}", (METHOD,), name_handler(tool.fn), offers)
+        rows.append(replace(row, paywall=around))
         if len(offers) > 1:
             faults.append(describe_several_offers(row, offers))
         if offers and paywall is None:
@@ -112,7 +113,6 @@ def list_routes(server: AnyServer, root: str = ROOT) -> RouteTable:
                 f"The tool {tool.name!r} sells {row.sells!r}, and its server has no paywall: "
                 "call add_paywall(server)."
             )
-    around = None if paywall is None else lambda: paywall
     return RouteTable(tuple(rows), (), tuple(faults), list_mistakes(server), around)
 
 
@@ -123,18 +123,6 @@ def list_endpoint(endpoint: Any, path: str) -> Iterator[RouteTable]:
         yield list_routes(server, f"{path.rstrip('/')}/tools/")
 
 
-def _build_row(tool: Tool, root: str, offers: tuple[Offer, ...], paywall: Paywall | None) -> RouteInfo:
-    row = build_row(f"{root}{tool.name}", (METHOD,), name_handler(tool.fn), offers)
-    if paywall is None:
-        return row
-    return RouteInfo(row.path, row.methods, row.handler, row.offer, row.access, paywall=lambda: paywall)
-
-
 def find_paywall(server: AnyServer) -> Paywall | None:
-    return next((one.paywall for one in _find_paywalls(server)), None)
-
-
-def _find_paywalls(server: AnyServer) -> Iterator[Any]:
-    for one in server.middleware:
-        if getattr(one, "faregate_middleware", False):
-            yield one
+    added: list[Any] = [one for one in server.middleware if getattr(one, "faregate_middleware", False)]
+    return added[0].paywall if added else None
