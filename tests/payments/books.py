@@ -1,13 +1,14 @@
 """One payment as a service knows it, for tests of what a chain proves about it."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from faregate.payments.chain import ChainReader
 from faregate.service.payments import Attempt, PaymentRefused, PaymentSettled, SettlementPending
 from faregate.x402.models import Terms
 from tests.support.chain import USDC, ChainPayer, LocalChain
+from tests.support.rpc_proxy import RpcProxy
 
 MakeReader = Callable[..., ChainReader]
 """Makes a reader of these URLs, whose clock is the chain's."""
@@ -23,8 +24,30 @@ class Books:
     """What a service knows of one payment: it was authorized at this block, and this is its attempt."""
 
     def __init__(self, chain: LocalChain, payer: ChainPayer) -> None:
+        self.chain = chain
         self.payment = payer.authorize(USDC, TO, PRICE)
         self.attempt = Attempt(SUBMITTED, from_block=chain.head)
 
     def look(self, reader: ChainReader, *hashes: str) -> PaymentSettled | PaymentRefused | SettlementPending:
         return reader.look(self.payment, TERMS, replace(self.attempt, hashes=hashes))
+
+    def settle(self) -> str:
+        return self.chain.settle(USDC, self.payment)
+
+
+@dataclass
+class FaultyNode:
+    """A node of a chain, which a test can break, and a payment."""
+
+    chain: LocalChain
+    proxy: RpcProxy
+    books: Books
+    make_reader: MakeReader
+
+    def __post_init__(self) -> None:
+        self.reader = self.make_reader(self.proxy.url)
+        self.change = self.proxy.change
+        self.settle = self.books.settle
+
+    def look(self, *hashes: str) -> PaymentSettled | PaymentRefused | SettlementPending:
+        return self.books.look(self.reader, *hashes)

@@ -7,13 +7,13 @@ from examples.chain.facilitator import FacilitatorProcess, run_facilitator
 from examples.chain.typescript_payer import NoTypeScript
 
 from faregate.payments.chain import ChainReader
-from tests.payments.books import Books, MakeReader
-from tests.payments.direct_fixtures import clock, gas, gas_books, row, start, worker
+from tests.payments.books import Books, FaultyNode, MakeReader
+from tests.payments.direct_fixtures import direct, gas, row, worker
 from tests.support import facilitators
 from tests.support.chain import ChainPayer, LocalChain, chain, payer
 from tests.support.rpc_proxy import RpcProxy, serve_rpc_proxy
 
-__all__ = ["chain", "clock", "gas", "gas_books", "payer", "row", "start", "worker"]
+__all__ = ["chain", "direct", "gas", "payer", "row", "worker"]
 
 
 @pytest.fixture
@@ -71,3 +71,8 @@ def reader(make_reader: MakeReader, proxy: RpcProxy) -> ChainReader:
 @pytest.fixture
 def books(chain: LocalChain, payer: ChainPayer) -> Books:
     return Books(chain, payer)
+
+
+@pytest.fixture
+def node(chain: LocalChain, proxy: RpcProxy, books: Books, make_reader: MakeReader) -> FaultyNode:
+    return FaultyNode(chain, proxy, books, make_reader)

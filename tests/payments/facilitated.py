@@ -9,13 +9,7 @@ from faregate.emulator import Wallet
 from faregate.payments.chain import ChainReader
 from faregate.payments.facilitated import FacilitatorPayments
 from faregate.payments.facilitator import FacilitatorClient, FacilitatorSettings
-from faregate.service.payments import (
-    Attempt,
-    PaymentRefused,
-    PaymentSent,
-    PaymentSettled,
-    SettlementPending,
-)
+from faregate.service.payments import Attempt, PaymentRefused, PaymentSent, PaymentSettled, SettlementPending
 from faregate.service.records import Transaction
 from faregate.service.settlement import settle
 from faregate.service.steps import Backend, run

@@ -63,6 +63,12 @@ class Row:
     id: str = "txn_1"
 
     @property
+    def transfer(self) -> SignedTransfer:
+        """What was signed."""
+        assert self.signed is not None
+        return self.signed
+
+    @property
     def context(self) -> Any:
         return SimpleNamespace(terms=TERMS)
 
@@ -148,15 +154,10 @@ class GasBooks:
         return sorted(waiting, key=lambda each: each.gas_nonce)[:limit]
 
     def replace_transfer(self, transfer: SignedTransfer) -> bool:
-        row = next(
-            (
-                row
-                for row in self.rows
-                if row.signed is not None and row.signed.transaction_hash == transfer.replaces
-            ),
-            None,
-        )
-        return row is not None and self.record_signed(row, None, transfer)
+        replaced = [
+            row for row in self.rows if row.signed and row.signed.transaction_hash == transfer.replaces
+        ]
+        return bool(replaced) and self.record_signed(replaced[0], None, transfer)
 
 
 class PatientPayments(DirectPayments):
@@ -189,10 +190,16 @@ class Worker:
         self.account = GasAccount(reader, KeySigner(key), clock, policy)
         self.payments = PatientPayments(self.account, reader, chain)
 
-    def sign(
-        self, row: Row, attempt: Attempt, before_record: Callable[[], None] = lambda: None
-    ) -> Attempt | PaymentPostponed:
+    def sign(self, row: Row, before_record: Callable[[], None] = lambda: None) -> Attempt:
         """Sign and write down, and no more: the process dies then."""
+        attempt = self.try_to_sign(row, before_record)
+        assert not isinstance(attempt, PaymentPostponed)
+        return attempt
+
+    def try_to_sign(
+        self, row: Row, before_record: Callable[[], None] = lambda: None
+    ) -> Attempt | PaymentPostponed:
+        attempt = row.begin()
         for _ in range(20):
             gas_nonce = self.books.get_gas_nonce(USDC.chain, self.account.address)
             signed = self.payments.sign(row.payment, TERMS, attempt, gas_nonce)

@@ -66,7 +66,7 @@ def test_a_live_payment() -> None:
 
 
 def test_a_node_of_another_chain_answers_nothing(chain: LocalChain, books: Books) -> None:
-    sent = chain.settle(USDC, books.payment)
+    sent = books.settle()
     reader = ChainReader(8453, [chain.url], clock=_now)
     with pytest.raises(PaymentsUnavailable, match="is one of chain 84532, not of 8453"):
         reader.get_head()
@@ -77,20 +77,20 @@ def test_a_node_of_another_chain_answers_nothing(chain: LocalChain, books: Books
 
 
 def test_a_payment_whose_hash_is_known(chain: LocalChain, reader: ChainReader, books: Books) -> None:
-    sent = chain.settle(USDC, books.payment)
+    sent = books.settle()
     assert books.look(reader, "0x" + "11" * 32, sent) == PaymentSettled(sent)
 
 
 def test_a_payment_that_the_gas_account_signed(chain: LocalChain, reader: ChainReader, books: Books) -> None:
-    sent = chain.settle(USDC, books.payment)
+    sent = books.settle()
     signed = SignedTransfer("0x" + "00" * 20, 84532, 0, "0x", sent)
     assert reader.look(books.payment, TERMS, Attempt(SUBMITTED, signed=signed)) == PaymentSettled(sent)
 
 
 def test_a_payment_that_a_stranger_sent(chain: LocalChain, reader: ChainReader, books: Books) -> None:
     """Whoever sees a signature may send it. The money moved: the stranger's hash wins, ours reverted."""
-    theirs = chain.settle(USDC, books.payment)
-    ours = chain.settle(USDC, books.payment)
+    theirs = books.settle()
+    ours = books.settle()
     chain.mine(5)
     receipt = chain.get_receipt(ours)
     assert receipt is not None
@@ -101,7 +101,7 @@ def test_a_payment_that_a_stranger_sent(chain: LocalChain, reader: ChainReader, 
 
 def test_confirmations_are_waited_for(chain: LocalChain, make_reader: MakeReader, books: Books) -> None:
     reader = make_reader(chain.url, confirmations=3)
-    sent = chain.settle(USDC, books.payment)
+    sent = books.settle()
     chain.mine(1)
     assert [books.look(reader, sent), books.look(reader)] == [SETTLING, SETTLING]
     chain.mine(1)
@@ -112,7 +112,7 @@ def test_a_block_that_is_replaced_meanwhile_is_no_confirmation(
     chain: LocalChain, make_reader: MakeReader, books: Books
 ) -> None:
     """The crash campaign found it: the block was read, then replaced, and then the head was two blocks on."""
-    sent, replaced = chain.settle(USDC, books.payment), list[str]()
+    sent, replaced = books.settle(), list[str]()
 
     def replace_block(params: list[Any], result: Any) -> Any:
         if params[0] != "latest" and not replaced:
@@ -133,7 +133,7 @@ def test_a_block_that_is_replaced_meanwhile_is_no_confirmation(
 
 def test_a_cancelled_payment(chain: LocalChain, reader: ChainReader, payer: ChainPayer, books: Books) -> None:
     payer.cancel(chain, USDC, books.payment.nonce)
-    sent = chain.settle(USDC, books.payment)
+    sent = books.settle()
     chain.mine()
     refused = PaymentRefused("the payer cancelled the authorization")
     assert [books.look(reader), books.look(reader, sent)] == [refused, refused]
@@ -146,7 +146,7 @@ def test_a_cancellation_counts_once_it_is_safe(
     payer.cancel(chain, USDC, books.payment.nonce)
     assert books.look(reader) == SETTLING
     chain.reorganise(1)
-    sent = chain.settle(USDC, books.payment)
+    sent = books.settle()
     assert books.look(reader) == PaymentSettled(sent)
 
 
@@ -175,7 +175,7 @@ def test_an_expiry_counts_once_our_clock_agrees(chain: LocalChain, books: Books)
 def test_a_payment_after_its_expiry_was_settled_before(
     chain: LocalChain, reader: ChainReader, books: Books
 ) -> None:
-    sent = chain.settle(USDC, books.payment)
+    sent = books.settle()
     chain.advance_time(301)
     assert books.look(reader) == PaymentSettled(sent)
 
@@ -208,7 +208,7 @@ def test_another_transfer_is_no_payment(
 
 def test_a_payment_that_is_stuck(chain: LocalChain, reader: ChainReader, books: Books) -> None:
     chain.set_automine(False)
-    sent = chain.settle(USDC, books.payment)
+    sent = books.settle()
     assert books.look(reader, sent) == SETTLING
     chain.mine()
     assert books.look(reader, sent) == PaymentSettled(sent)
@@ -222,20 +222,20 @@ def test_a_later_attempt_is_reconciling(chain: LocalChain, reader: ChainReader, 
 
 def test_a_payment_that_was_dropped(chain: LocalChain, reader: ChainReader, books: Books) -> None:
     chain.set_automine(False)
-    sent = chain.settle(USDC, books.payment)
+    sent = books.settle()
     chain.drop(sent)
     chain.mine(3)
     assert books.look(reader, sent) == SETTLING
-    again = chain.settle(USDC, books.payment)
+    again = books.settle()
     chain.mine()
     assert books.look(reader, sent) == PaymentSettled(again)
 
 
 def test_a_payment_that_was_reorganised_away(chain: LocalChain, reader: ChainReader, books: Books) -> None:
-    sent = chain.settle(USDC, books.payment)
+    sent = books.settle()
     chain.reorganise(1)
     assert books.look(reader, sent) == SETTLING
-    again = chain.settle(USDC, books.payment)
+    again = books.settle()
     assert books.look(reader, sent) == PaymentSettled(again)
 
 
@@ -247,7 +247,7 @@ def test_a_chain_that_became_shorter_than_at_authorization(
     chain.mine(20)
     books = Books(chain, payer)
     chain.call("evm_revert", before)
-    sent = chain.settle(USDC, books.payment)
+    sent = books.settle()
     assert books.look(reader) == PaymentSettled(sent)
 
 
@@ -255,11 +255,11 @@ def test_a_payer_who_was_emptied(
     chain: LocalChain, reader: ChainReader, payer: ChainPayer, books: Books
 ) -> None:
     chain.move(USDC, payer.address, "0x" + "cd" * 20, 100_000_000)
-    sent = chain.settle(USDC, books.payment)
+    sent = books.settle()
     chain.mine(3)
     assert books.look(reader, sent) == SETTLING
     chain.mint(USDC, payer.address, PRICE)
-    again = chain.settle(USDC, books.payment)
+    again = books.settle()
     assert books.look(reader, sent) == PaymentSettled(again)
 
 

@@ -71,7 +71,7 @@ def test_a_payment_is_found_in_many_blocks(
 def test_a_search_that_takes_too_long_is_given_up(
     chain: LocalChain, make_reader: MakeReader, proxy: RpcProxy, books: Books
 ) -> None:
-    chain.settle(USDC, books.payment)
+    books.settle()
     chain.mine(60)
     limit_logs(proxy, 1)
     forget_states(proxy, lambda: chain.head)

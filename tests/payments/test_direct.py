@@ -1,9 +1,8 @@
 """Direct settlement on a real chain: one transfer for each payment, and no gas nonce that is never used."""
 
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -19,20 +18,19 @@ from faregate.service.payments import (
     SettlementPending,
     SignedTransfer,
 )
-from tests.payments.gas_books import POLICY, PRICE, SELLER, TERMS, Clock, GasBooks, Row, Worker
+from tests.payments.direct_fixtures import DirectSettlement
+from tests.payments.gas_books import POLICY, PRICE, SELLER, TERMS, Row, Worker
 from tests.support.chain import USDC, ChainPayer, LocalChain
 from tests.support.rpc_proxy import RpcProxy, fail_with
 
 ELSEWHERE = "0x" + "cd" * 20
 
 
-def is_mined(chain: LocalChain, transfer: SignedTransfer | None) -> bool:
-    assert transfer is not None
+def is_mined(chain: LocalChain, transfer: SignedTransfer) -> bool:
     return chain.get_receipt(transfer.transaction_hash) is not None
 
 
-def has_reverted(chain: LocalChain, transfer: SignedTransfer | None) -> bool:
-    assert transfer is not None
+def has_reverted(chain: LocalChain, transfer: SignedTransfer) -> bool:
     receipt = chain.get_receipt(transfer.transaction_hash)
     return receipt is not None and receipt["status"] == "0x0"
 
@@ -41,44 +39,32 @@ def empty(chain: LocalChain, payer: ChainPayer) -> None:
     chain.move(USDC, payer.address, ELSEWHERE, chain.get_balance(USDC, payer.address))
 
 
-def assert_moving(chain: LocalChain, payer: ChainPayer, gas_books: GasBooks, worker: Worker) -> None:
-    """No gas nonce stops a later payment."""
-    chain.mint(USDC, payer.address, PRICE)
-    later = gas_books.add(payer.authorize(USDC, SELLER, PRICE))
-    assert isinstance(worker.attempt(later), PaymentSettled)
-
-
 def test_it_settles(chain: LocalChain, worker: Worker, row: Row) -> None:
     seen = worker.attempt(row)
-    assert row.signed is not None
-    assert seen == PaymentSettled(row.signed.transaction_hash)
+    assert seen == PaymentSettled(row.transfer.transaction_hash)
     assert chain.get_balance(USDC, SELLER) == PRICE
 
 
 def test_signing_sends_nothing(chain: LocalChain, worker: Worker, row: Row) -> None:
-    worker.sign(row, row.begin())
+    worker.sign(row)
     chain.mine()
-    assert not is_mined(chain, row.signed)
+    assert not is_mined(chain, row.transfer)
     assert worker.account.count_mined() == 0
 
 
-def test_four_at_once_settle(
-    chain: LocalChain, payer: ChainPayer, gas_books: GasBooks, worker: Worker
-) -> None:
-    rows = [gas_books.add(payer.authorize(USDC, SELLER, PRICE)) for _ in range(4)]
+def test_four_at_once_settle(direct: DirectSettlement, worker: Worker) -> None:
+    rows = [direct.add() for _ in range(4)]
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(worker.attempt, rows))
-    chain.mine()
+    direct.chain.mine()
     assert all(isinstance(worker.attempt(row), PaymentSettled) for row in rows)
-    assert chain.get_balance(USDC, SELLER) == 4 * PRICE
-    assert sorted(row.signed.gas_nonce for row in rows if row.signed) == [0, 1, 2, 3]
+    assert direct.received == 4 * PRICE
+    assert sorted(row.transfer.gas_nonce for row in rows) == [0, 1, 2, 3]
 
 
-def test_two_workers_never_share_a_nonce(
-    payer: ChainPayer, gas_books: GasBooks, chain: LocalChain, start: Callable[[], Worker]
-) -> None:
+def test_two_workers_never_share_a_nonce(direct: DirectSettlement) -> None:
     """Both read the same next free nonce; the slower one signs again."""
-    rows = [gas_books.add(payer.authorize(USDC, SELLER, PRICE)) for _ in range(2)]
+    rows = [direct.add() for _ in range(2)]
     both_signed = threading.Barrier(2, timeout=20)
     waits = [True, True]
 
@@ -88,75 +74,62 @@ def test_two_workers_never_share_a_nonce(
                 waits[number] = False
                 both_signed.wait()
 
-        one = start()
-        attempt = one.sign(rows[number], rows[number].begin(), before_record=wait)
-        assert not isinstance(attempt, PaymentPostponed)
-        one.send(rows[number], attempt)
+        one = direct.start()
+        one.send(rows[number], one.sign(rows[number], before_record=wait))
 
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(sign, range(2)))
-    assert gas_books.conflicts == 1
-    assert sorted(row.signed.gas_nonce for row in rows if row.signed) == [0, 1]
-    chain.mine()
-    worker = start()
+    assert direct.books.conflicts == 1
+    assert sorted(row.transfer.gas_nonce for row in rows) == [0, 1]
+    direct.chain.mine()
+    worker = direct.start()
     assert all(isinstance(worker.attempt(row), PaymentSettled) for row in rows)
 
 
 def test_a_nonce_that_is_written_down_is_taken_though_nothing_was_sent(
-    payer: ChainPayer, gas_books: GasBooks, start: Callable[[], Worker], row: Row
+    direct: DirectSettlement, row: Row
 ) -> None:
     """Its worker may be dead, or about to send."""
-    start().sign(row, row.begin())
-    other = gas_books.add(payer.authorize(USDC, SELLER, PRICE))
-    start().sign(other, other.begin())
-    assert [each.signed.gas_nonce for each in (row, other) if each.signed] == [0, 1]
-    assert isinstance(start().attempt(row), PaymentSettled)
-    assert isinstance(start().attempt(other), PaymentSettled)
+    direct.start().sign(row)
+    other = direct.add()
+    direct.start().sign(other)
+    assert [row.transfer.gas_nonce, other.transfer.gas_nonce] == [0, 1]
+    assert isinstance(direct.start().attempt(row), PaymentSettled)
+    assert isinstance(direct.start().attempt(other), PaymentSettled)
 
 
-def test_a_crash_before_sending_sends_the_same_transfer(
-    chain: LocalChain, start: Callable[[], Worker], row: Row
-) -> None:
-    start().sign(row, row.begin())
-    signed = row.signed
-    assert signed is not None
-    assert start().attempt(row) == PaymentSettled(signed.transaction_hash)
+def test_a_crash_before_sending_sends_the_same_transfer(direct: DirectSettlement, row: Row) -> None:
+    direct.start().sign(row)
+    signed = row.transfer
+    assert direct.start().attempt(row) == PaymentSettled(signed.transaction_hash)
     assert row.hashes == (signed.transaction_hash,)
-    assert chain.get_balance(USDC, SELLER) == PRICE
+    assert direct.received == PRICE
 
 
-def test_a_crash_after_sending_sends_nothing_new(
-    chain: LocalChain, start: Callable[[], Worker], row: Row
-) -> None:
-    first, second = start(), start()
-    attempt = first.sign(row, row.begin())
-    assert not isinstance(attempt, PaymentPostponed)
-    first.send(row, attempt)
+def test_a_crash_after_sending_sends_nothing_new(direct: DirectSettlement, row: Row) -> None:
+    first, second = direct.start(), direct.start()
+    first.send(row, first.sign(row))
     assert isinstance(second.attempt(row), PaymentSettled)
     assert second.account.count_mined() == 1
 
 
 def test_sending_again_is_harmless(chain: LocalChain, worker: Worker, row: Row) -> None:
-    attempt = worker.sign(row, row.begin())
-    assert not isinstance(attempt, PaymentPostponed)
-    assert row.signed is not None
+    attempt = worker.sign(row)
     for _ in range(3):
         sent = worker.send(row, attempt)
-        assert sent.transaction_hash == row.signed.transaction_hash
+        assert sent.transaction_hash == row.transfer.transaction_hash
         chain.mine()
     assert chain.get_balance(USDC, SELLER) == PRICE
 
 
-def test_a_stuck_transfer_is_replaced(
-    chain: LocalChain, clock: Clock, start: Callable[[], Worker], row: Row
-) -> None:
-    chain.set_automine(False)
-    assert isinstance(start().attempt(row), SettlementPending)
+def test_a_stuck_transfer_is_replaced(direct: DirectSettlement, row: Row) -> None:
+    direct.chain.set_automine(False)
+    assert isinstance(direct.start().attempt(row), SettlementPending)
     first = row.signed
-    assert isinstance(start().attempt(row), SettlementPending)
+    assert isinstance(direct.start().attempt(row), SettlementPending)
     assert row.signed == first, "it may not have waited for long yet"
-    clock.advance(POLICY.replace_after_seconds)
-    assert isinstance(start().attempt(row), SettlementPending)
+    direct.let_it_get_stuck()
+    assert isinstance(direct.start().attempt(row), SettlementPending)
     second = row.signed
     assert first is not None
     assert second is not None
@@ -165,95 +138,81 @@ def test_a_stuck_transfer_is_replaced(
     assert 4 * new.maximum >= 5 * old.maximum
     assert 4 * new.priority >= 5 * old.priority
     assert row.hashes == (first.transaction_hash, second.transaction_hash)
-    chain.mine()
-    assert start().attempt(row) == PaymentSettled(second.transaction_hash)
-    assert not is_mined(chain, first)
-    assert chain.get_balance(USDC, SELLER) == PRICE
+    direct.chain.mine()
+    assert direct.start().attempt(row) == PaymentSettled(second.transaction_hash)
+    assert not is_mined(direct.chain, first)
+    assert direct.received == PRICE
 
 
-def test_the_replaced_transfer_may_be_the_one_that_is_mined(
-    chain: LocalChain, clock: Clock, start: Callable[[], Worker], row: Row
-) -> None:
+def test_the_replaced_transfer_may_be_the_one_that_is_mined(direct: DirectSettlement, row: Row) -> None:
     """A replacement was written down, and its worker died: the miner has the first one."""
-    chain.set_automine(False)
-    start().attempt(row)
-    first = row.signed
-    assert first is not None
-    clock.advance(POLICY.replace_after_seconds)
-    start().sign(row, row.begin())
+    direct.chain.set_automine(False)
+    direct.start().attempt(row)
+    first = row.transfer
+    direct.let_it_get_stuck()
+    direct.start().sign(row)
     assert row.signed != first
-    chain.mine()
-    assert start().attempt(row) == PaymentSettled(first.transaction_hash)
+    direct.chain.mine()
+    assert direct.start().attempt(row) == PaymentSettled(first.transaction_hash)
 
 
-def test_the_highest_fee_is_never_exceeded(
-    chain: LocalChain, gas: ChainPayer, gas_books: GasBooks, clock: Clock, row: Row
-) -> None:
-    chain.set_automine(False)
+def test_the_highest_fee_is_never_exceeded(direct: DirectSettlement, row: Row) -> None:
+    direct.chain.set_automine(False)
     for _ in range(12):
-        worker = Worker(chain, gas.private_key, gas_books, clock, replace(POLICY, max_fee=4 * GWEI))
+        worker = direct.start(max_fee=4 * GWEI)
         worker.attempt(row)
-        clock.advance(POLICY.replace_after_seconds)
-        assert row.signed is not None
-        assert read_transfer(row.signed).fees.maximum <= 4 * GWEI
+        direct.let_it_get_stuck()
+        assert read_transfer(row.transfer).fees.maximum <= 4 * GWEI
     assert len(row.hashes) < 12
 
 
-def test_only_the_first_in_line_is_replaced(
-    chain: LocalChain, payer: ChainPayer, clock: Clock, gas_books: GasBooks, worker: Worker
-) -> None:
-    chain.set_automine(False)
-    rows = [gas_books.add(payer.authorize(USDC, SELLER, PRICE)) for _ in range(2)]
+def test_only_the_first_in_line_is_replaced(direct: DirectSettlement, worker: Worker) -> None:
+    direct.chain.set_automine(False)
+    rows = [direct.add() for _ in range(2)]
     for _ in range(2):
         for row in reversed(rows):
             worker.attempt(row)
-        clock.advance(POLICY.replace_after_seconds)
-    by_nonce = sorted(rows, key=lambda row: row.signed.gas_nonce if row.signed else 0)
+        direct.let_it_get_stuck()
+    by_nonce = sorted(rows, key=lambda row: row.transfer.gas_nonce)
     assert [len(row.hashes) for row in by_nonce] == [2, 1]
 
 
-def test_a_dropped_transfer_is_sent_again(chain: LocalChain, start: Callable[[], Worker], row: Row) -> None:
-    chain.set_automine(False)
-    start().attempt(row)
-    signed = row.signed
-    assert signed is not None
-    chain.drop(signed.transaction_hash)
-    chain.mine()
-    assert not is_mined(chain, signed)
-    start().attempt(row)
-    chain.mine()
-    assert start().attempt(row) == PaymentSettled(signed.transaction_hash)
+def test_a_dropped_transfer_is_sent_again(direct: DirectSettlement, row: Row) -> None:
+    direct.chain.set_automine(False)
+    direct.start().attempt(row)
+    signed = row.transfer
+    direct.chain.drop(signed.transaction_hash)
+    direct.chain.mine()
+    assert not is_mined(direct.chain, signed)
+    direct.start().attempt(row)
+    direct.chain.mine()
+    assert direct.start().attempt(row) == PaymentSettled(signed.transaction_hash)
 
 
-def test_a_taken_nonce_is_signed_anew(
-    chain: LocalChain, gas: ChainPayer, start: Callable[[], Worker], row: Row
-) -> None:
+def test_a_taken_nonce_is_signed_anew(direct: DirectSettlement, row: Row) -> None:
     """Somebody uses the gas account elsewhere: the transfer can never be mined."""
-    start().sign(row, row.begin())
-    first = row.signed
-    assert first is not None
-    chain.call("anvil_impersonateAccount", gas.address)
-    chain.send(ELSEWHERE, "0x", sender=gas.address)
-    assert isinstance(start().attempt(row), PaymentSettled)
-    assert row.signed is not None
-    assert row.signed.gas_nonce == first.gas_nonce + 1
-    assert row.signed.replaces is None
-    assert chain.get_balance(USDC, SELLER) == PRICE
+    direct.start().sign(row)
+    first = row.transfer
+    direct.chain.call("anvil_impersonateAccount", direct.gas.address)
+    direct.chain.send(ELSEWHERE, "0x", sender=direct.gas.address)
+    assert isinstance(direct.start().attempt(row), PaymentSettled)
+    assert row.transfer.gas_nonce == first.gas_nonce + 1
+    assert row.transfer.replaces is None
+    assert direct.received == PRICE
 
 
-def test_a_payment_that_a_stranger_settled_leaves_no_gap(
-    chain: LocalChain, payer: ChainPayer, gas_books: GasBooks, start: Callable[[], Worker], row: Row
-) -> None:
+def test_a_payment_that_a_stranger_settled_leaves_no_gap(direct: DirectSettlement, row: Row) -> None:
     """The transfer is sent all the same, and reverts."""
-    worker = start()
-    attempt = worker.sign(row, row.begin())
-    assert not isinstance(attempt, PaymentPostponed)
-    stranger = chain.settle(USDC, row.payment)
+    worker = direct.start()
+    attempt = worker.sign(row)
+    stranger = direct.chain.settle(USDC, row.payment)
     worker.send(row, attempt)
-    assert has_reverted(chain, row.signed)
+    assert has_reverted(direct.chain, row.transfer)
     assert worker.payments.look(row.payment, TERMS, attempt) == PaymentSettled(stranger)
-    assert chain.get_balance(USDC, SELLER) == PRICE
-    assert_moving(chain, payer, gas_books, start())
+    assert direct.received == PRICE
+    direct.chain.mint(USDC, direct.payer.address, PRICE)
+    later = direct.add()
+    assert isinstance(direct.start().attempt(later), PaymentSettled)
 
 
 def test_nothing_is_signed_for_a_payment_that_a_stranger_settled(
@@ -274,127 +233,114 @@ def test_a_transfer_that_must_revert_is_not_signed(
         payer.cancel(chain, USDC, row.payment.nonce)
     else:
         chain.advance_time(600)
-    postponed = worker.sign(row, row.begin())
+    postponed = worker.try_to_sign(row)
     assert isinstance(postponed, PaymentPostponed)
     assert postponed.reason.startswith("the token would refuse the transfer: ")
     assert row.signed is None
 
 
-def test_a_payer_who_is_emptied_and_paid_again_pays_once(
-    chain: LocalChain, payer: ChainPayer, start: Callable[[], Worker], row: Row
-) -> None:
+def test_a_payer_who_is_emptied_and_paid_again_pays_once(direct: DirectSettlement, row: Row) -> None:
     """The first transfer reverts; the second has a gas nonce of its own."""
-    worker = start()
-    attempt = worker.sign(row, row.begin())
-    assert not isinstance(attempt, PaymentPostponed)
-    empty(chain, payer)
+    worker = direct.start()
+    attempt = worker.sign(row)
+    empty(direct.chain, direct.payer)
     worker.send(row, attempt)
-    first = row.signed
-    assert has_reverted(chain, first)
-    assert isinstance(start().attempt(row), SettlementPending)
+    first = row.transfer
+    assert has_reverted(direct.chain, first)
+    assert isinstance(direct.start().attempt(row), SettlementPending)
     assert row.signed == first
-    chain.mint(USDC, payer.address, PRICE)
-    assert isinstance(start().attempt(row), PaymentSettled)
+    direct.chain.mint(USDC, direct.payer.address, PRICE)
+    assert isinstance(direct.start().attempt(row), PaymentSettled)
     assert row.signed != first
-    assert chain.get_balance(USDC, SELLER) == PRICE
+    assert direct.received == PRICE
 
 
 def test_an_empty_gas_account_signs_nothing(
     chain: LocalChain, gas: ChainPayer, worker: Worker, row: Row
 ) -> None:
     chain.fund(gas.address, 10**12)
-    postponed = worker.sign(row, row.begin())
+    postponed = worker.try_to_sign(row)
     assert isinstance(postponed, PaymentPostponed)
     assert postponed.reason.startswith(f"the gas account {gas.address} has 0.000001 ether")
     chain.fund(gas.address)
     assert isinstance(worker.attempt(row), PaymentSettled)
 
 
-def test_a_base_fee_above_the_limit_signs_nothing(
-    chain: LocalChain, gas: ChainPayer, gas_books: GasBooks, clock: Clock, row: Row
+@pytest.mark.parametrize(
+    ("policy", "reason"),
+    [({"max_fee": 1}, "above max_fee_gwei"), ({"max_gas": 30_000}, "more than max_gas")],
+    ids=["base fee", "gas"],
+)
+def test_a_transfer_above_a_limit_is_not_signed(
+    direct: DirectSettlement, row: Row, policy: dict[str, Any], reason: str
 ) -> None:
-    worker = Worker(chain, gas.private_key, gas_books, clock, replace(POLICY, max_fee=1))
-    postponed = worker.sign(row, row.begin())
+    postponed = direct.start(**policy).try_to_sign(row)
     assert isinstance(postponed, PaymentPostponed)
-    assert "above max_fee_gwei" in postponed.reason
-
-
-def test_a_transfer_that_takes_too_much_gas_is_not_signed(
-    chain: LocalChain, gas: ChainPayer, gas_books: GasBooks, clock: Clock, row: Row
-) -> None:
-    worker = Worker(chain, gas.private_key, gas_books, clock, replace(POLICY, max_gas=30_000))
-    postponed = worker.sign(row, row.begin())
-    assert isinstance(postponed, PaymentPostponed)
-    assert "more than max_gas" in postponed.reason
+    assert reason in postponed.reason
 
 
 def test_a_transfer_is_not_signed_again_while_its_block_is_not_deep_enough(
-    chain: LocalChain, gas: ChainPayer, gas_books: GasBooks, clock: Clock, row: Row
+    direct: DirectSettlement, row: Row
 ) -> None:
-    worker = Worker(chain, gas.private_key, gas_books, clock, confirmations=3)
+    worker = direct.start(confirmations=3)
     for _ in range(2):
         assert isinstance(worker.attempt(row), SettlementPending)
     assert row.notes[-1] == "the transfer is in a block that is not deep enough yet"
-    chain.mine(2)
+    direct.chain.mine(2)
     assert isinstance(worker.attempt(row), PaymentSettled)
     assert len(row.hashes) == 1
 
 
-def test_a_reorganisation_is_settled_again(
-    chain: LocalChain, gas: ChainPayer, payer: ChainPayer, gas_books: GasBooks, clock: Clock, row: Row
-) -> None:
-    worker = Worker(chain, gas.private_key, gas_books, clock, confirmations=2)
+def test_a_reorganisation_is_settled_again(direct: DirectSettlement, row: Row) -> None:
+    worker = direct.start(confirmations=2)
     assert isinstance(worker.attempt(row), SettlementPending)
-    assert chain.get_balance(USDC, SELLER) == PRICE
-    chain.reorganise(1)
-    assert chain.get_balance(USDC, SELLER) == 0
+    assert direct.received == PRICE
+    direct.chain.reorganise(1)
+    assert direct.received == 0
     assert isinstance(worker.attempt(row), SettlementPending)
-    chain.mine()
+    direct.chain.mine()
     assert isinstance(worker.attempt(row), PaymentSettled)
-    assert chain.get_balance(USDC, SELLER) == PRICE
+    assert direct.received == PRICE
     assert len(row.hashes) == 1
 
 
 def test_without_a_node_nothing_is_signed_and_sending_does_not_raise(
-    chain: LocalChain, gas: ChainPayer, start: Callable[[], Worker], row: Row
+    direct: DirectSettlement, row: Row
 ) -> None:
-    attempt = start().sign(row, row.begin())
+    attempt = direct.start().sign(row)
     assert not isinstance(attempt, PaymentPostponed)
-    chain.url = "http://127.0.0.1:9"
-    worker = start()
+    direct.chain.url = "http://127.0.0.1:9"
+    worker = direct.start()
     with pytest.raises(PaymentsUnavailable):
         worker.payments.sign(row.payment, TERMS, row.begin(), None)
-    assert row.signed is not None
     sent = DirectPayments.send(worker.payments, row.payment, TERMS, attempt)
-    assert sent.transaction_hash == row.signed.transaction_hash
-    assert row.signed.raw not in sent.note
+    assert sent.transaction_hash == row.transfer.transaction_hash
+    assert row.transfer.raw not in sent.note
 
 
-def test_every_node_is_told(
-    chain: LocalChain, gas: ChainPayer, clock: Clock, worker: Worker, row: Row
-) -> None:
+def test_a_transfer_is_sent_to_every_node(direct: DirectSettlement, worker: Worker, row: Row) -> None:
     """One that is down does not hold it up."""
-    worker.sign(row, row.begin())
-    assert row.signed is not None
-    reader = ChainReader(USDC.chain, ["http://127.0.0.1:9", chain.url], clock=clock)
-    said = GasAccount(reader, KeySigner(gas.private_key), clock).send(row.signed.raw).split("; ")
+    worker.sign(row)
+    reader = ChainReader(USDC.chain, ["http://127.0.0.1:9", direct.chain.url], clock=direct.clock)
+    said = (
+        GasAccount(reader, KeySigner(direct.gas.private_key), direct.clock).send(row.transfer.raw).split("; ")
+    )
     assert len(said) == 2
     assert said[1].endswith(" took it")
-    chain.mine()
-    assert is_mined(chain, row.signed)
+    direct.chain.mine()
+    assert is_mined(direct.chain, row.transfer)
 
 
 def test_a_note_does_not_repeat_what_was_sent(
-    proxy: RpcProxy, gas: ChainPayer, clock: Clock, worker: Worker, row: Row
+    direct: DirectSettlement, proxy: RpcProxy, worker: Worker, row: Row
 ) -> None:
     """The payer's signature is in it, and nodes quote what they refuse."""
-    worker.sign(row, row.begin())
-    assert row.signed is not None
-    proxy.change["eth_sendRawTransaction"] = fail_with(-32000, f"no {row.signed.raw[:150]}")
-    reader = ChainReader(USDC.chain, [proxy.url], clock=clock)
-    note = GasAccount(reader, KeySigner(gas.private_key), clock).send(row.signed.raw)
+    worker.sign(row)
+    proxy.change["eth_sendRawTransaction"] = fail_with(-32000, f"no {row.transfer.raw[:150]}")
+    reader = ChainReader(USDC.chain, [proxy.url], clock=direct.clock)
+    note = GasAccount(reader, KeySigner(direct.gas.private_key), direct.clock).send(row.transfer.raw)
     assert "error -32000: no ..." in note
-    assert row.signed.raw[:40] not in note
+    assert row.transfer.raw[:40] not in note
 
 
 def test_the_first_nonce_comes_from_the_chain(
@@ -405,21 +351,17 @@ def test_the_first_nonce_comes_from_the_chain(
     for _ in range(3):
         chain.send(ELSEWHERE, "0x", sender=gas.address)
     assert isinstance(worker.attempt(row), PaymentSettled)
-    assert row.signed is not None
-    assert row.signed.gas_nonce == 3
+    assert row.transfer.gas_nonce == 3
 
 
-def test_another_key_signs_anew(
-    chain: LocalChain, start: Callable[[], Worker], gas_books: GasBooks, clock: Clock, row: Row
-) -> None:
+def test_another_key_signs_anew(direct: DirectSettlement, row: Row) -> None:
     """The gas account was replaced while a transfer of the old one waited."""
-    start().sign(row, row.begin())
+    direct.start().sign(row)
     successor = ChainPayer()
-    chain.fund(successor.address)
-    worker = Worker(chain, successor.private_key, gas_books, clock)
-    assert isinstance(worker.attempt(row), PaymentSettled)
-    assert row.signed is not None
-    assert row.signed.sender == successor.address.lower()
+    direct.chain.fund(successor.address)
+    direct.gas = successor
+    assert isinstance(direct.start().attempt(row), PaymentSettled)
+    assert row.transfer.sender == successor.address.lower()
 
 
 def test_the_gas_balance_tells_when_it_is_low(chain: LocalChain, gas: ChainPayer, worker: Worker) -> None:

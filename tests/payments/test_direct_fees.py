@@ -74,13 +74,7 @@ def test_gas_is_limited(estimate: int, limit: int | None) -> None:
 
 @pytest.mark.parametrize(
     ("amount", "text"),
-    [
-        (0, "0"),
-        (ETHER, "1"),
-        (ETHER // 1000, "0.001"),
-        (20 * ETHER, "20"),
-        (10**9, "0.000000001"),
-    ],
+    [(0, "0"), (ETHER, "1"), (ETHER // 1000, "0.001"), (20 * ETHER, "20"), (10**9, "0.000000001")],
 )
 def test_ether_is_written_for_people(amount: int, text: str) -> None:
     assert format_ether(amount) == text

@@ -62,11 +62,7 @@ def answering(
         ),
         (400, {"isValid": False, "invalidReason": "invalid_payload"}, Verdict(False, "invalid_payload")),
         (200, {"isValid": False}, Verdict(False, "the payment was refused")),
-        (
-            200,
-            {"isValid": False, "invalidReason": f"bad {PAYMENT.signature}"},
-            Verdict(False, "bad ..."),
-        ),
+        (200, {"isValid": False, "invalidReason": f"bad {PAYMENT.signature}"}, Verdict(False, "bad ...")),
     ],
 )
 def test_a_verdict_is_read(status: int, body: object, verdict: Verdict) -> None:

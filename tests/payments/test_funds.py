@@ -57,11 +57,7 @@ def test_a_payer_with_enough_is_not_refused_while_the_books_are_behind(
         if kind == "facilitated":
             payments = FacilitatorPayments([make_client(url)], reader)
         verified = payments.verify(
-            payment,
-            TERMS,
-            now=system_clock(),
-            committed=2 * PRICE,
-            reservations=reserve(waiting, mined),
+            payment, TERMS, now=system_clock(), committed=2 * PRICE, reservations=reserve(waiting, mined)
         )
     assert verified == PaymentVerified(tight.address, chain.head, 3 * PRICE)
 
