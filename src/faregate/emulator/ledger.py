@@ -5,9 +5,9 @@ from datetime import datetime
 from typing import Final
 
 from faregate.service.config import Account
-from faregate.service.ledger import EXPIRED, USED, build_transaction_hash, list_balances
+from faregate.service.ledger import EXPIRED, build_transaction_hash, list_balances
 from faregate.service.payments import PaymentRefused, PaymentSettled, PaymentVerified
-from faregate.service.verification import check_payment, refuse_short_balance
+from faregate.service.verification import USED, check_payment, refuse_short_balance
 from faregate.x402.models import SignedPayment, Terms
 from faregate.x402.tokens import Environment, Token
 

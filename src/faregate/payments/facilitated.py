@@ -19,7 +19,7 @@ from faregate.service.payments import (
     Reservation,
     SettlementPending,
 )
-from faregate.service.verification import check_payment, refuse_short_balance
+from faregate.service.verification import USED, check_payment, refuse_short_balance
 from faregate.x402.models import SignedPayment, Terms
 
 REST: Final = timedelta(seconds=30)
@@ -58,7 +58,7 @@ class FacilitatorPayments:
         from_block = self._chain.get_head()
         # A used one looks as if it had settled before it was sent: no look would ever end it.
         if self._chain.is_authorization_used(terms.token, payment.payer, payment.nonce):
-            return PaymentRefused("the authorization was already used")
+            return USED
         funds = self._chain.read_funds(payment, terms, committed, reservations, from_block)
         if funds - committed < payment.value:
             return refuse_short_balance(terms)

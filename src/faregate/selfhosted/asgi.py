@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from faregate.core.models import Header, Response, WireRequest
+from faregate.core.models import Response, WireRequest
 from faregate.merchant.problems import MALFORMED, Problem
 from faregate.selfhosted.console.app import is_console
 from faregate.selfhosted.log_format import FIELDS
@@ -27,7 +27,7 @@ from faregate.service.asgi import (
     read_body,
     send_whole,
 )
-from faregate.service.http import RETRY_SOON, HttpError, json_value_response
+from faregate.service.http import RETRY_SOON, HttpError
 from faregate.service.routes import find_route
 
 Respond = Callable[[WireRequest], Response]
@@ -129,16 +129,16 @@ class ServiceApp:
         # Whoever logs in has no key yet, and may be guessing.
         wait = self._parts.rate_limits.take(() if for_console else headers)
         if wait:
-            return _build_problem(
-                _TOO_MANY_REQUESTS, "too many requests with this key", ("Retry-After", str(wait))
-            )
+            message = "too many requests with this key"
+            return HttpError(_TOO_MANY_REQUESTS, message, (("Retry-After", str(wait)),)).response()
         if threads.is_overloaded:
-            return _build_problem(_OVERLOADED, "the service is overloaded", RETRY_SOON)
+            return HttpError(_OVERLOADED, "the service is overloaded", (RETRY_SOON,)).response()
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 body = await read_body(receive)
         except TimeoutError:
-            return _build_problem(MALFORMED, f"the body did not arrive within {BODY_SECONDS:g} seconds")
+            late = f"the body did not arrive within {BODY_SECONDS:g} seconds"
+            return HttpError(MALFORMED, late).response()
         if body is None:
             return None
         request = WireRequest(scope["method"], get_path(scope), headers, body)
@@ -184,11 +184,6 @@ def _name_operation(method: str, path: str) -> str:
         return find_route(method, path)[0].operation
     except HttpError:
         return "none"
-
-
-def _build_problem(problem: Problem, message: str, *headers: Header) -> Response:
-    body = {"code": problem.code, "message": message}
-    return json_value_response(body, status=problem.status, headers=headers)
 
 
 def _build_text(status: int, text: str) -> Response:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from faregate.selfhosted.settings_sources import add_options
 from faregate.service.config import CAPABILITIES
+from faregate.x402.tokens import ENVIRONMENTS
 
 DESCRIPTION: Final = (
     "Run the Merchant API yourself, on SQLite or PostgreSQL. Payments are settled by an x402 facilitator, or "
@@ -100,7 +101,7 @@ def _fill_key_revoke(parser: ArgumentParser) -> None:
 
 def _add_account(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--environment", choices=("test", "live"), default="test", help="test or live; default test"
+        "--environment", choices=ENVIRONMENTS, default="test", help="test or live; default test"
     )
     parser.add_argument("--seller", metavar="NAME", help="the seller, if there are several")
 

@@ -13,12 +13,10 @@ from pydantic import StringConstraints as Text
 
 from faregate.merchant.formats import find_url_fault
 from faregate.service.config import FrozenModel
-from faregate.x402.tokens import Environment
+from faregate.x402.tokens import ENVIRONMENTS, Environment
 
 DEFAULT_DATABASE: Final = "sqlite:///faregate-service.db"
-_ENVIRONMENTS: Final[tuple[Environment, ...]] = ("test", "live")
 PaymentsMode = Literal["simulated", "facilitator", "direct"]
-Seconds = Annotated[float, Field(gt=0, le=3600)]
 Rate = Annotated[float, Field(ge=0, le=1_000_000)]
 Count = Annotated[int, Field(ge=1, le=1000)]
 
@@ -110,7 +108,7 @@ class Settings(FrozenModel):
         """Return the environments whose keys are accepted. Simulated payments are never live."""
         if self.payments == "simulated":
             return ("test",)
-        return tuple(name for name in _ENVIRONMENTS if self.get_rpc_urls(name))
+        return tuple(name for name in ENVIRONMENTS if self.get_rpc_urls(name))
 
     def get_facilitators(self, environment: Environment) -> tuple[str, ...]:
         return self.facilitator_test if environment == "test" else self.facilitator_live
@@ -131,7 +129,7 @@ class Settings(FrozenModel):
         return self
 
     def _check_facilitators(self) -> None:
-        for name in _ENVIRONMENTS:
+        for name in ENVIRONMENTS:
             has_rpc, has_facilitator = bool(self.get_rpc_urls(name)), bool(self.get_facilitators(name))
             if has_facilitator and not has_rpc:
                 raise ValueError(f"facilitator_{name} needs rpc_{name}: only the chain proves a payment")

@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
-from typing import Any, Final, cast
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar, cast
 
 from faregate.selfhosted.log_format import FIELDS
 from faregate.service.records import PENDING, Transaction
@@ -27,12 +28,9 @@ from faregate.service.steps import (
 _POLL_SECONDS: Final = 0.5
 """How soon a payment is seen that a worker of another process has settled."""
 _log = logging.getLogger("faregate.service")
-
-
+T = TypeVar("T")
 AttemptObserver = Callable[[str], None]
 """Hears of each attempt to settle: succeeded, failed or postponed."""
-
-
 _RESULTS: Final[dict[type[Step[Any]], str]] = {
     RecordSettled: "succeeded",
     RecordFailed: "failed",
@@ -41,44 +39,43 @@ _RESULTS: Final[dict[type[Step[Any]], str]] = {
 """The steps that end an attempt."""
 
 
-def watch_attempt(
-    operation: Steps[Transaction], transaction_id: str, observe: AttemptObserver
-) -> Steps[Transaction]:
-    """Pass on the steps of a settlement; count and log the attempt that ends among them.
+@dataclass(frozen=True, slots=True)
+class _WatchedBackend:
+    """Performs the steps of a settlement; counts and logs the attempt that ends among them.
 
     If another worker holds the lease, there is none.
     """
-    began = time.monotonic()
-    advance: Callable[[Any], Step[Any]] = operation.send
-    value: Any = None
-    try:
-        while True:
-            try:
-                step = advance(value)
-            except StopIteration as end:
-                return cast(Transaction, end.value)
-            try:
-                advance, value = operation.send, (yield step)
-            except Exception as error:
-                advance, value = operation.throw, error
-            else:
-                if type(step) in _RESULTS:
-                    observe(_RESULTS[type(step)])
-                    _log_attempt(transaction_id, _RESULTS[type(step)], value, time.monotonic() - began)
-    finally:
-        operation.close()
+
+    backend: Backend
+    transaction_id: str
+    observe: AttemptObserver
+    began: float = field(default_factory=time.monotonic)
+
+    def perform(self, step: Step[T]) -> T:
+        found = self.backend.perform(step)
+        result = _RESULTS.get(type(step))
+        if result is not None:
+            self.observe(result)
+            self._log(result, cast(Transaction, found))
+        return found
+
+    def _log(self, result: str, found: Transaction) -> None:
+        settled = found.settled
+        fields = {
+            "transaction": self.transaction_id,
+            "result": result,
+            "status": found.status,
+            "transaction_hash": settled.transaction_hash if settled else None,
+            "seconds": round(time.monotonic() - self.began, 3),
+        }
+        _log.info("settlement attempt", extra={FIELDS: fields})
 
 
-def _log_attempt(transaction_id: str, result: str, found: Transaction, seconds: float) -> None:
-    settled = found.settled
-    fields = {
-        "transaction": transaction_id,
-        "result": result,
-        "status": found.status,
-        "transaction_hash": settled.transaction_hash if settled else None,
-        "seconds": round(seconds, 3),
-    }
-    _log.info("settlement attempt", extra={FIELDS: fields})
+def run_watched(
+    operation: Steps[Transaction], transaction_id: str, backend: Backend, observe: AttemptObserver
+) -> Transaction:
+    """Run a settlement; count and log the attempt that ends in it."""
+    return run(operation, _WatchedBackend(backend, transaction_id, observe))
 
 
 class SettledEvents:
@@ -130,7 +127,7 @@ class Settlements:
 
         Three quarters of the threads may wait at once. Who comes later learns how it stands now.
         """
-        running = self._pool.submit(_run, watch_attempt(operation, transaction.id, self._observe), backend)
+        running = self._pool.submit(self._run, operation, transaction.id, backend)
         found = None
         if self._may_wait.acquire(blocking=False):
             try:
@@ -153,7 +150,7 @@ class Settlements:
         self, operation: Steps[Transaction], transaction: Transaction, backend: Backend
     ) -> Transaction:
         """Run a settlement that asks nobody over the network; it settles at once, or waits by its rule."""
-        return run(watch_attempt(operation, transaction.id, self._observe), backend)
+        return run_watched(operation, transaction.id, backend, self._observe)
 
     def close(self) -> None:
         """Wait for the attempts that run. Those that have not begun are due for a worker."""
@@ -165,11 +162,10 @@ class Settlements:
         except FutureTimeout:
             return None
 
-
-def _run(operation: Steps[Transaction], backend: Backend) -> Transaction:
-    try:
-        return run(operation, backend)
-    except Exception:
-        # Nobody may be waiting any more. The payment is due again when its lease ends.
-        _log.exception("an attempt to settle was interrupted")
-        raise
+    def _run(self, operation: Steps[Transaction], transaction_id: str, backend: Backend) -> Transaction:
+        try:
+            return run_watched(operation, transaction_id, backend, self._observe)
+        except Exception:
+            # Nobody may be waiting any more. The payment is due again when its lease ends.
+            _log.exception("an attempt to settle was interrupted")
+            raise

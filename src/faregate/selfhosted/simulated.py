@@ -11,7 +11,7 @@ from datetime import datetime
 
 from faregate.selfhosted.database import simulated as tables
 from faregate.selfhosted.database.engine import Database, DatabaseError
-from faregate.service.ledger import EXPIRED, USED, build_transaction_hash
+from faregate.service.ledger import EXPIRED, build_transaction_hash
 from faregate.service.payments import (
     Attempt,
     PaymentRefused,
@@ -21,7 +21,7 @@ from faregate.service.payments import (
     Reservation,
     SettlementPending,
 )
-from faregate.service.verification import check_payment, refuse_short_balance
+from faregate.service.verification import USED, check_payment, refuse_short_balance
 from faregate.x402.models import SignedPayment, Terms
 
 _log = logging.getLogger("faregate.service")

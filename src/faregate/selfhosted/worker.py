@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from faregate.selfhosted.settlements import AttemptObserver, SettledEvents, watch_attempt
+from faregate.selfhosted.settlements import AttemptObserver, SettledEvents, run_watched
 from faregate.service.records import FINAL, Transaction
-from faregate.service.steps import Backend, Steps, run
+from faregate.service.steps import Backend, Steps
 
 IDLE_SECONDS: Final = 0.5
 """From one look for due payments to the next, while there are none."""
@@ -75,7 +75,7 @@ class Worker:
         if job is None:
             return False
         try:
-            found = run(watch_attempt(job.attempt, job.transaction_id, self._observe), job.backend)
+            found = run_watched(job.attempt, job.transaction_id, job.backend, self._observe)
         except Exception:
             # Its lease ends, and whoever takes it then looks at the chain first.
             _log.exception("an attempt to settle %s was interrupted", job.transaction_id)

@@ -31,7 +31,7 @@ from faregate.service.settlement import settle_due
 from faregate.service.state import EnvironmentState
 from faregate.service.steps import Backend, run
 from faregate.service.store import StoreUnavailable
-from faregate.x402.tokens import Environment
+from faregate.x402.tokens import ENVIRONMENTS, Environment
 
 _log = logging.getLogger("faregate.service")
 
@@ -94,7 +94,6 @@ class Service:
         self.keys = {key.key: key for key in account.keys}
         self.allow_live = allow_live
         monotonic = MonotonicClock(clock)
-        environments: tuple[Environment, ...] = ("test", "live")
         self.environments: dict[Environment, EnvironmentState] = {
             name: EnvironmentState(
                 environment=name,
@@ -109,7 +108,7 @@ class Service:
                 settlement=account.settlement,
                 payer_settlements=map_settlement_rules(account, name),
             )
-            for name in environments
+            for name in ENVIRONMENTS
         }
 
     def respond(self, request: WireRequest) -> Response:

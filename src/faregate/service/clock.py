@@ -6,11 +6,15 @@ which a list was answered, by a microsecond if need be.
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 Clock = Callable[[], datetime]
 """Gives the present with a zone."""
 
-_TICK = timedelta(microseconds=1)
+LAST_SECOND: Final = 253_402_300_799
+"""The end of the year 9999 in Unix seconds, as far as a `datetime` goes: an authorization may end later."""
+
+_TICK: Final = timedelta(microseconds=1)
 
 
 class MonotonicClock:

@@ -13,7 +13,6 @@ from faregate.service.published_payers import list_special_payers
 from faregate.x402.models import SignedPayment
 from faregate.x402.tokens import TOKENS, Environment, Token
 
-USED: Final = PaymentRefused("the authorization was already used")
 EXPIRED: Final = PaymentRefused("the authorization has expired")
 
 

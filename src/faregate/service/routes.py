@@ -57,14 +57,7 @@ class Route:
 
 ROUTES: Final = (
     Route("access", "POST", f"{ROOT}/access", None, "access", access),
-    Route(
-        "complete",
-        "POST",
-        f"{ROOT}/transactions/",
-        "/complete",
-        "transactions:complete",
-        complete,
-    ),
+    Route("complete", "POST", f"{ROOT}/transactions/", "/complete", "transactions:complete", complete),
     Route("transaction", "GET", f"{ROOT}/transactions/", "", "transactions:read", get_transaction),
     Route("transactions", "GET", f"{ROOT}/transactions", None, "transactions:read", list_transactions),
     Route("payers", "GET", f"{ROOT}/payers", None, "payers:read", list_payers),

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from faregate.service.clock import LAST_SECOND
 from faregate.service.config import SettlementRule
 from faregate.service.payments import (
     Attempt,
@@ -44,7 +45,6 @@ from faregate.service.steps import (
 )
 
 IMMEDIATE: Final = SettlementRule(after_reads=0)
-_LAST_SECOND: Final = 253_402_300_799
 _MAX_SIGNATURES: Final = 20
 """How often an attempt signs while other workers are faster with the gas nonce."""
 Result = PaymentSettled | PaymentRefused | SettlementPending
@@ -160,5 +160,5 @@ def _get_due_time(transaction: Transaction, rule: SettlementRule, at: datetime) 
     if rule.after_seconds is not None:
         return at + timedelta(seconds=rule.after_seconds)
     if rule.until_expiry:
-        return datetime.fromtimestamp(min(transaction.payment.valid_before, _LAST_SECOND), UTC)
+        return datetime.fromtimestamp(min(transaction.payment.valid_before, LAST_SECOND), UTC)
     return None

@@ -33,6 +33,7 @@ from faregate.service.records import (
     Transaction,
     TransactionRecord,
 )
+from faregate.service.settlement import IMMEDIATE
 from faregate.service.steps import Backend
 from faregate.service.store import NOTHING_FOUND, Outcome, RecordPage, Uses, cut_page
 from faregate.x402.models import SignedPayment, Terms
@@ -153,23 +154,17 @@ class EnvironmentState:
         return known
 
     def find_by_proof(self, proof: str) -> TransactionRecord | None:
-        """Find the transaction that was authorized with exactly this `PAYMENT-SIGNATURE` header."""
         return self._proofs.get(proof)
 
     def find_by_authorization(self, token: Token, payment: SignedPayment) -> TransactionRecord | None:
         """Find the transaction that used this authorization of this token."""
         return self._uses.get(payment.get_key(token))
 
-    def get_reserved(self, token: Token, payer: str) -> int:
-        """Return the atomic units that open transactions of this payer (lower case) reserve."""
-        return self.reservations.get_total(token.address, payer)
-
     def find_uses(self, token: Token, payment: SignedPayment, settled_since: datetime | None = None) -> Uses:
-        """Find what is known of this payment in this token."""
         return Uses(
             self.find_by_proof(payment.header),
             self.find_by_authorization(token, payment),
-            self.get_reserved(token, payment.payer),
+            self.reservations.get_total(token.address, payment.payer),
         )
 
     def authorize(
@@ -218,7 +213,6 @@ class EnvironmentState:
         return self._payers_by_id.get(payer_id)
 
     def find_revision(self, revision_id: str) -> tuple[Listing, PublishedRevision] | None:
-        """Find a revision, active or not, and its resource."""
         return self.catalog.find_revision(revision_id)
 
     def list_active(self) -> list[Listing]:
@@ -228,7 +222,6 @@ class EnvironmentState:
         return list(self.catalog.at(as_of))
 
     def begin_execution(self, context: AccessContext) -> str | None:
-        """Create a free execution of this revision; its id, or None if ids are not shown."""
         record = ExecutionRecord(self.ids("rex", self.clock.tick()), context.revision.id)
         self.executions[record.id] = record
         return record.id if self.expose_execution_id else None
@@ -286,7 +279,7 @@ class EnvironmentState:
         rule = record.plan
         if rule is None:
             # Its result was not known; ask again.
-            return SettlementRule(after_reads=0)
+            return IMMEDIATE
         if rule.after_reads is None:
             return None
         record.reads += 1

@@ -8,7 +8,7 @@ sent.
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from faregate.frozen import frozen
 from faregate.merchant.models import AccessRequest, ResourceExecutionMetadata
@@ -52,7 +52,13 @@ Steps = Generator[Step[Any], Any, R]
 """A plain generator of steps that returns an `R`."""
 
 
-def run(operation: Steps[R], backend: "Backend") -> R:
+class Performer(Protocol):
+    """Performs steps: a `Backend`, or what watches one."""
+
+    def perform(self, step: Step[T], /) -> T: ...
+
+
+def run(operation: Steps[R], backend: Performer) -> R:
     """Perform the steps of an operation, and return what it returns."""
     advance: Callable[[Any], Step[Any]] = operation.send
     value: Any = None

@@ -16,6 +16,7 @@ from faregate.x402.models import SCHEME, SignedPayment, Terms
 
 LEAD_SECONDS: Final = 6
 """An authorization must still be valid for this long, so that it can be settled."""
+USED: Final = PaymentRefused("the authorization was already used")
 _NO_CHALLENGE: Final = (
     f"accepted.extra.{CHALLENGE} must be that of the instructions: send `accepted` unchanged"
 )

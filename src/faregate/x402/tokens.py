@@ -5,9 +5,10 @@ six decimals, all four.
 """
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 Environment = Literal["test", "live"]
+ENVIRONMENTS: Final[tuple[Environment, ...]] = get_args(Environment)
 Currency = Literal["EUR", "USD"]
 SettlementAsset = Literal["EURC", "USDC"]
 

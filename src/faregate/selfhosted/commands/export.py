@@ -6,6 +6,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -14,21 +15,7 @@ from faregate.selfhosted.books import open_books
 from faregate.selfhosted.database.reports import ExportedTransaction, export_transactions
 from faregate.selfhosted.settings_sources import read_settings
 
-COLUMNS: Final[tuple[str, ...]] = (
-    "id",
-    "status",
-    "created_at",
-    "settled_at",
-    "payer",
-    "pay_to",
-    "resource",
-    "revision",
-    "url",
-    "network",
-    "asset",
-    "amount_atomic",
-    "transaction_hash",
-)
+COLUMNS: Final = tuple(one.name for one in fields(ExportedTransaction))
 _TOLD_EVERY: Final = 10_000
 
 
@@ -56,19 +43,10 @@ def _open_output(path: str | None) -> AbstractContextManager[IO[str]]:
 
 def _to_row(found: ExportedTransaction) -> dict[str, Any]:
     return {
-        "id": found.id,
-        "status": found.status,
+        **asdict(found),
         "created_at": found.created_at.isoformat(),
         "settled_at": found.settled_at.isoformat() if found.settled_at else None,
-        "payer": found.payer,
-        "pay_to": found.pay_to,
-        "resource": found.resource,
-        "revision": found.revision,
-        "url": found.url,
-        "network": f"eip155:{found.chain}",
-        "asset": found.asset,
-        "amount_atomic": str(found.amount),  # up to 30 digits, which JSON readers would round
-        "transaction_hash": found.transaction_hash,
+        "amount_atomic": str(found.amount_atomic),  # up to 30 digits, which JSON readers would round
     }
 
 

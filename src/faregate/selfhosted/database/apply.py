@@ -21,9 +21,8 @@ from faregate.selfhosted.database.schema import accounts
 from faregate.selfhosted.database.types import to_datetime
 from faregate.service.catalog import Catalog, Listing, build_catalog
 from faregate.service.config import Account, Resource, Revision
-from faregate.x402.tokens import Environment
+from faregate.x402.tokens import ENVIRONMENTS, Environment
 
-ENVIRONMENTS: Final[tuple[Environment, ...]] = ("test", "live")
 _NEXT_CATALOG: Final = (
     update(accounts)
     .where(accounts.c.id == bindparam("of_account"))

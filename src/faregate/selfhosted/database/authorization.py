@@ -24,12 +24,12 @@ from faregate.selfhosted.database.schema import payers, transactions
 from faregate.selfhosted.database.statements import Statement
 from faregate.selfhosted.database.transactions import CHANGING, PAYER_COLUMNS, T, hash_proof, read_row
 from faregate.selfhosted.database.types import Amount, sum_amounts, to_datetime
+from faregate.service.clock import LAST_SECOND
 from faregate.service.identifiers import Ids
 from faregate.service.payments import PaymentVerified, Reservation
 from faregate.service.records import AccessContext
 from faregate.x402.models import SignedPayment
 
-_LAST_TIME: Final = 253_402_300_799
 _COMMA: Final[Any] = literal_column("','", Text())
 _COLON: Final[Any] = literal_column("':'", Text())
 _CLOCK: Final = bindparam("clock", type_=BigInteger())
@@ -218,7 +218,7 @@ def build_row(
         "authorized_value": payment.value,
         "valid_after": str(payment.valid_after),
         "valid_before": str(payment.valid_before),
-        "expires_at": min(payment.valid_before, _LAST_TIME) * 1_000_000,
+        "expires_at": min(payment.valid_before, LAST_SECOND) * 1_000_000,
         "nonce": payment.nonce,
         "signature": payment.signature,
         "from_block": verified.from_block,

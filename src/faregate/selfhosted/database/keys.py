@@ -38,30 +38,15 @@ _LIST: Final = (
     .where(api_keys.c.account == bindparam("of_account"))
     .order_by(api_keys.c.created_at, api_keys.c.id)
 )
-_FIND: Final = Statement(
-    select(api_keys.c.id.label("key_id"), api_keys.c.capabilities, *COLUMNS)
-    .join(accounts, accounts.c.id == api_keys.c.account)
-    .where(api_keys.c.key_hash == bindparam("key_hash"), api_keys.c.revoked_at.is_(None))
-)
-_FIND_BY_ID: Final = Statement(
-    select(api_keys.c.key_hash, api_keys.c.id.label("key_id"), api_keys.c.capabilities, *COLUMNS)
-    .join(accounts, accounts.c.id == api_keys.c.account)
-    .where(
-        api_keys.c.account == bindparam("of_account"),
-        api_keys.c.id == bindparam("key"),
-        api_keys.c.revoked_at.is_(None),
-    )
-)
+_SELECT: Final = select(
+    api_keys.c.key_hash, api_keys.c.id.label("key_id"), api_keys.c.capabilities, *COLUMNS
+).join(accounts, accounts.c.id == api_keys.c.account)
+_IS_VALID: Final = api_keys.c.revoked_at.is_(None)
+_OF_ID: Final = (api_keys.c.account == bindparam("of_account")) & (api_keys.c.id == bindparam("key"))
+_FIND: Final = Statement(_SELECT.where(api_keys.c.key_hash == bindparam("key_hash"), _IS_VALID))
+_FIND_BY_ID: Final = Statement(_SELECT.where(_OF_ID, _IS_VALID))
 _FOUND: Final = ("key_id", "capabilities", *(column.name for column in COLUMNS))
-_REVOKE: Final = (
-    update(api_keys)
-    .where(
-        api_keys.c.account == bindparam("of_account"),
-        api_keys.c.id == bindparam("key"),
-        api_keys.c.revoked_at.is_(None),
-    )
-    .values(revoked_at=bindparam("now"))
-)
+_REVOKE: Final = update(api_keys).where(_OF_ID, _IS_VALID).values(revoked_at=bindparam("now"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ _EXPORT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ExportedTransaction:
-    """A transaction as it is told to accountants. `amount` is in atomic units of `asset`."""
+    """A transaction as it is told to accountants: one row, whose columns are these fields in their order."""
 
     id: str
     status: Status
@@ -95,9 +95,9 @@ class ExportedTransaction:
     resource: str
     revision: str
     url: str
-    chain: int
+    network: str
     asset: str
-    amount: int
+    amount_atomic: int
     transaction_hash: str | None
 
 
@@ -169,9 +169,9 @@ def _to_exported(row: Any) -> ExportedTransaction:
         resource=row.key,
         revision=row.revision,
         url=row.url,
-        chain=row.chain,
+        network=f"eip155:{row.chain}",
         asset=row.asset,
-        amount=row.amount,
+        amount_atomic=row.amount,
         transaction_hash=row.transaction_hash if is_settled else None,
     )
 

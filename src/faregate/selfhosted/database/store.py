@@ -36,11 +36,11 @@ from faregate.service.identifiers import Ids
 from faregate.service.payments import Attempt, PaymentVerified, SettlementPending, SignedTransfer
 from faregate.service.receipts import build_settlement_record
 from faregate.service.records import AccessContext, DueSettlement, ExecutionRecord, PayerView, Transaction
+from faregate.service.settlement import IMMEDIATE
 from faregate.service.store import NOTHING_FOUND, Outcome, RecordPage, Uses
 from faregate.x402.models import SignedPayment, Terms
 from faregate.x402.tokens import Environment, Token
 
-_AGAIN: Final = SettlementRule(after_reads=0)
 _CLOCKS_DIFFER: Final = timedelta(seconds=30)
 """By how much the clocks of two processes may differ; what a payer paid in this time is summed per sale."""
 
@@ -229,10 +229,10 @@ class SqlStore:
     def count_read(self, transaction: Transaction) -> SettlementRule | None:
         known = self._own(transaction)
         if not self._options.is_simulated:
-            return _AGAIN if self._is_due(known) else None
+            return IMMEDIATE if self._is_due(known) else None
         rule = known.plan
         if rule is None:
-            return _AGAIN
+            return IMMEDIATE
         if rule.after_reads is None:
             return None
         with self._database.write_statement() as connection:

@@ -36,7 +36,7 @@ from faregate.service.steps import (
     VerifyPayment,
 )
 from faregate.service.store import Uses
-from faregate.service.verification import refuse_short_balance
+from faregate.service.verification import USED, refuse_short_balance
 from faregate.x402.headers import InvalidPayload, build_payment_required, parse_payment
 from faregate.x402.models import SignedPayment
 from faregate.x402.tokens import Token
@@ -44,7 +44,6 @@ from faregate.x402.tokens import Token
 PROOF_HEADER: Final = "payment-signature"
 _TRIES: Final = 3
 """How often funds are read, where another payment of the payer took some of them meanwhile."""
-_USED: Final = "the authorization was already used"
 _request: TypeAdapter[AccessRequest] = TypeAdapter(AccessRequest)
 
 
@@ -97,7 +96,7 @@ def _read_payment(proof: str | None, token: Token) -> Steps[_ReceivedPayment]:
     except InvalidPayload as error:
         fault = str(error)
     else:
-        return _ReceivedPayment(payment, (yield from FindUses(token, payment)), _USED)
+        return _ReceivedPayment(payment, (yield from FindUses(token, payment)), USED.reason)
     # An earlier version may have been able to read it: nobody is asked to pay twice.
     return _ReceivedPayment(None, Uses(by_proof=(yield from FindByProof(proof))), fault)
 
@@ -120,10 +119,10 @@ def _has_expired(known: Transaction, now: datetime) -> bool:
 def _explain_refusal(known: Transaction, now: datetime) -> str:
     """Explain why this proof cannot be used any more."""
     if known.status == "failed":
-        return f"{_USED}: its payment failed, and nothing was charged"
+        return f"{USED.reason}: its payment failed, and nothing was charged"
     if known.status == "authorized" and _has_expired(known, now):
-        return f"{_USED}, and has expired: nothing was charged"
-    return _USED
+        return f"{USED.reason}, and has expired: nothing was charged"
+    return USED.reason
 
 
 def _resolve_purchase(
@@ -159,7 +158,7 @@ def _authorize(
             raise (yield from _payment_required(context, verdict.reason))
         if not _are_funds_spent(payment, verdict, before, uses):
             # Used already, perhaps by another seller who is paid at the same address.
-            raise (yield from _payment_required(context, _USED))
+            raise (yield from _payment_required(context, USED.reason))
         # What ended meanwhile may have left the balance before it was read, and be counted twice: read again.
         before = uses
     raise (yield from _payment_required(context, refuse_short_balance(context.terms).reason))
