@@ -187,6 +187,7 @@ class ChainReader:
             return SettlementPending("reconciling")
 
     def _look_at(self, node: ChainNode, question: Question) -> Seen:
+        # A known hash costs one call. Logs are searched for a transfer that nobody told us of.
         for known in question.hashes:
             receipt = node.get_receipt(known)
             if receipt is not None and _read(receipt, question) is Fate.PAID:
@@ -258,6 +259,7 @@ class ChainReader:
     def _open(self, node: RpcNode, until: float | None = None) -> ChainNode:
         """Return the node for questions. Raises `RpcError` if it is one of another chain."""
         opened = ChainNode(node, until)
+        # Once is enough: a node does not change its chain.
         if node not in self._checked:
             chain = opened.get_chain_id()
             if chain != self.chain:

@@ -83,6 +83,7 @@ def read_fate(receipt: Receipt, token: Token, payment: SignedPayment) -> Fate:
         if _is_event(log, token, CANCELED, payment):
             return Fate.CANCELED
         if _is_event(log, token, USED, payment):
+            # Both logs must be the token's own: an account with code can log anything.
             following = logs.get(log.logIndex + 1)
             is_paid = following is not None and _is_transfer(following, token, payment)
             return Fate.PAID if is_paid else Fate.USED_OTHERWISE

@@ -105,6 +105,7 @@ class FacilitatorClient:
             raise FacilitatorUnavailable(f"{self.name}: {error}") from None
         body = _read_object(response.body)
         found = body.get("isValid")
+        # Compared by identity: 1 is no verdict, nor is "true".
         if found is True and response.status == 200:
             return Verdict(True)
         # A server in trouble says no to everything. With 4xx the verdict in the body is meant.

@@ -62,6 +62,7 @@ class ChainNode:
         try:
             safe = self.get_block("safe")
         except RpcError as error:
+            # A code is the node's own answer: it does not know the tag. Without one it was not reached.
             if error.code is None:
                 raise
             safe = None
@@ -107,6 +108,7 @@ class ChainNode:
         try:
             return parse(answer)
         except (ValidationError, ValueError) as error:
+            # Named by its type only: the text of pydantic repeats what was read.
             reason = f"the answer cannot be read ({type(error).__name__})"
         raise RpcError(f"RPC node {self.host}, {method}: {reason}")
 
@@ -135,6 +137,7 @@ def find_log(node: ChainNode, token: Token, payment: SignedPayment, first: int, 
             try:
                 return _get_only(node.find_logs(token, payment, first, last))
             except RpcError as error:
+                # An answer of the node: the range is too wide for it. One block cannot be.
                 if error.code is None or first == last:
                     raise
                 width = (last - first + 1) // 2
@@ -144,6 +147,7 @@ def find_log(node: ChainNode, token: Token, payment: SignedPayment, first: int, 
         except RpcError as error:
             if error.code is None:
                 raise
+            # No archive: it has no state of that block.
             return _scan(node, token, payment, first, last, width)
         first, last = (first, middle) if was_used else (middle + 1, last)
 

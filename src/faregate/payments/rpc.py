@@ -19,6 +19,8 @@ from faregate.merchant.json_text import from_json, to_json
 from faregate.merchant.transports import Choice, Transport, make_sync
 
 CALL_SECONDS: Final = 5.0
+_NO_CODE: Final = -1
+"""Stands in where an error object has no code: None would say that the node gave no answer."""
 _MAX_MESSAGE: Final = 300
 """Characters of a node's message that are kept."""
 _HEADERS: Final[Headers] = (
@@ -150,6 +152,7 @@ class RpcNode:
             raise self._build_refusal(method, found["error"])
         if response.status != 200 or "result" not in found:
             raise self._build_error(method, f"HTTP {response.status} without a result")
+        # `True` equals 1, and so does 1.0.
         if type(found.get("id")) is not int or found["id"] != number:
             raise self._build_error(method, "the answer is to another call")
         return found["result"]
@@ -159,7 +162,7 @@ class RpcNode:
         fields = cast("dict[str, Any]", error) if isinstance(error, dict) else {"message": error}
         code = fields.get("code")
         message = self._url.redact(" ".join(str(fields.get("message")).split()))
-        return self._build_error(method, f"error {code}: {message}", code if type(code) is int else -1)
+        return self._build_error(method, f"error {code}: {message}", code if type(code) is int else _NO_CODE)
 
     def _build_error(self, method: str, reason: str, code: int | None = None) -> RpcError:
         return RpcError(f"RPC node {self.host}, {method}: {reason:.{_MAX_MESSAGE}}", code)

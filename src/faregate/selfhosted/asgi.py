@@ -70,6 +70,7 @@ class _Threads:
     def __init__(self, threads: int, name: str, respond: Respond) -> None:
         self._pool = ThreadPoolExecutor(threads, name)
         self._most = threads * (1 + WAITING_PER_THREAD)
+        # Without a lock: only the event loop counts.
         self._under_way = 0
         self._respond = respond
 

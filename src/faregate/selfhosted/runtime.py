@@ -99,6 +99,7 @@ class Runtime:
     def check_readiness(self) -> Readiness:
         """Ask the database, and whether its tables are of this version."""
         try:
+            # Not asked again once it is: tables are only ever brought forward.
             if not self._is_current:
                 missing = find_missing(self.books.database)
                 if missing:

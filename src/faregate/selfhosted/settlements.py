@@ -93,6 +93,8 @@ class SettledEvents:
 
     def wait(self, transaction_id: str, seconds: float) -> None:
         """Wait until the payment is announced, for at most so long. Another process's are not."""
+        # Calls that wait for one payment share its event. When the first of them ends, nothing is told to
+        # the others any more: they see the end of the payment at their next poll.
         with self._lock:
             event = self._waiting.setdefault(transaction_id, threading.Event())
         event.wait(seconds)

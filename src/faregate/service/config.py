@@ -221,6 +221,7 @@ class Account(FrozenModel):
         """Read an account from TOML that needs no keys; return whether it has some."""
         values = _read_toml(text, name)
         has_keys = bool(values.get("keys"))
+        # An account has a key. This one stands in: the service takes none from a file.
         return cls._from_values(
             {**values, "keys": values.get("keys") or [{"key": "svc_test_none"}]}, name
         ), has_keys

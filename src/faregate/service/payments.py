@@ -213,6 +213,7 @@ class LedgerPayments:
         return self.facilitator.verify(payment, terms, now=now, committed=committed)
 
     def look(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> SettlementPending:
+        # Nothing to look for: `send` answers at once, and the same however often it is asked.
         return SettlementPending()
 
     def get_gas_account(self, terms: Terms) -> None:

@@ -88,6 +88,7 @@ def _build_receipt(
         transaction_id=record.id,
         environment=issuer.environment,
         environment_key=issuer.environment,
+        # A receipt tells the time in milliseconds.
         issued_at=at.replace(microsecond=at.microsecond // 1000 * 1000),
         schema_version=1,
         payment=_build_receipt_payment(record, transaction_hash),

@@ -57,6 +57,7 @@ def submit(transaction: Transaction) -> Steps[Transaction]:
     if at is None or transaction.status in FINAL:
         return transaction
     rule = yield from FindSettlementRule(transaction)
+    # Submitted after its authorization had expired: it fails now, whatever its rule would wait for.
     if rule is None or at.timestamp() >= transaction.payment.valid_before:
         return (yield from settle(transaction, at=at))
     return (yield from schedule(transaction, rule, at))
@@ -145,6 +146,7 @@ def _sign(transaction: Transaction, attempt: Attempt) -> Steps[Attempt | Payment
         if isinstance(signed, PaymentPostponed):
             return signed
         if signed is None or signed == attempt.signed:
+            # Nothing to write: the facilitator sends it, or the books hold this transfer already.
             return attempt
         if (yield from RecordSigned(transaction, attempt, signed)):
             return replace(attempt, signed=signed, hashes=(*attempt.hashes, signed.transaction_hash))

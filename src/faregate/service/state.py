@@ -198,6 +198,7 @@ class EnvironmentState:
         `ValueError` if it is not in the order of `number`. A payment that settles by time must be added to
         `due` as well.
         """
+        # First what may raise: then nothing else has changed.
         self.index.add(record)
         record.payer.transactions.add(record)
         record.index = self.index

@@ -71,9 +71,10 @@ def run(operation: Steps[R], backend: Performer) -> R:
                 return cast(R, end.value)
             try:
                 advance, value = operation.send, backend.perform(step)
-            except Exception as error:
+            except Exception as error:  # a KeyboardInterrupt ends the operation instead
                 advance, value = operation.throw, error
     finally:
+        # The traceback of an error holds this frame: without `del`, the two keep each other alive.
         del value
         operation.close()
 

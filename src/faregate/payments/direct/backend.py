@@ -62,6 +62,7 @@ class DirectPayments:
         checked = check_payment(payment, terms, now)
         if isinstance(checked, PaymentRefused):
             return checked
+        # Nothing of this payment is in an earlier block: the simulation would find its authorization used.
         from_block = self._chain.get_head()
         funds = self._chain.read_funds(payment, terms, committed, reservations, from_block)
         if funds - committed < payment.value:

@@ -161,6 +161,7 @@ class GasAccount:
         if fees is None:
             return "not sent: the base fee is above max_fee_gwei"
         nothing = GasTransaction(self.chain, gas_nonce, fees, _EMPTY_GAS, self.address.lower(), b"")
+        # Not in the books: whatever takes this gas nonce will do, and another one may have by now.
         try:
             return self.send(sign_transaction(nothing, self._signer, at=self._now()).raw)
         except SigningFailed as error:

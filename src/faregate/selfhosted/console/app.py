@@ -191,7 +191,7 @@ _LISTS: Final = {
 
 
 def _read_view(store: SqlStore, query: str) -> View:
-    """Read what of a list is asked for; 422 if its moment is in the future. Unset filters are left out."""
+    """Read what of a list is asked for; 422 if its moment cannot be read. One in the future means now."""
     call = ParsedRequest("", query, (), b"")
     given = call.parameters()
     as_of = store.fix_snapshot(parse_as_of(call)) or store.fix_snapshot(None) or store.now()

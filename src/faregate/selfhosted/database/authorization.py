@@ -68,6 +68,7 @@ _GIVEN: Final = tuple(
     if column.name == "from_block"
     or (column.name != "created_at" and not column.nullable and column.server_default is None)
 )
+"""The columns that are written with the row. The others begin as null, or with their default."""
 _VALUE: Final = bindparam("authorized_value", type_=Amount())
 _FUNDS: Final = bindparam("funds", type_=Amount())
 _SETTLED_BEFORE: Final = bindparam("settled_before", type_=Amount())

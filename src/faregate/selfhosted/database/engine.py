@@ -107,7 +107,8 @@ class Database:
         compiled = statement.compile(self._dialect)
         try:
             return self._execute(compiled, values)
-        except LostConnection:  # such as one from before a restart of the server
+        # One from before a restart of the server. Only reads are repeated: what a write did is unknown.
+        except LostConnection:
             return self._execute(compiled, values)
 
     def change(self, statement: Statement, values: Values, then: Statement | None = None) -> list[Row]:
@@ -208,7 +209,7 @@ def _create_postgres(address: URL, pool_size: int, timeout: float) -> Engine:
         connect_args={
             "connect_timeout": max(2, int(timeout)),
             "application_name": "faregate",
-            "client_encoding": "utf8",
+            "client_encoding": "utf8",  # statements of sales are encoded here, not by psycopg
         },
         **_pool_options(pool_size, timeout),
     )
@@ -226,6 +227,7 @@ def _create_postgres(address: URL, pool_size: int, timeout: float) -> Engine:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
+        # In autocommit the driver begins nothing by itself.
         if connection.get_execution_options().get(_WRITES):
             connection.exec_driver_sql("BEGIN")
 
@@ -287,7 +289,7 @@ def _pool_options(pool_size: int, timeout: float) -> dict[str, Any]:
         "pool_size": pool_size,
         "max_overflow": 0,
         "pool_timeout": timeout,
-        "pool_pre_ping": False,
+        "pool_pre_ping": False,  # a trip for each use; a read is repeated instead
         "pool_reset_on_return": None,  # whoever begins a transaction ends it
         "hide_parameters": True,  # they may be signatures
     }

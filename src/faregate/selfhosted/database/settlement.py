@@ -84,6 +84,7 @@ _RECORD_SENT: Final = Statement(
     )
 )
 _RECORD_SIGNED: Final = update(attempts).where(_OF_ATTEMPT)
+# Locks the row: no other attempt can begin between this look and the commit.
 _GET_LEASE: Final = select(T.attempts).where(OF_ID, T.finished_at.is_(None)).with_for_update()
 _POSTPONE: Final = (
     update(transactions)
@@ -98,6 +99,7 @@ _POSTPONE_AS: Final = {
 _GET_NONCE: Final = select(gas_accounts.c.next_nonce).where(
     gas_accounts.c.chain == bindparam("chain"), gas_accounts.c.address == bindparam("address")
 )
+# No row comes back for a nonce below the next free one: another worker took it.
 _TAKE_NONCE: Final = Inserts(
     gas_accounts,
     lambda insert: insert.on_conflict_do_update(

@@ -148,6 +148,8 @@ class Funds:
 
 def lock_funds(connection: Connection, account: int, terms: Terms, payment: SignedPayment) -> Funds:
     """Lock both balances; whoever locks the same ones waits."""
+    # A default balance has no row to lock, so it is written first; in one order, or two transfers between the
+    # same two accounts could wait for each other for ever.
     for address in sorted({payment.payer.lower(), payment.to.lower()}):
         [present] = get_balances(connection, account, terms.token, address)
         _insert_balance(connection, account, terms.token, address, present)

@@ -83,6 +83,7 @@ class SqliteStatements:
         """Execute a statement; return its rows. Raises the errors of the driver."""
         given = compiled.order(values)
         for place in compiled.amounts:
+            # sqlite3 refuses integers of more than 64 bits, and columns of amounts are text.
             given[place] = None if given[place] is None else str(given[place])
         self._cursor.execute(compiled.sql, given)
         return [_name_columns(compiled, row) for row in self._cursor] if compiled.columns else []
@@ -112,6 +113,8 @@ class PostgresStatements:
         """Execute a statement; return its rows. Raises the errors of the driver."""
         name, readers = self._prepared.get(compiled.sql) or self._prepare(compiled)
         given = compiled.order(values)
+        # libpq takes a value in text format up to its first zero byte. So text goes in binary: the server
+        # refuses a zero byte, and nothing is cut.
         formats = [_TEXT if isinstance(value, int) else _BINARY for value in given]
         result = self._check(self._libpq.exec_prepared(name, [_encode(value) for value in given], formats))
         get = result.get_value
@@ -152,4 +155,5 @@ def _choose_reader(kind: TypeEngine[Any]) -> Callable[[bytes], Any]:
 
 
 def _read_bytes(value: bytes) -> bytes:
+    # `\x` and hex digits: `bytea_output` is set for each connection.
     return bytes.fromhex(value[2:].decode())

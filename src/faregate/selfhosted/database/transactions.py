@@ -69,6 +69,7 @@ FIND_BY_PROOF: Final = Statement(SELECT.where(T.account == ACCOUNT, T.proof_hash
 _NEXT: Final = bindparam("next", type_=BigInteger())
 _ACCEPT: Final = update(transactions).where(OF_ID, T.outcome.is_(None)).returning(*CHANGING)
 ACCEPT_FAILED: Final = Statement(
+    # A transaction that has ended before its seller reported keeps its end.
     _ACCEPT.values(
         outcome=bindparam("accepted"),
         finished_at=func.coalesce(T.finished_at, STAMP),
@@ -167,7 +168,7 @@ class StoredTransaction:
             valid_before=int(row["valid_before"]),
             nonce=row["nonce"],
             signature=row["signature"],
-            header="",
+            header="",  # a secret of the payer: only its hash is stored
         )
 
     def is_proof(self, header: str) -> bool:
