@@ -43,6 +43,7 @@ class PaywallMiddleware:
     time. Its shutdown waits up to `drain_seconds` for what was begun (`faregate.middleware.lifespan`).
     """
 
+    # Others recognize the class by this attribute, because they may not import adapters.
     faregate_middleware = True
 
     def __init__(
@@ -74,6 +75,7 @@ class PaywallMiddleware:
         elif scope["type"] == "websocket":
             await self._refuse_websocket(scope, receive, send)
         elif scope["type"] == "lifespan":
+            # A server gives each request a copy of this mapping, but its values belong to all requests.
             self._shared = scope.get("state")
             life = Lifespan(self.paywall, self._sweep_every, self._drain_seconds, receive, send)
             await life.run(self.app, scope)
@@ -86,6 +88,7 @@ class PaywallMiddleware:
             self.paywall, path_match, self._find_bypass, scope, receive, send, self._shared
         )
         app = self.app if not path_match.protected else partial(self._call_below_prefix, responder)
+        # There is nothing to complete without a payment, so the request may be cancelled with its client.
         if not responder.has_payment:
             await responder.run(app)
             return
@@ -127,6 +130,7 @@ class PaywallMiddleware:
         if not self.path_rules.match(scope["path"], scope.get("root_path", "")).protected:
             await self.app(scope, receive, send)
         else:
+            # The connect event comes first. Servers answer a close that follows it with HTTP 403.
             await receive()
             await send({"type": "websocket.close", "code": 1008, "reason": "payment required"})
 

@@ -105,6 +105,7 @@ class RequirePayment(Depends):
     def __repr__(self) -> str:
         return f"paid({self.faregate_offer.sells!r})"
 
+    # By identity. `Depends` compares and hashes its dependency, which is this object: that has no end.
     def __eq__(self, other: object) -> bool:
         return self is other
 

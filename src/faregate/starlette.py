@@ -88,6 +88,7 @@ class PaywallMiddleware(ASGIMiddleware):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not self._is_checked:
+            # Starlette puts the whole application there, with the middleware that stands outside of this one.
             self._check(scope.get("app", self.app))
         if self.mistake is not None:
             await _fail_start(self.mistake, scope, receive, send)
@@ -183,6 +184,7 @@ def paid(
             except SkipHandler as stop:
                 return Response(status_code=stop.status, headers=_NO_STORE)
             answer = await run(*args, **kwargs)
+            # A decorator between that is no `async def` makes a plain function of an async endpoint.
             answer = await answer if iscoroutine(answer) else answer
             return answer if payment.transaction_id is None else forbid_storing(answer)
 
@@ -248,6 +250,7 @@ _NO_REQUEST = (
 async def authorize(connection: HTTPConnection[Any], sold: Offer, ask: AsyncAsk | None = None) -> Payment:
     """Ask whether the endpoint of this connection may run. Raises `SkipHandler`; refuses a websocket."""
     if connection.scope["type"] != "http":
+        # 1008 is "policy violation", the code of RFC 6455 for a refusal.
         raise WebSocketException(1008, "payment required")
     return await require_payment(connection.scope, sold, ask)
 

@@ -92,6 +92,7 @@ class PaywallMiddleware:
         outer = environ.get(_CHECKOUT)
         environ[_CHECKOUT] = checkout
         if checkout.has_payment:
+            # A server sends what its own wrapper made past any middleware. To it, Werkzeug's is any iterable.
             environ["wsgi.file_wrapper"] = FileWrapper
             for name in _BYPASS_KEYS:
                 environ.pop(name, None)
@@ -258,6 +259,7 @@ class _PaywallResponder:
 
     def start_response(self, status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Write:
         """The application's: buffered when paid for, dropped when decided, passed on otherwise."""
+        # PEP 3333: three digits, a space and a phrase.
         checkout, code = self._checkout, int(status[:3])
         if checkout.state is State.AUTHORIZED:
             checkout.start_buffer(code, tuple(headers))
@@ -289,6 +291,7 @@ class _PaywallResponder:
         answer = checkout.complete()
         if not answer.released:
             return answer
+        # Not earlier: a session that is stored for a result that is withheld would be given away.
         for release in checkout.on_release:
             try:
                 answer = answer.plus(*release(answer))
@@ -305,9 +308,11 @@ class _PaywallResponder:
     def _fail(self, error: BaseException, body: Iterable[bytes]) -> Response:
         """Return what the payer gets when something raised; raise it on where the server must hear of it."""
         try:
+            # Asked before `fail`, which changes the state that this depends on.
             if self._checkout.must_raise(error):
                 raise error
             answer = self._checkout.fail(error)
+            # Such as SystemExit: the payment is reported as failed first, and then the process may end.
             if not isinstance(error, Exception):
                 raise error
             return answer

@@ -43,6 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         arguments = parser.parse_args(words)
         status = _run(arguments.command, arguments)
+        # Here, where a closed pipe is still caught.
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader, such as `head`, has stopped. At exit the interpreter must not flush into the pipe again.

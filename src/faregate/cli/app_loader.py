@@ -65,6 +65,7 @@ def load_app(target: str, directory: str = "", *, factory: bool = False) -> Any:
         app, target = _call_factory(app, target), f"What {target} returned"
     if not (callable(app) or is_mcp_server(app)):
         raise CommandError(f"{target} is not an application but of type {type(app).__name__}.")
+    # A factory is callable as well, and would fail only when it is served.
     if not factory and inspect.isroutine(app) and not _accepts(app, 2, 3):
         hint = " Add --factory if it returns one." if _accepts(app, 0) else ""
         raise CommandError(f"{target} is a function, not an application.{hint}")

@@ -103,6 +103,7 @@ class ShutdownSignal:
         # Nothing here may take a lock: the interrupted code may hold it.
         self.requested = True
         self._restore()
+        # Never blocks: with one byte for each signal, the buffer is never full.
         self._writer.send(b".")
 
     def _restore(self) -> None:

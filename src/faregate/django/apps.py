@@ -10,6 +10,7 @@ class FaregateConfig(AppConfig):
     verbose_name = "faregate"
 
     def ready(self) -> None:
+        # Imported here: Django imports this module before it has loaded any app.
         from faregate.django import checks, conf
 
         checks.register_all()

@@ -49,6 +49,7 @@ def check_settings(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMes
     try:
         config = conf.get_config()
     except ConfigurationError as mistake:
+        # By its text, because configuration errors have no codes.
         is_memory = "memory journal" in str(mistake)
         return [Error(str(mistake), id="faregate.E004" if is_memory else "faregate.E002")]
     if config.paywall.settings.api_key.environment != "live" or not settings.DEBUG:

@@ -69,6 +69,7 @@ def get_journal_view() -> JournalView:
 
 def reset(*, setting: str = "FAREGATE", **_: object) -> None:
     """Forget the paywall when its settings change, as `override_settings` does."""
+    # Only what was built is closed: `get_config` alone would build a paywall of the new settings.
     if setting == "FAREGATE" and get_config.cache_info().currsize:
         get_config().paywall.close()
         get_config.cache_clear()

@@ -39,6 +39,7 @@ class PaywallMiddleware:
         if self.async_mode:
             # Mark the class as async-capable, but do the actual switch inside __call__.
             markcoroutinefunction(self)
+            # Django looks at this method itself, not at the class, to see whether it needs a thread.
             self.process_view = self.aprocess_view  # type: ignore[method-assign]
 
     def __call__(self, request: HttpRequest) -> Any:

@@ -80,6 +80,7 @@ def name_view(view: Any) -> str:
     return f"{named.__module__}.{getattr(named, '__qualname__', type(named).__name__)}"
 
 
+# The ids of views are safe: the resolver holds its views, and the entry ends with the resolver.
 _given_away: "WeakKeyDictionary[URLResolver, dict[int, str]]" = WeakKeyDictionary()
 
 

@@ -68,6 +68,7 @@ def _build_control(tenants: Tenants) -> App:
 
 
 def _is_control(scope: Scope) -> bool:
+    # In ASGI, the path of a mounted application begins with its `root_path`.
     path: str = scope["path"].removeprefix(scope.get("root_path", ""))
     return path in ("", "/", CONTROL) or path.startswith(f"{CONTROL}/")
 
@@ -122,6 +123,7 @@ async def _transmit(delivery: Delivery, scope: Scope, receive: Receive, send: Se
             _get_connection(send).close()
             await _wait_disconnect(receive)
         case "silence":
+            # Before the wait: under another server than uvicorn, this raises.
             connection = _get_connection(send)
             await _delay(SILENCE_SECONDS, scope, receive)
             await _reset(connection, receive)

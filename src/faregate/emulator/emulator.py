@@ -112,6 +112,7 @@ class Emulator:
         """Answer one call, one at a time, and say how the answer travels. Never raises."""
         with self._lock:
             call = self._recorder.log.add_call(request, self.clock(), self._service)
+            # Only then: to find what a call is about, its proof and its body are parsed.
             if self.faults.rules:
                 delivery, call.fault = deliver_with_faults(self.faults, self._service, request)
             else:
@@ -260,6 +261,7 @@ class Emulator:
 
     def snapshot(self, name: str | None = None) -> str:
         """Save the current state under this name, or under a new one, and return the name."""
+        # In one look, so that no call comes between the state and the position in the log.
         copy, mark = self.look(lambda service, diary: (self._copy(service), diary.mark()))
         taken = StateSnapshot("".join(dump_document(copy)), mark)
         with self._lock:

@@ -33,6 +33,7 @@ class Snapshots:
         `ConfigurationError` for a bad name, or if there are too many.
         """
         name = self._name(name)
+        # Removed first: a name that is taken again becomes the latest.
         self._kept.pop(name, None)
         self._kept[name] = snapshot
         return name

@@ -98,14 +98,14 @@ def wrap_view(view: View, sold: Offer) -> View:
     if (mistake := find_login(view)) is not None:
         raise ConfigurationError(mistake)
 
-    is_async = iscoroutinefunction(view)
+    is_coroutine = iscoroutinefunction(view)  # looked up once, not for each request
 
     @wraps(view)
     def guard(*args: Any, **kwargs: Any) -> Any:
         stopped = authorize(sold)
         if stopped is not None:
             return stopped
-        run = current_app.ensure_sync(view) if is_async else view
+        run = current_app.ensure_sync(view) if is_coroutine else view
         return _forbid_storing(run(*args, **kwargs))
 
     mark_sold(view)

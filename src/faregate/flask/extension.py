@@ -156,6 +156,7 @@ class Faregate:
         offers, refuse = config["offers"], config["refuse"] or ()
         middleware = FlaskPaywallMiddleware(app.wsgi_app, ready, offers=offers, refuse=refuse)
         middleware.check_config = config.check_unchanged
+        # Set here, because the module that has `find_sold` imports the middleware.
         middleware.find_sold = partial(find_sold, app)
         middleware.views = app.view_functions
         # The first function before the view, and the last one after it.

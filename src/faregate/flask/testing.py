@@ -39,6 +39,7 @@ class PayingClient(FlaskClient):
         environ = self.environ_base
         proof = self.wallet.pay(response.headers["PAYMENT-REQUIRED"])
         response.close()
+        # Requests can be given in several forms, each with headers of its own. This reaches all of them.
         self.environ_base = {**environ, "HTTP_PAYMENT_SIGNATURE": proof}
         try:
             return super().open(*args, **kwargs)

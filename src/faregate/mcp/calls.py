@@ -77,6 +77,7 @@ class ToolCall:
             return await self._on_error(time_out())
         except Exception:
             raise
+        # `_run` has answered errors. This is what ends more than the tool: a cancellation, an exit.
         except BaseException as ended:
             return await self._on_exit(ended)
         finally:
@@ -102,6 +103,7 @@ class ToolCall:
         return self._build(await self._checkout.acomplete())
 
     async def _on_error(self, error: BaseException) -> Result:
+        # Asked before `afail`, which changes the state that this depends on.
         must_raise = self._checkout.must_raise(error)
         if self._checkout.state in PASSING:
             raise error

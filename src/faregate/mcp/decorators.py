@@ -86,6 +86,7 @@ def _check_tool(tool: Any, sold: Offer) -> Signature:
     if others:
         raise ConfigurationError(f"A tool sells {sold.sells!r} and {others[0]!r}. Keep one offer.")
     try:
+        # Evaluated: under `from __future__ import annotations`, Payment is a string.
         declared = signature(tool, eval_str=True)
     except NameError as error:
         raise ConfigurationError(f"The annotations of a paid tool cannot be read: {error}.") from error

@@ -37,6 +37,7 @@ class PaywallMiddleware:
         self._lives = 0
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        # Without an id it is a notification, which gets no answer: there is nothing to sell.
         if ctx.method != METHOD or ctx.request_id is None:
             return await call_next(ctx)
         call = ToolCall(self._server, self.paywall, ctx, call_next)
@@ -57,6 +58,7 @@ class PaywallMiddleware:
 
         @asynccontextmanager
         async def live(server: Any) -> AsyncGenerator[Any]:
+            # Not before the start: tools are added after the paywall.
             check_tools(self._server)
             async with inner(server) as state, self._sweeping():
                 self._lives += 1

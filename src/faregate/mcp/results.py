@@ -60,6 +60,7 @@ def build_result(response: Response, envelope: Result, *, structured: bool) -> R
 
 def _build_own(response: Response, envelope: Result) -> Result:
     result: Result = json.loads(response.body)
+    # The envelope comes last: a tool cannot speak for its server.
     meta: Result = {**(result.pop("_meta", None) or {}), **envelope.get("_meta", {})}
     receipt = _decode(response.first("payment-response"))
     if receipt:

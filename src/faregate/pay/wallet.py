@@ -59,6 +59,7 @@ def load_payer_key(name: str | None, key_file: str | None, environ: Mapping[str,
         return get_test_payer(name)
     if key_file is not None:
         return PayerKey("your key", _parse_key(_read_key_file(key_file), key_file), own=True)
+    # An empty variable counts as unset.
     if environ.get(KEY_VARIABLE):
         return PayerKey("your key", _parse_key(environ[KEY_VARIABLE], KEY_VARIABLE), own=True)
     return get_test_payer(DEFAULT_PAYER)

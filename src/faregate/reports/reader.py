@@ -62,6 +62,7 @@ class PatientClient(MerchantClient):
 
 
 def _parse_wait(retry_after: str | None, attempt: int) -> float:
+    # A date is not read: then each wait is a second longer than the one before.
     text = retry_after or ""
     return min(float(text) if text.isdecimal() else float(attempt), _LONGEST_WAIT)
 

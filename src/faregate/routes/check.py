@@ -215,6 +215,7 @@ def _describe(paywall: Paywall, offers: Iterable[Offer]) -> str:
 def _ask_for_instructions(offer: Offer) -> Flow[list[str]]:
     """The instructions of two 402s for an offer; fewer if access is answered otherwise."""
     revision = yield from ResolveOffer(offer)
+    # Without a proof, so that nothing can be charged.
     request = PaidRequest(offer, Request("GET", "/", ()), _URL, 1, 1)
     instructions = list[str]()
     for _ in range(2):

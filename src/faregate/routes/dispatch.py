@@ -36,6 +36,7 @@ class HandlerResolver:
         is_unrouted = endpoint is None or route is None or endpoint is asked.get("endpoint")
         if not is_unrouted:
             known = self._cache.get((id(endpoint), id(route), scope["method"]))
+            # Overrides are set by tests, at any time, so what was found before them does not count.
             if known is not None and not known[2].dependency_overrides:
                 return known[3]
         if is_unrouted or _is_mount(route):

@@ -25,6 +25,7 @@ def inspect_app(app: Any) -> RouteTable:
     if _is_instance(core, "starlette.applications", "Starlette") or _is_instance(
         core, "starlette.routing", "Router"
     ):
+        # FastAPI's lists routes of Starlette as well.
         adapter = "faregate.fastapi" if "fastapi" in sys.modules else "faregate.starlette"
         return _list_routes(adapter, app)  # it looks through the layers itself
     paywalls = list_paywalls(around)

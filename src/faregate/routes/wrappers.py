@@ -140,6 +140,7 @@ def list_outer_middleware(app: Any) -> Around:
 def _get_options(layer: Any) -> Mapping[str, Any]:
     path_rules = getattr(layer, "path_rules", None)
     if not isinstance(path_rules, PathRules):
+        # Of Starlette's BaseHTTPMiddleware: a function that it was given, or a method of its own subclass.
         called = getattr(layer, "dispatch_func", None)
         return {} if called is None or getattr(called, "__self__", None) is layer else {"dispatch": called}
     allowed = getattr(layer, "allow_outside", ())

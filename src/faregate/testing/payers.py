@@ -164,6 +164,7 @@ class AnyPayer(ABC, Generic[R]):
 
     def __init__(self, session: PayerSession, wallet: Wallet | None = None) -> None:
         self._session = session
+        # By the emulator's clock, which judges payments and may be frozen or run fast.
         self._wallet = wallet or Wallet(clock=session.clock)
 
     @property

@@ -27,6 +27,7 @@ def make_journal(context: JournalContext, *, using: str = "default") -> Persiste
             'The journal is a Django app of its own: add "faregate.django.journal" to INSTALLED_APPS, '
             f"then run {migrate_command(using)}."
         )
+    # Models can be imported only when all apps are loaded.
     from faregate.django.journal.store import DjangoStore, derive_keys, run_in_request_thread
 
     store = DjangoStore(context.namespace, using)

@@ -41,6 +41,8 @@ from faregate.journals.store import (
 T = TypeVar("T")
 
 _TIMES = {
+    # Both tell the time of the call. now() would be that of the transaction on PostgreSQL, of the statement
+    # on MySQL.
     "postgresql": "SELECT extract(epoch FROM clock_timestamp())",
     "mysql": "SELECT unix_timestamp(sysdate(6))",
 }

@@ -31,9 +31,11 @@ T = TypeVar("T")
 ATTEMPTS = 10
 """How often a call is repeated when the database rolls it back."""
 ROLLED_BACK = ("40001", "40P01", 1213, 1020)
-"""A serialization failure and a deadlock, in PostgreSQL and in MySQL or MariaDB."""
+"""A serialization failure and a deadlock in PostgreSQL; a deadlock in MySQL and MariaDB; in MariaDB also a
+row that has changed since the snapshot was taken (`innodb_snapshot_isolation`)."""
 CONNECTION_LOST = (1053, 1927, 2006, 2013, 2055, 4031)
-"""Error numbers of MySQL and MariaDB for a session that has ended."""
+"""Error numbers of MySQL and MariaDB for a session that has ended: the server shuts down, the connection was
+killed, is gone, was lost (two numbers), or was closed because it was idle."""
 
 
 @contextmanager

@@ -78,5 +78,7 @@ def is_loopback(text: str, *, otherwise: bool = False) -> bool:
         address = ip_address(text)
     except ValueError:
         return otherwise
+    # A socket for both versions reports an IPv4 client as ::ffff:127.0.0.1, which is no loopback address in
+    # IPv6.
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return (mapped or address).is_loopback

@@ -172,6 +172,7 @@ class _FaultedCall:
     def _asking_again(self) -> Response:
         record = self._record()
         if record is None or self.facts.operation == "access":
+            # The service itself asks for payment again, as it would without the proof.
             unpaid = remove_header(self.request.headers, PROOF_HEADER)
             return self.service.respond(replace(self.request, headers=unpaid))
         challenge = self.service.environments[self.facts.environment or "test"].challenge()

@@ -129,6 +129,7 @@ class Faults:
         """Find the rule that applies to this call. `fits` says whether a fault can affect it."""
         for rule in self.rules:
             if rule.fault.matches(facts) and fits(rule.fault):
+                # Not under our lock: calls come one at a time, under that of the emulator.
                 rule.seen += 1
                 if rule.is_drawn():
                     return rule

@@ -61,6 +61,7 @@ def load_transaction(
     store.adopt(record)
     due = _get_due_time(state, place)
     if due is not None:
+        # The number decides between equal times, so that records are never compared.
         heapq.heappush(store.due, (due, record.number, record))
 
 
