@@ -30,7 +30,11 @@ SERVER_TIMEOUT_SHARE = 5 / 6
 """The share of the server's own time-out that a request may take."""
 Spell = Callable[[str], str]
 """Gives the name of a setting, such as `public_url`, as the seller writes it."""
-_MAKE_A_KEY = 'python -c "import secrets, base64; print(base64.b64encode(secrets.token_bytes(32)).decode())"'
+_MAKE_A_KEY = (
+    'Create one with python -c "import secrets, base64; '
+    'print(base64.b64encode(secrets.token_bytes(32)).decode())" '
+    "and keep it: without it the journal cannot be read."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,7 +344,7 @@ def read_settings(
         spell=spell,
     )
     _check_live(settings)
-    _check_times(settings, server_timeout if values["max_request_seconds"] is None else None, spell)
+    _check_times(settings, server_timeout if values["max_request_seconds"] is None else None)
     return settings
 
 
@@ -415,7 +419,7 @@ def _choose_request_seconds(name: str, given: float | None, server_timeout: floa
     return _check_positive(name, given)
 
 
-def _check_times(settings: Settings, server_timeout: float | None, spell: Spell) -> None:
+def _check_times(settings: Settings, server_timeout: float | None) -> None:
     """Check that a payment can be completed within a request.
 
     `server_timeout` is given if `max_request_seconds` follows from it.
@@ -428,11 +432,11 @@ def _check_times(settings: Settings, server_timeout: float | None, spell: Spell)
         raise ConfigurationError(
             f"This server ends a request after {server_timeout:g} s, and {needed} s. Raise the server's "
             f"time-out to {math.ceil(least / SERVER_TIMEOUT_SHARE)} s or more (gunicorn: --timeout, uWSGI: "
-            f"harakiri), or make {spell('timeout')} smaller."
+            f"harakiri), or make {settings.spell('timeout')} smaller."
         )
     raise ConfigurationError(
-        f"{spell('max_request_seconds')} is {settings.max_request_seconds:g}, and {needed} of them: make it "
-        f"{least:g} or more, or {spell('timeout')} smaller."
+        f"{settings.spell('max_request_seconds')} is {settings.max_request_seconds:g}, and {needed} of "
+        f"them: make it {least:g} or more, or {settings.spell('timeout')} smaller."
     )
 
 
@@ -499,11 +503,7 @@ def _decode_journal_key(name: str, text: str) -> bytes:
         key = b""
     if len(key) == 32:
         return key
-    raise ConfigurationError(f"{name} must be base64 of 32 random bytes. {_describe_making_a_key()}")
-
-
-def _describe_making_a_key() -> str:
-    return f"Create one with {_MAKE_A_KEY} and keep it: without it the journal cannot be read."
+    raise ConfigurationError(f"{name} must be base64 of 32 random bytes. {_MAKE_A_KEY}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -526,27 +526,21 @@ def read_journal_settings(environ: Mapping[str, str], spell: Spell = name_variab
     base_url, given = values["base_url"] or "", values["api_key"]
     is_known = given or base_url == EMULATOR
     api_key = _read_api_key(spell("api_key"), given, base_url) if is_known else None
-    policy = replace(
-        DEFAULT_POLICY, redeliveries=values["redeliveries"], redelivery_window=values["redelivery_window"]
-    )
-    return JournalSettings(
-        environ.get("FAREGATE_JOURNAL") or MEMORY,
-        _choose_journal_keys(values["journal_key"] or "", api_key, spell),
-        policy,
-        make_namespace(api_key.environment, base_url) if api_key and base_url else None,
-    )
-
-
-def _choose_journal_keys(
-    given: str | Sequence[str], api_key: ApiKey | None, spell: Spell
-) -> tuple[bytes, ...]:
-    keys = _decode_journal_keys(spell("journal_key"), given, api_key) if given or api_key else ()
+    keys = _decode_journal_keys(spell("journal_key"), values["journal_key"] or "", api_key)
     if not keys:
         raise ConfigurationError(
             f"The journal is encrypted: set {spell('journal_key')} to the key that the workers have. If they "
             f"have none, it is derived from their test key: set {spell('api_key')} to that."
         )
-    return keys
+    policy = replace(
+        DEFAULT_POLICY, redeliveries=values["redeliveries"], redelivery_window=values["redelivery_window"]
+    )
+    return JournalSettings(
+        environ.get("FAREGATE_JOURNAL") or MEMORY,
+        keys,
+        policy,
+        make_namespace(api_key.environment, base_url) if api_key and base_url else None,
+    )
 
 
 def check_journal(settings: Settings) -> None:
@@ -556,7 +550,7 @@ def check_journal(settings: Settings) -> None:
     elif not settings.journal_keys:
         raise ConfigurationError(
             f"With a live key the journal needs an encryption key: set {settings.spell('journal_key')}. "
-            + _describe_making_a_key()
+            f"{_MAKE_A_KEY}"
         )
 
 

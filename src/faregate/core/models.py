@@ -119,7 +119,7 @@ def _check_offer(offer: Any) -> None:
         raise ConfigurationError(f"billable={offer.billable!r}: give a set of statuses, such as {{200}}.")
     offer.billable = frozenset(offer.billable)
     limits = (offer.max_result_bytes, offer.max_work_seconds)
-    if not all(most is None or (_is_number(most) and 0 < most < math.inf) for most in limits):
+    if not all(most is None or (is_number(most) and 0 < most < math.inf) for most in limits):
         raise ConfigurationError("max_result_bytes and max_work_seconds must be numbers above 0.")
     if offer.asset not in (None, "EURC", "USDC"):
         raise ConfigurationError(f"asset={offer.asset!r}: the service settles in EURC or USDC.")
@@ -135,7 +135,8 @@ def _are_statuses(values: Any) -> bool:
     return bool(statuses) and all(type(one) is int and 200 <= one <= 599 for one in statuses)
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """Whether it is a number. `True` is an int to Python, and a mistake as a number."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

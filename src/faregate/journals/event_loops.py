@@ -5,13 +5,12 @@ If its store works in batches, the loop waits for the store's writer. Otherwise 
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 import anyio
 from anyio.lowlevel import RunVar
 
-from faregate.core.claims import Claim, Claimant, Lease, PendingPayment, SettlementWrite
-from faregate.core.models import Outcome
+from faregate.core.claims import PendingPayment
 from faregate.errors import JournalError
 from faregate.journals.operations import BatchStore, BlockingCall, Procedure, run_procedure
 from faregate.journals.store import RowStore
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from faregate.journals.procedures import Procedures
 
 T = TypeVar("T")
+P = ParamSpec("P")
 Run = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Runs a blocking call in a thread, and awaits its result."""
 Drive = Callable[[Procedure[Any]], Awaitable[Any]]
@@ -46,44 +46,21 @@ class AsyncJournal:
     """The calls of a stored journal for event loops (`faregate.core.interfaces.Journal`)."""
 
     def __init__(self, journal: BlockingCalls, procedures: "Procedures", drive: Drive, run: Run) -> None:
+        def awaiting(procedure: Callable[P, Procedure[T]]) -> Callable[P, Awaitable[T]]:
+            return lambda *args, **kwargs: drive(procedure(*args, **kwargs))
+
+        self.claim = awaiting(procedures.claim)
+        self.record_transaction = awaiting(procedures.record_transaction)
+        self.record_pending = awaiting(procedures.record_pending)
+        self.record_outcome = awaiting(procedures.record_outcome)
+        self.schedule_retry = awaiting(procedures.schedule_retry)
+        self.mark_stuck = awaiting(procedures.mark_stuck)
+        self.postpone = awaiting(procedures.postpone)
+        self.record_settlement = awaiting(procedures.record_settlement)
+        self.record_final = awaiting(procedures.record_final)
+        self.abandon_claim = awaiting(procedures.abandon_claim)
         self._journal = journal
-        self._procedures = procedures
-        self._drive = drive
         self._run = run
-
-    def claim(self, proof: str, claimant: Claimant) -> Awaitable[Claim]:
-        return self._drive(self._procedures.claim(proof, claimant))
-
-    def record_transaction(
-        self, lease: Lease, transaction_id: str, revision_id: str, seconds: float
-    ) -> Awaitable[bool]:
-        return self._drive(self._procedures.record_transaction(lease, transaction_id, revision_id, seconds))
-
-    def record_pending(self, lease: Lease, transaction_id: str, revision_id: str) -> Awaitable[None]:
-        return self._drive(self._procedures.record_pending(lease, transaction_id, revision_id))
-
-    def record_outcome(self, lease: Lease, outcome: Outcome) -> Awaitable[bool]:
-        return self._drive(self._procedures.record_outcome(lease, outcome))
-
-    def schedule_retry(self, lease: Lease) -> Awaitable[bool]:
-        return self._drive(self._procedures.schedule_retry(lease))
-
-    def mark_stuck(self, lease: Lease, reason: str) -> Awaitable[None]:
-        return self._drive(self._procedures.mark_stuck(lease, reason))
-
-    def postpone(self, lease: Lease) -> Awaitable[None]:
-        return self._drive(self._procedures.postpone(lease))
-
-    def record_settlement(
-        self, lease: Lease, payment_response: str, receipt: str, delivered: bool
-    ) -> Awaitable[SettlementWrite]:
-        return self._drive(self._procedures.record_settlement(lease, payment_response, receipt, delivered))
-
-    def record_final(self, lease: Lease, paid: bool, reason: str = "", receipt: str = "") -> Awaitable[bool]:
-        return self._drive(self._procedures.record_final(lease, paid, reason, receipt))
-
-    def abandon_claim(self, lease: Lease) -> Awaitable[bool]:
-        return self._drive(self._procedures.abandon_claim(lease))
 
     def has_unknown_keys(self) -> Awaitable[bool]:
         return self._run(self._journal.has_unknown_keys)

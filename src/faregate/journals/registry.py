@@ -43,9 +43,20 @@ def journal_from_url(
     scheme = url.partition(":")[0]
     extra = EXTRAS[scheme]
     options = Options(keys=keys, namespace=context.namespace, seller=context.seller, policy=context.policy)
-    create = {"sqlite": _create_sqlite, "redis": _create_redis, "postgres": _create_postgres}[extra]
     try:
-        return create(url, options)
+        match extra:
+            case "sqlite":
+                from faregate.journals.sqlite import SqliteJournal
+
+                return SqliteJournal(_parse_sqlite_path(url.partition(":")[2]), **options)
+            case "redis":
+                from faregate.journals.redis import RedisJournal
+
+                return RedisJournal(url, **options)
+            case _:
+                from faregate.journals.postgres import PostgresJournal
+
+                return PostgresJournal(url, **options)
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"{setting} is {scheme}:..., which needs more packages: pip install 'faregate[{extra}]'"
@@ -86,21 +97,3 @@ def _parse_sqlite_path(rest: str) -> str:
     rest = rest.removeprefix("/") if rest.startswith("////") else rest
     path = rest.removeprefix("//") if rest.startswith("///") else rest
     return "" if path.startswith("//") or not path.strip("/") or path == ":memory:" else path
-
-
-def _create_sqlite(url: str, options: Options) -> Journal:
-    from faregate.journals.sqlite import SqliteJournal
-
-    return SqliteJournal(_parse_sqlite_path(url.partition(":")[2]), **options)
-
-
-def _create_redis(url: str, options: Options) -> Journal:
-    from faregate.journals.redis import RedisJournal
-
-    return RedisJournal(url, **options)
-
-
-def _create_postgres(url: str, options: Options) -> Journal:
-    from faregate.journals.postgres import PostgresJournal
-
-    return PostgresJournal(url, **options)

@@ -116,12 +116,11 @@ def format_time(seconds: float | None) -> str:
 
 def explain_unknown(reference: Reference, unreadable: int) -> Answer:
     """Explain that no row is there: what the journal forgets, and who still knows."""
-    policy = DEFAULT_POLICY
     lines = [
         f"This journal has no payment with the {reference.kind.value} {reference.value}: it never had it, or "
-        f"has removed it. Kept are: a delivered result for {policy.redelivery_window / 60:g} minutes unless "
-        f"redelivery_window says otherwise, one that nobody fetched for a day, a payment that failed for an "
-        "hour, and a paid one without a result for 30 days. What is open is never removed.",
+        f"has removed it. Kept are: a delivered result for {DEFAULT_POLICY.redelivery_window / 60:g} minutes "
+        "unless redelivery_window says otherwise, one that nobody fetched for a day, a payment that failed "
+        "for an hour, and a paid one without a result for 30 days. What is open is never removed.",
     ]
     if unreadable:
         rows = "1 row" if unreadable == 1 else f"{unreadable} rows"

@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, Generator
 from datetime import datetime
 from typing import TypedDict, TypeVar, Unpack
 
-from faregate.errors import BadAnswer
 from faregate.merchant import wire
 from faregate.merchant.calls import Call
 from faregate.merchant.models import (
@@ -51,14 +50,6 @@ class TransactionFilters(ListFilters, total=False):
 
 class ResourceFilters(ListFilters, total=False):
     archived: bool | None
-
-
-def build_next_call(page: Page[T], call: Call[Page[T]]) -> Call[Page[T]] | None:
-    """The call for the next page; `BadAnswer` for a page that is its own next."""
-    following = wire.next_page(page, call)
-    if following is not None and following.request.path == call.request.path:
-        raise BadAnswer("the service gave a page that names itself as the next one")
-    return following
 
 
 class MerchantClient(Sender):
@@ -121,7 +112,7 @@ class MerchantClient(Sender):
         while call is not None:
             page = self.send(call)
             yield from page.items
-            call = build_next_call(page, call)
+            call = wire.next_page(page, call)
 
 
 class AsyncMerchantClient(AsyncSender):
@@ -184,4 +175,4 @@ class AsyncMerchantClient(AsyncSender):
             page = await self.send(call)
             for item in page.items:
                 yield item
-            call = build_next_call(page, call)
+            call = wire.next_page(page, call)

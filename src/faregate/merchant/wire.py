@@ -107,12 +107,17 @@ def complete_resource_execution(
 
 
 def next_page(page: Page[T], call: Call[Page[T]]) -> Call[Page[T]] | None:
-    """The call for the following page, its address unchanged; None after the last."""
+    """The call for the following page, its address unchanged; None after the last.
+
+    Raises `BadAnswer` for a page that is its own next: a client that iterates would never end.
+    """
+    if page.next == call.request.path:
+        raise BadAnswer("the service gave a page that names itself as the next one")
     return Call(WireRequest("GET", page.next), call.read) if page.next else None
 
 
-def _get(path: str, query: BaseModel | None = None) -> WireRequest:
-    asked = query.model_dump(mode="json", exclude_none=True) if query else {}
+def _get(path: str, query: BaseModel) -> WireRequest:
+    asked = query.model_dump(mode="json", exclude_none=True)
     pairs = {name: str(value).lower() if isinstance(value, bool) else value for name, value in asked.items()}
     return WireRequest("GET", f"{ROOT}{path}{'?' + urlencode(pairs) if pairs else ''}")
 

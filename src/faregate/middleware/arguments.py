@@ -37,15 +37,11 @@ def check_required(name: str, request: Any, sold: Any, ask: Any) -> None:
     is_request: bool = isinstance(request, Mapping)
     if is_request and isinstance(sold, Offer) and (ask is None or callable(ask)):
         return
-    names = [_name_type(request), _name_type(sold), *([] if ask is None else [_name_type(ask)])]
+    given: tuple[object, ...] = (request, sold) if ask is None else (request, sold, ask)
     raise ConfigurationError(
         f"Write require_payment({name}, Offer('text_summary')): it takes the {name} of the request and an "
-        f"Offer, not {', '.join(names)}."
+        f"Offer, not {', '.join(type(one).__name__ for one in given)}."
     )
-
-
-def _name_type(value: object) -> str:
-    return type(value).__name__
 
 
 def check_not_added_twice(app: Any, path_rules: "PathRules") -> None:

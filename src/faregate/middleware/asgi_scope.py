@@ -106,9 +106,7 @@ def find_route(scope: Mapping[str, Any], root_path: str) -> str | None:
 
     `root_path` is that of the server's scope: what was added to it since is where the route is mounted.
     """
-    included: Any = scope.get("fastapi") or {}
-    route: Any = included.get("effective_route_context") or scope.get("route")
-    path = getattr(route, "path", None)
+    path = getattr(_get_route(scope), "path", None)
     if not isinstance(path, str):
         return None
     mounted_at: str = scope.get("root_path", "").removeprefix(root_path)
@@ -120,13 +118,17 @@ def find_handler(scope: Mapping[str, Any]) -> HandlerInfo | None:
 
     A mount is none: what it leads to is an application.
     """
-    included: Any = scope.get("fastapi") or {}
-    route: Any = included.get("effective_route_context") or scope.get("route")
-    endpoint = scope.get("endpoint")
+    route, endpoint = _get_route(scope), scope.get("endpoint")
     if endpoint is None or hasattr(getattr(route, "starlette_route", route), "routes"):
         return None
     sources = (getattr(route, "description", None), pick_method(endpoint, scope["method"]), endpoint)
     return sources, _find_media_type(route)
+
+
+def _get_route(scope: Mapping[str, Any]) -> Any:
+    # In FastAPI, `route` is the included router's own; with the prefix of its inclusion it is in here.
+    included: Any = scope.get("fastapi") or {}
+    return included.get("effective_route_context") or scope.get("route")
 
 
 def _find_media_type(route: Any) -> str | None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import anyio
 
+from faregate.core.models import is_number
 from faregate.errors import ConfigurationError
 from faregate.logs import log
 from faregate.maintenance.background_sweep import sweep_until
@@ -143,11 +144,7 @@ class Lifespan:
 
 def check_lifespan(sweep_every: float | None, drain_seconds: float) -> None:
     """Raises `ConfigurationError`."""
-    if sweep_every is not None and not (_is_number(sweep_every) and 0 < sweep_every < math.inf):
+    if sweep_every is not None and not (is_number(sweep_every) and 0 < sweep_every < math.inf):
         raise ConfigurationError("sweep_every must be a number of seconds above 0, or None not to sweep.")
-    if not (_is_number(drain_seconds) and 0 <= drain_seconds < math.inf):
+    if not (is_number(drain_seconds) and 0 <= drain_seconds < math.inf):
         raise ConfigurationError("drain_seconds must be a number of seconds, 0 or more.")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 from faregate.errors import ApiError, CommandError
 from faregate.merchant import wire
 from faregate.merchant.calls import Call
-from faregate.merchant.client import MerchantClient, build_next_call
+from faregate.merchant.client import MerchantClient
 from faregate.merchant.models import (
     ContractRevision,
     ListQuery,
@@ -178,7 +178,7 @@ def _open(client: MerchantClient, call: Call[Page[Item]]) -> tuple[Page[Item], I
 def _iterate(client: MerchantClient, page: Page[Item], call: Call[Page[Item]]) -> Generator[Item]:
     while True:
         yield from page.items
-        following = build_next_call(page, call)
+        following = wire.next_page(page, call)
         if following is None:
             return
         page, call = client.send(following), following

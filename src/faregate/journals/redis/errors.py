@@ -75,14 +75,10 @@ def _describe(error: RedisError) -> str:
         case TimeoutError():
             return "the server did not answer in time"
         case _:
-            text = f"{_get_code(error)} {error}"
+            # The library removes the code of the server's reply from the message.
+            text = f"{_CODES.get(type(error).__name__, '')} {error}"
             known = (advice for code, advice in _ADVICE.items() if code in text)
             return next((f"{advice} ({error})" for advice in known), str(error))
-
-
-def _get_code(error: RedisError) -> str:
-    """The code of the server's reply, which the library removes from the message."""
-    return _CODES.get(type(error).__name__, "")
 
 
 def wrong_journal(journal_id: str, location: str) -> JournalUnreadable:

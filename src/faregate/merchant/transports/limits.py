@@ -118,7 +118,7 @@ class LimitedTransport:
 
     def __init__(self, inner: DualTransport, slots: int = MAX_CALLS, places: int = MAX_WAITING) -> None:
         self._inner = inner
-        self._limits = PerProcess(lambda: Limits(slots, places, Event), _ignore)
+        self._limits = PerProcess(lambda: Limits(slots, places, Event), lambda _: None)
         self._async_limits = PerLoop(lambda: Limits(slots, places, _make_event), _adiscard)
 
     def send(self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float) -> Response:
@@ -173,10 +173,6 @@ def _make_event() -> "anyio.Event":
     from anyio import Event
 
     return Event()
-
-
-def _ignore(_limits: object) -> None:
-    return None
 
 
 async def _adiscard(_limits: object) -> None:
