@@ -32,6 +32,7 @@ def frozen(cls: type[T]) -> type[T]:
         return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
 
     for name, method in (("__eq__", is_equal), ("__hash__", compute_hash), ("__repr__", show)):
+        # Python sets `__hash__` to None in a class that defines `__eq__`, so it is always replaced.
         if name == "__hash__" or name not in vars(cls):
             setattr(made, name, method)
     return cast("type[T]", made)

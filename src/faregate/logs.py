@@ -29,8 +29,10 @@ def log(
     raises, the message goes to standard error.
     """
     try:
+        # `stacklevel` 2 names the caller's line in the record.
         get_logger(area).log(level, message, *args, exc_info=error, stacklevel=2, extra=fields)
     except Exception as broken:
+        # Standard error may be closed.
         with suppress(Exception):
             shown = "".join(traceback.format_exception(error)) if error else ""
             text = message % args if args else message

@@ -69,12 +69,14 @@ class CallbackObserver:
 
     def _check_result(self, result: object) -> None:
         """A plain function may still give what somebody must await, such as a lambda around an async one."""
+        # Import it here: a blocking process needs no asyncio.
         from asyncio import isfuture
 
         if isfuture(result):
             return
         if not (inspect.isawaitable(result) or isinstance(result, (Generator, AsyncGenerator))):
             return
+        # Close it, or Python warns later that it was never awaited.
         if isinstance(result, (Coroutine, Generator)):
             result.close()
         if not self._has_warned:
@@ -139,6 +141,7 @@ def _check_listener(listener: object) -> None:
 
 def _append(path: str, line: str) -> None:
     """One line in one write, on the disk when this returns."""
+    # With O_APPEND and a single write, processes that share the file do not mix lines.
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(file, f"{line}\n".encode())

@@ -77,6 +77,8 @@ def build_offer(sells: object, among: object = None, **options: Unpack[OfferOpti
     if not isinstance(sells, str) or among is not None:
         return _build_choice(sells, among, options)
     made = Offer(sells, **options)
+    # Call it for its checks: the seller learns here, and not at the first sale, what the service would
+    # refuse.
     build_resource("https://seller.invalid/", made.mime_type, made.description)
     return made
 
@@ -119,6 +121,7 @@ def watch_offers() -> list[Offer]:
     `Depends(lambda: paid("report"))` makes an offer for each request, and nobody would be asked to
     pay for it.
     """
+    # This is never reset: the next request in the same context sets a new list.
     made: list[Offer] = []
     _made.set(made)
     return made

@@ -227,11 +227,13 @@ class Paywall:
         Its outcome has to be reported before servers and proxies give the request up.
         """
         left = self.settings.max_request_seconds - elapsed - self.settings.completion_seconds
+        # Leave one second even if reading the body and calling access took all the time.
         return min(request.work_seconds, max(left, 1.0))
 
     def _base(self, origin: str | None, host: str | None) -> str:
         if self.settings.public_url:
             return self.settings.public_url
+        # The payer controls the Host header. Only a plain host may get into the resource URL.
         if self.settings.trust_host and origin is not None and host is not None and _HOST.fullmatch(host):
             return f"{origin.partition('://')[0]}://{host}"
         if origin is None:

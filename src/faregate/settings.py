@@ -390,6 +390,7 @@ def _check_base_url(name: str, address: str) -> str:
         )
     if address in (EMULATOR.rstrip(":"), f"{EMULATOR}//"):
         raise ConfigurationError(f"{name} is {address!r}: use {EMULATOR!r} to run one in this process.")
+    # An address with `@` or `?` may contain a password. The client refuses it without repeating it.
     if address != EMULATOR and "://" not in address and not {"@", "?"} & set(address):
         scheme = "http" if address.startswith(_THIS_MACHINE) else "https"
         raise ConfigurationError(f"{name} is {address!r}, and has no scheme: use '{scheme}://{address}'.")

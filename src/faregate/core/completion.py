@@ -57,6 +57,8 @@ RETRY_BUDGET_SECONDS = 3.0
 
 def report_success(payment: PendingPayment, outcome: WorkSucceeded, is_observed: bool) -> Flow[Settlement]:
     """Write the outcome, then complete. `is_observed`: whether there is a listener for events."""
+    # Write the outcome before calling complete. After a crash the next worker must find the outcome that the
+    # service was told, and the result that the payer may have been charged for.
     if not (yield from record_outcome(payment, _remove_cookies(outcome))):
         return LeaseLost()
     if is_observed:
@@ -174,16 +176,19 @@ def _complete(payment: PendingPayment, outcome: Outcome) -> Flow[Completion]:
     while True:
         try:
             completion = yield from CallComplete(payment, outcome)
+        # The service may have acted. Sending the same outcome again is the only way to find out.
         except ServiceError as error:
             completion = CompletionUnknown(str(error))
         if not _is_retryable(completion) or (pause := next(pauses, None)) is None:
             return completion
+        # Do not repeat a call that used up its whole time-out: a payer waits.
         if (yield from GetTime()) - began > RETRY_BUDGET_SECONDS:
             return completion
         yield from Sleep(pause)
 
 
 def _is_retryable(completion: Completion) -> bool:
+    # Repeating the call would give the same 4xx.
     if isinstance(completion, CompletionRejected):
         return completion.status >= 500
     return isinstance(completion, CompletionUnknown)

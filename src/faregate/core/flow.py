@@ -106,6 +106,7 @@ def serve(request: PaidRequest) -> Flow[Response]:
         proof = find_proof(request.http)
     except BadProof as bad:
         return _refuse(request, responses.build_refused(bad.status, bad.code, bad.message))
+    # The service takes no longer URL. This is the request's fault, not the offer's.
     if len(request.resource_url) > MAX_RESOURCE_URL:
         too_long = responses.build_refused(
             414, "uri_too_long", "A paid resource's URL may have 2048 characters."
@@ -122,6 +123,7 @@ def _serve_without_proof(request: PaidRequest) -> Flow[Response]:
     match access:
         case AccessFree():
             return (yield from _serve_free(request, revision, access))
+        # Nobody signed a payment, so the transaction could never be completed. The work must not run.
         case AccessGranted(transaction_id):
             yield from LogWarning("access granted a transaction without a proof", transaction_id)
             return (yield from _refuse(request, responses.build_unavailable(502)))
@@ -133,6 +135,8 @@ def _serve_with_proof(request: PaidRequest, proof: str) -> Flow[Response]:
     try:
         claim: Claim | Response = yield from _build_claim(request, proof, ReplayPolicy.SAME_CLIENT)
     except Exception as error:
+        # Catch everything: a seller's own journal may raise any error. Without a claim, two workers could do
+        # the work for one payment.
         yield from LogWarning(f"the journal could not claim the proof: {error}")
         return (yield from _refuse(request, responses.build_unavailable(503)))
     if isinstance(claim, ClientUnverified):
@@ -218,6 +222,7 @@ def _find_guessability(request: PaidRequest) -> Flow[bool | None]:
     revision = yield from _find_revision(request)
     if isinstance(revision, AccessFailed):
         return None
+    # Compare two answers: a stranger can predict a 402 that has no fresh value.
     found: list[str] = []
     for _ in range(2):
         revision, access = yield from _call_access(request, revision, None)
@@ -249,6 +254,8 @@ def _serve_first_use(request: PaidRequest, proof: str, claim: Claimed) -> Flow[R
             payment = PendingPayment(lease, proof, transaction_id, revision.revision_id, sale=sale)
             return (yield from _run_and_settle(request, revision, payment))
         case AccessPending(_, transaction_id) if transaction_id is not None:
+            # Keep the payment, because it may still settle. Without a row its payer would be asked to pay
+            # again.
             payment = PendingPayment(lease, proof, transaction_id, revision.revision_id, sale=sale)
             yield from _record_pending(payment)
             return (yield from _refuse_access(request, access))
@@ -273,6 +280,7 @@ def _handle_refused_proof(request: PaidRequest, lease: Lease, access: AccessUnpa
     try:
         ours = yield from AbandonClaim(lease)
     except Exception as error:
+        # It is unknown whether the claim is still ours. A 402 would make the payer sign a second payment.
         yield from LogWarning(f"the journal could not record AbandonClaim: {error}")
         return (yield from _refuse(request, responses.build_unavailable(503)))
     if not ours:
@@ -330,6 +338,7 @@ def _call_access(
     if not isinstance(access, RevisionRejected):
         return revision, access
     newer = yield from _refresh_revision(request, revision)
+    # The revision is current, so it was refused for another reason. A second call would not help.
     if newer is None or newer.revision_id == revision.revision_id:
         return revision, access.failure
     access = yield from _call_access_once(request, newer, proof)
@@ -339,6 +348,7 @@ def _call_access(
 def _refresh_revision(request: PaidRequest, rejected: OfferRevision) -> Flow[OfferRevision | None]:
     """The revision that is active now. One request reads the contracts; others wait for what it finds."""
     try:
+        # The final 0.0 adds one last look after the longest pause.
         for pause in (*CROWD_PAUSES, 0.0):
             newer = yield from RefreshRevision(request.offer, rejected)
             if newer is not None:
@@ -363,6 +373,7 @@ def _call_access_once(request: PaidRequest, revision: OfferRevision, proof: str 
             return (yield from CallAccess(request, revision, proof))
     except NoAnswer as error:
         return AccessFailed(503, f"access was not answered: {error}")
+    # This includes an offer that cannot be sent (`ConfigurationError`).
     except FaregateError as error:
         return AccessFailed(502, f"access could not be asked, or was answered with nonsense: {error}")
 
@@ -441,12 +452,15 @@ def _close_execution(
 
 def _run_and_settle(request: PaidRequest, revision: OfferRevision, payment: PendingPayment) -> Flow[Response]:
     try:
+        # Write this before the work starts. After a crash, the row says that a payment is open and that its
+        # work may have begun.
         start = RecordTransaction(
             payment.lease, payment.transaction_id, payment.revision_id, request.work_seconds
         )
         if not (yield from start):
             return (yield from _handle_lost_start(request, payment))
     except Exception as error:
+        # The service has this transaction, but the row may not. Its id must survive somewhere else.
         yield from LogWarning(
             f"the journal could not record the start of the work: {error}", payment.transaction_id
         )
@@ -470,8 +484,11 @@ def _run_and_settle(request: PaidRequest, revision: OfferRevision, payment: Pend
         settlement = yield from report_failure(payment, code)
         if isinstance(settlement, PaymentFailed):
             return responses.build_work_failed(500, code)
+        # `build_work_failed` says that nothing was taken, which is not certain here.
         return responses.build_unconfirmed(payment.transaction_id)
     except Exception:
+        # Report the failure first, so that nothing is charged. The framework then answers the handler's
+        # error.
         payment = yield from _describe_failed_work(request, payment, began)
         yield from report_failure(payment, "handler_error")
         raise
@@ -520,6 +537,7 @@ def _read_path(url: str) -> str:
 
 
 def _decide_outcome(result: HandlerResult, request: PaidRequest, revision: OfferRevision) -> Outcome:
+    # A handler in a thread cannot be cut off. If it ends too late, its payment may no longer be valid.
     if result.duration_ms > request.work_seconds * 1000:
         raise WorkTimedOut("the work took longer than its payment is valid")
     status = result.response.status

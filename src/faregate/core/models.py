@@ -132,6 +132,7 @@ def _are_statuses(values: Any) -> bool:
     if not isinstance(given, Iterable):
         return False
     statuses = list[Any](values)
+    # `type(one) is int`, because True is an `int` too.
     return bool(statuses) and all(type(one) is int and 200 <= one <= 599 for one in statuses)
 
 

@@ -173,6 +173,7 @@ def recover(payment: PendingPayment, *, awaited: bool) -> Flow[Settlement]:
 def _recover_success(payment: PendingPayment, outcome: WorkSucceeded, awaited: bool) -> Flow[Settlement]:
     """The GET only says whether it is worth completing again. A completion proves."""
     match (yield from _get_state(payment)):
+        # Acting on a GET is safe here, because it releases nothing.
         case TransactionState.FAILED:
             return (yield from close_unpaid(payment, "payment_failed"))
         case TransactionState.PENDING:
@@ -182,6 +183,7 @@ def _recover_success(payment: PendingPayment, outcome: WorkSucceeded, awaited: b
         case TransactionState.CONTRADICTORY:
             # Waiting for a clearer GET could last for ever. It looks paid, so a refusal does not count.
             return (yield from complete_success(payment, outcome, repeated=False, awaited=awaited))
+        # This includes replies that cannot be read: waiting for a clear GET could last for ever.
         case _:
             return (yield from complete_success(payment, outcome, repeated=True, awaited=awaited))
 
@@ -242,6 +244,7 @@ def _get_state(payment: PendingPayment) -> Flow[TransactionReply]:
         return (yield from GetTransaction(payment.transaction_id))
     except TransactionNotFound:
         return TransactionState.NOT_FOUND
+    # A key that may not read a transaction may still complete it.
     except Forbidden:
         return TransactionState.UNRECOGNIZED
     except BadAnswer as error:

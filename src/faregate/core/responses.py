@@ -132,6 +132,8 @@ def build_new_payment_required(reply: Response, transaction_id: str | None) -> R
 
 def relay_settling(reply: Response, transaction_id: str | None) -> Response:
     """The service's 202 to access, or to a completion."""
+    # `interpret` removes the body of a reply that is not JSON, or that has what only a proven payment may
+    # have.
     if reply.status != 202 or not reply.body:
         return build_settling(transaction_id)
     headers = _relay_headers(reply, "content-type", "retry-after")
@@ -235,6 +237,7 @@ def allows_storing(name: str, value: str) -> bool:
     """Whether a cache, known to us or not, could read this header as permission to store."""
     kind = _find_kind(name)
     if kind is _Kind.OTHER or kind is _Kind.DROPPED:
+        # Look for an equals sign first: most values have none.
         return "=" in value and _CACHING_VALUE.search(value) is not None
     return kind is not _Kind.HARMLESS
 

@@ -127,6 +127,7 @@ def _name_network(network: str) -> str:
 def _read_object(text: bytes) -> Mapping[str, Any]:
     try:
         found = parse_json(text)
+    # JSON may be nested deeper than the parser goes (`RecursionError`).
     except (ValueError, RecursionError):
         return {}
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}

@@ -94,6 +94,7 @@ def check_values(values: Mapping[str, object], revision: OfferRevision) -> tuple
 
 def as_decimal(name: str, value: object) -> str:
     """An int, a Decimal or a decimal string as the wire's string; a float is refused."""
+    # `bool` is an `int` to Python: True would be reported as 1.
     if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
         raise InvalidUsage(f"{name}: report an int, a Decimal or a string, not {type(value).__name__}")
     text = value if isinstance(value, str) else _format_decimal(Decimal(value))

@@ -42,11 +42,14 @@ class ServerClock:
 
     def may_wait(self) -> bool:
         """Whether the next call may ask the server, and wait."""
+        # Answer a little early. An event loop that was told that the next call does not wait must not be made
+        # to wait.
         return self._sample is None or self._monotonic() >= self._refresh_at - 0.1
 
     def _refresh(self, known: _Sample | None) -> _Sample:
         """Take a sample. If the server does not answer, the last one holds until the next try."""
         before = self._monotonic()
+        # Set this before the call: while the server does not answer, only one call a minute waits for it.
         self._refresh_at = before + REFRESH_SECONDS
         try:
             server_time = self._fetch_time()

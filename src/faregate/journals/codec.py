@@ -51,6 +51,7 @@ class Codec:
         """Return the columns that differ, and the new stamp. Unchanged columns are not encrypted again."""
         changes: dict[str, Any] = {"stamp": stamp}
         for name, old, value in zip(FIELDS, get_values(before), get_values(after), strict=True):
+            # Test identity first: comparing a large result with itself is slow.
             if value is old or value == old:
                 continue
             if name in _ENCODED:

@@ -93,6 +93,7 @@ class Keyring:
         nonce, rest = encrypted[_ID_BYTES : _ID_BYTES + _NONCE_BYTES], encrypted[_ID_BYTES + _NONCE_BYTES :]
         try:
             return _cipher(key, row).decrypt(nonce, rest, field.encode())
+        # A value that was cut short has no whole nonce (`ValueError`).
         except (InvalidTag, ValueError):
             raise JournalUnreadable(
                 f"the {field} of a journal row was changed, or moved there from another row"

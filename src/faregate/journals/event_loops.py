@@ -76,6 +76,8 @@ def make_driver(store: RowStore, clock: Callable[[], float], run: Run) -> Drive:
     """Return what performs procedures in an event loop: in batches if the store can, or else with `run`."""
 
     async def drive(procedure: Procedure[T]) -> T:
+        # The clock may have to ask its server. Let a thread do that, so that the procedure finds a fresh
+        # sample.
         if may_wait():
             await run(clock)
         try:
@@ -119,6 +121,7 @@ async def run_in_thread(call: Callable[[], T]) -> T:
             f"all {MAX_THREADS} threads of the journal were busy for {THREAD_TIMEOUT:g} seconds"
         ) from None
     try:
+        # The slot is already acquired, so pass a limiter that never waits.
         return await anyio.to_thread.run_sync(call, limiter=anyio.CapacityLimiter(1))
     finally:
         limiter.release_on_behalf_of(caller)

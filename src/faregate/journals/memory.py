@@ -289,6 +289,7 @@ class MemoryJournal:
         while self._expiring and self._expiring[0][0] <= now:
             at, key = heapq.heappop(self._expiring)
             row = self._rows.get(key)
+            # If the expiry of the row has moved, it has a newer entry, and this one is stale.
             if row is not None and row.expires_at == at:
                 self._forget(row)
 

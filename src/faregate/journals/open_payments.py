@@ -89,6 +89,8 @@ class OpenPaymentQueue:
         Not one whose payer comes at this moment.
         """
         expired = self._store.list_unfetched(self._rows.clock(), limit)
+        # Delete by stamp: if the payer fetches the result at this moment, the stamp has changed and the row
+        # stays.
         removed = tuple(one["transaction_id"] or "" for one in expired if self._remove(one))
         self._quota.free(len(removed))
         return removed

@@ -20,6 +20,7 @@ from faregate.journals.row_access import RowAccess, make_id
 from faregate.journals.states import RowState
 from faregate.journals.store import Record, TransactionTaken, may_be_removed
 
+# A failed attempt means that another writer made progress.
 ATTEMPTS = 64
 
 
@@ -40,6 +41,7 @@ class Procedures:
         lookup_keys = self._rows.keyring.lookup_keys(proof, claimant)
         for _ in range(ATTEMPTS):
             now = self._clock()
+            # A full journal refuses only new rows. A known proof is still answered.
             full = yield from self._check_quota(now)
             row, stamp = self._create_row(proof, claimant, next(iter(lookup_keys.values())), now), make_id()
             if full is None and (yield Insert(self._rows.codec.pack(row, stamp), list(lookup_keys), now)):
@@ -92,6 +94,7 @@ class Procedures:
             return row.claim_again(fingerprint, claimant.replay, now, self._policy, holder, owner_until)
 
         claim = claim_again(after := row.copy())
+        # Read the result only to hand it out: it may be megabytes.
         if isinstance(claim, Resumable | Replayable) and row.outcome is NOT_READ:
             row.outcome = yield from self._rows.read_outcome(row.key)
             claim = claim_again(after := row.copy())
@@ -108,10 +111,13 @@ class Procedures:
         now, policy = self._clock(), self._policy
 
         def change(row: Row) -> bool:
+            # Accept the id even without the lease: the service gave it for this proof, whoever works on it
+            # now.
             started = row.record_transaction(lease, transaction_id, revision_id, seconds, now, policy)
             return started or row.learn_transaction(transaction_id, revision_id, waits=False)
 
         try:
+            # Durable before the work begins: a power cut must not lose a payment that is open at the service.
             row, changed = yield from self._change(lease, change, durable=True)
         except TransactionTaken:
             return False
@@ -138,6 +144,7 @@ class Procedures:
 
     def record_outcome(self, lease: Lease, outcome: Outcome) -> Procedure[bool]:
         now, policy = self._clock(), self._policy
+        # Durable before complete is called: the outcome must not change once the service was told.
         _, decided = yield from self._change(
             lease, lambda row: row.record_outcome(lease, outcome, now, policy), durable=True
         )
@@ -224,6 +231,7 @@ class Procedures:
             if record is None:
                 return None, False
             row, stamp = (yield from self._rows.unpack(record)), record["stamp"]
+            # Decide a refusal from the stored row, never from the copy in the lease.
             if not change(row.copy()):
                 return row, False
         raise _conflict_error()

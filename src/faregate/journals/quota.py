@@ -23,6 +23,7 @@ class Quota:
         self._max_rows = max_rows
         self._max_bytes = max_bytes
         self._rows = self._bytes = 0
+        # The first claim measures, as if the last measurement were old.
         self._measured_at = -MEASURE_SECONDS
         self._full_at = -FULL_SECONDS
 
@@ -46,6 +47,8 @@ class Quota:
 
     def has_room(self, now: float) -> bool:
         """Whether it was measured lately, and is not full: `check`, which may wait, need not be called."""
+        # The lower bound is for a clock that was set back: without it, nothing would be measured until the
+        # old time.
         return self._measured_at <= now < self._measured_at + MEASURE_SECONDS and not self._is_full()
 
     def check(self, now: float) -> None:

@@ -54,6 +54,7 @@ class NamespaceReader:
         unreadable = 0
         seen = set[bytes]()
         for record in self._store.iterate():
+            # A row that moves between the indexes of Redis meanwhile is read twice.
             if record["key"] in seen:
                 continue
             seen.add(record["key"])
@@ -75,6 +76,7 @@ class NamespaceReader:
         row = self._read(record)
         if row is not None:
             return self._describe_row(row, record["size"])
+        # Its key is missing, so only the columns that are not encrypted can be shown.
         plain = cast(Record, {**record, **dict.fromkeys(ENCRYPTED)})
         return self._describe_row(self._codec.unpack(plain), record["size"], readable=False)
 

@@ -172,6 +172,7 @@ class Row:
     ) -> Claim:
         """Bind a row whose work was not started to the client that comes now: there is no result yet."""
         if self.state is RowState.CLAIMED:
+            # The row owes nothing yet and may expire, but not while the request that claims it is served.
             self.expires_at = now + 2 * policy.claim_lease
         lease = self.lease_to(holder, now + policy.claim_lease, now)
         self._bind_client(fingerprint, holder, self.lease_until, now)
@@ -297,6 +298,7 @@ class Row:
 
     def record_outcome(self, lease: Lease, outcome: Outcome, now: float, policy: JournalPolicy) -> bool:
         failed = isinstance(outcome, WorkFailed)
+        # Recovery fails a payment whose work never began. It cannot succeed.
         if not self._is_held(lease, RowState.RUNNING, *((RowState.OPEN,) if failed else ())):
             return False
         self.state = RowState.FAILED if failed else RowState.SUCCEEDED
@@ -307,6 +309,7 @@ class Row:
     def schedule_retry(self, lease: Lease, now: float, policy: JournalPolicy) -> bool:
         if not self._is_held(lease, *AWAITING_SETTLEMENT):
             return False
+        # A stuck row that is retried keeps its reason.
         if self.state is not RowState.STUCK and now >= self.since + policy.max_age:
             return self.mark_stuck(lease, TOO_OLD, now)
         self._end_lease_and_back_off(now, policy)
@@ -366,6 +369,7 @@ class Row:
         """Record the end of a payment that has no result. A receipt may be missing: it tells the hash."""
         if not self._is_held(lease, *AWAITING_SETTLEMENT):
             return False
+        # Read the payer before `_end` deletes the proof.
         self.payer = find_payer(self.proof)
         self._end(RowState.PAID_NO_RESULT if paid else RowState.UNPAID, now)
         self.outcome = None
@@ -403,6 +407,7 @@ class Row:
     def _end(self, state: RowState, now: float) -> None:
         self.state = state
         self.touched_at = now
+        # Only complete needs the proof, and this payment has ended.
         self.proof = ""
         self.reason = ""
         self.owner = ""
@@ -413,6 +418,7 @@ class Row:
 
     def _end_lease_and_back_off(self, now: float, policy: JournalPolicy) -> None:
         """The payer may come at once; the sweep waits twice as long each time."""
+        # Limit the exponent: for a row that was held very often, the product would overflow a float.
         backoff = min(policy.initial_backoff * 2 ** min(self.holds_so_far, 16), policy.max_backoff)
         self._end_lease(now)
         self.due_at = now + backoff * self._get_jitter()

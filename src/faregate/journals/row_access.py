@@ -53,6 +53,7 @@ class RowAccess:
         """Until when the owner is known to live. Asked only when it matters: it has not written for long."""
         if row.lease_until <= now or row.touched_at + self.policy.owner_lease > now:
             return 0.0
+        # This process owns the row and is alive, so the store need not be asked.
         if row.owner == self.heartbeat.owner:
             return row.lease_until
         until: float = yield BlockingCall(partial(self.store.owner_until, row.owner))

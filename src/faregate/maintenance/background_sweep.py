@@ -28,8 +28,10 @@ async def sweep_until(stop: anyio.Event, paywall: Paywall, every: float) -> None
             is_full = report.looked_at >= BATCH
             if report.looked_at:
                 log("sweep", logging.INFO, "%s", report.as_text())
+        # An unreachable journal is an expected failure, so there is no traceback.
         except JournalError as error:
             log("sweep", logging.WARNING, "the sweep will try again: %s", error)
+        # An error that left this task would end the application's lifespan.
         except Exception as error:
             log("sweep", logging.ERROR, "the sweep will try again", error=error)
         if not is_full:

@@ -143,6 +143,7 @@ def _describe_kept(settlement: Settlement) -> str:
 
 def discard(store: HoldStore, transaction_id: str, paid: bool) -> None:
     """End a stuck payment: the journal remembers it as `paid`, or as not charged. Raises `HoldNotFound`."""
+    # Take the lease first: a worker that still has the row can then no longer write it.
     store.record_final(_lease(store, transaction_id).lease, paid, DISCARDED)
     if store.get_hold(transaction_id) is not None:
         raise HoldNotFound(f"{transaction_id} is kept: another process changed it at the same time.")

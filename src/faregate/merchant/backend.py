@@ -123,6 +123,7 @@ class _MerchantBackend(Generic[C]):
         """Make the call, or an awaitable of it, and end the span with what it gave or raised."""
         try:
             answer: Any = self._send(call)
+        # End the span on a cancellation too, or it would stay the current one.
         except BaseException as error:
             span.end(error)
             raise
@@ -256,6 +257,7 @@ def _write_completion(revision_id: str, outcome: Outcome) -> bytes:
 def _build_metadata(response: Response, duration_ms: int) -> dict[str, Any]:
     """The `ResourceExecutionMetadata`: size, type, status and duration; nothing of the response itself."""
     facts: dict[str, Any] = {"duration_ms": duration_ms, "response_size_bytes": len(response.body)}
+    # The service would refuse a longer type or an odd status, and the completion with it.
     content_type = response.first("content-type")
     if content_type is not None:
         facts["response_content_type"] = content_type[:255]

@@ -108,6 +108,7 @@ def parse_completion(reply: Response, transaction_id: str) -> Completion:
         case "failed":
             return _parse_unpaid(reply, result)
         case str():
+            # Relay it as a 202: with status 200 the payer would take it for the result.
             return _parse_settling(replace(reply, status=202), transaction_id)
         case _:
             raise BadAnswer("HTTP 200: a completion without a status")

@@ -58,6 +58,7 @@ class RevisionCache:
         """Return the revision if it was read after `rejected`, or just now. Raises `ConfigurationError`."""
         found = self._revisions.get(offer.sells)
         is_newer = found is not None and found.revision_id != rejected.revision_id
+        # The document was just read. Reading it again would not help.
         if is_newer or self._clock() - self._read_at < REFRESH_SECONDS:
             return self._check_asset(offer) if found is not None else None
         return None
@@ -101,6 +102,8 @@ class RevisionCache:
 
     def _store(self, reply: Response, offer: Offer) -> OfferRevision:
         self._revisions = parse_revisions(reply)
+        # Set this before the name is looked up: a missing name must not cause another read at once
+        # (`resolve`).
         self._read_at = self._clock()
         if offer.sells not in self._revisions:
             raise self._build_error(offer)

@@ -151,6 +151,7 @@ def parse(model: type[M], reply: Response) -> M:
     """The body as `model`, or `BadAnswer` naming the first thing wrong (never the body itself)."""
     try:
         answer = model.model_validate_json(reply.body)
+        # pydantic accepts a name that occurs twice, and takes the last value.
         json.loads(reply.body, object_pairs_hook=check_unique_names)
         return answer
     except (ValueError, RecursionError) as error:

@@ -47,6 +47,7 @@ def check_required(name: str, request: Any, sold: Any, ask: Any) -> None:
 def check_not_added_twice(app: Any, path_rules: "PathRules") -> None:
     """Refuse a middleware without prefixes directly around another one. Raises `ConfigurationError`."""
     has_prefixes = path_rules.offers or path_rules.refused
+    # `is True`, because proxies invent attributes.
     if getattr(app, "faregate_middleware", False) is True and not has_prefixes:
         raise ConfigurationError(
             "PaywallMiddleware is added twice, and the outer one sells nothing. Add it once."

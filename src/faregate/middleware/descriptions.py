@@ -73,5 +73,6 @@ def _shorten(text: str) -> str:
 
 def _count_fitting(text: str) -> int:
     """Count the first characters of a text that may be sent in a header."""
+    # Subtract the quotes. A character beyond ASCII takes six or twelve bytes.
     sizes = accumulate(len(json.dumps(char)) - 2 for char in text[:MAX_DESCRIPTION])
     return sum(size <= _MAX_ENCODED for size in sizes)

@@ -67,6 +67,7 @@ class Lifespan:
             try:
                 await app(scope, self._receive, self._send)
             except Exception as error:
+                # Raise it below: the task group would wrap it in an exception group.
                 fault = error
             if fault is not None and self._phase is Phase.NOT_STARTED:
                 log("sweep", logging.DEBUG, "the application has no lifespan: %r", fault)
@@ -95,6 +96,7 @@ class Lifespan:
     async def _send(self, message: Message) -> None:
         if message["type"] not in _NEXT:
             raise RuntimeError(f"{message['type']} is not a lifespan message")
+        # If the drain timed out, running requests still need the connections.
         if self._is_drained:
             await self._paywall.aclose()
         self._phase = _NEXT[message["type"]]

@@ -162,6 +162,7 @@ def _components(schema: Schema) -> Callable[[str, str, Schema], Schema]:
 
     def define(kind: str, name: str, what: Schema) -> Schema:
         kept = components.setdefault(kind, {})
+        # Copy it: sellers may change their schema, and these values are shared.
         while kept.setdefault(name, deepcopy(what)) != what:
             name = f"Faregate{name}"
         return {"$ref": f"#/components/{kind}/{name}"}

@@ -64,12 +64,15 @@ def _with_deadline(timeout: float, generator: PQGen[T]) -> PQGen[T]:
 def connect(parameters: Mapping[str, ConnParam], timeout: float) -> Connection:
     """Connect with autocommit. psycopg prepares nothing by itself."""
     limits: dict[str, ConnParam] = {
+        # libpq takes whole seconds.
         "connect_timeout": math.ceil(timeout),
+        # Detect a dead server after one minute. Most systems wait for two hours by default.
         "keepalives_idle": 30,
         "keepalives_interval": 10,
         "keepalives_count": 3,
         "fallback_application_name": "faregate",
     }
+    # This overrides the URL: `pipeline.encode` writes text as UTF-8.
     arguments = {**limits, **parameters, "client_encoding": "UTF8"}
     open_connection: Any = Connection.connect
     connection: Connection = open_connection(autocommit=True, prepare_threshold=None, **arguments)

@@ -70,6 +70,7 @@ def run_transaction(connection: Connection, queries: Sequence[Query]) -> list[PG
     except BaseException:
         connection.close()  # what was not read would be taken for the results of the next ones
         raise
+    # Check the results of preparing, and what follows the last query: the commit itself can fail.
     for result in (*results[: len(new)], *results[len(new) + len(queries) :]):
         if (error := get_error(result)) is not None:
             raise error
@@ -168,6 +169,8 @@ def perform(
             return Failure(position, error)
     for task, result in zip(batch, results, strict=True):
         task.result = task.work.parse(result)
+        # The first try may have been committed although its answer was lost. The repeated write then changes
+        # nothing, and its stamp is in the row.
         if is_retry and task.result is False:
             task.result = task.work.was_done(connection)
     return None

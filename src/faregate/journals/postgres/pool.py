@@ -136,6 +136,7 @@ class _ProcessPool:
         self._idle: list[Connection] = []
 
     def take(self) -> Connection | None:
+        # No lock is needed: `pop` and `append` of a list are atomic.
         try:
             return self._idle.pop()
         except IndexError:
@@ -154,5 +155,6 @@ class _ProcessPool:
 
 
 def _close_own(pools: dict[int, _ProcessPool]) -> None:
+    # A forked child must not close the connections of its parent.
     if (pool := pools.get(os.getpid())) is not None:
         pool.close()

@@ -55,6 +55,8 @@ _VALUES = ", ".join(
     f"%s::{_TYPES[(get_args(kind) or (kind,))[0]]}" for kind in get_type_hints(Record).values()
 )
 _MINE = "FROM faregate_journal WHERE namespace = %s"
+# `set_config` returns the new value, so these conditions hold. Its `true` limits the setting to the
+# transaction.
 _HOW = "set_config('synchronous_commit', %s, true) <> '' AND set_config('lock_timeout', %s, true) <> ''"
 _FIND_RESULT = f"SELECT result {_MINE} AND key = %s"
 _FIND_TRANSACTION = f"SELECT {_WITHOUT_RESULT} {_MINE} AND transaction_id = %s"
@@ -78,6 +80,7 @@ _DUE = (
     "AND (seller = %s OR greatest(due_at, lease_until) <= %s) "
     "ORDER BY lease_until LIMIT 1 FOR UPDATE SKIP LOCKED"
 )
+# A loose index scan: one look-up per key. DISTINCT would read every row.
 _NEXT_KEY = f"SELECT min(key_id) {_MINE}"
 _KEYS = (
     f"WITH RECURSIVE one(id) AS (({_NEXT_KEY}) UNION ALL "  # noqa: S608
@@ -164,6 +167,8 @@ class PostgresStore(BatchedRows):
         """Make a task without a caller, if it is time to look for expired rows."""
         times = [task.work.inserted_at for task in batch if task.work.inserted_at is not None]
         now = max(times, default=self._purge_at)
+        # The lower bound is for a clock that was set back: without it, nothing would be purged until the old
+        # time.
         if not times or self._purge_at - PURGE_SECONDS <= now < self._purge_at:
             return
         limit = len(times) * PURGE_WITH_INSERT

@@ -109,8 +109,10 @@ class ScriptClient:
                 task.error = error.with_traceback(None)  # it would keep this batch
 
     def _encode(self, commands: Sequence[RedisCommand], journal_id: str, attempt: str) -> list[list[bytes]]:
+        # Each command names the journal's id. A server that was emptied or replaced meanwhile refuses it.
         [prefix] = encode_words(("EVALSHA", DIGEST, 1, self._schema_key, journal_id, attempt))
         return [
+            # The prefix has six words.
             [encode_count(6 + command.words), prefix, *command.encoded]
             if command.in_script
             else [encode_count(command.words), *command.encoded]
@@ -141,6 +143,7 @@ class ScriptClient:
         """Return the id of the journal in this server. If there is none, create one."""
         new_id = f"{VERSION} {os.urandom(8).hex()} {self.namespace}"
         commands = [
+            # SET NX, then GET: processes that start at once all use the first one's id.
             encode_command("SET", self._schema_key, new_id, "NX"),
             encode_command("SADD", NAMESPACES, self.namespace),
             encode_command("GET", self._schema_key),

@@ -105,6 +105,7 @@ class Connections:
         not answered have this error.
         """
         replies: list[Any] = []
+        # Take the connection out while it is used, so that another thread opens its own.
         connection = self._idle.pop(os.getpid(), None)
         try:
             if connection is None:
@@ -135,6 +136,7 @@ class Connections:
         return self._create(
             **self._parameters,
             **keepalive,
+            # `ScriptClient` repeats commands itself, and tells the script that it does.
             retry=Retry(NoBackoff(), 0),
             protocol=2,
             socket_timeout=self._timeout,

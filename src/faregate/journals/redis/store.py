@@ -170,6 +170,7 @@ class RedisStore(BatchedRows):
             return False
         record["result"] = source.find_result(key)
         try:
+            # `now` is 0.0, so that the insert purges nothing.
             if not self.insert(record, [key], 0.0):
                 return False
         except TransactionTaken:

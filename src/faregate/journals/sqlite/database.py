@@ -76,6 +76,7 @@ class SqliteDatabase:
     def _commit(self, batch: Sequence[Task[Work]]) -> None:
         connection = self._connection.get()
         self._connection.set_synchronous(connection, any(task.work.durable for task in batch))
+        # A single statement commits by itself. BEGIN and COMMIT would be two more.
         if len(batch) == 1 and not batch[0].work.needs_transaction:
             retry_while_busy(lambda: run_one(batch[0], connection), self._timeout)
             return
@@ -95,7 +96,10 @@ class SqliteDatabase:
 
     def before_fork(self) -> None:
         """Wait for the transaction to end; begin no other before `after_fork`."""
+        # If this times out, Python forks anyway. The child then finds an open connection and refuses to use
+        # it (`get`).
         if self._executing.acquire(timeout=self._timeout):
+            # Remember the thread: two may fork at once, and each releases only what it acquired.
             self._forking.add(threading.get_ident())
             self._connection.close()
 

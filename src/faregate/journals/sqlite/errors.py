@@ -15,6 +15,7 @@ def is_busy(error: sqlite3.Error) -> bool:
 
 def concerns_all(error: Exception) -> bool:
     """Whether an error in one write of a batch is the fault of the file, and not of that write."""
+    # `sqlite3` raises a plain `DatabaseError` for a damaged file. Its subclasses are about one statement.
     return isinstance(error, sqlite3.OperationalError) or type(error) is sqlite3.DatabaseError
 
 

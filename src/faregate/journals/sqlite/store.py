@@ -51,6 +51,7 @@ _UNFETCHED = f"SELECT {_PLAIN} {_MINE} AND {UNFETCHED} AND expires_at <= ? ORDER
 _NEXT_PAGE = f"SELECT {_WITHOUT_RESULT} {_MINE} AND key > ? ORDER BY key LIMIT {PAGE}"
 _EXPIRED = f"SELECT rowid {_MINE} AND expires_at <= ? AND NOT ({UNFETCHED}) LIMIT ?"
 _PURGE = f"DELETE FROM journal WHERE rowid IN ({_EXPIRED})"  # noqa: S608
+# A loose index scan: one look-up per key. DISTINCT would read every row.
 _NEXT_KEY = "SELECT min(key_id) FROM journal WHERE namespace = :namespace"
 _KEYS = (
     f"WITH RECURSIVE one(id) AS ({_NEXT_KEY} UNION ALL "  # noqa: S608
@@ -65,6 +66,7 @@ _ALL_NAMESPACES = (
     f"SELECT ({_NEXT_NAMESPACE} WHERE namespace > name) FROM one WHERE name IS NOT NULL) "
     "SELECT name FROM one WHERE name IS NOT NULL"
 )
+# IGNORE leaves a row in place if its proof or its transaction is known in both namespaces.
 _MOVE = "UPDATE OR IGNORE journal SET namespace = :here WHERE namespace = :there"
 _MOVE_LARGE = (
     "UPDATE large SET namespace = :here WHERE namespace = :there AND NOT EXISTS "
@@ -110,6 +112,8 @@ class SqliteStore(BatchedRows):
         values = (self._namespace, *record.values(), *others)
         written = self._namespace, record["key"], record["stamp"]
         insert = RowWrite(_insert(len(others)), values, written)
+        # The lower bound is for a clock that was set back: without it, nothing would be purged until the old
+        # time.
         if self._purge_at - PURGE_SECONDS <= now < self._purge_at:
             return insert
 
@@ -219,6 +223,7 @@ class SqliteStore(BatchedRows):
         def move(connection: sqlite3.Connection) -> int:
             values = {"here": self._namespace, "there": namespace}
             moved = connection.execute(_MOVE, values).rowcount
+            # Move the parts after the rows: the parts of a row that stayed must stay too.
             connection.execute(_MOVE_LARGE, values)
             return moved
 

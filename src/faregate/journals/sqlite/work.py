@@ -89,6 +89,7 @@ class Change(NamedTuple):
         try:
             return self.function(connection)
         except Exception as error:
+            # An error of the file may have rolled back the transaction already, and the savepoint with it.
             if not errors.concerns_all(error):
                 connection.execute("ROLLBACK TO one")
             raise

@@ -90,6 +90,7 @@ def _rename_references(written: Json, names: Mapping[str, str]) -> Json:
     """Return the same, each reference in `names` changed to the schema's name in the spec."""
     text = json.dumps(written)
     for reference, name in names.items():
+        # Match the quotes as well: one reference may be a prefix of another.
         text = text.replace(f'"{reference}"', f'"{REF}{name}"')
     renamed: Json = json.loads(text)
     return renamed

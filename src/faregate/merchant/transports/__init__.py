@@ -42,6 +42,7 @@ def make_async(choice: AsyncChoice) -> AsyncTransport:
 
 def _select(choice: Any) -> Any:
     if choice is None:
+        # Import each where it is chosen: httpx is optional, and a seller's own transport needs no parser.
         from faregate.merchant.transports.http1 import Http1Transport
 
         return LimitedTransport(Http1Transport())

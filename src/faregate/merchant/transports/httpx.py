@@ -41,6 +41,7 @@ class HttpxTransport:
             failure = _map_error(method, url, error)
         else:
             return build_response(*reply)
+        # Raise outside of `except`, as in `http1`: the frames of the original error hold the key.
         raise failure
 
     async def asend(
@@ -67,6 +68,7 @@ class HttpxTransport:
 
 
 def _request(method: str, url: str, headers: Headers, body: bytes | None, seconds: float) -> httpx.Request:
+    # Only these time-outs interrupt a blocking transport that waits for a byte.
     each = dict.fromkeys(("connect", "read", "write", "pool"), seconds)
     extensions: dict[str, Any] = {"timeout": each}
     return httpx.Request(method, url, headers=list(headers), content=body, extensions=extensions)
@@ -110,5 +112,6 @@ def _decode_headers(response: httpx.Response) -> Headers:
 
 def _map_error(method: str, url: str, error: Exception) -> ServiceError:
     reason = f"{type(error).__name__}: {error}"
+    # httpx raises the same error for a connection closed without a reply and for a broken reply.
     broken = isinstance(error, httpx.RemoteProtocolError) and "without sending a response" not in reason
     return (build_bad_answer if broken else build_no_answer)(method, url, reason)

@@ -130,6 +130,7 @@ class LimitedTransport:
             except BaseException:
                 limiter.withdraw(waiter)
                 raise
+            # If a slot arrives between these two lines, `withdraw` passes it on.
             if not waiter.is_set():
                 limiter.withdraw(waiter)
                 raise limiter.too_many_calls()
