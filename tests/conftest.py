@@ -144,10 +144,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection_finish() -> None:
     """Keep modules and tests out of garbage collections, which would take 0.3 s each.
 
-    And what garbage there is: to collect it first would take as long.
+    And what garbage there is: to collect it first would take as long. Collect seldom: a test makes many
+    objects, and most are gone before anybody looks.
     """
     gc.enable()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,8 +1,7 @@
 """A misconfigured application fails at once with its sentence: on every server, and in test clients."""
 
+import os
 import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import faregate.starlette
 from faregate.errors import ConfigurationError
 from tests.attacks.report import figures
 from tests.attacks.site import make_paywall
+from tests.support.preloaded import run_preloaded
 from tests.support.products import take_part
 
 SOON = 60.0
@@ -66,8 +66,8 @@ def test_a_server_ends_with_the_sentence(server: str, app: str, tmp_path: Path) 
     (tmp_path / "shop.py").write_text(SHOP)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    words = [sys.executable, "-m", *SERVERS[server].format(port=port).split(), f"shop:{app}"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=SOON)
+    words = ["-m", *SERVERS[server].format(port=port).split(), f"shop:{app}"]
+    done = run_preloaded(words, dict(os.environ), tmp_path, SOON)
     said = " ".join((done.stdout + done.stderr).split())
     figures.count("starts of what is misconfigured", [] if APPS[app] in said else [server])
     assert APPS[app] in said

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import httpx
@@ -13,6 +12,7 @@ from playwright.sync_api import Page, expect
 from faregate.emulator import Account
 from faregate.emulator.tenants import Tenants
 from tests.servers.shared import need
+from tests.support.preloaded import run_preloaded
 
 from .browser import CURL_MISSING
 from .purchases import Purchases
@@ -148,8 +148,8 @@ def test_copied_pytest_tests_have_the_same_outcome(
     case = copy_test_of_another_tenant(page, tenants, url)
     (own / "test_with_its_account.py").write_text(case)
     (tmp_path / "test_without_it.py").write_text(case)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    result = run_preloaded(words, dict(os.environ), tmp_path)
     assert f"2 failed, {len(transactions) + 1} passed" in result.stdout, result.stdout
     for name in ("test_other.py", "test_without_it.py"):
         assert f"FAILED {name}" in result.stdout

@@ -11,15 +11,15 @@ from tests.model.scope import Flows
 from tests.model.simulation import Simulation
 from tests.model.store_mutants import STORES
 
-SEEDS = 2_000
-ENOUGH_TO_FIND_ANY = 1_000
+SEEDS = 1_000
+"""Enough to find each rule that is broken."""
 
 
 def test_no_schedule_breaks_a_rule() -> None:
     tally = simulate.simulate(range(SEEDS))
     assert tally.broken == {}
     for happened in ("faults", "gone", "taken", "stuck", "answered with 200", "answered with 402"):
-        assert tally.counts[happened] > 100, happened
+        assert tally.counts[happened] > 50, happened
 
 
 @pytest.mark.parametrize("seed", [2_047_533, 2_395_368])
@@ -35,7 +35,7 @@ def test_a_rule_that_is_broken_is_found(mutant: Mutant) -> None:
 
 
 def _search(flows: Flows) -> None:
-    for seed in range(ENOUGH_TO_FIND_ANY):
+    for seed in range(SEEDS):
         Simulation(seed, flows).run()
 
 

@@ -38,7 +38,7 @@ PRELOADED = (
     *("django.db.backends.postgresql.base", "django.db.backends.sqlite3.base", "pymysql", "rest_framework"),
     *("faregate.asgi", "faregate.fastapi", "faregate.flask", "faregate.starlette", "faregate.wsgi"),
     *("bottle", "falcon", "falcon.asgi", "litestar", "quart", "werkzeug.serving"),
-    *("granian.cli", "h11", "hypercorn.__main__", "trio"),
+    *("granian.cli", "h11", "hypercorn.__main__", "pytest", "trio"),
     *("tests.core.flow_script", "tests.journals.rows", "tests.journals.stores"),
 )
 """Django is not set up: not every process is of the same project. Gunicorn is left out, because a paywall

@@ -4,7 +4,7 @@ import re
 import resource
 from pathlib import Path
 
-from tests.testing.suites import run
+from tests.testing.suites import run_anew
 
 SUITE = Path(__file__).parents[2] / "examples" / "shop_tests"
 CASES = 10
@@ -20,7 +20,7 @@ def _passed(printed: str) -> int:
 
 def test_it_passes_and_is_quick() -> None:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    printed = run(SUITE)
+    printed = run_anew(SUITE)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     spent = after.ru_utime - before.ru_utime
 
@@ -29,7 +29,7 @@ def test_it_passes_and_is_quick() -> None:
 
 
 def test_it_passes_in_two_processes() -> None:
-    printed = run(SUITE, "-n", "2", "-v")
+    printed = run_anew(SUITE, "-n", "2", "-v")
 
     assert _passed(printed) == CASES
     assert set(re.findall(r"^\[(gw\d)\]", printed, re.MULTILINE)) == {"gw0", "gw1"}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.testing.suites import run
+from tests.testing.suites import run_anew
 
 HEAVY = (
     *("django", "fastapi", "flask", "starlette", "werkzeug", "httpx", "httpcore", "pydantic", "uvicorn"),
@@ -74,12 +74,12 @@ def test_mine(payer, emulator):
 
 def test_who_does_not_use_it_does_not_notice(stranger: Path) -> None:
     off = ("-p", "no:anyio", "-p", "no:xdist", "-W", "error", "--strict-markers")
-    assert " 1 passed in " in run(stranger, *off)
-    assert " 1 passed in " in run(stranger, *off, "-p", "no:faregate")
+    assert " 1 passed in " in run_anew(stranger, *off)
+    assert " 1 passed in " in run_anew(stranger, *off, "-p", "no:faregate")
 
 
 def test_a_missing_package_is_told_by_the_fixture(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text("import sys; sys.modules['eth_keys'] = None")
     (tmp_path / "test_it.py").write_text("def test_it(payer): ...\n")
 
-    assert "pip install 'faregate[emulator]'" in run(tmp_path)
+    assert "pip install 'faregate[emulator]'" in run_anew(tmp_path)
