@@ -8,8 +8,7 @@ import anyio
 import pytest
 
 from faregate.emulator import Emulator, Fault, ManualClock
-from faregate.emulator.expectations import ExpectationFailed
-from faregate.emulator.recorder import NoSuchCall
+from faregate.emulator.expectations import ExpectationFailed, NoSuchCall
 from faregate.errors import ConfigurationError
 
 from .load import Seller

@@ -14,14 +14,13 @@ from faregate.emulator.assertions import ReceivedResponse
 from faregate.emulator.calls import CallLog, RecordedCall
 from faregate.emulator.clock import EmulatorClock
 from faregate.emulator.delivery import Delivery, add_marker
-from faregate.emulator.expectations import Expectation, Match
+from faregate.emulator.expectations import CallRecorder, Expectation, Match
 from faregate.emulator.faults import CLEAN, Faults
 from faregate.emulator.faults.apply import deliver_with_faults
 from faregate.emulator.ledger import SimulatedLedger, build_ledger
 from faregate.emulator.persistence.dump import EmulatorCopy, copy_emulator, dump_document, dump_surroundings
 from faregate.emulator.persistence.load import load_environments, load_ledger, load_surroundings
 from faregate.emulator.persistence.schema import StateDocument, read_document
-from faregate.emulator.recorder import CallRecorder
 from faregate.emulator.snapshots import Snapshots, StateSnapshot
 from faregate.errors import ConfigurationError
 from faregate.merchant.types import MAX_ATOMIC

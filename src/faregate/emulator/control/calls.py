@@ -15,8 +15,7 @@ from faregate.emulator.control.common import (
     json_response,
     parse_query,
 )
-from faregate.emulator.expectations import Match
-from faregate.emulator.recorder import NoSuchCall
+from faregate.emulator.expectations import Match, NoSuchCall
 from faregate.service.config import FrozenModel
 from faregate.service.routes import Operation
 
