@@ -20,9 +20,9 @@ else:
     del _django
 
 from faregate.core.usage import Payment
+from faregate.django.conf import payment_event
 from faregate.django.decorators import paid, paid_include
 from faregate.django.middleware import PaywallMiddleware
 from faregate.django.requests import get_payment
-from faregate.django.signals import payment_event
 
 __all__ = ["Payment", "PaywallMiddleware", "get_payment", "paid", "paid_include", "payment_event"]

@@ -1,4 +1,7 @@
-"""Build the paywall of `settings.FAREGATE` when it is first needed, and again when a test changes it."""
+"""Build the paywall of `settings.FAREGATE` when it is first needed, and again when a test changes it.
+
+Its events are sent as a signal, for code that cannot be named in `ON_EVENT`.
+"""
 
 import os
 from collections.abc import Callable, Mapping
@@ -6,18 +9,33 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
 
+from django.dispatch import Signal
 from django.utils.module_loading import import_string
 
 from faregate.core.interfaces import Journal
 from faregate.django.options import find_journal_database, read_options, spell
-from faregate.django.signals import SignalObserver
 from faregate.errors import ConfigurationError
+from faregate.events import Event
 from faregate.journals.policy import DEFAULT_POLICY, JournalContext
 from faregate.journals.registry import journal_from_url
 from faregate.maintenance.journal import JournalView, make_view
 from faregate.middleware.path_rules import PathRules
 from faregate.paywall import MakeJournal, Paywall
 from faregate.settings import EMULATOR, SETTINGS, choose_spelling, from_config, read_journal_settings
+
+payment_event = Signal()
+"""Sent by the class `Paywall` with each event, as `event`. A receiver must not block."""
+
+
+class SignalObserver:
+    """Sends the events of the paywall of this process."""
+
+    def is_listening(self) -> bool:
+        return bool(payment_event.receivers)
+
+    def receive(self, event: Event) -> None:
+        # Django logs what a receiver raises, and calls the others.
+        payment_event.send_robust(Paywall, event=event)
 
 
 @dataclass(frozen=True, slots=True)

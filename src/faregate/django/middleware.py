@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import Resolver404, get_resolver, resolve
 
+from faregate.core.models import Offer
 from faregate.django import conf
 from faregate.django.decorators import aauthorize, authorize
 from faregate.django.offers import find_early_offer, find_sources
@@ -69,17 +70,13 @@ class PaywallMiddleware:
         Refuses what has no price below a refused prefix. Raises `ConfigurationError` for what would be given
         away.
         """
-        if _is_refused(request, view):
-            return HttpResponse(status=403)
-        sold = find_early_offer(view, str(request.method))
-        return None if sold is None else authorize(request, sold)
+        sold = _find_early_offer(request, view)
+        return authorize(request, sold) if isinstance(sold, Offer) else sold
 
     async def aprocess_view(self, request: HttpRequest, view: Any, _args: Any, _kwargs: Any) -> Any:
         """`process_view`, async."""
-        if _is_refused(request, view):
-            return HttpResponse(status=403)
-        sold = find_early_offer(view, str(request.method))
-        return None if sold is None else await aauthorize(request, sold)
+        sold = _find_early_offer(request, view)
+        return await aauthorize(request, sold) if isinstance(sold, Offer) else sold
 
     def _serve(self, checkout: DjangoCheckout, request: HttpRequest) -> HttpResponseBase:
         response: Any = None
@@ -163,6 +160,13 @@ def _make_checkout(request: HttpRequest) -> DjangoCheckout:
 def _find_handler(request: HttpRequest) -> HandlerInfo | None:
     match = request.resolver_match
     return None if match is None else (find_sources(match.func, str(request.method)), None)
+
+
+def _find_early_offer(request: HttpRequest, view: Any) -> Offer | HttpResponse | None:
+    """Find the offer to authorize before the view runs; a response in its place if it is refused."""
+    if _is_refused(request, view):
+        return HttpResponse(status=403)
+    return find_early_offer(view, str(request.method))
 
 
 def _is_refused(request: HttpRequest, view: Any) -> bool:
