@@ -6,7 +6,7 @@ import sys
 import traceback
 from argparse import Namespace
 from collections.abc import Generator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
 from faregate.errors import CommandError, ConfigurationError, FaregateError
@@ -16,10 +16,9 @@ from faregate.routes import RouteTable
 from faregate.routes.inspect import inspect_app, is_mcp_server
 
 
-@contextmanager
-def open_routes(arguments: Namespace) -> Generator[RouteTable]:
+def open_routes(arguments: Namespace) -> AbstractContextManager[RouteTable]:
     """The routes of the application that the arguments name. Raises `CommandError`, `ConfigurationError`."""
-    yield inspect_app(load_app(arguments.app, arguments.app_dir, factory=arguments.factory))
+    return nullcontext(inspect_app(load_app(arguments.app, arguments.app_dir, factory=arguments.factory)))
 
 
 @contextmanager
@@ -33,19 +32,9 @@ def open_paywall(_arguments: Namespace) -> Generator[Paywall]:
         paywall.close()
 
 
-def open_client_of(paywall: Paywall) -> AbstractContextManager[Any]:
-    """The client with which commands read the service that a paywall sells with."""
-    from faregate.cli.merchant_client import open_client
-
-    settings = paywall.settings
-    return open_client(settings.api_key, settings.base_url, settings.timeout)
-
-
-@contextmanager
-def open_journal(_arguments: Namespace) -> Generator[JournalView]:
+def open_journal(_arguments: Namespace) -> AbstractContextManager[JournalView]:
     """The journal of the environment's settings, to look into. Raises `ConfigurationError`."""
-    with open_view() as view:
-        yield view
+    return open_view()
 
 
 def load_app(target: str, directory: str = "", *, factory: bool = False) -> Any:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from pydantic import ValidationError
 
@@ -20,16 +20,20 @@ from faregate.errors import (
 from faregate.merchant.address import BaseURL
 from faregate.merchant.api_key import ApiKey
 from faregate.merchant.client import MerchantClient
+from faregate.paywall import Paywall
 from faregate.reports.reader import PatientClient
 from faregate.settings import EMULATOR, read_service_settings
 
 
-@contextmanager
-def open_client_from_environ(_arguments: object = None) -> Generator[MerchantClient]:
+def open_client_from_environ(_arguments: object) -> AbstractContextManager[MerchantClient]:
     """The client of the environment's settings. Raises `ConfigurationError`."""
-    api_key, base_url, timeout = read_service_settings(os.environ)
-    with open_client(api_key, base_url, timeout) as client:
-        yield client
+    return open_client(*read_service_settings(os.environ))
+
+
+def open_client_of(paywall: Paywall) -> AbstractContextManager[MerchantClient]:
+    """The client of the service that a paywall sells with. Raises `ConfigurationError`."""
+    settings = paywall.settings
+    return open_client(settings.api_key, settings.base_url, settings.timeout)
 
 
 @contextmanager
