@@ -82,9 +82,14 @@ def make_view(journal: object, own: str | None, setting: str = "FAREGATE_JOURNAL
     return JournalView(journal, own)
 
 
+def is_in_memory(journal: object) -> bool:
+    """Whether a journal ends with its process, and is read by no other."""
+    return isinstance(journal, MemoryJournal)
+
+
 def check_shared(journal: object, setting: str) -> None:
     """Refuse a journal that only its own process can read. Raises `ConfigurationError`."""
-    if isinstance(journal, MemoryJournal):
+    if is_in_memory(journal):
         raise ConfigurationError(
             "The memory journal is in the seller's own process, and no other process can read it: "
             f"set {setting} to the journal that the workers share."

@@ -15,8 +15,7 @@ from faregate.core.models import HandlerResult, Offer, OfferRevision, PaidReques
 from faregate.core.results import AccessFree, AccessUnpaid
 from faregate.core.steps import CallAccess, CloseExecution, Flow, ResolveOffer
 from faregate.errors import ConfigurationError, FaregateError, Forbidden, ServiceError
-from faregate.journals.memory import MemoryJournal
-from faregate.maintenance.journal import find_problems
+from faregate.maintenance.journal import find_problems, is_in_memory
 from faregate.merchant import wire
 from faregate.merchant.backend import build_resource
 from faregate.merchant.calls import INSTRUCTIONS, Call
@@ -185,7 +184,7 @@ def describe_journals(table: RouteTable) -> list[str]:
         paywalls = _group_by_paywall(table)
     except ConfigurationError:
         return []
-    in_memory = (own for own in paywalls if isinstance(own.journal, MemoryJournal))
+    in_memory = (own for own in paywalls if is_in_memory(own.journal))
     return [IN_MEMORY.format(own.settings.spell("journal")) for own in in_memory][:1]
 
 
