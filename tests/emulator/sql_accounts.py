@@ -28,7 +28,6 @@ from faregate.selfhosted.database.accounts import (
     AccountRow,
     derive_org_id,
     find_account,
-    to_account,
 )
 from faregate.selfhosted.database.apply import apply_account
 from faregate.selfhosted.database.clock import Stamps
@@ -144,7 +143,7 @@ def open_source(kind: str, folder: Path) -> Iterator[AccountSource]:
 
 
 def read_account(connection: Connection, account: int) -> AccountRow:
-    return to_account(connection.execute(_FIND_ACCOUNT, {"account": account}).one())
+    return AccountRow(*connection.execute(_FIND_ACCOUNT, {"account": account}).one())
 
 
 def _rename(connection: Connection, org: str) -> None:

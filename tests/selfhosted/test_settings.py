@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from faregate.errors import ConfigurationError
-from faregate.selfhosted.settings import Settings
-from faregate.selfhosted.settings_sources import add_options, read_settings
+from faregate.selfhosted.settings import Settings, add_options, read_settings
 
 SECRET = "5ec2e7"
 DIRECT = {

@@ -23,6 +23,7 @@ from faregate.service.payments import (
     PaymentsUnavailable,
     Reservation,
     SettlementPending,
+    SettlementResult,
 )
 from faregate.x402.eip712 import compute_domain_separator
 from faregate.x402.models import SignedPayment, Terms
@@ -33,7 +34,6 @@ REORG_BLOCKS: Final = 64
 """Blocks before `Attempt.from_block` that are still believed: the chain may have been reorganised since."""
 MOST_LOOKED_UP: Final = 32
 """Reservations that one access asks the chain for, at most: each is a call."""
-Seen = PaymentSettled | PaymentRefused | SettlementPending
 T = TypeVar("T")
 
 
@@ -156,7 +156,7 @@ class ChainReader:
 
     # A payment
 
-    def look(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> Seen:
+    def look(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> SettlementResult:
         """Return what the chain proves, as `service.payments.Payments.look`.
 
         The first node that proves a settlement is believed. A payment is refused only if no node that answers
@@ -164,7 +164,7 @@ class ChainReader:
         """
         question = Question(payment, terms.token, attempt)
         end = monotonic() + self._look_seconds
-        answers: list[Seen] = []
+        answers: list[SettlementResult] = []
         for left, node in zip(range(len(self.client.nodes), 0, -1), self.client.nodes, strict=True):
             # A node that hangs leaves the others their share of the time.
             until = monotonic() + (end - monotonic()) / left
@@ -175,7 +175,7 @@ class ChainReader:
                 break
         return _agree(answers)
 
-    def _ask_node(self, node: RpcNode, question: Question, until: float) -> Seen | None:
+    def _ask_node(self, node: RpcNode, question: Question, until: float) -> SettlementResult | None:
         """Ask one node; None if it does not answer."""
         try:
             return self._look_at(self._open(node, until), question)
@@ -186,7 +186,7 @@ class ChainReader:
             log("service", logging.WARNING, "RPC node %s is not believed: %s", node.host, error)
             return SettlementPending("reconciling")
 
-    def _look_at(self, node: ChainNode, question: Question) -> Seen:
+    def _look_at(self, node: ChainNode, question: Question) -> SettlementResult:
         # A known hash costs one call. Logs are searched for a transfer that nobody told us of.
         for known in question.hashes:
             receipt = node.get_receipt(known)
@@ -204,7 +204,7 @@ class ChainReader:
             raise ContradictoryNode("there is a log, but no receipt of its transaction")
         return self._judge_receipt(node, question, receipt)
 
-    def _judge_receipt(self, node: ChainNode, question: Question, receipt: Receipt) -> Seen:
+    def _judge_receipt(self, node: ChainNode, question: Question, receipt: Receipt) -> SettlementResult:
         """Judge a payment by the transaction that ended its authorization."""
         if receipt.blockNumber < question.first_block:
             raise ContradictoryNode("the transaction is older than the payment")
@@ -227,7 +227,7 @@ class ChainReader:
             return PaymentRefused("the payer cancelled the authorization")
         return PaymentRefused("the payer used the authorization's nonce for another payment")
 
-    def _judge_unused(self, node: ChainNode, question: Question) -> Seen:
+    def _judge_unused(self, node: ChainNode, question: Question) -> SettlementResult:
         """Judge a payment whose authorization was not used: it is over only once its time is."""
         payment = question.payment
         if self._clock().timestamp() < payment.valid_before:
@@ -272,7 +272,7 @@ class ChainReader:
         self.client.close()
 
 
-def _agree(answers: Sequence[Seen]) -> Seen:
+def _agree(answers: Sequence[SettlementResult]) -> SettlementResult:
     """Return what the nodes agree on. A settlement needs one of them, unless another rules it out."""
     refused = [answer for answer in answers if isinstance(answer, PaymentRefused)]
     if answers and len(refused) == len(answers):

@@ -13,11 +13,10 @@ from faregate.service.payments import (
     Attempt,
     PaymentRefused,
     PaymentSent,
-    PaymentSettled,
     PaymentsUnavailable,
     PaymentVerified,
     Reservation,
-    SettlementPending,
+    SettlementResult,
 )
 from faregate.service.verification import USED, check_payment, refuse_short_balance
 from faregate.x402.models import SignedPayment, Terms
@@ -65,9 +64,7 @@ class FacilitatorPayments:
         refusal = self._ask_facilitators(payment, terms, now)
         return refusal or PaymentVerified(checked.payer, from_block, funds)
 
-    def look(
-        self, payment: SignedPayment, terms: Terms, attempt: Attempt
-    ) -> PaymentSettled | PaymentRefused | SettlementPending:
+    def look(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> SettlementResult:
         """Return what the chain proves."""
         return self._chain.look(payment, terms, attempt)
 
@@ -81,11 +78,6 @@ class FacilitatorPayments:
         """Ask one facilitator to settle; the next attempt asks the next. Its answer is never believed."""
         chosen = self._facilitators[(attempt.number - 1) % len(self._facilitators)]
         return chosen.settle(payment, terms)
-
-    def close(self) -> None:
-        """Close the connections to the facilitators."""
-        for facilitator in self._facilitators:
-            facilitator.close()
 
     def _ask_facilitators(self, payment: SignedPayment, terms: Terms, now: datetime) -> PaymentRefused | None:
         """Return why a facilitator refuses the payment, None if it is good. Raises `PaymentsUnavailable`."""

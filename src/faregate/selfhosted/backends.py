@@ -10,9 +10,8 @@ from faregate.selfhosted.database.shared import Shared, StoreOptions
 from faregate.selfhosted.database.store import SqlStore
 from faregate.selfhosted.payment_lines import PaymentLine
 from faregate.selfhosted.settings import Settings
-from faregate.selfhosted.settlements import Settlements
+from faregate.selfhosted.settlements import Job, Settlements
 from faregate.selfhosted.simulated import SimulatedPayments
-from faregate.selfhosted.worker import Job
 from faregate.service.app import Access
 from faregate.service.http import INVALID_KEY, build_401
 from faregate.service.settlement import run_attempt

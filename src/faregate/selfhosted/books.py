@@ -1,7 +1,7 @@
 """The service's database as commands use it: opened, checked, closed."""
 
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -85,27 +85,20 @@ class Books:
 @contextmanager
 def open_books(settings: Settings, *, pool_size: int = 2) -> Generator[Books]:
     """Open the database while the block runs; `ConfigurationError` if its tables are not current."""
-    database = Database(settings.database.get_secret_value(), pool_size=pool_size)
-    try:
+    with closing(Database(settings.database.get_secret_value(), pool_size=pool_size)) as database:
         missing = find_missing(database)
         if missing:
             raise ConfigurationError(
                 f"{database.name} lacks migrations ({', '.join(missing)}): run `faregate service init`."
             )
         yield Books(database, Stamps(database, system_clock))
-    finally:
-        database.close()
 
 
 def create_tables(settings: Settings) -> None:
     """Create the tables in a new database; another one is only brought to this version by `init`."""
     url = settings.database.get_secret_value()
-    database = Database(url, pool_size=1)
-    try:
-        with database.read() as connection:
-            is_empty = is_new(connection)
-    finally:
-        database.close()
+    with closing(Database(url, pool_size=1)) as database, database.read() as connection:
+        is_empty = is_new(connection)
     if is_empty:
         upgrade(url)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final
 
-from faregate.selfhosted.settings_sources import add_options
+from faregate.selfhosted.settings import add_options
 from faregate.service.config import CAPABILITIES
 from faregate.x402.tokens import ENVIRONMENTS
 

@@ -22,8 +22,7 @@ from faregate.selfhosted.metrics import ServiceMetrics
 from faregate.selfhosted.payment_lines import GasWatch, PaymentLine, build_lines
 from faregate.selfhosted.rate_limits import RateLimits
 from faregate.selfhosted.settings import Settings
-from faregate.selfhosted.settlements import SettledEvents, Settlements
-from faregate.selfhosted.worker import Repeater, Worker
+from faregate.selfhosted.settlements import Repeater, SettledEvents, Settlements, Worker
 from faregate.service.app import respond
 from faregate.service.steps import Backend
 from faregate.system import system_clock

@@ -1,7 +1,10 @@
-"""Settle what sellers complete, and let no completion wait for longer than it may.
+"""Run settlements: those of completions, in bounded time, and those that are due, by workers.
 
-An attempt may take as long as a facilitator and a chain do. So it runs in a thread of its own, and is not
-given up when its completion is answered 202: it goes on, or workers repeat it.
+An attempt may take as long as a facilitator and a chain do. So that of a completion runs in a thread of its
+own, and is not given up when its completion is answered 202: it goes on, or workers repeat it.
+
+Any number of workers, in any number of processes, may work on one database: a payment is leased to one of
+them. A worker that dies leaves a lease that ends, and an attempt that is written down.
 """
 
 import logging
@@ -11,10 +14,10 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar, cast
 
 from faregate.selfhosted.log_format import FIELDS
-from faregate.service.records import PENDING, Transaction
+from faregate.service.records import FINAL, PENDING, Transaction
 from faregate.service.steps import (
     Backend,
     PostponePayment,
@@ -27,6 +30,10 @@ from faregate.service.steps import (
 
 _POLL_SECONDS: Final = 0.5
 """How soon a payment is seen that a worker of another process has settled."""
+IDLE_SECONDS: Final = 0.5
+"""From one look for due payments to the next, while there are none."""
+_FIRST_PAUSE: Final = 1.0
+_LONGEST_PAUSE: Final = 60.0
 _log = logging.getLogger("faregate.service")
 T = TypeVar("T")
 AttemptObserver = Callable[[str], None]
@@ -171,3 +178,85 @@ class Settlements:
             # Nobody may be waiting any more. The payment is due again when its lease ends.
             _log.exception("an attempt to settle was interrupted")
             raise
+
+
+# Workers
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One attempt to make: its steps, and what performs them."""
+
+    transaction_id: str
+    attempt: Steps[Transaction]
+    backend: Backend
+
+
+class Jobs(Protocol):
+    """The due payments of all accounts."""
+
+    def take(self) -> Job | None:
+        """Lease a due payment; None if there is none. Raises `DatabaseError`."""
+        ...
+
+
+class Worker:
+    """Settles what is due until `stop` is set. An attempt that has begun is finished first."""
+
+    def __init__(
+        self,
+        jobs: Jobs,
+        stop: threading.Event,
+        *,
+        events: SettledEvents,
+        observe: AttemptObserver,
+        idle_seconds: float = IDLE_SECONDS,
+    ) -> None:
+        self._jobs, self._stop = jobs, stop
+        self._events, self._observe = events, observe
+        self._idle_seconds = idle_seconds
+        self._pause = _FIRST_PAUSE
+
+    def run(self) -> None:
+        """Work until `stop` is set. Raises nothing: a database that is away is asked again."""
+        while not self._stop.is_set():
+            try:
+                is_idle = not self.work_once()
+            except Exception as error:
+                _log.warning("a worker waits %.0f s: %s", self._pause, error)
+                self._stop.wait(self._pause)
+                self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+                continue
+            self._pause = _FIRST_PAUSE
+            if is_idle:
+                self._stop.wait(self._idle_seconds)
+
+    def work_once(self) -> bool:
+        """Make one attempt; return whether one was due."""
+        job = self._jobs.take()
+        if job is None:
+            return False
+        try:
+            found = run_watched(job.attempt, job.transaction_id, job.backend, self._observe)
+        except Exception:
+            # Its lease ends, and whoever takes it then looks at the chain first.
+            _log.exception("an attempt to settle %s was interrupted", job.transaction_id)
+            return True
+        if found.status in FINAL:
+            self._events.announce(job.transaction_id)
+        return True
+
+
+class Repeater:
+    """Calls a function every so many seconds until `stop` is set, and survives its errors."""
+
+    def __init__(self, name: str, work: Callable[[], object], stop: threading.Event, seconds: float) -> None:
+        self._name, self._work, self._stop, self._seconds = name, work, stop, seconds
+
+    def run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._work()
+            except Exception as error:
+                _log.warning("%s failed: %s", self._name, error)
+            self._stop.wait(self._seconds)

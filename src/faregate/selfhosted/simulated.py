@@ -20,6 +20,7 @@ from faregate.service.payments import (
     PaymentVerified,
     Reservation,
     SettlementPending,
+    SettlementResult,
 )
 from faregate.service.verification import USED, check_payment, refuse_short_balance
 from faregate.x402.models import SignedPayment, Terms
@@ -76,9 +77,7 @@ class SimulatedPayments:
     def sign(self, payment: SignedPayment, terms: Terms, attempt: Attempt, gas_nonce: int | None) -> None:
         return None
 
-    def send(
-        self, payment: SignedPayment, terms: Terms, attempt: Attempt
-    ) -> PaymentSettled | PaymentRefused | SettlementPending:
+    def send(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> SettlementResult:
         """Move the value from payer to recipient, once; the same payment again gets the same hash."""
         if attempt.from_block is not None:
             # Authorized when this database had real payments: only its chain can end it.

@@ -62,6 +62,9 @@ class SettlementPending:
     status: Literal["settling", "reconciling"] = "settling"
 
 
+SettlementResult = PaymentSettled | PaymentRefused | SettlementPending
+
+
 @dataclass(frozen=True, slots=True)
 class PaymentSent:
     """A transfer may be on its way, whatever the answer said: only the chain tells how it ends.
@@ -131,9 +134,7 @@ class Facilitator(Protocol):
         """Check the payment. `committed` atomic units of the payer are reserved for open transactions."""
         ...
 
-    def settle(
-        self, payment: SignedPayment, terms: Terms, *, now: datetime
-    ) -> PaymentSettled | PaymentRefused | SettlementPending:
+    def settle(self, payment: SignedPayment, terms: Terms, *, now: datetime) -> SettlementResult:
         """Move the money, once however often it is called. `now` is when the seller completed."""
         ...
 
@@ -157,9 +158,7 @@ class Payments(Protocol):
         """
         ...
 
-    def look(
-        self, payment: SignedPayment, terms: Terms, attempt: Attempt
-    ) -> PaymentSettled | PaymentRefused | SettlementPending:
+    def look(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> SettlementResult:
         """Return what the chain proves. Whatever it does not prove, or if it cannot be asked, is pending."""
         ...
 
@@ -185,9 +184,7 @@ class Payments(Protocol):
         """
         ...
 
-    def send(
-        self, payment: SignedPayment, terms: Terms, attempt: Attempt
-    ) -> PaymentSent | PaymentSettled | PaymentRefused | SettlementPending:
+    def send(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> PaymentSent | SettlementResult:
         """Send the payment (`attempt.signed` if there is one). Never raises for what may have been sent.
 
         Only a backend that is the ledger itself answers anything but `PaymentSent`.
@@ -222,9 +219,7 @@ class LedgerPayments:
     def sign(self, payment: SignedPayment, terms: Terms, attempt: Attempt, gas_nonce: int | None) -> None:
         return None
 
-    def send(
-        self, payment: SignedPayment, terms: Terms, attempt: Attempt
-    ) -> PaymentSettled | PaymentRefused | SettlementPending:
+    def send(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> SettlementResult:
         try:
             return self.facilitator.settle(payment, terms, now=attempt.submitted_at)
         except Exception:  # whatever it was, whether the money moved is unknown

@@ -21,6 +21,7 @@ from faregate.service.payments import (
     PaymentSettled,
     PaymentsUnavailable,
     SettlementPending,
+    SettlementResult,
 )
 from faregate.service.records import FINAL, PENDING, Transaction
 from faregate.service.steps import (
@@ -47,7 +48,6 @@ from faregate.service.steps import (
 IMMEDIATE: Final = SettlementRule(after_reads=0)
 _MAX_SIGNATURES: Final = 20
 """How often an attempt signs while other workers are faster with the gas nonce."""
-Result = PaymentSettled | PaymentRefused | SettlementPending
 
 
 def submit(transaction: Transaction) -> Steps[Transaction]:
@@ -110,7 +110,7 @@ def run_attempt(transaction: Transaction, attempt: Attempt, at: datetime | None 
             return (yield from PostponePayment(transaction, attempt, pending, at))
 
 
-def _find_result(transaction: Transaction, attempt: Attempt) -> Steps[Result]:
+def _find_result(transaction: Transaction, attempt: Attempt) -> Steps[SettlementResult]:
     if attempt.sent_before:
         seen = yield from LookAtPayment(transaction, attempt)
         if not isinstance(seen, SettlementPending):

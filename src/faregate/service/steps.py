@@ -21,10 +21,10 @@ from faregate.service.payments import (
     PaymentRefused,
     Payments,
     PaymentSent,
-    PaymentSettled,
     PaymentVerified,
     Reservation,
     SettlementPending,
+    SettlementResult,
     SignedTransfer,
 )
 from faregate.service.records import AccessContext, DueSettlement, ExecutionRecord, PayerView, Transaction
@@ -379,11 +379,11 @@ class VerifyPayment(Step[PaymentVerified | PaymentRefused]):
 
 
 @frozen
-class LookAtPayment(Step[PaymentSettled | PaymentRefused | SettlementPending]):
+class LookAtPayment(Step[SettlementResult]):
     transaction: Transaction
     attempt: Attempt
 
-    def perform(self, backend: Backend) -> PaymentSettled | PaymentRefused | SettlementPending:
+    def perform(self, backend: Backend) -> SettlementResult:
         known = self.transaction
         return backend.payments.look(known.payment, known.context.terms, self.attempt)
 
@@ -410,11 +410,11 @@ class SignTransfer(Step[SignedTransfer | PaymentPostponed | None]):
 
 
 @frozen
-class SendPayment(Step[PaymentSent | PaymentSettled | PaymentRefused | SettlementPending]):
+class SendPayment(Step[PaymentSent | SettlementResult]):
     transaction: Transaction
     attempt: Attempt
 
-    def perform(self, backend: Backend) -> PaymentSent | PaymentSettled | PaymentRefused | SettlementPending:
+    def perform(self, backend: Backend) -> PaymentSent | SettlementResult:
         known = self.transaction
         return backend.payments.send(known.payment, known.context.terms, self.attempt)
 

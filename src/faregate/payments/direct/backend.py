@@ -24,11 +24,10 @@ from faregate.service.payments import (
     PaymentPostponed,
     PaymentRefused,
     PaymentSent,
-    PaymentSettled,
     PaymentsUnavailable,
     PaymentVerified,
     Reservation,
-    SettlementPending,
+    SettlementResult,
     SignedTransfer,
 )
 from faregate.service.verification import check_payment, refuse_short_balance
@@ -73,9 +72,7 @@ class DirectPayments:
         self._require_gas(now)
         return PaymentVerified(checked.payer, from_block, funds)
 
-    def look(
-        self, payment: SignedPayment, terms: Terms, attempt: Attempt
-    ) -> PaymentSettled | PaymentRefused | SettlementPending:
+    def look(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> SettlementResult:
         """Return what the chain proves."""
         return self._chain.look(payment, terms, attempt)
 

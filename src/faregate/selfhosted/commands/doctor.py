@@ -3,6 +3,7 @@
 import json
 from argparse import Namespace
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from itertools import chain
@@ -21,8 +22,7 @@ from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.keys import list_keys
 from faregate.selfhosted.database.reports import read_database_clock
 from faregate.selfhosted.payment_lines import PaymentLine, build_lines
-from faregate.selfhosted.settings import Settings
-from faregate.selfhosted.settings_sources import read_settings
+from faregate.selfhosted.settings import Settings, read_settings
 from faregate.service.payments import PaymentsUnavailable
 from faregate.system import system_clock
 from faregate.x402.tokens import CHAINS, TOKENS, Environment
@@ -94,13 +94,12 @@ def report_error(subject: str, text: str, remedy: str) -> Finding:
 
 def check_database(settings: Settings) -> Findings:
     """Check that the database answers, has the tables of this version, and something to sell."""
-    database = Database(settings.database.get_secret_value(), pool_size=1)
-    try:
-        missing = find_missing(database)
-    except FaregateError as error:
-        yield report_error(_SUBJECT, str(error), _REMEDY)
-        return
-    else:
+    with closing(Database(settings.database.get_secret_value(), pool_size=1)) as database:
+        try:
+            missing = find_missing(database)
+        except FaregateError as error:
+            yield report_error(_SUBJECT, str(error), _REMEDY)
+            return
         if missing:
             text = f"{database.name} lacks migrations {', '.join(missing)}"
             yield report_error(_SUBJECT, text, "Run `faregate service init`.")
@@ -111,8 +110,6 @@ def check_database(settings: Settings) -> Findings:
         yield from _check_accounts(settings, books)
         for unserved in books.find_unserved(settings):
             yield warn("open payments", unserved.text, unserved.remedy)
-    finally:
-        database.close()
 
 
 def _check_database_clock(database: Database) -> Findings:

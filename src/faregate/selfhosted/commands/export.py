@@ -13,7 +13,7 @@ from typing import IO, Any, Final
 from faregate.errors import ConfigurationError
 from faregate.selfhosted.books import open_books
 from faregate.selfhosted.database.reports import ExportedTransaction, export_transactions
-from faregate.selfhosted.settings_sources import read_settings
+from faregate.selfhosted.settings import read_settings
 
 COLUMNS: Final = tuple(one.name for one in fields(ExportedTransaction))
 _TOLD_EVERY: Final = 10_000

@@ -7,8 +7,7 @@ from typing import Any
 from faregate.errors import ConfigurationError
 from faregate.selfhosted.books import Books, open_books
 from faregate.selfhosted.database.keys import StoredKey, create_key, list_keys, revoke_key
-from faregate.selfhosted.settings import Settings
-from faregate.selfhosted.settings_sources import read_settings
+from faregate.selfhosted.settings import Settings, read_settings
 from faregate.service.config import CAPABILITIES
 from faregate.system import system_clock
 

@@ -9,9 +9,8 @@ from dataclasses import asdict, dataclass
 from faregate.errors import ConfigurationError
 from faregate.selfhosted.database.reports import list_pending_payments
 from faregate.selfhosted.runtime import open_runtime
-from faregate.selfhosted.settings import Settings
-from faregate.selfhosted.settings_sources import read_settings
-from faregate.service.payments import PaymentRefused, PaymentSettled, SettlementPending
+from faregate.selfhosted.settings import Settings, read_settings
+from faregate.service.payments import PaymentRefused, PaymentSettled, SettlementPending, SettlementResult
 from faregate.service.records import FINAL, Transaction
 
 _TOLD_EVERY = 100
@@ -67,9 +66,7 @@ def _compare(settings: Settings, transaction_id: str | None) -> Iterator[Compari
             raise ConfigurationError(f"There is no transaction {transaction_id} in this database.")
 
 
-def compare(
-    transaction: Transaction, seen: PaymentSettled | PaymentRefused | SettlementPending
-) -> Comparison:
+def compare(transaction: Transaction, seen: SettlementResult) -> Comparison:
     """Compare a payment with what its chain proves."""
     books = transaction.status
     match seen:
@@ -82,9 +79,7 @@ def compare(
     return Comparison(transaction.id, books, chain, _is_different(transaction, seen))
 
 
-def _is_different(
-    transaction: Transaction, seen: PaymentSettled | PaymentRefused | SettlementPending
-) -> bool:
+def _is_different(transaction: Transaction, seen: SettlementResult) -> bool:
     settled = transaction.settled
     if settled is not None:
         return not isinstance(seen, PaymentSettled) or seen.transaction_hash != settled.transaction_hash

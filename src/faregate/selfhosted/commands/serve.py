@@ -21,8 +21,7 @@ from faregate.selfhosted.commands.setup import apply_catalog, apply_seller
 from faregate.selfhosted.database.keys import create_key
 from faregate.selfhosted.log_format import configure_logging
 from faregate.selfhosted.runtime import open_runtime
-from faregate.selfhosted.settings import Settings
-from faregate.selfhosted.settings_sources import read_settings
+from faregate.selfhosted.settings import Settings, read_settings
 from faregate.service.asgi import App
 from faregate.service.builtin import builtin_account
 from faregate.service.steps import Backend

@@ -16,8 +16,7 @@ from faregate.selfhosted.database.accounts import derive_org_id
 from faregate.selfhosted.database.apply import ChangeKind, ConfigChange, apply_account
 from faregate.selfhosted.database.simulated import set_up_ledger
 from faregate.selfhosted.database.upgrade import upgrade
-from faregate.selfhosted.settings import Settings
-from faregate.selfhosted.settings_sources import read_settings
+from faregate.selfhosted.settings import Settings, read_settings
 from faregate.service.config import Account
 
 

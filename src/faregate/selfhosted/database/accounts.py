@@ -1,7 +1,7 @@
 """Accounts: one for each environment of a seller organisation."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import Connection, bindparam, select, update
 
@@ -50,12 +50,12 @@ def derive_org_id(seller: Seller) -> str:
 
 
 def list_accounts(connection: Connection) -> tuple[AccountRow, ...]:
-    return tuple(to_account(row) for row in connection.execute(_ALL))
+    return tuple(AccountRow(*row) for row in connection.execute(_ALL))
 
 
 def find_account(connection: Connection, org: str, environment: Environment) -> AccountRow | None:
     row = connection.execute(_FIND, {"org": org, "environment": environment}).one_or_none()
-    return None if row is None else to_account(row)
+    return None if row is None else AccountRow(*row)
 
 
 def ensure_account(
@@ -82,7 +82,3 @@ def update_account(connection: Connection, account: AccountRow, seller: Seller) 
         _UPDATE, {"of_account": account.id, "new_name": seller.name, "new_pay_to": seller.pay_to}
     )
     return True
-
-
-def to_account(row: Any) -> AccountRow:
-    return AccountRow(*row[: len(COLUMNS)])

@@ -11,11 +11,11 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, bindparam, update
 
 from faregate.selfhosted.database.accounts import AccountRow, ensure_account, update_account
 from faregate.selfhosted.database.catalog import load_catalog, save_versions
-from faregate.selfhosted.database.clock import Stamps
+from faregate.selfhosted.database.clock import FENCE, Stamps
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.schema import accounts
 from faregate.selfhosted.database.types import to_datetime
@@ -28,7 +28,6 @@ _NEXT_CATALOG: Final = (
     .where(accounts.c.id == bindparam("of_account"))
     .values(catalog_changes=accounts.c.catalog_changes + 1)
 )
-_FENCE: Final = select(accounts.c.fence).where(accounts.c.id == bindparam("of_account"))
 _SHOWN: Final = ("name", "description", "image_url", "show_key", "max_timeout_seconds")
 
 
@@ -106,7 +105,7 @@ def _create_missing(
     wanted: Mapping[str, Listing],
     moment: datetime,
 ) -> Iterator[ConfigChange]:
-    fence = to_datetime(connection.execute(_FENCE, {"of_account": account.id}).scalar_one())
+    fence = to_datetime(connection.execute(FENCE, {"of_account": account.id}).scalar_one())
     created = [listing for key, listing in wanted.items() if key not in catalog.listings]
     for place, listing in enumerate(created):
         made = listing.created_at

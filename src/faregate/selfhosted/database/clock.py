@@ -54,7 +54,7 @@ NOW: Final = bindparam("now", type_=BigInteger())
 STAMP: Final = stamp(ACCOUNT, NOW)
 """The stamp of a change, in a statement with the parameters `account` and `now`."""
 _STAMP: Final = select(STAMP)
-_FENCE: Final = select(accounts.c.fence).where(accounts.c.id == ACCOUNT)
+FENCE: Final = select(accounts.c.fence).where(accounts.c.id == ACCOUNT)
 _MOVE_FENCE: Final = (
     update(accounts)
     .where(accounts.c.id == ACCOUNT, accounts.c.fence < bindparam("moment"))
@@ -107,7 +107,7 @@ class Stamps:
         now = self.now()
         moment = now if as_of is None else to_microseconds(as_of)
         with self._database.read() as connection:
-            fence: int = connection.execute(_FENCE, {"of_account": account}).scalar_one()
+            fence: int = connection.execute(FENCE, {"of_account": account}).scalar_one()
         if as_of is not None and moment <= fence:
             return as_of
         # The clock of another process may be ahead of this one's, and no list may step back.

@@ -1,5 +1,6 @@
 """Create the tables, or bring them to the version of this package."""
 
+from contextlib import closing
 from typing import Final
 
 from alembic import command
@@ -21,17 +22,13 @@ def upgrade(url: str) -> None:
 
     Raises `ConfigurationError` if a newer version of the package wrote it, `DatabaseError`.
     """
-    database = Database(url, pool_size=1)
-    try:
-        with database.write() as connection:
-            if not database.is_sqlite:
-                connection.execute(_LOCK)
-            config = _build_config()
-            _check_known(connection, config, database.name)
-            config.attributes["connection"] = connection
-            command.upgrade(config, "head")
-    finally:
-        database.close()
+    with closing(Database(url, pool_size=1)) as database, database.write() as connection:
+        if not database.is_sqlite:
+            connection.execute(_LOCK)
+        config = _build_config()
+        _check_known(connection, config, database.name)
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
 
 
 def find_missing_migrations(connection: Connection) -> tuple[str, ...]:
