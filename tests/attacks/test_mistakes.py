@@ -106,34 +106,40 @@ FORMS |= {name: Form(row[0], sell_by_dependency(row[2]), row[1]) for name, row i
 depends_in_dependencies = FORMS["depends_in_dependencies"].write
 
 
-@form(SOLD)
-def depends_in_annotated(app: FastAPI, content: Content) -> None:
-    @app.get("/sold")
-    async def sold(payment: Annotated[Payment, Depends(paid("daily_report"))]) -> str:
-        assert payment.transaction_id is not None
-        return content.mark("body")
+PARAMETERS: dict[str, tuple[str, str, Callable[[], tuple[Any, ...]]]] = {
+    "depends_in_annotated": (SOLD, "", lambda: (Annotated[Payment, Depends(paid("daily_report"))],)),
+    "depends_as_a_default": (SOLD, "", lambda: (Payment, Depends(paid("daily_report")))),
+    "alone_as_a_default": (SOLD, "", lambda: (Any, paid("daily_report"))),
+    "paid_itself_in_annotated_depends": (START, NOT_CALLED, lambda: (Annotated[Any, Depends(paid)],)),
+    "paid_itself_as_a_default": (START, NOT_CALLED, lambda: (Any, paid)),
+    "paid_itself_in_annotated": (START, NOT_CALLED, lambda: (Annotated[Any, paid], None)),
+}
+"""The annotation and the default of a parameter that gets the payment."""
+
+
+def sell_by_parameter(
+    outcome: str, parameter: Callable[[], tuple[Any, ...]]
+) -> Callable[[FastAPI, Content], None]:
+    def write(app: FastAPI, content: Content) -> None:
+        async def sold(payment: Any) -> str:
+            assert outcome != SOLD or payment.transaction_id is not None
+            return content.mark("body")
+
+        annotation, *default = parameter()
+        sold.__annotations__["payment"] = annotation
+        sold.__defaults__ = tuple(default)
+        app.add_api_route("/sold", sold)
+
+    return write
+
+
+FORMS |= {name: Form(row[0], sell_by_parameter(row[0], row[2]), row[1]) for name, row in PARAMETERS.items()}
 
 
 @form(SOLD)
 def alone_in_annotated(app: FastAPI, content: Content) -> None:
     @app.get("/sold")
     def sold(payment: Annotated[Payment, paid("daily_report")]) -> str:
-        assert payment.transaction_id is not None
-        return content.mark("body")
-
-
-@form(SOLD)
-def depends_as_a_default(app: FastAPI, content: Content) -> None:
-    @app.get("/sold")
-    async def sold(payment: Payment = Depends(paid("daily_report"))) -> str:  # noqa: B008
-        assert payment.transaction_id is not None
-        return content.mark("body")
-
-
-@form(SOLD)
-def alone_as_a_default(app: FastAPI, content: Content) -> None:
-    @app.get("/sold")
-    async def sold(payment: Any = paid("daily_report")) -> str:  # noqa: B008
         assert payment.transaction_id is not None
         return content.mark("body")
 
@@ -165,57 +171,43 @@ def a_function_with_a_decorator(app: FastAPI, content: Content) -> None:
         return PlainTextResponse(content.mark("body"))
 
 
-@form(IMPORT, NO_DECORATOR)
-def as_a_decorator_below_the_route(app: FastAPI, content: Content) -> None:
-    @app.get("/sold")
-    @anything("daily_report")  # type: ignore[untyped-decorator]
-    async def sold() -> str:
-        return content.mark("body")
+ROUTE = "the decorator of the route"
+DECORATORS: dict[str, tuple[str, str, Callable[[], tuple[Any, ...]]]] = {
+    "as_a_decorator_below_the_route": (IMPORT, NO_DECORATOR, lambda: (ROUTE, anything("daily_report"))),
+    "as_a_decorator_above_the_route": (IMPORT, NO_DECORATOR, lambda: (anything("daily_report"), ROUTE)),
+    "without_parentheses_below_the_route": (IMPORT, NO_ARGUMENT, lambda: (ROUTE, anything)),
+    "without_parentheses_above_the_route": (IMPORT, NO_ARGUMENT, lambda: (anything, ROUTE)),
+    # Starlette's decorator on a route of FastAPI
+    "of_starlette_below_the_route": (SOLD, "", lambda: (ROUTE, starlette_paid("daily_report"))),
+    "of_starlette_above_the_route": (START, ABOVE, lambda: (starlette_paid("daily_report"), ROUTE)),
+    "of_starlette_above_a_cache_above_the_route": (
+        START,
+        ABOVE,
+        lambda: (starlette_paid("daily_report"), cached, ROUTE),
+    ),
+    "of_starlette_without_parentheses": (IMPORT, NO_ARGUMENT, lambda: (ROUTE, starlette_paid)),
+    "of_starlette_twice": (
+        IMPORT,
+        "sells 'text_summary' and 'daily_report'. Keep one offer",
+        lambda: (ROUTE, starlette_paid("text_summary"), starlette_paid("daily_report")),
+    ),
+}
+"""The decorators of an endpoint, the outermost first."""
 
 
-@form(IMPORT, NO_DECORATOR)
-def as_a_decorator_above_the_route(app: FastAPI, content: Content) -> None:
-    @anything("daily_report")  # type: ignore[untyped-decorator]
-    @app.get("/sold")
-    async def sold() -> str:
-        return content.mark("body")
+def sell_by_decorator(decorators: Callable[[], tuple[Any, ...]]) -> Callable[[FastAPI, Content], None]:
+    def write(app: FastAPI, content: Content) -> None:
+        async def sold(request: Request) -> Response:
+            return PlainTextResponse(content.mark("body"))
+
+        decorated: Any = sold
+        for decorate in reversed(decorators()):
+            decorated = (app.get("/sold") if decorate is ROUTE else decorate)(decorated)
+
+    return write
 
 
-@form(IMPORT, NO_ARGUMENT)
-def without_parentheses_below_the_route(app: FastAPI, content: Content) -> None:
-    @app.get("/sold")
-    @anything  # type: ignore[untyped-decorator]
-    async def sold() -> str:
-        return content.mark("body")
-
-
-@form(IMPORT, NO_ARGUMENT)
-def without_parentheses_above_the_route(app: FastAPI, content: Content) -> None:
-    @anything  # type: ignore[untyped-decorator]
-    @app.get("/sold")
-    async def sold() -> str:
-        return content.mark("body")
-
-
-@form(START, NOT_CALLED)
-def paid_itself_in_annotated_depends(app: FastAPI, content: Content) -> None:
-    @app.get("/sold")
-    async def sold(payment: Annotated[Any, Depends(paid)]) -> str:
-        return content.mark("body")
-
-
-@form(START, NOT_CALLED)
-def paid_itself_as_a_default(app: FastAPI, content: Content) -> None:
-    @app.get("/sold")
-    async def sold(payment: Any = paid) -> str:
-        return content.mark("body")
-
-
-@form(START, NOT_CALLED)
-def paid_itself_in_annotated(app: FastAPI, content: Content) -> None:
-    @app.get("/sold")
-    async def sold(payment: Annotated[Any, paid] = None) -> str:
-        return content.mark("body")
+FORMS |= {name: Form(row[0], sell_by_decorator(row[2]), row[1]) for name, row in DECORATORS.items()}
 
 
 @form(START, NOT_CALLED)
@@ -248,31 +240,6 @@ def around_the_endpoint(app: FastAPI, content: Content) -> None:
 # Starlette's decorator on a route of FastAPI
 
 
-@form(SOLD)
-def of_starlette_below_the_route(app: FastAPI, content: Content) -> None:
-    @app.get("/sold")
-    @faregate.starlette.paid("daily_report")
-    async def sold(request: Request) -> str:
-        return content.mark("body")
-
-
-@form(START, ABOVE)
-def of_starlette_above_the_route(app: FastAPI, content: Content) -> None:
-    @faregate.starlette.paid("daily_report")
-    @app.get("/sold")
-    async def sold(request: Request) -> str:
-        return content.mark("body")
-
-
-@form(START, ABOVE)
-def of_starlette_above_a_cache_above_the_route(app: FastAPI, content: Content) -> None:
-    @faregate.starlette.paid("daily_report")
-    @cached
-    @app.get("/sold")
-    async def sold(request: Request) -> Response:
-        return PlainTextResponse(content.mark("body"))
-
-
 @form(START, ABOVE)
 def of_starlette_and_its_result_is_not_used(app: FastAPI, content: Content) -> None:
     async def sold(request: Request) -> str:
@@ -287,14 +254,6 @@ def of_starlette_without_a_request(app: FastAPI, content: Content) -> None:
     @app.get("/sold")
     @faregate.starlette.paid("daily_report")
     async def sold() -> str:
-        return content.mark("body")
-
-
-@form(IMPORT, NO_ARGUMENT)
-def of_starlette_without_parentheses(app: FastAPI, content: Content) -> None:
-    @app.get("/sold")
-    @starlette_paid  # type: ignore[untyped-decorator]
-    async def sold(request: Request) -> str:
         return content.mark("body")
 
 
@@ -326,15 +285,6 @@ def of_starlette_below_a_static_method(app: FastAPI, content: Content) -> None:
             return PlainTextResponse(content.mark("body"))
 
     app.router.routes.append(Route("/sold", Views.sold))
-
-
-@form(IMPORT, "sells 'text_summary' and 'daily_report'. Keep one offer")
-def of_starlette_twice(app: FastAPI, content: Content) -> None:
-    @app.get("/sold")
-    @faregate.starlette.paid("text_summary")
-    @faregate.starlette.paid("daily_report")
-    async def sold(request: Request) -> str:
-        return content.mark("body")
 
 
 @form(IMPORT, "is for an endpoint")
@@ -417,11 +367,11 @@ def later(app: FastAPI, content: Content) -> None: ...
 def on_a_router_later(app: FastAPI, content: Content) -> None: ...
 
 
-@form(REQUEST, NOT_CALLED, after_start=paid_itself_as_a_default)
+@form(REQUEST, NOT_CALLED, after_start=FORMS["paid_itself_as_a_default"].write)
 def paid_itself_later(app: FastAPI, content: Content) -> None: ...
 
 
-@form(REQUEST, ABOVE, after_start=of_starlette_above_the_route)
+@form(REQUEST, ABOVE, after_start=FORMS["of_starlette_above_the_route"].write)
 def above_the_route_later(app: FastAPI, content: Content) -> None: ...
 
 
