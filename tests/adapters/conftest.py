@@ -1,5 +1,6 @@
 """A seller, its service and its payer, all real servers, for each adapter."""
 
+import logging
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
@@ -59,6 +60,18 @@ class Switch:
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same number of attempts, closer together."""
     monkeypatch.setattr("faregate.core.completion.COMPLETE_PAUSES", (0.02, 0.05))
+
+
+@pytest.fixture
+def clean_site(caplog: pytest.LogCaptureFixture) -> None:
+    """Forget the runs of Django's views, and what Django has cached."""
+    from django.core.cache import cache
+
+    from tests.adapters.django_placement import RUNS
+
+    caplog.set_level(logging.ERROR)
+    RUNS.clear()
+    cache.clear()
 
 
 @pytest.fixture(scope="session", name="switch")

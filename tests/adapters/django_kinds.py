@@ -11,10 +11,7 @@ import rest_framework.decorators  # noqa: E402
 import rest_framework.response  # noqa: E402
 import rest_framework.views  # noqa: E402
 import rest_framework.viewsets  # noqa: E402
-from django.http import (  # noqa: E402
-    HttpRequest,
-    HttpResponse,
-)
+from django.http import HttpRequest, HttpResponse  # noqa: E402
 from django.urls import include, path  # noqa: E402
 from django.utils.decorators import method_decorator  # noqa: E402
 from django.views import View  # noqa: E402

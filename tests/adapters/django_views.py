@@ -1,5 +1,6 @@
 """Serve Django views, and pay for them."""
 
+import io
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,11 +13,7 @@ from tests import django_site
 django_site.ready()
 from django.core.asgi import get_asgi_application  # noqa: E402
 from django.core.wsgi import get_wsgi_application  # noqa: E402
-from django.http import (  # noqa: E402
-    HttpRequest,
-    HttpResponse,
-    JsonResponse,
-)
+from django.http import HttpRequest, HttpResponse, JsonResponse  # noqa: E402
 from django.test import override_settings  # noqa: E402
 from django.urls import path  # noqa: E402
 
@@ -79,9 +76,26 @@ def project(*patterns: Any, emulator: Emulator | None = None, **settings: Any) -
     return override_settings(FAREGATE=said, ROOT_URLCONF=(*patterns, path("_statuses", statuses)), **settings)
 
 
-def statuses(_request: HttpRequest) -> HttpResponse:
+def read_statuses() -> list[str]:
+    """The status of each transaction."""
     found = get_config().paywall.call(wire.list_transactions(TransactionQuery())).items
-    return JsonResponse([one.status for one in found], safe=False)
+    return [str(one.status) for one in found]
+
+
+def statuses(_request: HttpRequest) -> HttpResponse:
+    return JsonResponse(read_statuses(), safe=False)
+
+
+def ask_wsgi(place: str, proof: str | None = None, **environ: Any) -> tuple[str, dict[str, str], bytes]:
+    """Call the project as a WSGI server does, without a socket; return status, headers and body."""
+    environ |= {"REQUEST_METHOD": "GET", "PATH_INFO": place, "SERVER_NAME": "x", "SERVER_PORT": "80"}
+    environ |= {"wsgi.input": io.BytesIO(), "wsgi.url_scheme": "http"}
+    environ |= {} if proof is None else {"HTTP_PAYMENT_SIGNATURE": proof}
+    begun: list[tuple[str, list[tuple[str, str]]]] = []
+    app: Any = get_wsgi_application()
+    body = b"".join(app(environ, lambda status, headers: begun.append((status, headers))))
+    [(status, headers)] = begun
+    return status, {name.lower(): value for name, value in headers}, body
 
 
 @contextmanager

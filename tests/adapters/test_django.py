@@ -1,7 +1,6 @@
 """Django under WSGI and ASGI, over real sockets: which views can be sold, and what leaves."""
 
 import asyncio
-import io
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -19,7 +18,6 @@ django_site.ready()
 
 from django.contrib.auth.decorators import login_required  # noqa: E402
 from django.core.exceptions import PermissionDenied  # noqa: E402
-from django.core.wsgi import get_wsgi_application  # noqa: E402
 from django.http import (  # noqa: E402
     FileResponse,
     Http404,
@@ -35,10 +33,7 @@ from django.views.generic import TemplateView  # noqa: E402
 from ninja import NinjaAPI  # noqa: E402
 
 from faregate.django import Payment, paid, paid_include  # noqa: E402
-from faregate.django.conf import get_config  # noqa: E402
-from faregate.emulator import Emulator, Wallet  # noqa: E402
-from faregate.merchant import wire  # noqa: E402
-from faregate.merchant.models import TransactionQuery  # noqa: E402
+from faregate.emulator import Wallet  # noqa: E402
 from tests.adapters.django_kinds import (  # noqa: E402
     CONTENT,
     KINDS,
@@ -51,7 +46,7 @@ from tests.adapters.django_kinds import (  # noqa: E402
     ninja_api,
     with_paid_dispatch,
 )
-from tests.adapters.django_views import COMMON, PAYWALL, Site, project, served  # noqa: E402
+from tests.adapters.django_views import COMMON, PAYWALL, Site, ask_wsgi, project, served  # noqa: E402
 from tests.support.headers import decode_header  # noqa: E402
 from tests.support.waiting import eventually  # noqa: E402
 
@@ -359,64 +354,16 @@ def test_without_the_middleware_a_paid_view_is_an_error_and_never_free(serve: An
             assert (response.status_code, CONTENT in response.text) == (500, False), place
 
 
-@pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError()])
-def test_a_view_that_ends_more_than_itself_is_told_to_the_service_first(error: BaseException) -> None:
-    """SystemExit would take the server of the tests with it; so without a socket."""
-
-    def ending(_request: HttpRequest) -> HttpResponse:
-        raise error
-
-    emulator = Emulator()
-    with project(path("end", SOLD(ending)), emulator=emulator):
-        asked: dict[str, Any] = {"REQUEST_METHOD": "GET", "PATH_INFO": "/end", "SERVER_NAME": "x"}
-        environ = {**asked, "SERVER_PORT": "80", "wsgi.input": io.BytesIO(), "wsgi.url_scheme": "http"}
-        app: Any = get_wsgi_application()
-        told: list[Any] = []
-        list(
-            app(
-                dict(environ),
-                lambda status, headers: told.append(
-                    (status, {name.lower(): value for name, value in headers})
-                ),
-            )
-        )
-        proof = Wallet().pay(told[0][1]["payment-required"])
-        environ["HTTP_PAYMENT_SIGNATURE"] = proof
-        if isinstance(error, SystemExit):
-            with pytest.raises(SystemExit):
-                app(dict(environ), lambda *_: None)
-        else:
-            list(
-                app(
-                    dict(environ),
-                    lambda status, headers: told.append(
-                        (status, {name.lower(): value for name, value in headers})
-                    ),
-                )
-            )
-            assert told[1][0].startswith("500")
-        found = get_config().paywall.call(wire.list_transactions(TransactionQuery())).items
-        assert [one.status for one in found] == ["failed"]
-
-
 def test_early_hints_are_withheld_from_payers() -> None:
     """gunicorn gives a handler a way to send headers at once."""
 
     def hinting(request: HttpRequest) -> HttpResponse:
         return HttpResponse(str("wsgi.early_hints" in request.META))
 
-    def ask(proof: str | None = None) -> tuple[dict[str, str], bytes]:
-        environ: dict[str, Any] = {"REQUEST_METHOD": "GET", "PATH_INFO": "/hint", "SERVER_NAME": "x"}
-        environ |= {"SERVER_PORT": "80", "wsgi.input": io.BytesIO(), "wsgi.url_scheme": "http"}
-        environ |= {"wsgi.early_hints": print} | ({} if proof is None else {"HTTP_PAYMENT_SIGNATURE": proof})
-        app: Any = get_wsgi_application()
-        told: dict[str, str] = {}
-        body = app(environ, lambda _, headers: told.update((name.lower(), value) for name, value in headers))
-        return told, b"".join(body)
-
+    hints: dict[str, Any] = {"wsgi.early_hints": print}
     with project(path("hint", SOLD(hinting))):
-        proof = Wallet().pay(ask()[0]["payment-required"])
-        assert ask(proof)[1] == b"False"
+        proof = Wallet().pay(ask_wsgi("/hint", **hints)[1]["payment-required"])
+        assert ask_wsgi("/hint", proof, **hints)[2] == b"False"
 
 
 # Requests
@@ -632,7 +579,7 @@ def test_with_atomic_requests_the_price_outside_the_transaction_is_sold(
         settings["ATOMIC_REQUESTS"] = False
 
 
-# What a payer is told
+# Descriptions
 
 
 class OnMethod(View):
@@ -664,7 +611,7 @@ def documented(request: HttpRequest) -> HttpResponse:
     return content(request)
 
 
-def test_a_payer_is_told_the_docstring_of_the_view(serve: Any) -> None:
+def test_the_docstring_of_a_view_describes_what_is_sold(serve: Any) -> None:
     # The middleware makes an offer before the view, and its price makes the same one again.
     api, sold = NinjaAPI(urls_namespace="described"), paid("daily_report")
     api.get("/ninja")(sold(documented))
@@ -696,7 +643,5 @@ def test_a_payer_is_told_the_docstring_of_the_view(serve: Any) -> None:
     assert bought == [CONTENT] * 4
 
 
-def _read_resource(unpaid: httpx.Response) -> dict[str, str]:
-    told: dict[str, Any] = decode_header(unpaid.headers["payment-required"])
-    resource: dict[str, str] = told["resource"]
-    return resource
+def _read_resource(unpaid: httpx.Response) -> Any:
+    return decode_header(unpaid.headers["payment-required"])["resource"]

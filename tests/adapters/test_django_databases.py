@@ -19,7 +19,7 @@ from django.urls import path  # noqa: E402
 
 from faregate.django import paid  # noqa: E402
 from faregate.django.journal.models import JournalRow  # noqa: E402
-from tests.adapters.django_placement import Site, fresh, told  # noqa: E402
+from tests.adapters.django_placement import Site, fresh, run_command  # noqa: E402
 from tests.adapters.django_views import PAYWALL, project  # noqa: E402
 from tests.django_site import databases  # noqa: E402
 from tests.django_site.urls import urlpatterns  # noqa: E402
@@ -69,7 +69,7 @@ def test_a_payment_is_written_to_the_other_database_and_shown_in_the_admin(kind:
 
 def test_who_has_no_table_there_is_told_the_command(caplog: pytest.LogCaptureFixture) -> None:
     with project(path("sold", SOLD(fresh())), FAREGATE=SECOND):
-        well, said = told("faregate_check")
+        well, said = run_command("faregate_check")
         assert (well, "manage.py migrate --database second" in said) == (False, True)
         assert Site(awaiting=False).ask().status_code == 402
         assert Site(awaiting=False).buy().status_code == 503
@@ -79,10 +79,10 @@ def test_who_has_no_table_there_is_told_the_command(caplog: pytest.LogCaptureFix
 def test_the_first_database_needs_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
     settings: Any = {"FAREGATE": {"JOURNAL": "django:"}, "INSTALLED_APPS": ["faregate.django"]}
     with project(**settings):
-        well, said = told("faregate_check")
+        well, said = run_command("faregate_check")
     assert (well, "manage.py migrate." in said) == (False, True)
     with project(**{**settings, "FAREGATE": SECOND}):
-        well, said = told("faregate_check")
+        well, said = run_command("faregate_check")
     assert (well, "manage.py migrate --database second." in said) == (False, True)
 
 
@@ -100,7 +100,7 @@ def test_only_transactions_of_the_journal_s_database_are_mistakes(atomic: str) -
     try:
         with project(path("deeper", login_required(SOLD(fresh()))), FAREGATE=SECOND):
             found = [one.id for one in checks.run_checks() if str(one.id).startswith("faregate")]
-            assert ("ATOMIC_REQUESTS" in told("faregate_routes")[1]) == (atomic == "second")
+            assert ("ATOMIC_REQUESTS" in run_command("faregate_routes")[1]) == (atomic == "second")
     finally:
         connections.settings[atomic]["ATOMIC_REQUESTS"] = False
     assert found == (["faregate.E008"] if atomic == "second" else [])

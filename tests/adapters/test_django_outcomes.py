@@ -1,8 +1,7 @@
-"""Every way in which a Django view can end is told to the service, and goes on."""
+"""Every way in which a Django view can end is reported to the service, and goes on."""
 
 import asyncio
 import gc
-import io
 import warnings
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import nullcontext
@@ -15,17 +14,13 @@ from tests import django_site
 django_site.ready()
 
 from django.core.asgi import get_asgi_application  # noqa: E402
-from django.core.wsgi import get_wsgi_application  # noqa: E402
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse  # noqa: E402
 from django.urls import path  # noqa: E402
 
 from faregate.django import paid  # noqa: E402
-from faregate.django.conf import get_config  # noqa: E402
 from faregate.emulator import Wallet  # noqa: E402
-from faregate.merchant import wire  # noqa: E402
-from faregate.merchant.models import TransactionQuery  # noqa: E402
 from faregate.middleware.shielding import wait_shielded  # noqa: E402
-from tests.adapters.django_views import project  # noqa: E402
+from tests.adapters.django_views import ask_wsgi, project, read_statuses  # noqa: E402
 
 
 class Panic(BaseException):
@@ -93,18 +88,11 @@ def in_an_async_stream(error: BaseException) -> Any:
     return view
 
 
-def ask_wsgi(proof: str | None) -> dict[str, str]:
-    """The headers of an answer, called as a server does."""
-    environ: dict[str, Any] = {"REQUEST_METHOD": "GET", "PATH_INFO": "/end", "SERVER_NAME": "x"}
-    environ |= {"SERVER_PORT": "80", "wsgi.input": io.BytesIO(), "wsgi.url_scheme": "http"}
-    environ |= {} if proof is None else {"HTTP_PAYMENT_SIGNATURE": proof}
-    told: dict[str, str] = {}
-    app: Any = get_wsgi_application()
-    list(app(environ, lambda _status, headers: told.update((name.lower(), one) for name, one in headers)))
-    return told
+def ask_by_wsgi(proof: str | None) -> dict[str, str]:
+    return ask_wsgi("/end", proof)[1]
 
 
-def ask_asgi(proof: str | None) -> dict[str, str]:
+def ask_by_asgi(proof: str | None) -> dict[str, str]:
     headers = [] if proof is None else [(b"payment-signature", proof.encode())]
     scope = {"type": "http", "method": "GET", "path": "/end", "query_string": b"", "headers": headers}
     told: dict[str, str] = {}
@@ -130,7 +118,7 @@ def ask_asgi(proof: str | None) -> dict[str, str]:
 
 def goes_on(where: Any, ask: Any, error: BaseException) -> bool:
     """Python itself turns what was thrown into a coroutine into a `RuntimeError`: Django answers 500."""
-    is_thrown = ask is ask_asgi and where in (in_a_view, in_a_stream)
+    is_thrown = ask is ask_by_asgi and where in (in_a_view, in_a_stream)
     return not (is_thrown and isinstance(error, GeneratorExit))
 
 
@@ -144,17 +132,21 @@ def _bodies() -> Generator[None]:
 
 @pytest.mark.usefixtures("_bodies")
 @pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize("ask", [ask_wsgi, ask_asgi])
+@pytest.mark.parametrize("ask", [ask_by_wsgi, ask_by_asgi])
 @pytest.mark.parametrize("where", [in_a_view, in_an_async_view, in_a_stream, in_an_async_stream])
-def test_whatever_ends_the_work_is_told_to_the_service_and_goes_on(where: Any, ask: Any, end: str) -> None:
+def test_whatever_ends_the_work_is_reported_and_goes_on(where: Any, ask: Any, end: str) -> None:
     error = ENDS[end]()
     with project(path("end", paid("daily_report")(where(error)))):
         proof = Wallet().pay(ask(None)["payment-required"])
         with pytest.raises(type(error)) if goes_on(where, ask, error) else nullcontext():
             ask(proof)
-        found = [
-            one.status for one in get_config().paywall.call(wire.list_transactions(TransactionQuery())).items
-        ]
-        assert found == ["failed"]
+        assert read_statuses() == ["failed"]
         assert "payment-required" in ask(proof)
     error.__traceback__ = None
+
+
+def test_a_plain_view_that_raises_a_cancellation_has_failed() -> None:
+    with project(path("end", paid("daily_report")(in_a_view(asyncio.CancelledError())))):
+        proof = Wallet().pay(ask_by_wsgi(None)["payment-required"])
+        assert ask_wsgi("/end", proof)[0].startswith("500")
+        assert read_statuses() == ["failed"]

@@ -7,10 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flask import (
-    Blueprint,
-    Flask,
-)
+from flask import Blueprint, Flask
 
 from faregate.emulator import Emulator, Fault
 from faregate.emulator.transports import EmbeddedTransport

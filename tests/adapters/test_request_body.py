@@ -137,10 +137,7 @@ def test_wsgi_runs_nothing_for_a_body_that_ends_early(seller: Seller, error: Exc
     assert seller.ask(Input(b"1234567890"), 10, proof) == (200, b"1234567890")
 
 
-@pytest.mark.parametrize(
-    "said",
-    [{"HTTP_TRANSFER_ENCODING": "chunked"}, {"SERVER_PROTOCOL": "HTTP/2"}],
-)
+@pytest.mark.parametrize("said", [{"HTTP_TRANSFER_ENCODING": "chunked"}, {"SERVER_PROTOCOL": "HTTP/2"}])
 def test_wsgi_leaves_a_body_without_a_length_alone(seller: Seller, said: dict[str, str]) -> None:
     proof = seller.make_proof()
     assert seller.ask(Input(b"one"), None, proof, **said) == (200, b"one")

@@ -47,7 +47,7 @@ FLASK_TESTS = tuple(
     f"tests/adapters/test_flask{part}.py" for part in ("", "_commands", "_placement", "_state")
 )
 DJANGO_STATE = ("tests/adapters/test_django_state.py",)
-DJANGO_PLACEMENT = ("tests/adapters/test_django_placement.py",)
+DJANGO_PLACEMENT = tuple(f"tests/adapters/test_django_placement{part}.py" for part in ("", "_apis", "_stack"))
 DJANGO_TESTS = (
     *(f"tests/adapters/test_django{part}.py" for part in ("", "_commands", "_edges")),
     *DJANGO_PLACEMENT,

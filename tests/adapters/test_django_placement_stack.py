@@ -1,0 +1,292 @@
+"""What answers in the place of a view that is sold, or in front of the paywall."""
+
+import functools
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import django_site
+
+django_site.ready()
+
+from django.conf import settings  # noqa: E402
+from django.contrib.auth.decorators import login_required  # noqa: E402
+from django.core import checks  # noqa: E402
+from django.http import FileResponse, HttpRequest, HttpResponse  # noqa: E402
+from django.urls import path  # noqa: E402
+from django.utils.decorators import method_decorator  # noqa: E402
+from django.views import View  # noqa: E402
+from django.views.decorators.http import etag  # noqa: E402
+
+from faregate.django import paid  # noqa: E402
+from tests.adapters.django_placement import (  # noqa: E402
+    ANSWERED,
+    CONTENT,
+    RUNS,
+    SOLD,
+    USERS,
+    classy,
+    fresh,
+    is_sold,
+    run_command,
+    site,
+    view,
+)
+from tests.adapters.django_views import PAYWALL, ask_wsgi, project  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("clean_site")
+
+FETCH = "django.middleware.cache.FetchFromCacheMiddleware"
+UPDATE = "django.middleware.cache.UpdateCacheMiddleware"
+CONDITIONAL = "django.middleware.http.ConditionalGetMiddleware"
+
+
+# What answers in the view's place
+
+
+def test_a_validator_above_the_price_answers_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    with site(path("sold", etag(lambda *_: '"1"')(SOLD(fresh())))) as here:
+        assert here.ask(If_None_Match='"1"').status_code == 500
+        assert ANSWERED in caplog.text
+        assert is_sold(here)
+
+
+def test_what_is_withheld_is_closed(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(CONTENT)
+    opened = list[Any]()
+
+    def above(view: Any) -> Any:
+        def inner(_request: HttpRequest) -> FileResponse:
+            opened.append((tmp_path / "file").open("rb"))
+            return FileResponse(opened[-1])
+
+        return functools.wraps(view)(inner)
+
+    with site(path("sold", above(SOLD(fresh())))) as here:
+        assert here.ask().status_code == 500
+    assert [one.closed for one in opened] == [True]
+
+
+class Answering:
+    """Middleware that answers by itself when a header asks for it."""
+
+    def __init__(self, get_response: Any) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: Any) -> Any:
+        status = request.headers.get("X-Answer")
+        return HttpResponse(CONTENT, status=int(status)) if status else self.get_response(request)
+
+
+def test_middleware_below_the_paywall_may_refuse_and_not_give(caplog: pytest.LogCaptureFixture) -> None:
+    routes = [path("sold", SOLD(fresh())), path("free", fresh())]
+    with site(*routes, MIDDLEWARE=[PAYWALL, f"{__name__}.Answering"]) as here:
+        statuses = [here.ask(X_Answer=status).status_code for status in ("200", "206", "304", "402")]
+        assert statuses == [500] * 4
+        assert ANSWERED in caplog.text
+        assert [here.ask(X_Answer=status).status_code for status in ("302", "403", "404")] == [302, 403, 404]
+        assert here.ask("/free", X_Answer="200").content == CONTENT
+        assert here.ask("/missing", X_Answer="200").content == CONTENT
+        assert is_sold(here)
+
+
+@pytest.mark.parametrize("middleware", [
+    [UPDATE, FETCH, PAYWALL],
+    [UPDATE, PAYWALL, FETCH],
+    [PAYWALL, UPDATE, FETCH],
+    [CONDITIONAL, PAYWALL],
+    [PAYWALL, CONDITIONAL],
+    ["django.middleware.cache.CacheMiddleware", PAYWALL],
+    [PAYWALL, "django.middleware.cache.CacheMiddleware"],
+])  # fmt: skip
+@pytest.mark.parametrize("awaiting", [False, True])
+def test_a_cache_for_the_whole_site_gives_nothing_away(middleware: list[str], awaiting: bool) -> None:
+    routes = [path("sold", SOLD(fresh(awaiting))), path("ground/x", fresh(awaiting))]
+    path_rules = {"OFFERS": {"/ground": "daily_report"}}
+    with site(*routes, awaiting=awaiting, MIDDLEWARE=[USERS, *middleware], FAREGATE=path_rules) as here:
+        assert is_sold(here)
+        assert is_sold(here, "/ground/x")
+
+
+def test_what_was_free_and_is_cached_is_withheld_when_it_is_sold(caplog: pytest.LogCaptureFixture) -> None:
+    inside = [USERS, PAYWALL, UPDATE, FETCH]
+    with site(path("sold", fresh()), MIDDLEWARE=inside) as here:
+        assert here.ask().content == CONTENT
+    with site(path("sold", SOLD(fresh())), MIDDLEWARE=inside) as here:
+        answer = here.ask()
+        assert (answer.status_code, CONTENT in answer.content) == (500, False)
+        assert ANSWERED in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("said", "sold", "free"),
+    [
+        (None, "private, no-store", None),
+        ("public, max-age=60", "private, no-store", "public, max-age=60"),
+        ("private, no-store, no-transform",) * 3,
+    ],
+)
+def test_what_a_view_says_about_caching_is_heard_where_it_may_be(
+    said: str | None, sold: str, free: str | None
+) -> None:
+    def function(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(CONTENT, headers={} if said is None else {"Cache-Control": said})
+
+    routes = [
+        path("sold", SOLD(function)),
+        path("free", paid("free_notes")(lambda request: function(request))),
+    ]
+    with site(*routes) as here:
+        assert here.buy().headers.get("Cache-Control") == sold
+        assert here.ask("/free").headers.get("Cache-Control") == free
+
+
+# What answers before the paywall
+
+
+WHITENOISE = "whitenoise.middleware.WhiteNoiseMiddleware"
+
+
+def find_errors(prefix: str, middleware: list[str], **more: Any) -> list[str]:
+    path_rules = {
+        "REFUSE" if prefix == "/closed" else "OFFERS": [prefix]
+        if prefix == "/closed"
+        else {prefix: "daily_report"}
+    }
+    routes = [path("reports/x", fresh()), path("static/sold/x", fresh()), path("closed/x", fresh())]
+    with project(*routes, MIDDLEWARE=middleware, FAREGATE=path_rules, **more):
+        found = [str(one.id) for one in checks.run_checks() if str(one.id).startswith("faregate")]
+        assert ("answers at" in run_command("faregate_routes")[1]) == ("faregate.E009" in found)
+    return found
+
+
+def test_what_answers_before_the_paywall_below_a_prefix_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "reports").mkdir()
+    whitenoise: dict[str, Any] = {"STATIC_URL": "/static/", "INSTALLED_APPS": settings.INSTALLED_APPS}
+    outside, inside = [WHITENOISE, PAYWALL], [PAYWALL, WHITENOISE]
+    assert find_errors("/static/sold", outside, **whitenoise) == ["faregate.E009"]
+    assert find_errors("/", outside, **whitenoise) == ["faregate.E009"]
+    assert find_errors("/reports", outside, **whitenoise) == []
+    assert find_errors("/reports", outside, **whitenoise, WHITENOISE_ROOT=str(tmp_path)) == ["faregate.E009"]
+    assert find_errors("/closed", outside, **whitenoise, WHITENOISE_ROOT=str(tmp_path)) == []
+    assert find_errors("/static/sold", inside, **whitenoise) == ["faregate.E007"]
+    assert find_errors("/reports", [f"{__name__}.OwnNoise", PAYWALL], **whitenoise) == []
+    assert find_errors("/static/sold", [f"{__name__}.OwnNoise", PAYWALL], **whitenoise) == ["faregate.E009"]
+
+
+PROJECT = """
+import django, sys
+from django.conf import settings
+
+settings.configure(
+    INSTALLED_APPS=["django.contrib.contenttypes", "django.contrib.sites", "django.contrib.flatpages",
+                    "faregate.django"],
+    MIDDLEWARE=["django.contrib.flatpages.middleware.FlatpageFallbackMiddleware",
+                "faregate.django.PaywallMiddleware"],
+    FAREGATE={"BASE_URL": "emulator:", "OFFERS": {sys.argv[1]: "daily_report"} if sys.argv[1:] else {}},
+    DATABASES={}, ROOT_URLCONF=(), SITE_ID=1,
+)
+django.setup()
+from django.core import checks
+
+print(*(one.id for one in checks.run_checks() if one.id.startswith("faregate")))
+"""
+
+
+@pytest.mark.parametrize(("prefix", "errors"), [(["/reports"], "faregate.E009"), ([], "")])
+def test_flatpages_before_the_paywall_are_an_error_where_a_prefix_is_sold(
+    prefix: list[str], errors: str
+) -> None:
+    """They answer for a 404, and the answer of a paid request may be one. In a process of its own: their
+    models would stay.
+    """
+    command = [sys.executable, "-c", PROJECT, *prefix]
+    environ = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environ)
+    assert done.stdout.strip() == errors
+
+
+def own_noise() -> Any:
+    from whitenoise.middleware import WhiteNoiseMiddleware
+
+    return type("OwnNoise", (WhiteNoiseMiddleware,), {})
+
+
+OwnNoise = own_noise()
+
+
+def test_a_file_of_whitenoise_at_the_address_of_a_sold_view_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "sold").mkdir()
+    (tmp_path / "sold" / "today").write_bytes(CONTENT)
+    (tmp_path / "robots.txt").write_text("")
+    more: dict[str, Any] = {"STATIC_URL": "/static/", "WHITENOISE_ROOT": str(tmp_path)}
+    for route, ids in (
+        (path("sold/today", SOLD(fresh())), ["faregate.E009"]),
+        (path("x", SOLD(fresh())), []),
+    ):
+        with site(route, MIDDLEWARE=[WHITENOISE, PAYWALL], **more) as here:
+            found = [one for one in checks.run_checks() if str(one.id).startswith("faregate")]
+            assert [one.id for one in found] == ids
+            assert b"".join(here.ask("/sold/today").streaming_content) == CONTENT  # what it warns of
+
+
+def test_files_of_whitenoise_below_the_paywall_are_sold(tmp_path: Path) -> None:
+    """It is the error E007, and gives nothing away."""
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "reports" / "x").write_bytes(CONTENT)
+    more: dict[str, Any] = {"WHITENOISE_ROOT": str(tmp_path), "STATIC_URL": "/static/"}
+    path_rules = {"OFFERS": {"/reports": "daily_report"}}
+    with site(MIDDLEWARE=[PAYWALL, WHITENOISE], FAREGATE=path_rules, **more) as here:
+        unpaid = here.ask("/reports/x")
+        assert (unpaid.status_code, "PAYMENT-REQUIRED" in unpaid.headers) == (402, True)
+        assert here.buy("/reports/x").content == CONTENT
+
+
+# Refused prefixes
+
+
+@pytest.mark.parametrize("awaiting", [False, True])
+def test_what_is_refused_does_not_run(awaiting: bool) -> None:
+    class Mixed(View):
+        @method_decorator(SOLD)
+        def get(self, request: HttpRequest) -> HttpResponse:
+            return HttpResponse(CONTENT)
+
+        def post(self, request: HttpRequest) -> HttpResponse:
+            return view(request)
+
+    routes = [
+        path("closed/plain", fresh(awaiting)),
+        path("closed/class", classy().as_view()),
+        path("closed/mixed", Mixed.as_view()),
+        path("closed/sold", SOLD(fresh(awaiting))),
+        path("closed/login", login_required(SOLD(fresh(awaiting)))),
+    ]
+    with site(*routes, awaiting=awaiting, FAREGATE={"REFUSE": ["/closed"]}) as here:
+        for place in ("/closed/plain", "/closed/class", "/Closed//plain", "/closed/missing"):
+            for method in ("GET", "HEAD", "POST", "OPTIONS"):
+                answer = here.ask(place, method)
+                assert (answer.status_code, CONTENT in answer.content) == (403, False), (place, method)
+        assert here.ask("/closed/mixed", "POST").status_code == 403
+        assert RUNS == []
+        assert here.buy("/closed/mixed").content == CONTENT
+        assert is_sold(here, "/closed/sold")
+        assert is_sold(here, "/closed/login")
+
+
+# Targets that are no path
+
+
+@pytest.mark.parametrize("target", ["http://x/sold", "x:/sold", "ground/x"])
+def test_a_target_that_is_not_a_path_is_served_to_nobody(target: str) -> None:
+    routes = [path("sold", SOLD(fresh())), path("ground/x", fresh()), path("closed/x", fresh())]
+    path_rules = {"OFFERS": {"/ground": "daily_report"}, "REFUSE": ["/closed"]}
+    for where in (path_rules, {}):
+        with site(*routes, FAREGATE=where):
+            status, _, body = ask_wsgi(target)
+            assert (CONTENT in body, RUNS) == (False, [])
+            assert status[:3] == ("400" if where else "404")
