@@ -11,7 +11,7 @@ NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chro
 """The first has no window to draw: it takes a third less CPU than the others."""
 PROGRAM = next((found for name in NAMES if (found := shutil.which(name))), None)
 CHROMIUM_MISSING = (
-    "" if PROGRAM else "there is no Chromium on this machine (Debian: apt-get install chromium-headless-shell)"
+    "" if PROGRAM else "there is no Chromium here (Debian: apt-get install chromium-headless-shell)"
 )
 
 CURL_MISSING = (

@@ -11,7 +11,7 @@ from tests.model.scope import Scope
 from tests.model.scopes import SUITE
 
 NEAREST = 30_000
-"""States of each scope, in which each broken rule shows; `python -m tests.model.explore` searches all of them."""
+"""States of each scope. Each broken rule shows in these; `python -m tests.model.explore` takes all."""
 
 
 @pytest.mark.parametrize("scope", SUITE, ids=lambda scope: scope.name)
