@@ -16,7 +16,8 @@ import tests.support.key_files  # noqa: F401
 from tests.attacks.report import Figures, figures
 from tests.hostile.report import Tally, tally
 from tests.servers.shared import not_run
-from tests.support.forked_workers import ForkedWorkers, Summaries
+from tests.support.forked_workers import ForkedWorkers, Summaries, name_run
+from tests.support.preloaded import start_server
 from tests.support.products import find_left_out
 
 # No example has to be done in 200 ms: the machine may be busy.
@@ -102,6 +103,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # As a job in the background is started. The processes of tests would ignore Ctrl-C too.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if config.option.processes and not config.option.collectonly:
+        name_run()
+        if not config.option.quick:
+            start_server()  # on the other processor, while tests are collected here
 
 
 def _turn(item: pytest.Item) -> int:

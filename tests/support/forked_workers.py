@@ -33,6 +33,11 @@ _NUMBER = struct.Struct("=i")
 _NONE: Final = -1
 
 
+def name_run() -> None:
+    """Tell the processes of this run, and what they start, apart from those of others."""
+    os.environ[RUN] = uuid.uuid4().hex
+
+
 @dataclass(frozen=True)
 class Summaries:
     """What a worker does first, what it tells at its end, and who is told."""
@@ -152,7 +157,6 @@ class ForkedWorkers:
         self._shared = _Shared(self.count)
         self._queue = _Queue(len(self.groups))
         self._missing = len(self.session.items)
-        os.environ[RUN] = uuid.uuid4().hex
         terminal = self._config.pluginmanager.getplugin("terminalreporter")
         if terminal is not None:
             terminal.showfspath = False  # several files run at once

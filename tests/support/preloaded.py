@@ -127,7 +127,7 @@ class PreloadedPython:
 
 
 def _connect() -> socket.socket:
-    _find_server()
+    start_server()
     return _dial()
 
 
@@ -142,8 +142,11 @@ def _dial() -> socket.socket:
 
 
 @cache
-def _find_server() -> None:
-    """Start the server, unless another process of this run has. It lives until all have ended."""
+def start_server() -> None:
+    """Start the server, unless another process of this run has. It lives until all have ended.
+
+    It imports in the background: the first process that is asked for may have to wait.
+    """
     end = time.monotonic() + PATIENCE
     while True:
         with contextlib.suppress(OSError):
