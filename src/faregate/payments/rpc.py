@@ -84,12 +84,11 @@ def _split(url: str) -> SplitResult:
         raise ConfigurationError(f"{_HOW}, in plain ASCII and without a fragment.")
     try:
         parts = urlsplit(url)
-        is_named = bool(parts.hostname) and parts.port != 0
+        if parts.hostname and parts.port != 0:  # `port` raises for one that is no number, or too large
+            return parts
     except ValueError:
-        is_named = False
-    if not is_named:
-        raise ConfigurationError(f"{_HOW}, with a host and, if any, a port from 1 to 65535.")
-    return urlsplit(url)
+        pass
+    raise ConfigurationError(f"{_HOW}, with a host and, if any, a port from 1 to 65535.")
 
 
 def _build_basic(user: str) -> Headers:

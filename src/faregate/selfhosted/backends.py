@@ -75,6 +75,7 @@ class Backends:
     def take(self) -> Job | None:
         """Lease a due payment of any account; each account is asked first in its turn."""
         stores = self.open_stores()
+        # Workers share the counter without a lock: `next` is one operation of the interpreter.
         first = next(self._turn) % max(1, len(stores))
         for store in (*stores[first:], *stores[:first]):
             for transaction, attempt in store.take_jobs(1):

@@ -108,7 +108,7 @@ class _StateCollector:
     def _collect_balances(self) -> Iterator[Metric]:
         try:
             balances = self.read_gas_balances()
-        except Exception:
+        except Exception:  # as above
             return
         if balances:
             shown = GaugeMetricFamily(

@@ -84,6 +84,7 @@ class Runtime:
     def begin(self) -> None:
         """Start the workers."""
         for number, loop in enumerate(self._build_loops()):
+            # No daemons: the process ends after the attempts that have begun.
             thread = threading.Thread(target=loop.run, name=f"faregate-worker-{number}")
             thread.start()
             self._threads.append(thread)
@@ -127,6 +128,7 @@ class Runtime:
         ]
         if any(line.gas_account is not None for line in self._lines.values()):
             loops.append(Repeater("reading the gas balance", self._gas.read, self.stop, _GAS_SECONDS))
+            # Without workers, this process sends nothing: others do, and keep the nonces moving.
             if self._settings.workers:
                 loops.append(Repeater("sending what waits", self._keep_up, self.stop, _UPKEEP_SECONDS))
         return loops

@@ -110,4 +110,5 @@ class SeededChallenges:
 
 
 def _hash_entropy(*parts: str) -> int:
+    # The zero byte keeps `a`, `bc` apart from `ab`, `c`.
     return int.from_bytes(sha256("\0".join(parts).encode()).digest()[:10], "big")

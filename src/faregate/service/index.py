@@ -60,6 +60,7 @@ class TemporalIndex(Generic[R]):
             raise ValueError(f"transaction number {record.number} comes after {self._records[-1].number}")
         self._records.append(record)
         if self._large:
+            # With the record that makes the list large, all before it are counted, too.
             first = len(self._records) - 1 if self._tallies else 0
             for position in range(first, len(self._records)):
                 self._tell(position)

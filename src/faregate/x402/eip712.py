@@ -94,6 +94,7 @@ def build_typed_data(payment: SignedPayment, token: Token) -> TypedData:
 def sign(key: bytes, message: TypedData) -> str:
     """Sign the message; the signature is deterministic, as hex."""
     made = CURVE.sign(key, _digest(message))
+    # Contracts take the recovery bit as 27 or 28.
     return "0x" + made[:64].hex() + f"{made[64] + 27:02x}"
 
 

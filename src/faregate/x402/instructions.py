@@ -68,6 +68,7 @@ def _get(holder: object, name: str) -> object:
 
 def _has_fresh_value(first: object, second: object) -> bool:
     values = dict(_find_values(_get(second, "extra")))
+    # What only one of them has counts as equal: its absence says nothing of the value.
     return any(
         _count_fresh_bits(value, values.get(place, value)) >= UNGUESSABLE_BITS
         for place, value in _find_values(_get(first, "extra"))
@@ -76,6 +77,7 @@ def _has_fresh_value(first: object, second: object) -> bool:
 
 def _find_values(holder: object) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Yield every string and integer inside, with its place."""
+    # A stack of its own, and no recursion: a stranger chooses the depth.
     waiting: list[tuple[tuple[str | int, ...], object]] = [((), holder)]
     while waiting:
         place, value = waiting.pop()
@@ -96,6 +98,7 @@ def _count_fresh_bits(first: str, second: str) -> float:
     """
     first, second = (re.sub(r"[^a-zA-Z0-9]", "", value[:_MAX_VALUE]) for value in (first, second))
     blocks = SequenceMatcher(None, first, second, autojunk=False).get_matching_blocks()
+    # From the end, so that the places of earlier blocks stay true.
     for start, other, size in reversed(blocks):
         if size >= _SHORTEST_CONSTANT:
             first = first[:start] + first[start + size :]

@@ -76,6 +76,7 @@ class RemoteSigner:
 
     def sign(self, digest: bytes) -> Signature:
         try:
+            # `index` refuses floats, which would lose digits.
             r, s = map(index, self._holder.sign(digest)[:2])
             return _complete(digest, r, s, self.address)
         except SigningFailed:
@@ -105,6 +106,7 @@ def _read_file(path: Path) -> str:
     """Read the key file. As with PostgreSQL's, its group may read it only if the file is root's."""
     try:
         with path.open(encoding="ascii", errors="replace") as file:
+            # Of the file that was opened: the path may name another one by now.
             status = os.fstat(file.fileno())
             text = file.read(1024)
     except OSError as error:

@@ -150,6 +150,7 @@ class SqlStore:
         cache, account = self._shared.payers, self.account.id
         payer = cache.get(account, payment.payer)
         if payer is None:
+            # Committed by itself: if the authorization fails, the payer stays, and is used the next time.
             with self._database.write_statement() as connection:
                 payer = observe_payer(connection, account, verified.payer, now, self.ids)
             cache.put(account, payer)

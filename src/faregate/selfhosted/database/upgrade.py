@@ -36,6 +36,7 @@ def find_missing_migrations(connection: Connection) -> tuple[str, ...]:
     scripts = ScriptDirectory.from_config(_build_config())
     current = MigrationContext.configure(connection).get_current_revision()
     known = [script.revision for script in reversed(list(scripts.walk_revisions()))]
+    # A database of a newer version lacks nothing: running processes stay ready while others are upgraded.
     return tuple(known if current is None else known[known.index(current) + 1 :] if current in known else ())
 
 

@@ -185,6 +185,7 @@ def _verify(
 
 def _build_response(decision: AccessDecision, execution: str | None = None, status: int = 200) -> Response:
     shown = decision.model_dump(mode="json", exclude={"resource_execution_id"})
+    # Absent, and not null, where there is none or ids are not shown.
     if execution is not None:
         shown["resource_execution_id"] = execution
     return json_value_response(shown, status=status, headers=(RETRY_SOON,) if status == 202 else ())

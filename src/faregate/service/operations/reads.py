@@ -124,6 +124,7 @@ def _build_resource(listing: Listing) -> Resource:
 
 def _build_page(items: Sequence[BaseModel], count: int, query: ParsedListQuery, path: str) -> Response:
     """Build the envelope around the items of one page."""
+    # The envelope shows a null `next`; its items leave out what is null.
     envelope = Page[BaseModel](items=[], count=count, as_of=query.as_of, next=None)
     shown = envelope.model_dump(mode="json")
     shown["items"] = [one.model_dump(mode="json", exclude_none=True) for one in items]
@@ -163,6 +164,7 @@ def list_contracts(call: ParsedRequest) -> Steps[Response]:
         ),
         security=[SecurityRequirement(merchant_api_key=["contracts:read"])],
     )
+    # Left out, and not null: `include_integration_key` is about the fields.
     hidden = set[str]() if keys else {"integration_key", "revision_key"}
     shown: dict[str, Any] = document.model_dump(mode="json", by_alias=True)
     shown["components"]["schemas"] = {
