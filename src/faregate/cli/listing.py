@@ -71,7 +71,6 @@ def run_transactions(
     as_of: datetime | None,
     **output: Any,
 ) -> int:
-    """List transactions."""
     choice = _Output(**output)
     # A person wants to know what was sold and in which asset, which only the receipt says.
     reads_receipts = details or resource is not None or choice.format is None
@@ -115,7 +114,6 @@ def _describe_transaction(row: Row) -> tuple[str, ...]:
 def run_payers(
     client: MerchantClient, echo: Echo, *, order: str | None, as_of: datetime | None, **output: Any
 ) -> int:
-    """List payers."""
     choice = _Output(**output)
     listing = list_payers(client, choice.build_query(order, as_of))
     table = (
@@ -141,7 +139,6 @@ def run_resources(
     as_of: datetime | None,
     **output: Any,
 ) -> int:
-    """List active or archived resources."""
     choice = _Output(**output)
     listing = list_resources(client, choice.build_query(order, as_of), archived=archived)
     table = (Cell("RESOURCE"), Cell("NAME"), Cell("UPDATED (UTC)", 2), Cell("DESCRIPTION", 1))

@@ -236,7 +236,6 @@ class CallLog:
         return call
 
     def mark(self) -> LogPosition:
-        """Return the current position."""
         return self.count, self._undone
 
     def rewind(self, mark: LogPosition) -> None:

@@ -234,7 +234,6 @@ class CallRecorder:
         return found
 
     def expect(self, operation: str, match: Match, times: int | None) -> Expectation:
-        """Add an expectation."""
         made = Expectation(build_criteria(operation, match), times)
         self._expected.append(made)
         return made

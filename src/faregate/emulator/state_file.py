@@ -105,7 +105,12 @@ def dump_tenants(tenants: Tenants) -> Iterator[str]:
 
 def load_tenants(tenants: Tenants, text: bytes) -> None:
     """Create the tenants in this text; `ConfigurationError` says what is wrong with it."""
-    for one in _parse(text).tenants:
+    try:
+        saved = SavedState.model_validate_json(text)
+    except ValidationError as error:
+        fault = describe_error(error, "the file")
+        raise ConfigurationError(f"this is no state of an emulator: {fault}") from None
+    for one in saved.tenants:
         tenants.get_or_create(one.name, account=one.account, seed=one.seed).seed(one.state)
 
 
@@ -114,14 +119,6 @@ def _dump_tenant(name: str, setup: TenantConfig, emulator: Emulator) -> Iterator
     yield f'{{"name":{json.dumps(name)},"seed":{json.dumps(setup.seed)},"account":{account},"state":'
     yield from emulator.iter_export()
     yield "}"
-
-
-def _parse(text: bytes) -> SavedState:
-    try:
-        return SavedState.model_validate_json(text)
-    except ValidationError as error:
-        fault = describe_error(error, "the file")
-        raise ConfigurationError(f"this is no state of an emulator: {fault}") from None
 
 
 CHECK_SECONDS: Final = 0.5

@@ -46,16 +46,14 @@ def build_result(response: Response, envelope: Result, *, structured: bool) -> R
     """
     if response.first(_OWN[0].lower()) == _OWN[1]:
         return _build_own(response, envelope)
-    said = _read_payment_required(response)
-    text = [json.dumps(said)]
-    if not said:
-        said = _read_refusal(response)
-        text = [json.dumps(said)]
-    elif "transaction_id" in (refusal := _read_refusal(response)):
-        text.append(json.dumps(refusal))  # that an earlier payment was not taken
-    content = [{"type": "text", "text": one} for one in text]
+    required = _decode(response.first("payment-required")) if response.status == 402 else {}
+    refusal = _read_refusal(response)
+    said = [required or refusal]
+    if required and "transaction_id" in refusal:
+        said.append(refusal)  # that an earlier payment was not taken
+    content = [{"type": "text", "text": json.dumps(one)} for one in said]
     built: Result = {**envelope, "content": content, "isError": True}
-    return {**built, "structuredContent": said} if structured else built
+    return {**built, "structuredContent": said[0]} if structured else built
 
 
 def _build_own(response: Response, envelope: Result) -> Result:
@@ -68,10 +66,6 @@ def _build_own(response: Response, envelope: Result) -> Result:
     else:
         meta.pop(PAYMENT_RESPONSE, None)  # a tool cannot say that it was paid
     return {**result, **envelope, "_meta": meta} if meta else {**result, **envelope}
-
-
-def _read_payment_required(response: Response) -> Result:
-    return _decode(response.first("payment-required")) if response.status == 402 else {}
 
 
 def _read_refusal(response: Response) -> Result:

@@ -112,13 +112,11 @@ def list_transactions(client: MerchantClient, wanted: TransactionFilter, query: 
 
 
 def list_payers(client: MerchantClient, query: ListQuery) -> SnapshotRows:
-    """List payers."""
     first, items = _open(client, wire.list_payers(ListQuery(**_get_fields(query))))
     return SnapshotRows((build_row(item, PAYER) for item in items), first.as_of, first.count)
 
 
 def list_resources(client: MerchantClient, query: ListQuery, *, archived: bool = False) -> SnapshotRows:
-    """List active or archived resources."""
     asked = ResourceQuery(**_get_fields(query), archived=archived or None)
     first, items = _open(client, wire.list_resources(asked))
     return SnapshotRows((build_row(item, RESOURCE) for item in items), first.as_of, first.count)

@@ -72,7 +72,6 @@ def format_transaction(
 
 
 def format_call(record: RecordedCall, facts: CallInfo) -> Json:
-    """Format a call to the service and its response."""
     response, delivery = record.response, record.delivery
     headers = response.headers if response else ()
     return {
@@ -166,7 +165,6 @@ def format_money(histogram: Histogram) -> Json:
 
 
 def count_by_status(store: EnvironmentState, now: datetime) -> dict[str, int]:
-    """Count transactions by status."""
     return {status: store.index.count(now, status) for status in STATUSES}
 
 

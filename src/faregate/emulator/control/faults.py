@@ -59,7 +59,6 @@ async def remove_fault(request: Request) -> Response:
 
 
 def format_faults(emulator: Emulator) -> dict[str, object]:
-    """Format the faults as JSON."""
     return {
         "mode": emulator.faults.mode,
         "modes": list(MODES),

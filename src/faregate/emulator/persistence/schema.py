@@ -134,8 +134,6 @@ class PayerState(FrozenModel):
 
 
 class SettledState(FrozenModel):
-    """The result of a settled payment."""
-
     at: Moment
     transaction_hash: TransactionHash
     payment_response: str
@@ -180,8 +178,6 @@ class TransactionState(FrozenModel):
 
 
 class ExecutionState(FrozenModel):
-    """One free execution."""
-
     id: ResourceExecutionId
     revision_id: RevisionId
     metadata: ResourceExecutionMetadata | None = None

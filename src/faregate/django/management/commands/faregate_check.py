@@ -1,5 +1,3 @@
-"""`manage.py faregate_check`."""
-
 from faregate.cli.registry import CHECK
 from faregate.django.management.base import FaregateCommand
 

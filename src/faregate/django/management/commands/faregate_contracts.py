@@ -1,5 +1,3 @@
-"""`manage.py faregate_contracts`."""
-
 from faregate.cli.registry import CONTRACTS
 from faregate.django.management.base import FaregateCommand
 

@@ -1,5 +1,3 @@
-"""`manage.py faregate_holds`."""
-
 from faregate.cli.registry import HOLDS
 from faregate.django.management.base import FaregateCommand
 

@@ -1,5 +1,3 @@
-"""`manage.py faregate_journal`."""
-
 from faregate.cli.registry import JOURNAL
 from faregate.django.management.base import FaregateCommand
 

@@ -1,5 +1,3 @@
-"""`manage.py faregate_payers`."""
-
 from faregate.cli.registry import PAYERS
 from faregate.django.management.base import FaregateCommand
 

@@ -1,5 +1,3 @@
-"""`manage.py faregate_receipt`."""
-
 from faregate.cli.registry import RECEIPT
 from faregate.django.management.base import FaregateCommand
 

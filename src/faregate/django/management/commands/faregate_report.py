@@ -1,5 +1,3 @@
-"""`manage.py faregate_report`."""
-
 from faregate.cli.registry import REPORT
 from faregate.django.management.base import FaregateCommand
 

@@ -1,5 +1,3 @@
-"""`manage.py faregate_resources`."""
-
 from faregate.cli.registry import RESOURCES
 from faregate.django.management.base import FaregateCommand
 

@@ -1,5 +1,3 @@
-"""`manage.py faregate_routes`."""
-
 from faregate.cli.registry import ROUTES
 from faregate.django.management.base import FaregateCommand
 

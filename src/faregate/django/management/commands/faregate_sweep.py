@@ -1,5 +1,3 @@
-"""`manage.py faregate_sweep`."""
-
 from faregate.cli.registry import SWEEP
 from faregate.django.management.base import FaregateCommand
 

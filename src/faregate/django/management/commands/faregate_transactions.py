@@ -1,5 +1,3 @@
-"""`manage.py faregate_transactions`."""
-
 from faregate.cli.registry import TRANSACTIONS
 from faregate.django.management.base import FaregateCommand
 
