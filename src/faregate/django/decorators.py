@@ -240,4 +240,5 @@ def _wrap_pattern(pattern: Any, sold: Offer) -> URLPattern | URLResolver:
         return URLResolver(
             pattern.pattern, inside, pattern.default_kwargs, pattern.app_name, pattern.namespace
         )
+    # A new one: the same urlconf may be included elsewhere without a price.
     return URLPattern(pattern.pattern, wrap_view(pattern.callback, sold), pattern.default_args, pattern.name)

@@ -50,6 +50,7 @@ def _handler(view: Any, method: str) -> Any:
     """The method of a class-based view that serves this request."""
     made = _find_class_view(view)
     actions: dict[str, str] = getattr(made, "actions", None) or {}
+    # Views of classes answer HEAD with `get`.
     for name in (method.lower(), "get") if method == "HEAD" else (method.lower(),):
         handler = getattr(get_view_class(made), actions.get(name, name), None)
         if handler is not None:

@@ -117,6 +117,7 @@ def close_response(response: HttpResponseBase) -> None:
     """Close what a response that is never sent keeps open."""
     closers: list[Any] = cast(Any, response)._resource_closers  # noqa: SLF001
     while closers:
+        # One that fails must not leave the others open.
         with suppress(Exception):
             closers.pop(0)()
 
@@ -141,6 +142,7 @@ async def _aread(content: AsyncIterable[bytes], checkout: Checkout) -> None:
 
 def _list_headers(response: HttpResponseBase) -> Headers:
     _restore_caching(response)
+    # Django makes headers of cookies only when it sends the response.
     cookies = (("Set-Cookie", cookie.OutputString()) for cookie in response.cookies.values())
     return (*((str(name), str(value)) for name, value in response.items()), *cookies)
 

@@ -106,5 +106,6 @@ def _set_transaction_rule(
     record.plan = settlement
     if record.status in PENDING:
         store.unschedule(record)
+        # The transaction's own rule may be gone now: then the next in rank applies.
         rule = store.find_settlement_rule(record) or settling.IMMEDIATE
         run(settling.schedule(record, rule, store.clock.tick()), store.backend)

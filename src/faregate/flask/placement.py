@@ -117,6 +117,7 @@ def _find_parts(view: View, method: str) -> tuple[Any, ...]:
     if not (isclass(kind) and issubclass(kind, ClassView)):
         return (view,)
     called = getattr(kind, method.lower(), None)
+    # Flask's MethodView answers HEAD with `get`.
     if called is None and method == "HEAD":
         called = getattr(kind, "get", None)
     return (view, kind.dispatch_request, called)

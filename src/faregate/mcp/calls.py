@@ -66,6 +66,7 @@ class ToolCall:
 
     async def run(self) -> HandlerResult:
         """Run the call; return its result on the wire, or raise what the SDK answers."""
+        # In the context, because a tool is called with its own arguments only.
         token = _call.set(self)
         try:
             if not self.has_payment:

@@ -64,6 +64,7 @@ class SellerClient:
             with self._http.stream(spec.method, spec.url, headers=headers, content=spec.body) as response:
                 body = b"".join(response.iter_raw())
         except httpx.HTTPError as error:
+            # Not the whole URL, which may have a password or a token.
             host = _split_url(spec.display_url).netloc
             raise NoResponse(f"no response from {host}: {error or type(error).__name__}") from None
         pairs = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers.raw)

@@ -73,6 +73,7 @@ def list_inner_paywalls(core: Any) -> list[PaywallLayer]:
 
 def is_paywall(kind: Any) -> bool:
     """Whether this is a class of paywall middleware."""
+    # Compared with True: of a mock, every attribute is there.
     return getattr(kind, "faregate_middleware", False) is True
 
 

@@ -43,6 +43,7 @@ def use_emulator(emulator: Emulator) -> Generator[None]:
         try:
             yield
         finally:
+            # Also the paywalls that were made meanwhile start again, with the former emulator.
             holder.emulator = before
             _reset_paywalls()
 

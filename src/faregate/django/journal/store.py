@@ -152,8 +152,10 @@ class DjangoStore:
             raise impossible(error) from error
         with read_connection(self._using):
             found = row.values_list("stamp", flat=True).first()
+        # Nobody else wrote the row, so it was the condition on its state that kept it.
         if found == stamp:
             raise impossible("a row never goes back, and an outcome is decided once")
+        # Written all the same, if this is a repetition after the answer to the first try was lost.
         return bool(found == changes["stamp"])
 
     def _is_taken(self, transaction_id: str | None) -> bool:
@@ -274,6 +276,7 @@ class DjangoStore:
             here = rows.filter(namespace=self._namespace)
             keys, transactions = list(here.values_list("key", flat=True)), here.exclude(transaction_id=None)
             there = rows.filter(namespace=namespace).exclude(key__in=keys)
+            # Both are unique in a namespace, so what is here already stays, and its double stays there.
             there = there.exclude(
                 transaction_id__in=list(transactions.values_list("transaction_id", flat=True))
             )

@@ -44,6 +44,7 @@ def get_emulator(request: Request) -> Emulator:
 async def parse_body(request: Request, adapter: TypeAdapter[T]) -> T:
     """Parse the JSON body, an empty one as `{}`. Raises 422, which says what is wrong with it."""
     try:
+        # An empty body, because many endpoints have a default for everything.
         return adapter.validate_json(await request.body() or b"{}")
     except ValidationError as error:
         raise build_validation_error(error, "body") from None
