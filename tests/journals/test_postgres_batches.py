@@ -10,7 +10,7 @@ from faregate.journals.operations import Delete, Find, FindResult, Insert, Repla
 from faregate.journals.postgres import PostgresJournal, pipeline
 from faregate.journals.postgres.store import PostgresStore, _insert
 from faregate.journals.store import Record, TransactionTaken
-from faregate.journals.tasks import Task
+from faregate.journals.writer import Task
 from tests.journals import postgres_schema
 from tests.journals.postgres_schema import asked, asked_inside, get_store
 from tests.journals.records import BEGUN

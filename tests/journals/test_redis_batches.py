@@ -12,7 +12,7 @@ from faregate.journals.operations import Delete, Find, Insert, Replace, RowOpera
 from faregate.journals.redis.client import ScriptClient
 from faregate.journals.redis.store import APART, RedisStore
 from faregate.journals.store import TransactionTaken
-from faregate.journals.tasks import Task
+from faregate.journals.writer import Task
 from tests.journals.redis_journal import ask, running
 from tests.journals.test_redis_scripts import ENCRYPTED, NOW, OK, RUNNING, put, record
 from tests.servers import Network, RedisServer, lossy_network

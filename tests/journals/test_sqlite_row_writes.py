@@ -12,7 +12,7 @@ from faregate.journals.operations import Delete, Find, Insert, Replace, RowOpera
 from faregate.journals.sqlite.database import SqliteDatabase
 from faregate.journals.sqlite.store import SqliteStore
 from faregate.journals.store import Record, TransactionTaken
-from faregate.journals.tasks import Task
+from faregate.journals.writer import Task
 from tests.journals.records import BEGUN, CLAIMED
 
 KEYS = [bytes([number]) * 32 for number in range(99)]

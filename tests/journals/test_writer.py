@@ -15,8 +15,7 @@ import anyio
 import pytest
 
 from faregate.errors import ConfigurationError, JournalError, JournalUnreadable
-from faregate.journals.tasks import Task
-from faregate.journals.writer import MAX_BATCH, Writer
+from faregate.journals.writer import MAX_BATCH, Task, Writer
 
 LOOPS = ("asyncio", "trio")
 

@@ -91,7 +91,6 @@ PROCEDURES = "src/faregate/journals/procedures.py"
 ROW_ACCESS = "src/faregate/journals/row_access.py"
 OPEN_PAYMENTS = "src/faregate/journals/open_payments.py"
 WRITER = "src/faregate/journals/writer.py"
-TASKS = "src/faregate/journals/tasks.py"
 ENCRYPTION = "src/faregate/journals/encryption.py"
 SQLITE = "src/faregate/journals/sqlite/"
 REDIS = "src/faregate/journals/redis/"
@@ -698,7 +697,7 @@ MUTANTS = (
            "DELETE {_MINE} AND key = ? AND (stamp = ? OR 1)", STORE_TESTS),
     Mutant("large-result-is-no-result", SQLITE + "store.py", "coalesce(large.result, journal.result)", "large.result", LARGE_TESTS),
     Mutant("large-result-of-who-lost", SQLITE + "store.py", "            if changed:\n", "            if True:\n", LARGE_TESTS),
-    Mutant("cluster-is-trusted", REDIS + "server_checks.py", "        _refuse_cluster(send, self._location)\n", "", REDIS_SERVERS),
+    Mutant("cluster-is-trusted", REDIS + "connections.py", "        _refuse_cluster(send, self._location)\n", "", REDIS_SERVERS),
     Mutant("who-takes-over-is-trusted", REDIS + "client.py", "    check.run(send)\n", "", REDIS_SERVERS),
     Mutant("demoted-server-is-kept", REDIS + "errors.py", "ReadOnlyError | MasterDownError | NoScriptError)", "NoScriptError)",
            REDIS_SERVERS),
@@ -734,9 +733,9 @@ MUTANTS = (
     Mutant("wrong-write-undoes-all", SQLITE + "work.py", "        if errors.concerns_all(error):\n            raise\n        task.error", "        if True:\n            raise\n        task.error", BATCH_TESTS),
     Mutant("failed-batch-is-believed", SQLITE + "database.py", "task.error = task.error or errors.to_journal_error(error, self.path)", "pass", BATCH_TESTS),
     Mutant("written-after-it-gave-up", WRITER, "                if task.try_begin():\n                    raise self._make_error()\n                wakeup", "                if True:\n                    raise self._make_error()\n                wakeup", WRITER_TESTS),
-    Mutant("written-after-a-loop-gave-up", TASKS, "            elif task.try_begin():\n", "            else:\n", WRITER_TESTS),
-    Mutant("written-after-a-loop-was-refused", TASKS, "                if task.try_begin():  # withdrawn", "                if True:  # withdrawn", WRITER_TESTS),
-    Mutant("written-for-who-was-cancelled", TASKS, "return not self.answer.cancelled() and super().try_begin()", "return super().try_begin()", WRITER_TESTS),
+    Mutant("written-after-a-loop-gave-up", WRITER, "            elif task.try_begin():\n", "            else:\n", WRITER_TESTS),
+    Mutant("written-after-a-loop-was-refused", WRITER, "                if task.try_begin():  # withdrawn", "                if True:  # withdrawn", WRITER_TESTS),
+    Mutant("written-for-who-was-cancelled", WRITER, "return not self.answer.cancelled() and super().try_begin()", "return super().try_begin()", WRITER_TESTS),
     Mutant("queue-carried-over-a-fork", WRITER, "        if self._pid != os.getpid():\n            with", "        if False:\n            with", WRITER_TESTS),
     Mutant("nobody-hears-of-the-end", WRITER, "            while batch := _take_batch(self._queue, []):\n                _perform(batch, None)\n", "", WRITER_TESTS),
     Mutant("answered-before-the-commit", WRITER, "        execute(batch)\n", "        answer_all(batch)\n        execute(batch)\n", WRITER_TESTS),

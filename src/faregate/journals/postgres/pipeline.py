@@ -19,7 +19,7 @@ from psycopg.rows import TupleRow
 
 from faregate.journals.postgres import errors
 from faregate.journals.postgres.connection import Connection
-from faregate.journals.tasks import Task
+from faregate.journals.writer import Task
 
 
 class Query(NamedTuple):

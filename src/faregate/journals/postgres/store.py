@@ -39,8 +39,7 @@ from faregate.journals.store import (
     Record,
     TransactionTaken,
 )
-from faregate.journals.tasks import Task
-from faregate.journals.writer import Writer
+from faregate.journals.writer import Task, Writer
 
 T = TypeVar("T")
 ONE_ROW_PER_TRANSACTION = "faregate_journal_one_row_per_transaction"

@@ -17,6 +17,7 @@ from faregate.journals.redis import errors
 from faregate.journals.redis.connections import (
     Connections,
     SendCommand,
+    ServerCheck,
     Word,
     describe_url,
     encode_command,
@@ -24,9 +25,7 @@ from faregate.journals.redis.connections import (
     encode_words,
 )
 from faregate.journals.redis.schema import DIGEST, SCRIPT, VERSION
-from faregate.journals.redis.server_checks import ServerCheck
-from faregate.journals.tasks import Task
-from faregate.journals.writer import Writer
+from faregate.journals.writer import Task, Writer
 
 NAMESPACES = "faregate:namespaces"
 """The names of all namespaces in this server."""

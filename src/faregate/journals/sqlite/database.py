@@ -18,8 +18,7 @@ from faregate.errors import ConfigurationError, JournalError
 from faregate.journals.sqlite import errors
 from faregate.journals.sqlite.connection import WriteConnection, open_connection, retry_while_busy
 from faregate.journals.sqlite.work import Change, Work, run_batch, run_one
-from faregate.journals.tasks import Task
-from faregate.journals.writer import Writer
+from faregate.journals.writer import Task, Writer
 
 T = TypeVar("T")
 

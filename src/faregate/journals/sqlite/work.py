@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from faregate.journals.sqlite import errors
-from faregate.journals.tasks import Task
+from faregate.journals.writer import Task
 
 _MAY_JOIN = sqlite3.sqlite_version_info >= (3, 33)
 """Since then there is UPDATE FROM, and a statement may have 32,766 values."""

@@ -3,7 +3,7 @@
 import sys
 from argparse import ArgumentParser, Namespace
 
-from faregate.merchant.openapi.document import as_text
+from faregate.merchant.openapi import as_text
 
 
 def add_openapi(command: ArgumentParser) -> None:
