@@ -171,6 +171,7 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 def api_error(status: int, code: str, message: str, retry_after: str | None = None) -> ApiError:
     """The class for this code, else for this status, else `InternalError` (5xx) or `ApiError`."""
     fallback = InternalError if status >= 500 else ApiError
+    # The code decides before the status: `invalid_request` comes with several of them.
     kind = _BY_CODE.get(code) or _BY_STATUS.get(status, fallback)
     return kind(status, code, message, retry_after)
 

@@ -108,6 +108,7 @@ class EventDispatcher:
 
     def emit(self, event: Event) -> None:
         """Pass an event to the observers. Their exceptions are logged, and change nothing."""
+        # Each observer on its own: an error of one keeps no other from the event.
         for observer in self._observers:
             try:
                 if observer.is_listening():

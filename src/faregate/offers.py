@@ -131,6 +131,7 @@ def _is_importing() -> bool:
     """Whether a module is being imported: the offers in it are made once, for later requests."""
     frame = currentframe()
     while frame is not None:
+        # Every import runs through this module of the interpreter.
         if frame.f_globals.get("__name__") == "importlib._bootstrap":
             return True
         frame = frame.f_back

@@ -80,6 +80,7 @@ class Paywall:
         self._client = Sender(**client)
         self._async_client = AsyncSender(**client)
         self._revisions = RevisionCache(time.monotonic)
+        self._instructions: dict[str, str] = {}
         self._events = EventDispatcher(on_event, self.settings.last_resort)
         self._payment_page = _check_plain("payment_page", payment_page)
         self._payment_body = _check_plain("payment_body", payment_body)
@@ -104,6 +105,7 @@ class Paywall:
     def forget(self) -> None:
         """Reset the paywall, for tests: empty a journal in memory, and forget the revisions."""
         self._revisions.forget()
+        self._instructions.clear()
         if isinstance(self.journal, MemoryJournal):
             self.journal.clear()
 
@@ -115,6 +117,7 @@ class Paywall:
             return journal_from_url(
                 settings.journal, settings.journal_keys, context, settings.spell("journal")
             )
+        # A class is callable too, and would be called with a context as its first argument.
         if isclass(journal):
             raise ConfigurationError("journal is a class: give an object of it, such as MemoryJournal().")
         own = _check_journal(journal(context) if callable(journal) else journal)
@@ -248,16 +251,16 @@ class Paywall:
         return self._revisions.find_asset(sells)
 
     def record_price(self, offer: Offer, answer: Response) -> None:
-        """Remember what a 402 asks for this offer."""
+        """Remember what a 402 asks for this offer: no other document has the price."""
         if (instructions := answer.first("payment-required")) is not None:
-            self._revisions.record_instructions(offer.sells, instructions)
+            self._instructions[offer.sells] = instructions
 
     def find_price(self, sells: str) -> Price | None:
         """Return what the last 402 of this process asked for this offer; None if there were several prices.
 
         Makes no call.
         """
-        instructions = self._revisions.find_instructions(sells)
+        instructions = self._instructions.get(sells)
         prices = () if instructions is None else read_prices(instructions)
         return prices[0] if len(prices) == 1 else None
 

@@ -524,6 +524,7 @@ def read_journal_settings(environ: Mapping[str, str], spell: Spell = name_variab
     """Read what it takes to look into a journal. Raises `ConfigurationError`."""
     defaults = {name: setting.description.default for name, setting in SETTINGS.items()}
     values: dict[str, Any] = {**defaults, **from_environ(environ)}
+    # No API key is needed: without one, all namespaces are shown, and the journal key has to be set.
     base_url, given = values["base_url"] or "", values["api_key"]
     is_known = given or base_url == EMULATOR
     api_key = _read_api_key(spell("api_key"), given, base_url) if is_known else None

@@ -217,6 +217,7 @@ def build_policy(html: str) -> str:
 
 def prefers_html(accept: str) -> bool:
     """Whether an `Accept` header names HTML, and wants it more than JSON. Browsers that navigate do."""
+    # A stranger writes this header: a long one is not parsed.
     if "text/html" not in accept.lower() or len(accept) > _MAX_ACCEPT:
         return False
     qualities = dict(map(_read_range, accept.lower().split(",")))

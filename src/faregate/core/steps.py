@@ -28,6 +28,7 @@ class Step(Generic[T]):
         raise TypeError(f"no backend performs {type(self).__name__}")
 
     def __iter__(self) -> Generator["Step[T]", T, T]:
+        # `yield from step` gives the answer the type of the step. A bare `yield` would give it none.
         return (yield self)
 
 

@@ -86,6 +86,7 @@ def run_procedure(procedure: Procedure[T], store: RowStore) -> T:
         while True:
             try:
                 given = operation.perform(store)
+            # The procedure may handle it, as it does `TransactionTaken`. Otherwise it is raised from `throw`.
             except Exception as error:
                 operation = procedure.throw(error)
             else:

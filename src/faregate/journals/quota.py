@@ -58,6 +58,7 @@ class Quota:
         if not self._measured_at <= now < self._measured_at + MEASURE_SECONDS:
             self._measure(now)
         if self._is_full():
+            # Expired rows count until they are deleted.
             self._store.purge(now, PURGE_BATCH)
             self._measure(now)
         if self._is_full():

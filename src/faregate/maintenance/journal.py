@@ -147,6 +147,7 @@ def move_rows(paywall: Paywall, address: str) -> int:
     Only rows of the API key's environment are moved. Raises `ConfigurationError` and `JournalError`.
     """
     journal, settings = get_administrable_journal(paywall), paywall.settings
+    # Only the own environment: a test key must never take over live rows.
     former = make_namespace(settings.api_key.environment, address)
     if former == settings.namespace:
         raise ConfigurationError(f"{address} is the current address: {settings.spell('base_url')} names it.")

@@ -33,7 +33,6 @@ class RevisionCache:
     def forget(self) -> None:
         """As if nothing had been read yet."""
         self._revisions: dict[str, OfferRevision] = {}
-        self._instructions: dict[str, str] = {}
         self._read_at = self._asked_at = float("-inf")
         self._guessability = Guessability.UNKNOWN
         self._judged_at = self._judging_at = float("-inf")
@@ -74,13 +73,6 @@ class RevisionCache:
     def find_asset(self, sells: str) -> str | None:
         """Return the asset that was read last; None if nothing was."""
         return self._revisions[sells].asset if sells in self._revisions else None
-
-    def record_instructions(self, sells: str, instructions: str) -> None:
-        """Remember the `PAYMENT-REQUIRED` that was given last: no other document has the price."""
-        self._instructions[sells] = instructions
-
-    def find_instructions(self, sells: str) -> str | None:
-        return self._instructions.get(sells)
 
     def recall_guessability(self) -> Guessability:
         """Return what is known about the service's instructions; `UNKNOWN` if the caller has to find out."""

@@ -45,7 +45,14 @@ class _Sender(ABC, Generic[C, X]):
         self.environment: Environment = key.environment
         self._address = BaseURL(base_url, key.environment, setting or "base_url")
         self._setting = setting
-        self._headers = _build_constant_headers(key)
+        self._headers = RedactedHeaders(
+            (
+                ("Authorization", key.reveal()),
+                ("Accept", "application/json"),
+                ("Accept-Encoding", "identity"),
+                ("User-Agent", "faregate"),
+            )
+        )
         self._timeout = timeout
         self._transport = self._choose(transport)
 
@@ -73,17 +80,6 @@ class _Sender(ABC, Generic[C, X]):
         # A traceback may show a client that is only half made.
         known = vars(self)
         return f"<{type(self).__name__} {known.get('environment')} {known.get('_address')}>"
-
-
-def _build_constant_headers(key: ApiKey) -> RedactedHeaders:
-    return RedactedHeaders(
-        (
-            ("Authorization", key.reveal()),
-            ("Accept", "application/json"),
-            ("Accept-Encoding", "identity"),
-            ("User-Agent", "faregate"),
-        )
-    )
 
 
 class Sender(_Sender[Choice, Transport]):

@@ -65,6 +65,7 @@ def parse_scope(scope: Mapping[str, Any], raw_headers: RawHeaders) -> IncomingRe
     framing: list[tuple[bytes, bytes]] = []
     accept: list[bytes] = []
     for name, value in raw_headers:
+        # ASGI says that names are in lower case. Not every server keeps to that.
         kind = name if name in _READ or name.islower() else name.lower()
         if kind not in _READ:
             continue

@@ -108,7 +108,6 @@ _DICT: Any = dict
 _LIST: Any = list
 _SET: Any = set
 _DEQUE: Any = deque
-_BYTEARRAY: Any = bytearray
 
 
 def _refill_dict(value: Any, held: dict[Any, Any]) -> None:
@@ -132,21 +131,17 @@ def _refill_queue(value: Any, held: list[Any]) -> None:
     _DEQUE.extend(value, held)
 
 
-def _refill_list(value: Any, held: list[Any]) -> None:
-    _LIST.__setitem__(value, slice(None), held)
-
-
-def _refill_bytes(value: Any, held: bytes) -> None:
-    _BYTEARRAY.__setitem__(value, slice(None), held)
+def _refill_sequence(kind: Any, value: Any, held: Any) -> None:
+    kind.__setitem__(value, slice(None), held)
 
 
 _METHODS: tuple[tuple[type[Any], Callable[[Any], Any], Callable[[Any, Any], None]], ...] = (
     (OrderedDict, lambda value: dict(_ORDEREDDICT.items(value)), _refill_ordered),
     (dict, lambda value: dict(_DICT.items(value)), _refill_dict),
-    (list, lambda value: list(_LIST.__iter__(value)), _refill_list),
+    (list, lambda value: list(_LIST.__iter__(value)), partial(_refill_sequence, _LIST)),
     (set, lambda value: list(_SET.__iter__(value)), _refill_set),
     (deque, lambda value: list(_DEQUE.__iter__(value)), _refill_queue),
-    (bytearray, bytes, _refill_bytes),
+    (bytearray, bytes, partial(_refill_sequence, bytearray)),
 )
 _CONTAINERS = tuple(kind for kind, _, _ in _METHODS)
 

@@ -109,6 +109,7 @@ class SqliteStore(BatchedRows):
     def _prepare_insert(self, operation: Insert) -> Work:
         record, keys, now = operation
         others = [key for key in keys if key != record["key"]]
+        # `Codec.pack` gives the columns in the order of `COLUMNS`, which the statement relies on.
         values = (self._namespace, *record.values(), *others)
         written = self._namespace, record["key"], record["stamp"]
         insert = RowWrite(_insert(len(others)), values, written)

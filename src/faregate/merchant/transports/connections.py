@@ -26,6 +26,7 @@ def make_ssl_context() -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=file or certifi.where())
     else:
         context = ssl.create_default_context(capath=folder)
+    # A server that prefers HTTP/2 must not choose it: only HTTP/1.1 is spoken here.
     context.set_alpn_protocols(["http/1.1"])
     return context
 
