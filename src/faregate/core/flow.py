@@ -226,6 +226,7 @@ def _find_guessability(request: PaidRequest) -> Flow[bool | None]:
     found: list[str] = []
     for _ in range(2):
         revision, access = yield from _call_access(request, revision, None)
+        # An offer that is free now, or a service that fails, says nothing about the instructions.
         if not isinstance(access, AccessUnpaid):
             return None
         found += header_values(access.response.headers, "payment-required")
@@ -259,6 +260,7 @@ def _serve_first_use(request: PaidRequest, proof: str, claim: Claimed) -> Flow[R
             payment = PendingPayment(lease, proof, transaction_id, revision.revision_id, sale=sale)
             yield from _record_pending(payment)
             return (yield from _refuse_access(request, access))
+        # Give the claim up, so that the proof can still pay for something.
         case AccessFree():
             yield from write(AbandonClaim(lease), False)
             return (yield from _serve_free(request, revision, access))
@@ -302,6 +304,7 @@ def _may_miss_rows() -> Flow[bool]:
             "the journal has rows under a key that this process does not have", setting="journal_key"
         )
     except Exception as error:
+        # Count this as missing rows: a payer who comes back is better off than one who pays twice.
         yield from LogWarning(f"the journal could not list the keys that its rows need: {error}")
     return True
 

@@ -29,6 +29,7 @@ Drive = Callable[[Procedure[Any]], Awaitable[Any]]
 MAX_THREADS = 8
 THREAD_TIMEOUT = 20.0
 """Seconds that a call waits for a free thread: a store that hangs occupies them all."""
+# A limiter of anyio belongs to one event loop.
 _limiter: RunVar[anyio.CapacityLimiter] = RunVar("faregate journal threads")
 
 

@@ -190,6 +190,7 @@ class Procedures:
 
     def abandon_claim(self, lease: Lease) -> Procedure[bool]:
         self._heartbeat.remove(lease.key)
+        # Usually nobody has written the row since. Delete it without reading it first.
         row, stamp = lease.seen.row, lease.seen.stamp
         if row is not None and row.may_be_forgotten(lease) and (yield Delete(lease.key, stamp)):
             self._quota.free(1)

@@ -325,6 +325,7 @@ def _perform(batch: list[Task[Any]], execute: Callable[[Sequence[Task[Any]]], No
             raise JournalError("the thread of the journal has ended")
         execute(batch)
     except BaseException as error:
+        # An error for each caller: raising one object in several threads would mix their tracebacks.
         kind = type(error) if isinstance(error, FaregateError) else JournalError
         for task in batch:
             task.error = kind(str(error))

@@ -6,7 +6,7 @@ Rows that were written under a former address of the service can be moved.
 import os
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 from faregate.core.claims import HoldInfo
@@ -16,7 +16,6 @@ from faregate.journals.payment_info import FoundPayments, PaymentInfo, Reference
 from faregate.journals.policy import JournalContext
 from faregate.journals.registry import journal_from_url
 from faregate.journals.store import KeyUsage
-from faregate.merchant.address import make_namespace
 from faregate.paywall import Paywall
 from faregate.settings import read_journal_settings
 
@@ -148,7 +147,7 @@ def move_rows(paywall: Paywall, address: str) -> int:
     """
     journal, settings = get_administrable_journal(paywall), paywall.settings
     # Only the own environment: a test key must never take over live rows.
-    former = make_namespace(settings.api_key.environment, address)
+    former = replace(settings, base_url=address).namespace
     if former == settings.namespace:
         raise ConfigurationError(f"{address} is the current address: {settings.spell('base_url')} names it.")
     return journal.move(former)

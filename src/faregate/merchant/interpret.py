@@ -66,6 +66,7 @@ def parse_access(reply: Response) -> Access:
             return AccessPending(_strip_proof(reply, found), _find_transaction_id(found))
         case 402 if _find_header(reply, INSTRUCTIONS) is not None:
             return AccessUnpaid(reply)
+        # A 422 that the service did not write says nothing about the revision.
         case 422 if _find_error(reply) is not None:
             return RevisionRejected(_parse_failure(reply))
         case _:

@@ -185,5 +185,6 @@ def _document(operation: Schema, define: Callable[[str, str, Schema], Schema]) -
     content = {"application/json": {"schema": problem}}
     for status, (name, description, headers) in _ANSWERS.items():
         answer = {"description": description, "headers": headers, "content": content}
+        # A response that the seller has described stays as it is.
         if status not in responses:
             responses[status] = define("responses", name, answer)

@@ -151,6 +151,7 @@ class PostgresStore(BatchedRows):
         An error rolls all of it back. The operation that failed is taken out, and the others are repeated. It
         is tried alone afterwards if its conflict may have been with one of them.
         """
+        # The purge has no caller. If it fails, it is taken out like any other task, and nobody hears of it.
         rest, alone = [*batch, *self._prepare_purge(batch)], list[Task[PostgresStatement]]()
         while rest and (failure := self._try(rest)) is not None:
             task = rest.pop(failure.position)
@@ -238,6 +239,7 @@ class PostgresStore(BatchedRows):
         values = (*changes.values(), mine, *which, *self._how(False))
 
         def take_row(connection: Connection, is_retry: bool) -> TupleRow | None:
+            # The first try may have leased a row. Find it by its new stamp, instead of leasing another one.
             before = is_retry and execute(connection, _TAKEN, mine, changes["stamp"]).fetchone()
             return before or execute(connection, take, *values).fetchone()
 

@@ -123,6 +123,7 @@ class ScriptClient:
         replies = self._connections.send(encode("first"))
         repeated = [number for number, reply in enumerate(replies) if errors.needs_connection(reply)]
         if repeated:
+            # A new connection may lead to another server after a fail-over, and brings the script along.
             self._connections.close()
             encoded = encode("again")
             again = self._connections.send([encoded[number] for number in repeated])

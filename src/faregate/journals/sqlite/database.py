@@ -67,6 +67,7 @@ class SqliteDatabase:
                 # Whether a failed commit is in the file cannot be known: nothing of it counts as written.
                 self._connection.close(in_doubt=errors.leaves_doubt(error))
                 for task in batch:
+                    # A write that was refused by itself keeps its own error.
                     task.error = task.error or errors.to_journal_error(error, self.path)
             except BaseException:
                 self._connection.close()

@@ -47,6 +47,7 @@ def describe() -> Json:
             "securitySchemes": {SECURITY: {"type": "http", "scheme": "bearer", "description": _KEY}},
         },
     }
+    # Some of its parts are constants that occur in several places.
     return deepcopy(document)
 
 
