@@ -51,7 +51,9 @@ def terminal(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Terminal:
     place = tmp_path_factory.mktemp("shop")
     (place / "bin").mkdir()
     (place / "bin" / "python").symlink_to(Path(sys.executable).resolve())
-    terminal = Terminal(place, {"PIP_NO_INDEX": "1", "PIP_NO_COMPILE": "1", "UVICORN_PORT": "0"}, programs=place / "bin")
+    terminal = Terminal(
+        place, {"PIP_NO_INDEX": "1", "PIP_NO_COMPILE": "1", "UVICORN_PORT": "0"}, programs=place / "bin"
+    )
     make, install = commands(BLOCKS[1])
     terminal.run(make)
     _, _, _, *others = shlex.split(install)
