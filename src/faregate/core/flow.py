@@ -341,7 +341,7 @@ def _call_access(
     if not isinstance(access, RevisionRejected):
         return revision, access
     newer = yield from _refresh_revision(request, revision)
-    # The revision is current, so it was refused for another reason. A second call would not help.
+    # No newer revision is known, so a second call would be refused as well.
     if newer is None or newer.revision_id == revision.revision_id:
         return revision, access.failure
     access = yield from _call_access_once(request, newer, proof)

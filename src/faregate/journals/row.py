@@ -343,7 +343,7 @@ class Row:
 
         The first process that delivers gets the fencing token, so that only one of two does.
         """
-        # A sweep settled it, and nobody has fetched the result yet.
+        # It was settled without a delivery. This is the first one.
         if self.state is RowState.SETTLED and delivered and not self.delivered:
             self.fence = lease.fence
             self.delivered = True

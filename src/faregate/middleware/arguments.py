@@ -14,7 +14,7 @@ from faregate.paywall import Paywall
 from faregate.settings import Arguments
 
 if TYPE_CHECKING:
-    # It checks its own arguments with this module.
+    # `path_rules` imports this module, to check its own arguments.
     from faregate.middleware.path_rules import PathRules
 
 

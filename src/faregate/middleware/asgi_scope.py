@@ -127,7 +127,7 @@ def find_handler(scope: Mapping[str, Any]) -> HandlerInfo | None:
 
 
 def _get_route(scope: Mapping[str, Any]) -> Any:
-    # In FastAPI, `route` is the included router's own; with the prefix of its inclusion it is in here.
+    # Of an included router of FastAPI, `route` is the router's own. The context has the prefix as well.
     included: Any = scope.get("fastapi") or {}
     return included.get("effective_route_context") or scope.get("route")
 
