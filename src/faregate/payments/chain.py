@@ -98,29 +98,29 @@ class ChainReader:
 
     def get_head(self) -> int:
         """Return the number of the latest block."""
-        return self._ask(lambda node: node.get_head()).number
+        return self.ask(lambda node: node.get_head()).number
 
     def get_safe(self) -> Block:
         """Return the latest block that counts as safe."""
-        return self._ask(lambda node: node.get_safe())
+        return self.ask(lambda node: node.get_safe())
 
     def get_balance(self, token: Token, address: str, at: At = "latest") -> int:
         """Return the balance in atomic units, as of a block."""
-        return self._ask(lambda node: node.get_balance(token, address, at))
+        return self.ask(lambda node: node.get_balance(token, address, at))
 
     def get_ether(self, address: str) -> int:
         """Return what the address has for gas, in wei."""
-        return self._ask(lambda node: node.get_ether(address))
+        return self.ask(lambda node: node.get_ether(address))
 
     def is_authorization_used(self, token: Token, payer: str, nonce: str, at: At = "latest") -> bool:
         """Return whether the authorization was used or cancelled, as of a block."""
-        return self._ask(lambda node: node.is_authorization_used(token, payer, nonce, at))
+        return self.ask(lambda node: node.is_authorization_used(token, payer, nonce, at))
 
     def find_token_fault(self, token: Token) -> str | None:
         """Return why this is not the token we know, in words for the operator; None if it is."""
-        if not self._ask(lambda node: node.has_code(token.address)):
+        if not self.ask(lambda node: node.has_code(token.address)):
             return f"there is no contract at {token.address} on chain {token.chain}"
-        if self._ask(lambda node: node.get_domain_separator(token)) != compute_domain_separator(token):
+        if self.ask(lambda node: node.get_domain_separator(token)) != compute_domain_separator(token):
             return f"the contract at {token.address} does not sign as {token.name} version {token.version}"
         return None
 
@@ -241,27 +241,19 @@ class ChainReader:
 
     # Nodes
 
-    def ask(self, question: Callable[[RpcNode], T]) -> T:
+    def ask(self, question: Callable[[ChainNode], T]) -> T:
         """Put a question to the first node of this chain that answers it. Raises `PaymentsUnavailable`."""
-
-        def put(node: RpcNode) -> T:
-            self._open(node)
-            return question(node)
-
         try:
-            return self.client.ask(put)
+            return self.client.ask(lambda node: question(self._open(node)))
         except RpcError as error:
             raise PaymentsUnavailable(str(error)) from error
-
-    def _ask(self, question: Callable[[ChainNode], T]) -> T:
-        return self.ask(lambda node: question(ChainNode(node)))
 
     def _open(self, node: RpcNode, until: float | None = None) -> ChainNode:
         """Return the node for questions. Raises `RpcError` if it is one of another chain."""
         opened = ChainNode(node, until)
         # Once is enough: a node does not change its chain.
         if node not in self._checked:
-            chain = opened.get_chain_id()
+            chain = opened.get_quantity("eth_chainId")
             if chain != self.chain:
                 raise RpcError(f"RPC node {node.host} is one of chain {chain}, not of {self.chain}")
             self._checked.add(node)

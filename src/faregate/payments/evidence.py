@@ -36,11 +36,12 @@ class ChainModel(BaseModel):
 
 
 class Block(ChainModel):
-    """A block. `timestamp` is in Unix seconds."""
+    """A block. `timestamp` is in Unix seconds, the base fee in wei for each unit of gas."""
 
     number: Quantity
     hash: Hex
     timestamp: Quantity
+    baseFeePerGas: Quantity | None = None  # noqa: N815 - the name in JSON
 
 
 class Log(ChainModel):

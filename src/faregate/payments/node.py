@@ -31,23 +31,27 @@ class ChainNode:
 
     def __init__(self, node: RpcNode, until: float | None = None) -> None:
         self.host: Final = node.host
-        self._call: Final = partial(node.call, until=until)
+        self.call: Final = partial(node.call, until=until)
 
-    def get_chain_id(self) -> int:
-        return self._read("eth_chainId", _QUANTITY.validate_python, self._call("eth_chainId"))
+    def get_quantity(self, method: str, *params: object) -> int:
+        """Call a method whose answer is a number."""
+        return self._read(method, _QUANTITY.validate_python, self.call(method, *params))
 
     def has_code(self, address: str) -> bool:
         """Return whether there is a contract at this address."""
-        return self._call("eth_getCode", address, "latest") not in (None, "0x", "")
+        return self.call("eth_getCode", address, "latest") not in (None, "0x", "")
 
     def get_ether(self, address: str) -> int:
         """Return what the address has for gas, in wei."""
-        found = self._call("eth_getBalance", address, "latest")
-        return self._read("eth_getBalance", _QUANTITY.validate_python, found)
+        return self.get_quantity("eth_getBalance", address, "latest")
+
+    def get_nonce(self, address: str, at: At = "latest") -> int:
+        """Return how many transactions of the account are in blocks: the first gas nonce that is not."""
+        return self.get_quantity("eth_getTransactionCount", address, at)
 
     def get_block(self, at: At) -> Block | None:
         """Return a block, None if the node has none there."""
-        found = self._call("eth_getBlockByNumber", _name_block(at), False)
+        found = self.call("eth_getBlockByNumber", _name_block(at), False)
         return self._read_model("eth_getBlockByNumber", Block, found)
 
     def get_head(self) -> Block:
@@ -74,7 +78,7 @@ class ChainNode:
 
     def get_receipt(self, transaction_hash: str) -> Receipt | None:
         """Return the receipt of a transaction, None if it is in no block."""
-        found = self._call("eth_getTransactionReceipt", transaction_hash)
+        found = self.call("eth_getTransactionReceipt", transaction_hash)
         receipt = self._read_model("eth_getTransactionReceipt", Receipt, found)
         if receipt is not None and receipt.transactionHash != transaction_hash.lower():
             raise RpcError(f"RPC node {self.host} gave the receipt of another transaction")
@@ -82,7 +86,7 @@ class ChainNode:
 
     def find_logs(self, token: Token, payment: SignedPayment, first: int, last: int) -> tuple[Log, ...]:
         """Find where the authorization was used or cancelled, from block `first` to `last`."""
-        found = self._call("eth_getLogs", build_filter(token, payment, first, last))
+        found = self.call("eth_getLogs", build_filter(token, payment, first, last))
         return self._read("eth_getLogs", _LOGS.validate_python, found)
 
     def get_balance(self, token: Token, address: str, at: At = "latest") -> int:
@@ -98,7 +102,7 @@ class ChainNode:
         return int.from_bytes(self._call_token(token, call, at), "big") != 0
 
     def _call_token(self, token: Token, call: str, at: At = "latest") -> bytes:
-        answer = self._call("eth_call", {"to": token.address, "data": call}, _name_block(at))
+        answer = self.call("eth_call", {"to": token.address, "data": call}, _name_block(at))
         return self._read("eth_call", _parse_word, answer)
 
     def _read_model(self, method: str, model: type[M], answer: Any) -> M | None:

@@ -4,21 +4,20 @@ Workers may share one account. They share its gas nonces through the database on
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from time import monotonic
-from typing import Final
+from typing import Final, TypeVar
 
 from faregate.logs import log
 from faregate.payments.chain import ChainReader
-from faregate.payments.direct.fees import GasPolicy, choose_fees, format_ether, limit_gas, raise_fees
-from faregate.payments.direct.node_calls import (
-    TransferReverts,
-    ask_conditions,
-    ask_fee_market,
-    ask_nonce,
-    is_any_successful,
-    simulate,
+from faregate.payments.direct.fees import (
+    FeeMarket,
+    GasPolicy,
+    choose_fees,
+    format_ether,
+    limit_gas,
+    raise_fees,
 )
 from faregate.payments.direct.signers import Signer, SigningFailed
 from faregate.payments.direct.transactions import (
@@ -28,6 +27,7 @@ from faregate.payments.direct.transactions import (
     read_transaction,
     recover_sender,
 )
+from faregate.payments.node import ChainNode
 from faregate.payments.rpc import RpcError, RpcNode
 from faregate.payments.texts import clean_text
 from faregate.service.clock import Clock
@@ -39,6 +39,9 @@ _SEND_SECONDS: Final = 10.0
 """All nodes together have so long to take a transaction."""
 _EMPTY_GAS: Final = 21_000
 """What a transaction without data takes."""
+_REVERTED: Final = 3
+"""The code of geth for a call that the contract refused. Others have the word in their message only."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,26 @@ class GasBalance:
     address: str
     wei: int
     is_low: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TransferReverts:
+    """The token would refuse the transfer now; `reason` is the token's own, if it gave one."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TransferConditions:
+    """What the chain asks for a transfer: units of gas and fees; `balance` (wei) is what the account has.
+
+    `next_nonce` counts the account's transactions, those that wait for a block included.
+    """
+
+    gas: int
+    market: FeeMarket
+    balance: int
+    next_nonce: int
 
 
 class GasAccount:
@@ -76,16 +99,16 @@ class GasAccount:
 
     def count_mined(self) -> int:
         """Return how many of its transactions are in blocks: the first gas nonce that is not."""
-        return self._chain.ask(lambda node: ask_nonce(node, self.address))
+        return self._chain.ask(lambda node: node.get_nonce(self.address))
 
     def count_sent(self) -> int:
         """Return how many of its transactions are in blocks, or wait for one with no gap before them."""
-        return self._chain.ask(lambda node: ask_nonce(node, self.address, "pending"))
+        return self._chain.ask(lambda node: node.get_nonce(self.address, "pending"))
 
     def is_any_successful(self, hashes: Iterable[str]) -> bool:
         """Return whether one of these transactions is in a block and did not revert."""
         known = tuple(hashes)
-        return self._chain.ask(lambda node: is_any_successful(node, known))
+        return self._chain.ask(lambda node: any(_has_succeeded(node, each) for each in known))
 
     def read_balance(self) -> GasBalance:
         """Return its ether, and whether that is below `alarm_balance`."""
@@ -94,7 +117,7 @@ class GasAccount:
 
     def find_obstacle(self) -> str | None:
         """Return why no transfer could be paid for now, in words for the operator; None if one could."""
-        market = self._chain.ask(ask_fee_market)
+        market = self._chain.ask(_ask_fee_market)
         fees = choose_fees(market, self._policy)
         if fees is None:
             return self._describe_fee(market.base_fee)
@@ -102,7 +125,8 @@ class GasAccount:
 
     def simulate(self, token: Token, data: bytes) -> TransferReverts | None:
         """Return why the token would refuse this call now; None if it would not."""
-        result = self._chain.ask(lambda node: simulate(node, self.address, token.address, data))
+        call = self._describe_call(token, data)
+        result = self._chain.ask(lambda node: _catch_revert(lambda: node.call("eth_call", call, "latest")))
         return result if isinstance(result, TransferReverts) else None
 
     def sign_call(
@@ -112,7 +136,7 @@ class GasAccount:
 
         A call that the token would refuse now, or that the account cannot pay for, is not signed.
         """
-        found = self._chain.ask(lambda node: ask_conditions(node, self.address, token.address, data))
+        found = self._chain.ask(lambda node: self._ask_conditions(node, token, data))
         if isinstance(found, TransferReverts):
             return PaymentPostponed(f"the token would refuse the transfer: {found.reason}")
         gas, fees = limit_gas(found.gas, self._policy), choose_fees(found.market, self._policy)
@@ -136,7 +160,7 @@ class GasAccount:
         is_due = self._now() - transfer.signed_at >= self._policy.replace_after_seconds
         if transfer.gas_nonce != mined or not self.is_sender_of(transfer) or not is_due:
             return transfer
-        fees = raise_fees(read_transfer(transfer).fees, self._chain.ask(ask_fee_market), self._policy)
+        fees = raise_fees(read_transfer(transfer).fees, self._chain.ask(_ask_fee_market), self._policy)
         if fees is None:
             log(
                 "service",
@@ -157,7 +181,7 @@ class GasAccount:
 
     def fill_nonce(self, gas_nonce: int) -> str:
         """Use up a gas nonce with a transaction that does nothing; return what the nodes said."""
-        fees = choose_fees(self._chain.ask(ask_fee_market), self._policy)
+        fees = choose_fees(self._chain.ask(_ask_fee_market), self._policy)
         if fees is None:
             return "not sent: the base fee is above max_fee_gwei"
         nothing = GasTransaction(self.chain, gas_nonce, fees, _EMPTY_GAS, self.address.lower(), b"")
@@ -166,6 +190,24 @@ class GasAccount:
             return self.send(sign_transaction(nothing, self._signer, at=self._now()).raw)
         except SigningFailed as error:
             return f"not sent: {error}"
+
+    def _ask_conditions(
+        self, node: ChainNode, token: Token, data: bytes
+    ) -> TransferConditions | TransferReverts:
+        """Ask one node for everything that a new transfer needs; the transfer is simulated."""
+        call = self._describe_call(token, data)
+        gas = _catch_revert(lambda: node.get_quantity("eth_estimateGas", call, "latest"))
+        if isinstance(gas, TransferReverts):
+            return gas
+        return TransferConditions(
+            gas=gas,
+            market=_ask_fee_market(node),
+            balance=node.get_ether(self.address),
+            next_nonce=node.get_nonce(self.address, "pending"),
+        )
+
+    def _describe_call(self, token: Token, data: bytes) -> dict[str, str]:
+        return {"from": self.address, "to": token.address, "data": "0x" + data.hex()}
 
     def _replace(self, transfer: SignedTransfer, fees: Fees) -> SignedTransfer:
         try:
@@ -230,3 +272,35 @@ def _send_to(node: RpcNode, raw: str, until: float) -> str:
         # A node may repeat what it was sent: the payer's signature is in it.
         return clean_text(str(error))
     return f"{node.host} took it"
+
+
+def _ask_fee_market(node: ChainNode) -> FeeMarket:
+    """Return the base fee of the latest block, and the tip that the node suggests."""
+    base_fee = node.get_head().baseFeePerGas
+    if base_fee is None:
+        raise RpcError(f"RPC node {node.host} gave no base fee")
+    return FeeMarket(base_fee, node.get_quantity("eth_maxPriorityFeePerGas"))
+
+
+def _has_succeeded(node: ChainNode, transaction_hash: str) -> bool:
+    """Return whether the transaction is in a block and did not revert."""
+    receipt = node.get_receipt(transaction_hash)
+    return receipt is not None and receipt.status == 1
+
+
+def _catch_revert(simulate: Callable[[], T]) -> T | TransferReverts:
+    try:
+        return simulate()
+    except RpcError as error:
+        if not _is_revert(error):
+            raise
+        return TransferReverts(_find_reason(error))
+
+
+def _is_revert(error: RpcError) -> bool:
+    return error.code == _REVERTED or (error.code is not None and "revert" in str(error).lower())
+
+
+def _find_reason(error: RpcError) -> str:
+    """Return the token's own words from `execution reverted: WORDS`."""
+    return clean_text(str(error).partition("reverted")[2].strip(" :")) or "it gives no reason"
