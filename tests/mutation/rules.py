@@ -959,7 +959,7 @@ MUTANTS = (
     Mutant("books-open-with-a-revoked-key", SQL + "keys.py", ".where(api_keys.c.key_hash == bindparam(\"key_hash\"), _IS_VALID)", ".where(api_keys.c.key_hash == bindparam(\"key_hash\"))", ("tests/selfhosted/test_keys.py",)),
     Mutant("books-edit-a-revision", SQL + "apply.py", "        return wanted.revisions[stored:]\n    return ()", "        return wanted.revisions[stored:]\n    return () if len(wanted.revisions) == stored else ()", ("tests/selfhosted/test_apply.py",)),
     # The console of the self-hosted service
-    Mutant("console-believes-any-session", CONSOLE + "app.py", "if found is None or not session.is_signed(found[1]):", "if found is None:", CONSOLE_TESTS),
+    Mutant("console-believes-any-session", CONSOLE + "app.py", "if not session.is_signed(key_hash):", "if False:", CONSOLE_TESTS),
     Mutant("console-session-never-ends", CONSOLE + "sessions.py", "if found is None or int(found[3]) <= now:", "if found is None:", CONSOLE_TESTS),
     Mutant("console-session-outlives-its-key", SQL + "keys.py", "Statement(_SELECT.where(_OF_ID, _IS_VALID))", "Statement(_SELECT.where(_OF_ID))", CONSOLE_TESTS),
     Mutant("console-opens-with-any-key", CONSOLE + "app.py", "if _READ not in owner.capabilities:", "if False:", CONSOLE_TESTS),

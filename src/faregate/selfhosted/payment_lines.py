@@ -11,7 +11,7 @@ from faregate.payments.chain import ChainReader
 from faregate.payments.direct import DirectPayments, GasAccount, GasPolicy, make_signer
 from faregate.payments.direct.fees import ETHER, GWEI
 from faregate.payments.facilitated import FacilitatorPayments
-from faregate.payments.facilitator import Authenticate, FacilitatorClient, FacilitatorSettings
+from faregate.payments.facilitator import FacilitatorClient, FacilitatorSettings
 from faregate.selfhosted.settings import Settings
 from faregate.service.payments import Payments
 from faregate.system import system_clock
@@ -51,13 +51,10 @@ def _build_facilitated(settings: Settings, environment: Environment) -> PaymentL
     chain = _build_chain(settings, environment)
     authenticate = None if settings.auth_hook is None else load_hook("auth_hook", settings.auth_hook)
     facilitators = tuple(
-        _build_facilitator(url, authenticate) for url in settings.get_facilitators(environment)
+        FacilitatorClient(FacilitatorSettings(url, authenticate=authenticate))
+        for url in settings.get_facilitators(environment)
     )
     return PaymentLine(environment, FacilitatorPayments(facilitators, chain), chain, facilitators)
-
-
-def _build_facilitator(url: str, authenticate: Authenticate | None) -> FacilitatorClient:
-    return FacilitatorClient(FacilitatorSettings(url, authenticate=authenticate))
 
 
 def _build_direct(settings: Settings, environment: Environment) -> PaymentLine:

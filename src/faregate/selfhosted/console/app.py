@@ -23,7 +23,7 @@ from faregate.selfhosted.console.overview import show_overview
 from faregate.selfhosted.console.payment import MOST_ATTEMPTS, show_payment
 from faregate.selfhosted.console.sessions import COOKIE, SECONDS, Session, parse_session
 from faregate.selfhosted.database.engine import DatabaseError
-from faregate.selfhosted.database.keys import KeyOwner, find_key_by_id, find_key_owner, hash_key
+from faregate.selfhosted.database.keys import find_key_by_id, find_key_owner, hash_key
 from faregate.selfhosted.database.reports import Revenue
 from faregate.selfhosted.database.settlement import list_attempts
 from faregate.selfhosted.database.store import SqlStore
@@ -135,11 +135,11 @@ class Console:
         if session is None:
             return None
         found = find_key_by_id(self._books.database, session.account, session.key_id)
-        if found is None or not session.is_signed(found[1]):
+        if found is None:
             return None
-        return self._open_for(found[0])
-
-    def _open_for(self, owner: KeyOwner) -> Opened | None:
+        owner, key_hash = found
+        if not session.is_signed(key_hash):
+            return None
         store = self._backends.open_store(owner.account)
         if store is None:
             return None
