@@ -8,7 +8,7 @@ from faregate.emulator import TEST_KEY
 from faregate.probe.check import CheckResult
 from faregate.probe.checks import CHECKS, run_checks
 from faregate.probe.cli import add_probe
-from faregate.probe.config import ProbeConfig
+from faregate.probe.config import open_session
 from faregate.probe.fixtures import ProbeRun
 from faregate.service.published_payers import TEST_PAYERS
 from tests.probe.wrong_answers import WRONG_ANSWERS
@@ -31,8 +31,8 @@ def arguments(*words: str) -> Namespace:
 
 
 def run_probe(service: WrongService, *words: str) -> list[CheckResult]:
-    config = ProbeConfig.from_arguments(arguments(*words), {"FAREGATE_API_KEY": TEST_KEY}, transport=service)
-    return list(run_checks(ProbeRun(config.start_session(), sleep=lambda _seconds: None)))
+    with open_session(arguments(*words), {"FAREGATE_API_KEY": TEST_KEY}, transport=service) as session:
+        return list(run_checks(ProbeRun(session, sleep=lambda _seconds: None)))
 
 
 def ids(results: list[CheckResult], verdict: str) -> list[str]:

@@ -6,7 +6,6 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -58,15 +57,13 @@ def run_probe(arguments: Namespace) -> int:
 def _run(arguments: Namespace) -> int:
     with suggest_extra():
         from faregate.probe.checks import run_checks
-        from faregate.probe.config import ProbeConfig
+        from faregate.probe.config import open_session
         from faregate.probe.fixtures import ProbeRun
 
-    config = ProbeConfig.from_arguments(arguments, os.environ)
-    with closing(config.client):
-        session = config.start_session()
+    with open_session(arguments, os.environ) as session:
         print(format_cost(session), file=sys.stderr, flush=True)
         results = list(run_checks(ProbeRun(session)))
-    print(format_json(config.base_url, results) if arguments.json else format_text(results))
+    print(format_json(session.client.base_url, results) if arguments.json else format_text(results))
     return 1 if any(result.verdict == "fail" for result in results) else 0
 
 

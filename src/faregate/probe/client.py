@@ -25,7 +25,7 @@ class RawClient:
     ) -> None:
         self._transport = make_sync(transport)
         self._url = BaseURL(base_url, key.environment)
-        self._base_url = base_url
+        self.base_url = base_url
         self._timeout = timeout
         self._client = self._make_client(key)
         self.environment: Environment = key.environment
@@ -56,7 +56,7 @@ class RawClient:
         return _check_decided(self._transport.send(request.method, url, headers, request.body, self._timeout))
 
     def _make_client(self, key: ApiKey) -> MerchantClient:
-        return MerchantClient(key, self._base_url, transport=self._transport, timeout=self._timeout)
+        return MerchantClient(key, self.base_url, transport=self._transport, timeout=self._timeout)
 
 
 def _build_post(path: str, body: Body, proof: str | None) -> WireRequest:

@@ -1,9 +1,8 @@
 """Which service is probed, with which keys, and who pays. The emulator's own account needs no options."""
 
 from argparse import Namespace
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Self
+from collections.abc import Generator, Mapping
+from contextlib import closing, contextmanager
 
 from faregate.errors import CommandError
 from faregate.merchant.api_key import ApiKey
@@ -21,51 +20,35 @@ _SLOW_PAYER = "reads"
 _OTHER_ENVIRONMENT: dict[Environment, Environment] = {"test": "live", "live": "test"}
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeConfig:
-    """The resolved options of one probe."""
+@contextmanager
+def open_session(
+    arguments: Namespace, environ: Mapping[str, str], transport: Transport | None = None
+) -> Generator[ProbeSession]:
+    """Discover what the service sells, with the client and the wallets that the arguments describe.
 
-    base_url: str
-    client: RawClient
-    wallet: PayerWallet
-    slow_wallet: PayerWallet | None
-    choice: ProductChoice
-    read_only_key: ApiKey | None
-    foreign_revision: str | None
-
-    @classmethod
-    def from_arguments(
-        cls, arguments: Namespace, environ: Mapping[str, str], transport: Transport | None = None
-    ) -> Self:
-        """Resolve arguments and environment variables. Raises `CommandError` and `ConfigurationError`."""
-        key = _load_api_key(environ, allow_live=arguments.allow_live)
-        base_url = arguments.base_url or environ.get("FAREGATE_BASE_URL") or ""
-        if not base_url:
-            raise CommandError("No service to probe: use --base-url, or set FAREGATE_BASE_URL.")
-        payer = load_payer_key(arguments.payer, arguments.key_file, environ)
-        live = key.environment == "live"
-        if live and not payer.own:
-            raise CommandError(
-                "Live payments need a key of your own: use --key-file FILE, or set FAREGATE_PAYER_KEY."
-            )
-        slow_payer = None if payer.own else get_test_payer(_SLOW_PAYER)
-        return cls(
-            base_url,
-            RawClient(key, base_url, timeout=arguments.timeout, transport=transport),
-            PayerWallet(payer, arguments.max, live=live),
-            None if slow_payer is None else PayerWallet(slow_payer, arguments.max, live=False),
-            ProductChoice(
-                arguments.resource, arguments.revision, arguments.free_resource, arguments.slow_resource
-            ),
-            _load_read_only_key(environ),
-            arguments.foreign_revision,
+    Raises `CommandError` and `ConfigurationError`.
+    """
+    key = _load_api_key(environ, allow_live=arguments.allow_live)
+    base_url = arguments.base_url or environ.get("FAREGATE_BASE_URL") or ""
+    if not base_url:
+        raise CommandError("No service to probe: use --base-url, or set FAREGATE_BASE_URL.")
+    payer = load_payer_key(arguments.payer, arguments.key_file, environ)
+    live = key.environment == "live"
+    if live and not payer.own:
+        raise CommandError(
+            "Live payments need a key of your own: use --key-file FILE, or set FAREGATE_PAYER_KEY."
         )
-
-    def start_session(self) -> ProbeSession:
-        """Discover what the service sells. Raises `CommandError` if its contracts cannot be read."""
-        catalog = discover(self.client, self.wallet, self.choice)
-        foreign = self.foreign_revision or _find_foreign_revision(catalog, self.client.environment)
-        return ProbeSession(self.client, catalog, self.wallet, self.slow_wallet, self.read_only_key, foreign)
+    client = RawClient(key, base_url, timeout=arguments.timeout, transport=transport)
+    wallet = PayerWallet(payer, arguments.max, live=live)
+    slow_wallet = None if payer.own else PayerWallet(get_test_payer(_SLOW_PAYER), arguments.max, live=False)
+    choice = ProductChoice(
+        arguments.resource, arguments.revision, arguments.free_resource, arguments.slow_resource
+    )
+    read_only_key = _load_read_only_key(environ)
+    with closing(client):
+        catalog = discover(client, wallet, choice)
+        foreign = arguments.foreign_revision or _find_foreign_revision(catalog, key.environment)
+        yield ProbeSession(client, catalog, wallet, slow_wallet, read_only_key, foreign)
 
 
 def _load_api_key(environ: Mapping[str, str], *, allow_live: bool) -> ApiKey:
