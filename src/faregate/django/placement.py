@@ -88,6 +88,7 @@ def _find_misplaced_methods(view: Any) -> Iterator[str]:
     """Find a price on what a class does before or after it answers."""
     bases: tuple[type, ...] = getattr(get_view_class(view), "__mro__", ())
     for name, member in (item for base in bases for item in vars(base).items()):
+        # REST framework's `@action` gives a method that answers requests a `mapping`.
         if name in _METHOD_NAMES or not isinstance(member, FunctionType) or hasattr(member, "mapping"):
             continue
         if find_offers(member):

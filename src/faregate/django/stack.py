@@ -58,6 +58,7 @@ def _is_paywall(name: str) -> bool:
 
 def _list_answers(name: str, prefixes: Sequence[str]) -> Iterator[Mistake]:
     """List the middleware that is known to answer before the paywall."""
+    # By name, because WhiteNoise may not be installed; with its bases, because it may be a subclass.
     kinds = [f"{kind.__module__}.{kind.__qualname__}" for kind in getattr(import_string(name), "__mro__", ())]
     sold = [
         prefix for prefix in prefixes if (_WHITENOISE in kinds and _serves(prefix)) or _FLATPAGES in kinds

@@ -74,6 +74,7 @@ class StateLock:
             return False
 
 
+# Unlinked while it is still locked: whoever has it open by then sees that it is no longer the file.
 def _remove(path: Path, handle: int) -> None:
     with suppress(OSError):
         path.unlink()
@@ -176,6 +177,7 @@ class StateFile:
         while True:
             await anyio.sleep(pause)
             if self._touched or self._changing:
+                # Before the state is saved: what changes meanwhile is saved the next time.
                 self._touched = False
                 pause = max(CHECK_SECONDS, _MAX_WRITE_SHARE * await run_sync(self.try_to_save, tenants))
 

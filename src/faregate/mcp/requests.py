@@ -43,6 +43,7 @@ def read_call(params: Mapping[str, Any], scope: Mapping[str, Any] | None) -> Inc
         origin=_LOCAL if around is None else around.origin,
         host=None if around is None else around.host,
         content_type="application/json",
+        # Short enough to be compared: `write_bound` makes the body, whatever its length.
         content_length="0",
     )
 

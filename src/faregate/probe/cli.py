@@ -50,6 +50,7 @@ def run_probe(arguments: Namespace) -> int:
     """Run the probe and return its exit code. Raises `CommandError` if it could not run."""
     try:
         return _run(arguments)
+    # The status of these errors is 1 elsewhere, which says here that a check failed.
     except (FaregateError, ImportError) as error:
         raise CommandError(str(error)) from None
 

@@ -103,6 +103,7 @@ def write_file(
     `progress` is called with the number of rows so far. Raises `CommandError` if the file cannot be
     written, or pyarrow is missing.
     """
+    # In the same folder: a file is replaced in one step within a file system only.
     unfinished = path.with_name(f".{path.name}.part")
     counted = _Counter(rows, progress)
     try:

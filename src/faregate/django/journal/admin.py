@@ -40,6 +40,7 @@ class JournalRowAdmin(ModelAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[JournalRow]:
         """Query the journal's database; if the journal is elsewhere, the one that Django's router names."""
+        # Results may have megabytes, and nothing of them is shown.
         rows = super().get_queryset(request).defer(*ENCRYPTED)
         using = find_journal_database()
         return rows if using is None else rows.using(using)

@@ -48,6 +48,7 @@ def read_connection(using: str) -> Generator[None]:
                 "outside of atomic() and ATOMIC_REQUESTS (non_atomic_requests exempts a view)"
             )
         yield
+    # The caller finds out which rule of the row it was.
     except IntegrityError:
         raise
     except Error as error:

@@ -48,6 +48,7 @@ async def list_calls(request: Request) -> Response:
         if query.wait is None:
             calls = emulator.calls(query.operation, **query.build_match())
         else:
+            # Awaited, because the calls that it waits for come over the same event loop.
             calls = await emulator.await_for(
                 query.operation, count=query.count, timeout=query.wait, **query.build_match()
             )
