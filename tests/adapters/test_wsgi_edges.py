@@ -241,12 +241,6 @@ def test_the_middleware_around_itself_fails_the_start() -> None:
         PaywallMiddleware(inner, paywall)
 
 
-@pytest.mark.parametrize("app", [None, "shop:app", object()])
-def test_what_is_no_application_fails_the_start(app: Any) -> None:
-    with pytest.raises(ConfigurationError, match="WSGI application"):
-        PaywallMiddleware(app, base_url="emulator:")
-
-
 async def an_asgi_app(_scope: Any, _receive: Any, _send: Any) -> None: ...
 
 
@@ -254,9 +248,15 @@ class AsgiApp:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None: ...
 
 
-@pytest.mark.parametrize("app", [an_asgi_app, AsgiApp()])
-def test_an_asgi_application_fails_the_start(app: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"faregate\.asgi"):
+@pytest.mark.parametrize(
+    ("app", "says"),
+    [
+        *((app, "WSGI application") for app in (None, "shop:app", object())),
+        *((app, r"faregate\.asgi") for app in (an_asgi_app, AsgiApp())),
+    ],
+)
+def test_what_is_no_wsgi_application_fails_the_start(app: Any, says: str) -> None:
+    with pytest.raises(ConfigurationError, match=says):
         PaywallMiddleware(app, base_url="emulator:")
 
 

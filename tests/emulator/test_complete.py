@@ -282,15 +282,21 @@ BAD_BODIES: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+def refuse_body(api: ApiClient, body: dict[str, Any]) -> Purchase:
+    """Complete a new purchase with a body that is refused; what is `...` is left out."""
+    bought = api.buy()
+    body = {"revision_id": bought.revision_id, **body}
+    body = {name: value for name, value in body.items() if value is not ...}
+    response = api.post(f"/transactions/{bought.id}/complete", body, bought.proof)
+    assert_error(response, 422, "invalid_request")
+    return bought
+
+
 @pytest.mark.parametrize("change", [body for _, body in BAD_BODIES], ids=[name for name, _ in BAD_BODIES])
 def test_a_succeeded_body_that_breaks_a_rule_is_422_and_leaves_it_open(
     api: ApiClient, change: dict[str, Any]
 ) -> None:
-    bought = api.buy()
-    body = {"revision_id": bought.revision_id, "outcome": "succeeded", "values": {}, **change}
-    body = {name: value for name, value in body.items() if value is not ...}
-    response = api.post(f"/transactions/{bought.id}/complete", body, bought.proof)
-    assert_error(response, 422, "invalid_request")
+    bought = refuse_body(api, {"outcome": "succeeded", "values": {}, **change})
     assert api.complete(bought).json()["status"] == "succeeded"
 
 
@@ -326,11 +332,7 @@ def test_a_required_value_must_be_reported(api: ApiClient) -> None:
 def test_a_failed_body_that_breaks_a_rule_is_422_and_leaves_it_open(
     api: ApiClient, change: dict[str, Any]
 ) -> None:
-    bought = api.buy()
-    body = {"revision_id": bought.revision_id, "outcome": "failed", "failure_code": "a", **change}
-    body = {name: value for name, value in body.items() if value is not ...}
-    response = api.post(f"/transactions/{bought.id}/complete", body, bought.proof)
-    assert_error(response, 422, "invalid_request")
+    bought = refuse_body(api, {"outcome": "failed", "failure_code": "a", **change})
     assert api.transaction(bought)["status"] == "authorized"
 
 

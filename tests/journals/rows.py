@@ -1,6 +1,5 @@
 """Bring a journal's row into each of its states."""
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +8,7 @@ from faregate.core.models import Response, WorkSucceeded
 from faregate.journals.policy import JournalPolicy
 from tests.core.flow_script import ACR, RECEIPT, TXN
 from tests.journals.stores import AnyJournal, Clock
+from tests.support.threads import run_in_threads
 
 TERMS = JournalPolicy()
 
@@ -52,11 +52,7 @@ def take_in_threads(
             taken.append(entry.transaction_id)
         at_end()
 
-    threads = [threading.Thread(target=sweep) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_in_threads(*[sweep] * 8)
     assert sorted(taken) == names
 
 

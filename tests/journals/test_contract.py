@@ -28,6 +28,7 @@ from tests.journals.rows import (
 )
 from tests.journals.stores import AnyJournal, disconnect
 from tests.journals.stores import Clock as Clock
+from tests.support.threads import run_in_threads
 
 
 def test_a_claim_is_won_once(journal: AnyJournal) -> None:
@@ -258,10 +259,6 @@ def test_one_of_many_threads_wins(journal: AnyJournal) -> None:
         answers.append(journal.claim("proof", HERE))
         disconnect(journal)
 
-    threads = [threading.Thread(target=race) for _ in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_in_threads(*[race] * 16)
     assert sum(isinstance(answer, Claimed) for answer in answers) == 1
     assert sum(isinstance(answer, InProgress) for answer in answers) == 15

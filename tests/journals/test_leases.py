@@ -213,21 +213,29 @@ class Renewals:
             assert self._changed.wait_for(lambda: len(self.owners) >= number, 30)
 
 
+def started_thread(heartbeat: Heartbeat, seconds: float = 60) -> threading.Thread:
+    heartbeat.add(b"a", seconds)
+    assert heartbeat._thread is not None
+    return heartbeat._thread
+
+
+def assert_ends(thread: threading.Thread) -> None:
+    thread.join(30)
+    assert not thread.is_alive()
+
+
 def test_a_thread_renews_while_there_is_something_to_renew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeats, "IDLE_SECONDS", 0.0)
     renewals = Renewals()
     heartbeat = Heartbeat(renewals.renew, 0.01)
     assert heartbeat._thread is None
-    heartbeat.add(b"a", 60)
+    thread = started_thread(heartbeat)
     heartbeat.add(b"b", 60)
-    thread = heartbeat._thread
-    assert thread is not None
     renewals.wait_for(3)
     heartbeat.remove(b"a")
     renewals.wait_for(len(renewals.owners) + 2)
     heartbeat.remove(b"b")
-    thread.join(30)
-    assert not thread.is_alive()
+    assert_ends(thread)
     assert set(renewals.owners) == {heartbeat.owner}
     heartbeat.add(b"c", 60)  # a new one
     renewals.wait_for(len(renewals.owners) + 1)
@@ -235,13 +243,7 @@ def test_a_thread_renews_while_there_is_something_to_renew(monkeypatch: pytest.M
 
 def test_a_lease_that_was_not_given_back_is_renewed_until_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeats, "IDLE_SECONDS", 0.0)
-    renewals = Renewals()
-    heartbeat = Heartbeat(renewals.renew, 0.01)
-    heartbeat.add(b"a", 0.1)
-    thread = heartbeat._thread
-    assert thread is not None
-    thread.join(30)
-    assert not thread.is_alive()
+    assert_ends(started_thread(Heartbeat(Renewals().renew, 0.01), 0.1))
 
 
 def test_leases_that_are_given_back_meanwhile_do_not_end_the_thread() -> None:
@@ -287,24 +289,17 @@ def test_a_store_that_fails_does_not_end_the_thread(
     renewals = Renewals()
     renewals.make_fault = fault
     heartbeat = Heartbeat(renewals.renew, 0.01)
-    heartbeat.add(b"a", 60)
-    thread = heartbeat._thread
-    assert thread is not None
+    thread = started_thread(heartbeat)
     renewals.wait_for(3)
     heartbeat.remove(b"a")
-    thread.join(30)
-    assert not thread.is_alive()
+    assert_ends(thread)
 
 
 def test_a_heartbeat_does_not_keep_its_journal_from_being_collected() -> None:
-    renewals = Renewals()
-    heartbeat = Heartbeat(renewals.renew, 0.01)
-    heartbeat.add(b"a", 60)
-    thread = heartbeat._thread
-    assert thread is not None
+    heartbeat = Heartbeat(Renewals().renew, 0.01)
+    thread = started_thread(heartbeat)
     del heartbeat
-    thread.join(30)
-    assert not thread.is_alive()
+    assert_ends(thread)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")

@@ -31,6 +31,7 @@ from tests.journals.stores import (
     tamper,
 )
 from tests.support.products import spread
+from tests.support.threads import run_in_threads
 
 Open = Callable[..., PersistentJournal]
 TERMS = JournalPolicy()
@@ -102,11 +103,7 @@ def together(count: int, act: Callable[[], Any]) -> list[Any]:
         if settings.configured:
             connections.close_all()
 
-    threads = [threading.Thread(target=run) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_in_threads(*[run] * count)
     return answers
 
 

@@ -21,6 +21,7 @@ from tests.journals.postgres_schema import asked, asked_inside, get_store, postg
 from tests.journals.processes import RACE, run, run_together, said
 from tests.journals.rows import GOOD, HERE, WORK_SECONDS, decided, fresh, started
 from tests.journals.stores import KEY
+from tests.support.threads import run_in_threads
 
 url, journal = postgres_schema.url, postgres_schema.journal
 TABLES = ["faregate_journal", "faregate_journal_owner", "faregate_journal_version"]
@@ -165,13 +166,7 @@ def test_no_row_is_nonsense(journal: PostgresJournal, url: str, change: str) -> 
 def test_threads_share_a_few_connections(url: str) -> None:
     journal = postgres(f"{url}&application_name=few", connections=2)
     claims: list[Any] = []
-    threads = [
-        threading.Thread(target=lambda n=n: claims.append(journal.claim(f"{n}", HERE))) for n in range(16)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_in_threads(*(lambda n=n: claims.append(journal.claim(f"{n}", HERE)) for n in range(16)))
     assert sum(isinstance(claim, Claimed) for claim in claims) == 16
     assert asked(url, "SELECT count(*) <= 2 FROM pg_stat_activity WHERE application_name = 'few'") == [
         (True,)

@@ -23,6 +23,7 @@ from tests.journals.redis_journal import ask, opened, running
 from tests.journals.rows import GOOD, HERE, WORK_SECONDS, fresh, released, started
 from tests.journals.stores import KEY
 from tests.servers import RedisServer
+from tests.support.threads import run_in_threads
 
 ROOT = Path(__file__).resolve().parents[2]
 PASSWORD = "pass:word@/canary"
@@ -320,11 +321,7 @@ def test_many_threads_share_one_connection(server: RedisServer) -> None:
                 if isinstance(journal.claim(f"proof {number}", HERE), Claimed):
                     won.append(number)
 
-        threads = [threading.Thread(target=claim) for _ in range(40)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_in_threads(*[claim] * 40)
         assert sorted(won) == list(range(10))
         assert clients(server) == 1
     assert clients(server) == 0

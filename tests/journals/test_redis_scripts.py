@@ -4,6 +4,7 @@ import itertools
 import threading
 from collections.abc import Callable, Generator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from faregate.journals.store import Record, TransactionTaken
 from tests.journals.stores import LEASED, due_at
 from tests.servers import REDIS_MISSING, Network, RedisServer, lossy_network
 from tests.servers.shared import need
+from tests.support.threads import run_in_threads
 
 NOW, LEASE, LATER = 1000.0, 1030.0, 1060.25
 ENCRYPTED = b"\x00sealed\xff\r\n"
@@ -296,11 +298,7 @@ def test_eight_sweeps_get_different_rows(server: RedisServer, store: RedisStore)
 
 
 def together(count: int, act: Callable[[int], None]) -> None:
-    threads = [threading.Thread(target=act, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_in_threads(*(partial(act, number) for number in range(count)))
 
 
 # Lost answers

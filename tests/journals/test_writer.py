@@ -16,6 +16,8 @@ import pytest
 
 from faregate.errors import ConfigurationError, JournalError, JournalUnreadable
 from faregate.journals.writer import MAX_BATCH, Task, Writer
+from tests.support.threads import join_threads, start_threads
+from tests.support.waiting import eventually
 
 LOOPS = ("asyncio", "trio")
 
@@ -48,7 +50,7 @@ class Echo:
         self.may_go_on.clear()
         thread = threading.Thread(target=self.writer.call, args=["held up"])
         thread.start()
-        wait_until(lambda: self.batches != [])
+        assert eventually(lambda: self.batches != [])
         return thread
 
 
@@ -58,20 +60,6 @@ def echo() -> Generator[Echo]:
     yield made
     made.may_go_on.set()
     made.writer.stop()
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
-    while not is_so():
-        assert time.monotonic() < end
-        time.sleep(0.001)
-
-
-def in_threads(*calls: Callable[[], Any]) -> list[threading.Thread]:
-    threads = [threading.Thread(target=call) for call in calls]
-    for thread in threads:
-        thread.start()
-    return threads
 
 
 def test_threads_and_event_loops_share_a_batch(echo: Echo) -> None:
@@ -86,25 +74,25 @@ def test_threads_and_event_loops_share_a_batch(echo: Echo) -> None:
                 tasks.start_soon(ask, number)
 
     echo.hold_up()
-    threads = in_threads(
+    threads = start_threads(
         *(lambda loop=loop: anyio.run(ask_all, backend=loop) for loop in LOOPS),
         *(lambda number=number: answers.append(echo.writer.call(number)) for number in range(10)),
     )
-    wait_until(lambda: echo.writer._queue.qsize() == 10 + 10 + 1)  # asyncio submits all of a turn at once
+    assert eventually(
+        lambda: echo.writer._queue.qsize() == 10 + 10 + 1
+    )  # asyncio submits all of a turn at once
     echo.may_go_on.set()
-    for thread in threads:
-        thread.join()
+    join_threads(threads)
     assert sorted(answers) == sorted([*range(10)] * 3)
     assert [len(batch) for batch in echo.batches] == [1, 30]
 
 
 def test_a_batch_is_bounded(echo: Echo) -> None:
     echo.hold_up()
-    threads = in_threads(*(lambda: echo.writer.call(1) for _ in range(MAX_BATCH + 1)))
-    wait_until(lambda: echo.writer._queue.qsize() == MAX_BATCH + 1)
+    threads = start_threads(*(lambda: echo.writer.call(1) for _ in range(MAX_BATCH + 1)))
+    assert eventually(lambda: echo.writer._queue.qsize() == MAX_BATCH + 1)
     echo.may_go_on.set()
-    for thread in threads:
-        thread.join()
+    join_threads(threads)
     assert [len(batch) for batch in echo.batches] == [1, MAX_BATCH, 1]
 
 
@@ -128,17 +116,16 @@ def test_what_a_store_raises_is_an_error_for_each_of_the_batch(
             echo.writer.call(work)
         errors.append(caught.value)
 
-    threads = in_threads(lambda: ask(kind), lambda: ask("another"))
-    wait_until(lambda: echo.writer._queue.qsize() == 2)
+    threads = start_threads(lambda: ask(kind), lambda: ask("another"))
+    assert eventually(lambda: echo.writer._queue.qsize() == 2)
     echo.may_go_on.set()
-    for thread in (held, *threads):
-        thread.join()
+    join_threads([held, *threads])
     assert len({id(error) for error in errors}) == 2
     assert echo.writer.call("next") == "next"
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_when_the_thread_ends_all_who_wait_are_told_and_the_next_work_starts_another(echo: Echo) -> None:
+def test_when_the_thread_ends_all_who_wait_get_an_error_and_the_next_work_starts_another(echo: Echo) -> None:
     echo.hold_up()
     dying = echo.writer._thread
     assert dying is not None
@@ -150,11 +137,10 @@ def test_when_the_thread_ends_all_who_wait_are_told_and_the_next_work_starts_ano
         errors.append(str(caught.value))
 
     calls = [lambda: ask(SystemExit), *[lambda: ask("queued")] * MAX_BATCH]
-    threads = in_threads(*calls)
-    wait_until(lambda: echo.writer._queue.qsize() == len(calls))
+    threads = start_threads(*calls)
+    assert eventually(lambda: echo.writer._queue.qsize() == len(calls))
     echo.may_go_on.set()
-    for thread in threads:
-        thread.join()
+    join_threads(threads)
     assert len(errors) == len(calls)
     assert "too busy" not in errors
     assert echo.writer.call("next") == "next"
@@ -278,7 +264,7 @@ def test_it_can_be_stopped_in_the_middle_of_a_batch_that_takes_too_long() -> Non
     echo.writer.stop()
     next_call = threading.Thread(target=echo.writer.call, args=["next"])
     next_call.start()
-    wait_until(lambda: ["next"] in echo.batches)
+    assert eventually(lambda: ["next"] in echo.batches)
     echo.may_go_on.set()
     held.join(30)
     next_call.join(30)
@@ -291,8 +277,8 @@ def test_it_can_be_stopped_in_the_middle_of_a_batch_that_takes_too_long() -> Non
 
 def test_a_fork_takes_neither_the_thread_nor_what_is_queued(echo: Echo) -> None:
     held = echo.hold_up()
-    [queued] = in_threads(lambda: echo.writer.call("queued"))
-    wait_until(lambda: echo.writer._queue.qsize() == 1)
+    [queued] = start_threads(lambda: echo.writer.call("queued"))
+    assert eventually(lambda: echo.writer._queue.qsize() == 1)
     if (child := os.fork()) == 0:
         echo.may_go_on.set()
         is_right = echo.writer.call("of the child") == "of the child"
@@ -376,7 +362,7 @@ def test_loops_that_begin_and_end_in_several_threads_do_not_disturb_each_other(e
     class Loop(asyncio.SelectorEventLoop):
         def is_closed(self) -> bool:
             if meanwhile:
-                [thread] = in_threads(meanwhile.pop())
+                [thread] = start_threads(meanwhile.pop())
                 thread.join()
             return super().is_closed()
 
@@ -391,7 +377,7 @@ def test_loops_that_begin_and_end_in_several_threads_do_not_disturb_each_other(e
 def test_it_starts_again_after_its_thread_had_died_and_it_was_stopped(echo: Echo) -> None:
     with pytest.raises(JournalError):
         echo.writer.call(SystemExit)
-    wait_until(lambda: echo.writer._thread is not None and not echo.writer._thread.is_alive())
+    assert eventually(lambda: echo.writer._thread is not None and not echo.writer._thread.is_alive())
     echo.writer.stop()
     assert echo.writer.call(1) == 1
     assert echo.writer.call(2) == 2
@@ -420,7 +406,7 @@ def test_threads_of_a_forked_child_begin_anew_together(monkeypatch: pytest.Monke
     class Slow(queue.SimpleQueue):  # type: ignore[type-arg]
         def __init__(self) -> None:
             super().__init__()
-            others.extend(in_threads(lambda: answers.append(echo.writer.call(2))))
+            others.extend(start_threads(lambda: answers.append(echo.writer.call(2))))
             time.sleep(0.2)
 
     echo.writer.call(0)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
+from tests.support.threads import join_threads
+
 FREE = b'{"transaction_id":null}'
 
 
@@ -153,8 +155,7 @@ def service(
             for connection in open_now:
                 with suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
-            for thread in threads:
-                thread.join()
+            join_threads(threads)
 
 
 def _serve(

@@ -3,8 +3,8 @@
 import json
 import logging
 import socket
-import threading
 from collections.abc import Generator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from faregate.errors import ConfigurationError
 from faregate.payments.rpc import RpcClient, RpcError
 from tests.support.chain import LocalChain
 from tests.support.rpc_proxy import NO_ANSWER, RpcFault, RpcProxy, serve_rpc_proxy
+from tests.support.threads import run_in_threads
 
 KEY = "s3cret-k3y-0123456789"
 CHAIN = hex(84532)
@@ -49,11 +50,7 @@ def test_many_threads_share_a_client(chain: LocalChain, client: RpcClient) -> No
     def ask(number: int) -> None:
         found[number] = client.call("eth_getBlockByNumber", hex(number), False)["number"]
 
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(20)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_in_threads(*(partial(ask, number) for number in range(20)))
     assert found == {number: hex(number) for number in range(20)}
 
 

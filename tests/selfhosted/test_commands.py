@@ -25,28 +25,30 @@ def shop(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_without_tables_the_remedy_is_told(tmp_path: Path) -> None:
-    told = call(tmp_path, "key", "list")
-    assert told.returncode == 1
-    assert "run `faregate service init`" in told.stderr
+def fail(folder: Path, *words: str, **environ: str) -> str:
+    """Run a command that fails; return its error."""
+    ran = call(folder, *words, **environ)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    return ran.stderr
 
 
-def test_without_a_seller_the_remedy_is_told(tmp_path: Path) -> None:
+def test_without_tables_the_remedy_is_named(tmp_path: Path) -> None:
+    assert "run `faregate service init`" in fail(tmp_path, "key", "list")
+
+
+def test_without_a_seller_the_remedy_is_named(tmp_path: Path) -> None:
     assert "is ready" in call(tmp_path, "init").stdout
-    told = call(tmp_path, "key", "create")
-    assert told.returncode == 1
-    assert "run `faregate service apply catalog.toml` first" in told.stderr
+    assert "run `faregate service apply catalog.toml` first" in fail(tmp_path, "key", "create")
 
 
 def test_a_seller_that_is_unknown_is_named(shop: Path) -> None:
-    told = call(shop, "export", "--seller", "nobody")
-    assert (told.returncode, told.stdout) == (1, "")
-    assert "There is no seller 'nobody' in test. Say which seller with --seller: Shop." in told.stderr
+    error = fail(shop, "export", "--seller", "nobody")
+    assert "There is no seller 'nobody' in test. Say which seller with --seller: Shop." in error
 
 
 def test_applying_twice_changes_nothing(shop: Path) -> None:
-    told = call(shop, "apply", "catalog.toml")
-    assert (told.returncode, told.stdout) == (0, "nothing to change\n")
+    ran = call(shop, "apply", "catalog.toml")
+    assert (ran.returncode, ran.stdout) == (0, "nothing to change\n")
 
 
 def test_a_new_price_is_a_new_revision(shop: Path) -> None:
@@ -60,27 +62,21 @@ def test_a_new_price_is_a_new_revision(shop: Path) -> None:
 
 def test_a_fault_in_the_catalog_is_named(shop: Path) -> None:
     (shop / "catalog.toml").write_text(CATALOG.replace("amount", "amont"))
-    told = call(shop, "apply", "catalog.toml")
-    assert told.returncode == 1
-    assert "resources[0].revisions[0].amont" in told.stderr
-    assert "at least 1 item" not in told.stderr  # what follows from the fault is no fault of its own
+    error = fail(shop, "apply", "catalog.toml")
+    assert "resources[0].revisions[0].amont" in error
+    assert "at least 1 item" not in error  # what follows from the fault is no fault of its own
 
 
 def test_an_address_that_was_not_filled_in_is_named_in_words(shop: Path) -> None:
-    (shop / "catalog.toml").write_text(
-        CATALOG.replace("0x1111111111111111111111111111111111111111", "0xYOURS")
-    )
-    told = call(shop, "apply", "catalog.toml")
-    assert told.returncode == 1
-    assert "seller.pay_to: must be an address: 0x and 40 hex digits" in told.stderr
+    (shop / "catalog.toml").write_text(CATALOG.replace("0x" + "1" * 40, "0xYOURS"))
+    error = fail(shop, "apply", "catalog.toml")
+    assert "seller.pay_to: must be an address: 0x and 40 hex digits" in error
 
 
 def test_real_payments_never_go_to_the_address_of_the_example(shop: Path) -> None:
     lines = [line for line in CATALOG.splitlines() if "pay_to" not in line]
     (shop / "catalog.toml").write_text("\n".join(lines))
-    told = call(shop, "apply", "catalog.toml", **REAL)
-    assert told.returncode == 1
-    assert "has no address of its own" in told.stderr
+    assert "has no address of its own" in fail(shop, "apply", "catalog.toml", **REAL)
 
 
 def test_a_key_is_shown_once(shop: Path) -> None:
@@ -104,10 +100,9 @@ def test_a_revoked_key_is_listed_as_such(shop: Path) -> None:
 
 
 def test_live_keys_need_real_payments(shop: Path) -> None:
-    told = call(shop, "key", "create", "--environment", "live")
-    assert "Live keys need real payments" in told.stderr
-    told = call(shop, "key", "create", "--environment", "live", **REAL)
-    assert "set rpc_live" in told.stderr
+    live = ("key", "create", "--environment", "live")
+    assert "Live keys need real payments" in fail(shop, *live)
+    assert "set rpc_live" in fail(shop, *live, **REAL)
 
 
 def test_a_missing_extra_is_named(tmp_path: Path) -> None:
@@ -117,8 +112,8 @@ def test_a_missing_extra_is_named(tmp_path: Path) -> None:
         "u.find_spec = lambda name, *a: None if name == 'sqlalchemy' else find(name, *a)\n"
         "from faregate.cli import main; sys.exit(main(['service', 'init']))"
     )
-    told = subprocess.run(
+    ran = subprocess.run(
         [sys.executable, "-c", script], cwd=tmp_path, env=build_environment(), capture_output=True, text=True
     )
-    assert told.returncode == 1
-    assert "pip install 'faregate[service]'" in told.stderr
+    assert ran.returncode == 1
+    assert "pip install 'faregate[service]'" in ran.stderr

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from faregate.service.records import STATUSES
 from tests.selfhosted.sales import PAYER, authorize, open_store, resolve, settle, sign, submit, succeeded
 from tests.selfhosted.writer import connect
 from tests.support.preloaded import PreloadedPython
+from tests.support.threads import run_in_threads
 
 SAME = 15
 """Payments that every thread and process tries to authorize."""
@@ -36,11 +38,7 @@ def run_at_once(*calls: Callable[[], object]) -> None:
         except BaseException as error:
             failures.append(error)
 
-    threads = [threading.Thread(target=run, args=(call,)) for call in calls]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_in_threads(*(partial(run, call) for call in calls))
     if failures:
         raise failures[0]
 

@@ -25,6 +25,11 @@ def count_allowed(limits: RateLimits, headers: Headers) -> int:
     return allowed
 
 
+@pytest.fixture
+def limits() -> RateLimits:
+    return RateLimits(10, 5, Clock())
+
+
 def test_a_bucket_holds_two_seconds_and_fills_again() -> None:
     clock = Clock()
     limits = RateLimits(10, 5, clock)
@@ -36,16 +41,14 @@ def test_a_bucket_holds_two_seconds_and_fills_again() -> None:
     assert count_allowed(limits, bearer("a")) == 20
 
 
-def test_keys_do_not_share() -> None:
-    limits = RateLimits(10, 5, Clock())
+def test_keys_do_not_share(limits: RateLimits) -> None:
     limits.learn(bearer("a"), 200)
     limits.learn(bearer("b"), 402)
     count_allowed(limits, bearer("a"))
     assert limits.take(bearer("b")) == 0
 
 
-def test_invented_keys_share_the_anonymous_bucket() -> None:
-    limits = RateLimits(10, 5, Clock())
+def test_invented_keys_share_the_anonymous_bucket(limits: RateLimits) -> None:
     for number in range(10):
         assert limits.take(bearer(f"guess-{number}")) == 0
         limits.learn(bearer(f"guess-{number}"), 401)
@@ -54,14 +57,12 @@ def test_invented_keys_share_the_anonymous_bucket() -> None:
 
 
 @pytest.mark.parametrize("status", [404, 405, 500, 503])
-def test_an_answer_that_may_precede_the_key_makes_none_known(status: int) -> None:
-    limits = RateLimits(10, 5, Clock())
+def test_an_answer_that_may_precede_the_key_makes_none_known(limits: RateLimits, status: int) -> None:
     limits.learn(bearer("guess"), status)
     assert count_allowed(limits, bearer("guess")) == 10
 
 
-def test_a_revoked_key_loses_its_bucket() -> None:
-    limits = RateLimits(10, 5, Clock())
+def test_a_revoked_key_loses_its_bucket(limits: RateLimits) -> None:
     limits.learn(bearer("a"), 200)
     limits.learn(bearer("a"), 401)
     assert count_allowed(limits, bearer("a")) == 10

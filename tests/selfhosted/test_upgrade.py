@@ -1,6 +1,5 @@
 """Migrations make exactly the tables that the code declares."""
 
-import threading
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from faregate.errors import ConfigurationError
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.schema import metadata
 from faregate.selfhosted.database.upgrade import find_missing_migrations, upgrade
+from tests.support.threads import run_in_threads
 
 pytestmark = pytest.mark.every_value
 
@@ -46,11 +46,7 @@ def test_processes_that_start_at_once_upgrade_once(empty_url: str) -> None:
         except Exception as error:
             failures.append(error)
 
-    threads = [threading.Thread(target=run) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_in_threads(*[run] * 4)
     assert failures == []
 
 
