@@ -256,6 +256,7 @@ class EnvironmentState:
     def find_settlement_rule(self, transaction: Transaction) -> SettlementRule | None:
         """Find the most specific rule: of the transaction, its payer, its resource, or the general one."""
         record = self._own(transaction)
+        # The rule of the resource as it is now, not as it was when it was bought.
         listing = self.catalog.listings[record.context.listing.resource.key]
         payers = self.payer_settlements.get(record.payment.payer)
         return record.plan or payers or listing.settlement or self.settlement

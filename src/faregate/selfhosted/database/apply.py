@@ -85,6 +85,7 @@ def _apply(
         changes.append(
             ConfigChange(environment, None, kind, f"{config.seller.name}, paid to {config.seller.pay_to}")
         )
+    # Two, because `after` is edited in place.
     before, after = load_catalog(connection, account), load_catalog(connection, account)
     wanted = build_catalog(config, environment).listings
     changes += _create_missing(connection, account, after, wanted, moment)

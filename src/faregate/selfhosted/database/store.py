@@ -230,6 +230,7 @@ class SqlStore:
     def count_read(self, transaction: Transaction) -> SettlementRule | None:
         known = self._own(transaction)
         if not self._options.is_simulated:
+            # Only when an attempt is due anyway: whoever polls must not ask the chain each time.
             return IMMEDIATE if self._is_due(known) else None
         rule = known.plan
         if rule is None:
@@ -248,6 +249,7 @@ class SqlStore:
         if not self._options.is_simulated:
             return ()
         moment = to_microseconds(until)
+        # Each request comes here, and nearly none finds anything: a write would wait for its turn.
         with self._database.read() as connection:
             if not simulated.has_due(connection, self.account.id, moment):
                 return ()
@@ -340,6 +342,7 @@ class SqlStore:
 
     def _choose_end(self, known: StoredTransaction, at: datetime | None) -> int:
         """Choose when the transaction ends: for a simulated payment `at`, for a real one the present."""
+        # A real payment ends when the books learn of it: lists of earlier moments were answered without that.
         if at is None or not self._options.is_simulated:
             return self._stamps.now()
         return max(to_microseconds(at), to_microseconds(known.changed_at))
