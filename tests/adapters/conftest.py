@@ -74,6 +74,11 @@ def clean_site(caplog: pytest.LogCaptureFixture) -> None:
     cache.clear()
 
 
+@pytest.fixture
+def no_logs(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL + 1)
+
+
 @pytest.fixture(scope="session", name="switch")
 def _switch() -> Generator[tuple[Switch, str]]:
     switch = Switch()

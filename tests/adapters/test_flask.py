@@ -1,6 +1,5 @@
 """Flask's views and blueprints, its error handlers, contexts and streams, and the test client."""
 
-import logging
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
@@ -48,15 +47,13 @@ PREFLIGHT = {
 }
 
 
+pytestmark = pytest.mark.usefixtures("no_logs")
+
+
 @pytest.fixture
 def seller() -> Seller:
     """Not `TESTING`: Flask answers errors itself, as in production."""
     return Seller(Flask("seller"))
-
-
-@pytest.fixture(autouse=True)
-def _quiet(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.CRITICAL + 1)
 
 
 # Views
@@ -360,9 +357,7 @@ def test_the_stop_never_leaks(seller: Seller) -> None:
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
-def test_a_view_that_ends_the_process_is_told_to_the_service_first(
-    seller: Seller, error: BaseException
-) -> None:
+def test_a_view_that_ends_the_process_is_reported_first(seller: Seller, error: BaseException) -> None:
     def view() -> str:
         raise error
 
@@ -587,7 +582,7 @@ def test_only_a_permission_for_this_origin_travels(allowed: str) -> None:
 # The client that pays
 
 
-def test_the_client_pays_when_it_is_told_to(seller: Seller) -> None:
+def test_the_client_pays_when_asked_to(seller: Seller) -> None:
     wallet = Wallet()
     seller.sells(lambda: request.get_json()["text"], methods=["POST"])
     client: Any = seller.app.test_client(wallet=wallet)

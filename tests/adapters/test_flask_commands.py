@@ -1,7 +1,6 @@
 """Settings of a Flask app, the routes that it lists, and the commands of `flask faregate`."""
 
 import json
-import logging
 import time
 from pathlib import Path
 from typing import Any
@@ -28,16 +27,13 @@ from tests.adapters.flask_app import (
 )
 from tests.attacks.chain import Guessable
 
+pytestmark = pytest.mark.usefixtures("no_logs")
+
 
 @pytest.fixture
 def seller() -> Seller:
     """Not `TESTING`: Flask answers errors itself, as in production."""
     return Seller(Flask("seller"))
-
-
-@pytest.fixture(autouse=True)
-def _quiet(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.CRITICAL + 1)
 
 
 # Settings

@@ -2,7 +2,6 @@
 
 import asyncio
 import http.client
-import socket
 import threading
 import time
 from typing import Any
@@ -12,19 +11,17 @@ import httpx
 import pytest
 from fastapi import APIRouter, Depends, FastAPI, WebSocket
 from starlette.applications import Starlette
-from starlette.background import BackgroundTask
 from starlette.endpoints import HTTPEndpoint
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route, WebSocketRoute
 
 import faregate.fastapi
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
-from faregate.emulator import Emulator, Wallet
+from faregate.emulator import Emulator
 from faregate.errors import ConfigurationError
-from faregate.middleware.shielding import wait_shielded
 from faregate.starlette import PaywallMiddleware, forbid_storing, paid
 from tests.adapters.asgi import (
     CONTENT,
@@ -42,8 +39,8 @@ from tests.adapters.asgi import (
     shop_of,
 )
 from tests.adapters.conftest import Seller
-from tests.adapters.sellers import answering, sleeping, streaming, with_background
-from tests.servers.http import serving, serving_on_trio
+from tests.adapters.sellers import answering, streaming, with_background
+from tests.servers.http import serving_on_trio
 from tests.support.headers import decode_header
 from tests.support.waiting import eventually
 
@@ -145,182 +142,6 @@ def test_a_seller_that_forgot_a_settling_payment_relays_how_it_stands(seller: Se
     assert (response.status_code, response.json()["code"]) == (409, "proof_already_used")
     assert response.json()["transaction_id"] == transaction_id
     assert seller.work.runs == 1
-
-
-# The payer leaves
-
-
-def leave(seller: Seller, path: str, proof: str, after: float) -> None:
-    """Ask, and hang up while the work runs."""
-    host, port = seller.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port))) as line:
-        line.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nPAYMENT-SIGNATURE: {proof}\r\n\r\n".encode())
-        time.sleep(after)
-        line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
-
-
-def test_a_payer_who_leaves_pays_and_may_fetch_the_result(seller: Seller) -> None:
-    seller.work.behave = sleeping(0.4)
-    proof = seller.proof_for("/paid")
-    leave(seller, "/paid", proof, 0.2)
-    assert eventually(lambda: list(seller.statuses().values()) == ["succeeded"])
-    calls = seller.service.count("complete")
-    assert CONTENT in seller.get("/paid", proof).text
-    assert (seller.work.runs, seller.service.count("complete")) == (1, calls)
-
-
-def test_a_payer_who_leaves_a_stream_pays_too(seller: Seller) -> None:
-    async def watching(_payment: Any) -> Response:
-        async def body() -> Any:
-            for _ in range(8):
-                await anyio.sleep(0.05)
-                yield CONTENT.encode()
-
-        return StreamingResponse(body())
-
-    seller.work.behave = watching
-    proof = seller.proof_for("/paid")
-    leave(seller, "/paid", proof, 0.1)
-    assert eventually(lambda: list(seller.statuses().values()) == ["succeeded"])
-    assert seller.get("/paid", proof).text == CONTENT * 8
-    assert seller.work.runs == 1
-
-
-def test_a_payer_who_leaves_while_the_payment_is_taken_pays_too(seller: Seller) -> None:
-    """Starlette cancels a stream when it hears that the payer left: the completion must not hear it."""
-    seller.work.behave = answering(streaming(CONTENT.encode()))
-    proof = seller.proof_for("/paid")
-    seller.service.delay = 0.4
-    leave(seller, "/paid", proof, 0.6)
-    assert (seller.service.count("access"), seller.service.count("complete")) == (2, 1)
-    seller.service.delay = 0.0
-    assert eventually(lambda: list(seller.statuses().values()) == ["succeeded"])
-    assert seller.get("/paid", proof).text == CONTENT
-    assert (seller.work.runs, seller.service.count("complete")) == (1, 1)
-
-
-@pytest.mark.parametrize("native", [True, False])
-def test_an_application_that_gives_up_does_not_stop_the_completion(native: bool) -> None:
-    """A time limit inside the app strikes while the payment is taken: the payer still gets the answer."""
-    struck: list[bool] = []
-
-    class Impatient:
-        def __init__(self, app: Any) -> None:
-            self.app = app
-
-        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-            async def hurry(message: Any) -> None:
-                if native:
-                    limit.reschedule(asyncio.get_running_loop().time() + 0.2)
-                else:
-                    scoped.deadline = anyio.current_time() + 0.2
-                await send(message)
-
-            try:
-                async with asyncio.timeout(None) as limit:
-                    with anyio.fail_after(None) as scoped:
-                        await self.app(scope, receive, hurry)
-            finally:
-                struck.append(limit.expired() or scoped.cancel_called)
-
-    with calling(shop_of(Route("/", report), inside=[Impatient], slow=True)) as http:
-        response = buy(http, "/")
-    assert (response.text, "payment-response" in response.headers) == (CONTENT, True)
-    assert struck == [False, True]
-
-
-def test_the_time_of_the_work_does_not_limit_its_completion() -> None:
-    """What the handler still does once its result is sold is done, too."""
-    done: list[str] = []
-
-    @paid("daily_report", max_work_seconds=1.0)
-    async def quick(request: Request) -> Response:
-        return PlainTextResponse(CONTENT, background=BackgroundTask(done.append, "afterwards"))
-
-    with calling(shop_of(Route("/", quick), slow=True)) as http:
-        assert buy(http, "/").text == CONTENT
-        assert eventually(lambda: done == ["afterwards"])
-
-
-@pytest.mark.parametrize("serve", [serving, serving_on_trio])
-def test_the_time_of_the_work_does_not_limit_the_report_of_its_failure(serve: Any) -> None:
-    """Else its payer would hear that the payment is unsure, and the framework nothing of the error."""
-    heard: list[Exception] = []
-
-    @paid("daily_report", max_work_seconds=1.0)
-    async def failing(request: Request) -> Response:
-        raise LookupError("no content")
-
-    async def answered(_request: Request, error: Exception) -> Response:
-        heard.append(error)
-        return PlainTextResponse("our own page", 500)
-
-    layers = [Middleware(PaywallMiddleware, paywall=a_paywall(slow=True))]
-    app = Starlette(routes=[Route("/", failing)], middleware=layers, exception_handlers={500: answered})
-    with serve(app) as url, httpx.Client(base_url=url, trust_env=False) as http:
-        response = buy(http, "/")
-    assert (response.status_code, response.text) == (500, "our own page")
-    assert [str(error) for error in heard] == ["no content"]
-
-
-def test_free_streams_end_when_their_reader_leaves(seller: Seller) -> None:
-    alive: list[int] = [0]
-
-    async def forever(_payment: Any) -> Response:
-        async def body() -> Any:
-            alive[0] += 1
-            try:
-                while True:
-                    yield b"."
-                    await anyio.sleep(0.05)
-            finally:
-                alive[0] -= 1
-
-        return StreamingResponse(body())
-
-    seller.work.behave = forever
-    host, port = seller.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port))) as line:
-        line.sendall(b"GET /free HTTP/1.1\r\nHost: x\r\n\r\n")
-        assert eventually(lambda: alive == [1])
-    assert eventually(lambda: alive == [0])
-
-
-def test_a_server_that_cancels_the_request_does_not_cancel_the_sale() -> None:
-    """What is then owed waits for its payer: nothing is sent to a request that is over."""
-    finished: list[bool] = []
-    begun, may_end = asyncio.Event(), asyncio.Event()
-
-    @paid("daily_report")
-    async def slow(request: Request) -> Response:
-        begun.set()
-        await may_end.wait()
-        finished.append(True)
-        return PlainTextResponse(CONTENT)
-
-    emulator = Emulator()
-    app = shop_of(Route("/slow", slow), emulator=emulator, public_url="https://seller.example")
-
-    async def main() -> None:
-        sent: list[Any] = []
-        await app(http_scope("/slow"), never, collect(sent))
-        proof = Wallet().pay(header(sent, b"payment-required"))
-        late: list[Any] = []
-        task = asyncio.create_task(app(http_scope("/slow", proof), never, collect(late)))
-        await begun.wait()
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        assert not finished
-        may_end.set()
-        await wait_shielded()
-        assert (finished, late) == ([True], [])
-        again: list[Any] = []
-        await app(http_scope("/slow", proof), never, collect(again))
-        assert again[1]["body"] == CONTENT.encode()
-        assert finished == [True]
-
-    asyncio.run(main())
-    assert [call.status for call in emulator.calls() if call.path.endswith("/complete")] == [200]
 
 
 # The offer sits on the handler

@@ -35,6 +35,7 @@ from tests.core.flow_script import (
     play_sale,
     sale,
 )
+from tests.support.clock import Clock
 
 NEWER = OfferRevision("acr_0190bbbbbbbb7bbb8bbbbbbbbbbbbbbb", "USDC")
 REJECTED = RevisionRejected(AccessFailed(502, "access was answered with 422 invalid_request"))
@@ -97,13 +98,6 @@ def test_known_rules_for_another_asset_do_not_sell() -> None:
 
 
 # The cache
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def schema(

@@ -26,6 +26,7 @@ from faregate.offers import offer
 from faregate.paywall import Paywall
 from faregate.settings import OBJECTS, SETTINGS, Description
 from faregate.wsgi import PaywallMiddleware
+from tests.support.clock import Clock
 
 TEST = {"FAREGATE_API_KEY": "svc_test_x", "FAREGATE_BASE_URL": "https://service.example"}
 KEY, OLD_KEY = (base64.b64encode(bytes([number]) * 32).decode() for number in (1, 2))
@@ -341,13 +342,6 @@ def test_an_offer_may_name_its_asset(asset: Any) -> None:
 def test_what_is_billable_may_be_any_collection() -> None:
     limits: Any = {"billable": {200, 404}}
     assert hash(offer("text_summary", **limits))
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -6,6 +6,9 @@ from faregate.emulator import TEST_KEY, Emulator
 from faregate.emulator.server import serve
 from tests.e2e.example_seller import SERVERS, Market, market
 from tests.e2e.payers import PAYERS, Payer
+from tests.support.chain import chain
+
+__all__ = ["chain"]
 
 
 @pytest.fixture(params=SERVERS)

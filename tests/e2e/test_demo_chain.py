@@ -1,7 +1,7 @@
 """`scripts/demo --chain` tells the truth: it ends at the first thing that is not as told."""
 
 import io
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 
 import pytest
 from examples.chain.typescript_payer import NoTypeScript, install_client
@@ -11,7 +11,7 @@ from rich.console import Console
 
 from faregate.merchant.models import TransactionDetail
 from tests.e2e.test_demo import demo
-from tests.support.chain import USDC, ChainPayer, LocalChain, require_anvil, start_chain
+from tests.support.chain import USDC, ChainPayer, LocalChain, require_anvil
 
 SELLER = "0x5e11e75E11e75e11E75E11E75E11e75E11E75E11"
 PRICE = 50_000
@@ -50,13 +50,6 @@ def test_direct_is_said_of_a_chain_only() -> None:
 
 
 Books = tuple[list[TransactionDetail], dict[str, int]]
-
-
-@pytest.fixture
-def chain() -> Generator[LocalChain]:
-    require_anvil()
-    with start_chain() as made:
-        yield made
 
 
 @pytest.fixture

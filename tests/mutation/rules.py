@@ -20,6 +20,7 @@ LIMITS = ("tests/merchant/test_limits.py",)
 ADAPTER_TESTS = (
     "tests/middleware",
     "tests/adapters/test_starlette.py",
+    "tests/adapters/test_starlette_disconnects.py",
     "tests/adapters/test_prefixes.py",
 )
 
@@ -49,7 +50,7 @@ FLASK_TESTS = tuple(
 DJANGO_STATE = ("tests/adapters/test_django_state.py",)
 DJANGO_PLACEMENT = tuple(f"tests/adapters/test_django_placement{part}.py" for part in ("", "_apis", "_stack"))
 DJANGO_TESTS = (
-    *(f"tests/adapters/test_django{part}.py" for part in ("", "_commands", "_edges")),
+    *(f"tests/adapters/test_django{part}.py" for part in ("", "_commands", "_descriptions", "_edges")),
     *DJANGO_PLACEMENT,
 )
 CLIENT_TESTS = ("tests/payments/test_facilitator.py",)
@@ -436,7 +437,7 @@ MUTANTS = (
            "        answer = checkout.complete()",
            "        answer = checkout.complete()", WSGI_TESTS),
     Mutant("answer-to-a-request-that-is-over", ASGI, "            responder.leave()\n", "            pass\n",
-           ("tests/adapters/test_starlette.py::test_a_server_that_cancels_the_request_does_not_cancel_the_sale",)),
+           ("tests/adapters/test_starlette_disconnects.py::test_a_server_that_cancels_the_request_does_not_cancel_the_sale",)),
     Mutant("disconnect-is-heard", ASGI_RESPONDER, 'if message["type"] != "http.request" and is_work_running and self._is_body_read:',
            "if False:", ADAPTER_TESTS),
     # The body of a request
@@ -495,7 +496,7 @@ MUTANTS = (
     Mutant("work-is-never-late", CHECKOUT, "duration = int((monotonic() - self._work_start) * 1000)",
            "duration = int(monotonic() - self._work_start)", WSGI_TESTS),
     Mutant("completed-in-the-time-of-the-work", CHECKOUT, "        await self._lift_deadline()\n",
-           "", ("tests/adapters/test_starlette.py::test_the_time_of_the_work_does_not_limit_its_completion",)),
+           "", ("tests/adapters/test_starlette_disconnects.py::test_the_time_of_the_work_does_not_limit_its_completion",)),
     Mutant("completion-can-be-cut-off", CHECKOUT, "await run(lambda: self._drive_to_end(result))", "await self._drive_to_end(result)", ADAPTER_TESTS),
     Mutant("cancel-strikes-a-completion", SHIELDING, "task.is_putting_off, token = True, _unc", "task.is_putting_off, token = False, _unc", ("tests/middleware/test_shielding.py",)),
     Mutant("cut-off-answer-forgotten", CHECKOUT, "        if self.state in (State.COMPLETING, State.COMPLETED):\n"

@@ -13,7 +13,10 @@ from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.store import SqlStore
 from tests.selfhosted.databases import DATABASES, MovedClock, empty_database, new_database
 from tests.selfhosted.sales import open_store
+from tests.support.chain import chain
 from tests.support.products import spread
+
+__all__ = ["chain"]
 
 
 @pytest.fixture(params=spread("kind", DATABASES))

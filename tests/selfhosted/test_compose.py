@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -12,19 +12,12 @@ import yaml
 from examples.chain.facilitator import run_facilitator
 
 from tests.selfhosted.databases import empty_database
-from tests.support.chain import USDC, ChainPayer, LocalChain, require_anvil, start_chain
+from tests.support.chain import USDC, ChainPayer, LocalChain
 from tests.support.shell import Terminal
 
 FOLDER = Path(__file__).parents[2] / "examples/service"
 RECIPIENT = "0x5e11e75E11e75e11E75E11E75E11e75E11E75E11"
 PRICE = 50_000
-
-
-@pytest.fixture
-def chain() -> Generator[LocalChain]:
-    require_anvil()
-    with start_chain() as made:
-        yield made
 
 
 def read_services() -> dict[str, dict[str, Any]]:

@@ -4,13 +4,7 @@ import pytest
 
 from faregate.core.models import Headers
 from faregate.selfhosted.rate_limits import RateLimits
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.support.clock import Clock
 
 
 def bearer(key: str) -> Headers:

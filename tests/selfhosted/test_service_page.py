@@ -5,7 +5,6 @@ import io
 import re
 import shlex
 from argparse import ArgumentParser
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from faregate.selfhosted.settings import Settings
 from faregate.service.catalog import build_catalog
 from faregate.service.config import Account
 from faregate.system import system_clock
-from tests.support.chain import USDC, ChainPayer, LocalChain, require_anvil, start_chain
+from tests.support.chain import USDC, ChainPayer, LocalChain
 from tests.support.facilitators import run_facilitator
 from tests.support.shell import Terminal, find_blocks
 
@@ -27,13 +26,6 @@ PAGE = (ROOT / "docs/service.md").read_text()
 OPERATING = (ROOT / "docs/service-operating.md").read_text()
 RECIPIENT = "0x5e11e75E11e75e11E75E11E75E11e75E11E75E11"
 PRICE = 50_000
-
-
-@pytest.fixture
-def chain() -> Generator[LocalChain]:
-    require_anvil()
-    with start_chain() as made:
-        yield made
 
 
 def find_block(kind: str, text: str) -> str:

@@ -13,6 +13,7 @@ from faregate import Paywall
 from faregate.emulator import Wallet
 from faregate.errors import ConfigurationError
 from faregate.journals.memory import MemoryJournal
+from tests.support.clock import Clock
 from tests.telemetry.conftest import Telemetry
 from tests.telemetry.shops import ROUTES, Ask, make_fastapi, make_flask, make_paywall, make_starlette, tracer
 
@@ -100,15 +101,6 @@ def test_a_sweep_is_a_span_above_its_completions(is_async: bool, telemetry: Tele
     assert completions
     assert all(telemetry.list_ancestors(complete) == ["faregate.sweep"] for complete in completions)
     assert {span.status.status_code for span in telemetry.find("faregate.sweep")} == {StatusCode.UNSET}
-
-
-class Clock:
-    """The journal's clock, which the test moves."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def sweep_until_settled(paywall: Paywall, is_async: bool, clock: Clock) -> None:
