@@ -4,7 +4,9 @@ import secrets
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import psycopg
@@ -13,6 +15,7 @@ from faregate.selfhosted.database.upgrade import upgrade
 from tests.servers.shared import shared
 
 DATABASES: Final = ("sqlite", "postgres")
+SQLITE_FILE: Final = "service.db"
 START: Final = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
@@ -34,7 +37,7 @@ class MovedClock:
 def empty_database(kind: str, folder: Path) -> Generator[str]:
     """The URL of a database without tables."""
     if kind == "sqlite":
-        yield f"sqlite:///{folder / 'service.db'}"
+        yield f"sqlite:///{folder / SQLITE_FILE}"
         return
     server, schema = shared("postgres"), f"test_{secrets.token_hex(8)}"
     _execute(server, f"CREATE SCHEMA {schema}")
@@ -48,8 +51,19 @@ def empty_database(kind: str, folder: Path) -> Generator[str]:
 def new_database(kind: str, folder: Path) -> Generator[str]:
     """The URL of a database with all tables."""
     with empty_database(kind, folder) as url:
-        upgrade(url)
+        if kind == "sqlite":
+            (folder / SQLITE_FILE).write_bytes(_build_sqlite_file())
+        else:
+            upgrade(url)
         yield url
+
+
+@cache
+def _build_sqlite_file() -> bytes:
+    """What migrations make of no file. They take 50 ms."""
+    with TemporaryDirectory() as folder:
+        upgrade(f"sqlite:///{folder}/{SQLITE_FILE}")
+        return (Path(folder) / SQLITE_FILE).read_bytes()
 
 
 def _execute(url: str, statement: str) -> None:
