@@ -67,7 +67,7 @@ def test_a_payment_is_written_to_the_other_database_and_shown_in_the_admin(kind:
     assert str(row.transaction_id) in shown.content.decode()
 
 
-def test_who_has_no_table_there_is_told_the_command(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_missing_table_names_the_command(caplog: pytest.LogCaptureFixture) -> None:
     with project(path("sold", SOLD(fresh())), FAREGATE=SECOND):
         well, said = run_command("faregate_check")
         assert (well, "manage.py migrate --database second" in said) == (False, True)

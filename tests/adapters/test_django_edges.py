@@ -161,7 +161,7 @@ def test_an_async_generator_is_no_view() -> None:
         SOLD(endless)
 
 
-def test_a_class_and_a_method_with_two_prices_are_told() -> None:
+def test_a_class_and_a_method_with_two_prices_are_an_error() -> None:
     class Two(View):
         @paid("text_summary")
         def get(self, request: HttpRequest) -> HttpResponse:
@@ -243,7 +243,7 @@ def test_a_seller_who_exposes_headers_hides_none_of_ours(serve: Serve) -> None:
             assert {"X-Own", "PAYMENT-REQUIRED", "PAYMENT-RESPONSE"} <= exposed
 
 
-def test_a_price_that_was_told_is_no_warning(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_price_that_was_logged_is_no_warning(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
     with serve(path("paid", SOLD(content))) as site:
         assert site.ask("/paid").status_code == 402
         assert site.ask("/missing").status_code == 404

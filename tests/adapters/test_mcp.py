@@ -38,14 +38,14 @@ def shop() -> Generator[Shop]:
         yield make_shop(service, url)
 
 
-async def test_a_call_without_a_payment_is_told_what_to_pay(shop: Shop) -> None:
+async def test_a_call_without_a_payment_learns_what_to_pay(shop: Shop) -> None:
     async with shop.connect() as buyer:
         asked = await buyer.call("report", {"city": "Oslo"})
     assert said(asked)["resource"]["url"] == "https://seller.example/mcp/tools/report"
     assert (len(asked.content), receipt_of(asked), shop.runs) == (1, None, [])
 
 
-async def test_a_payer_is_told_what_the_server_says_of_the_tool(shop: Shop) -> None:
+async def test_a_price_describes_the_tool_as_the_server_does(shop: Shop) -> None:
     def weather() -> str:
         """The weather of one city.
 
@@ -170,7 +170,7 @@ async def test_a_free_offer_and_a_free_tool_cost_nothing(shop: Shop) -> None:
 
 
 @on_every_loop
-async def test_while_it_is_in_work_the_same_payment_is_told_to_come_back(shop: Shop) -> None:
+async def test_while_it_is_in_work_the_same_payment_is_asked_to_come_back(shop: Shop) -> None:
     results = list[Any]()
     async with shop.connect() as buyer, anyio.create_task_group() as tasks:
         payment = await buyer.ask("slow")

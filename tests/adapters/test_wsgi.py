@@ -175,7 +175,7 @@ def test_ways_past_the_middleware_are_withheld_from_payers() -> None:
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
-def test_a_handler_that_ends_the_process_is_told_to_the_service_first(error: BaseException) -> None:
+def test_a_handler_that_ends_the_process_is_reported_first(error: BaseException) -> None:
     def handler(_environ: Any, _start: Start) -> Iterable[bytes]:
         raise error
 

@@ -309,7 +309,7 @@ def after_a_chunk(error: BaseException) -> Any:
 
 @pytest.mark.parametrize("error", ENDS, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("where", [in_the_call, in_the_stream, after_a_chunk])
-def test_whatever_ends_the_work_is_told_to_the_service_and_goes_on(
+def test_whatever_ends_the_work_is_reported_and_goes_on(
     where: Callable[[BaseException], Any], error: BaseException
 ) -> None:
     seller = Seller(selling(where(error), offer("daily_report")))

@@ -168,7 +168,7 @@ def test_to_look_needs_no_api_key(seller: Seller, holds: Run, monkeypatch: pytes
     )
 
 
-def test_a_payment_at_another_address_is_found_and_told(
+def test_a_payment_at_another_address_is_found_and_shown(
     seller: Seller, holds: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = seller.held()
@@ -214,7 +214,7 @@ def test_what_is_not_owed_is_said(seller: Seller, holds: Run, action: tuple[str,
 
 
 @pytest.mark.parametrize("wrong", [(), ("mend",), ("show",), ("discard",)])
-def test_a_wrong_call_is_told_so(holds: Run, wrong: tuple[str, ...]) -> None:
+def test_a_wrong_call_is_a_usage_error(holds: Run, wrong: tuple[str, ...]) -> None:
     with pytest.raises(SystemExit) as end:
         holds(*wrong)
     assert end.value.code == 2

@@ -153,7 +153,7 @@ def test_the_memory_of_another_process_cannot_be_swept(
 @pytest.mark.parametrize(
     "wrong", [("--every", "0"), ("--every", "inf"), ("--every", "soon"), ("--limit", "0")]
 )
-def test_a_wrong_call_is_told_so(wrong: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_call_is_a_usage_error(wrong: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main(["sweep", *wrong])
     assert end.value.code == 2

@@ -125,7 +125,7 @@ def test_a_call_that_was_undone_belongs_to_nothing(url: str, tenant: str, purcha
     assert (told["asked"], told["calls"]) == (None, [2])
 
 
-def test_what_falls_due_is_told_though_nobody_calls(
+def test_what_falls_due_is_sent_though_nobody_calls(
     url: str, tenant: str, purchases: Purchases, emulator: Emulator
 ) -> None:
     identifier = purchases.buy("slow")
@@ -136,7 +136,7 @@ def test_what_falls_due_is_told_though_nobody_calls(
     assert (told["id"], told["status"]) == (identifier, "succeeded")
 
 
-def test_a_rule_of_a_pending_transaction_is_told(
+def test_a_rule_of_a_pending_transaction_is_sent(
     url: str, tenant: str, purchases: Purchases, emulator: Emulator
 ) -> None:
     identifier = purchases.buy("reads")

@@ -7,13 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from faregate.core.models import Response
-from tests.contract.conftest import (
-    Seller,
-    assert_instructions,
-    assert_released,
-    assert_withheld,
-    only,
-)
+from tests.contract.conftest import Seller, assert_instructions, assert_released, assert_withheld, only
 from tests.contract.handlers import CONTENT, FILE, MIB, pattern
 from tests.contract.raw_http import exchange, request
 from tests.support.faulty_service import answers, changes
@@ -159,7 +153,7 @@ PLACES = {
 
 
 @pytest.mark.parametrize(("path", "told"), PLACES.items(), ids=PLACES)
-def test_the_service_and_the_payer_are_told_the_address(seller: Seller, path: str, told: str) -> None:
+def test_the_service_and_the_payer_get_the_address(seller: Seller, path: str, told: str) -> None:
     unpaid = seller.get(path)
     required = assert_instructions(unpaid)
     assert required["resource"]["url"] == f"https://seller.example{told}"
@@ -167,7 +161,7 @@ def test_the_service_and_the_payer_are_told_the_address(seller: Seller, path: st
     assert (len(seller.runs()), seller.outcome()) == (1, "succeeded")
 
 
-def test_a_host_that_the_payer_chose_is_told_to_nobody(seller: Seller) -> None:
+def test_a_host_that_the_payer_chose_is_passed_on_to_nobody(seller: Seller) -> None:
     headers = {"host": "evil.example", "x-forwarded-host": "evil.example", "x-forwarded-proto": "gopher"}
     unpaid = seller.get("/paid", headers=headers)
     assert assert_instructions(unpaid)["resource"]["url"] == "https://seller.example/paid"

@@ -433,7 +433,7 @@ def test_a_refusal_is_relayed_and_held(status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [401, 404, 409, 422, 500, 503])
-def test_whoever_is_held_is_told_to_come_back_with_the_same_payment(status: int) -> None:
+def test_a_held_payer_is_asked_to_come_back_with_the_same_payment(status: int) -> None:
     """Also when the service does not say when, and when it is refused again: the row is kept either way."""
     refused = completed(CompletionRejected(status, "code"), HELD)
     again = (PAUSES[0], refused, PAUSES[1], refused) if status >= 500 else ()

@@ -231,7 +231,7 @@ def test_an_async_listener_is_refused_at_start(listener: Callable[[Event], Any])
 
 
 @pytest.mark.parametrize("hidden", [lambda event, called=each: called(event) for each in LAZY])
-def test_a_listener_that_gives_something_to_await_is_told_of_once(
+def test_a_listener_that_gives_something_to_await_is_logged_once(
     hidden: Callable[[Event], Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     dispatcher = EventDispatcher(hidden)
@@ -245,7 +245,7 @@ def test_a_listener_that_gives_something_to_await_is_told_of_once(
     assert "on_event" in record.getMessage()
 
 
-def test_each_paywall_is_told_of_its_listener(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_paywall_logs_its_own_listener(caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(2):
         EventDispatcher(lambda event: listen(event)).emit(Settled(TXN))
     assert len(caplog.records) == 2
@@ -266,7 +266,7 @@ def test_a_listener_may_start_a_task(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.records == []
 
 
-def test_an_awaitable_that_cannot_be_closed_is_told_of_too(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_awaitable_that_cannot_be_closed_is_logged_too(caplog: pytest.LogCaptureFixture) -> None:
     class Later(Awaitable[None]):
         def __await__(self) -> Generator[Any, Any, None]:
             raise AssertionError("nobody awaits this")

@@ -113,7 +113,7 @@ def test_the_policy_allows_the_pages_own_style_and_nothing_else() -> None:
     assert "img-src 'self' data:" in build_policy("<img src=/logo.svg>")
 
 
-def test_whatever_a_page_is_told_is_escaped() -> None:
+def test_whatever_a_page_shows_is_escaped() -> None:
     names = ("amount", "asset", "network", "payTo")
     foreign = {**dict.fromkeys(names, HOSTILE), "amount": "7"}
     response = unpaid(foreign, body=json.dumps(dict.fromkeys(("code", "message"), HOSTILE)).encode())
@@ -148,7 +148,7 @@ def test_instructions_that_cannot_be_read_have_no_price(instructions: str) -> No
     assert b"PAYMENT-REQUIRED" in page.body
 
 
-def test_an_unknown_asset_is_told_in_atomic_units() -> None:
+def test_an_unknown_asset_is_shown_in_atomic_units() -> None:
     (price,) = read_prices(encode({"accepts": [entry(asset="0xabc", network="eip155:1")]}))
     assert price == Price(
         "50000", "atomic units of 0xabc", "eip155:1", "eip155:1", "0x" + "1" * 40, "50000", scheme=""

@@ -82,14 +82,14 @@ def test_a_202_is_relayed_without_instructions_or_a_proof() -> None:
     assert told == Response(202, (SAID[0], ("retry-after", "7"), STORED_NOWHERE, READABLE, NAMED), b"wait")
 
 
-def test_a_202_that_does_not_say_when_to_come_back_is_told_when() -> None:
+def test_a_202_that_does_not_say_when_to_come_back_gets_a_time() -> None:
     told = responses.relay_settling(Response(202, SAID, b"wait"), TXN)
     later = ("Retry-After", "2")
     assert told == Response(202, (SAID[0], STORED_NOWHERE, READABLE, later, NAMED), b"wait")
 
 
 @pytest.mark.parametrize("reply", [Response(202), Response(200, (), b'{"status":"succeeded"}')])
-def test_what_cannot_be_relayed_as_a_202_is_told_in_our_words(reply: Response) -> None:
+def test_what_cannot_be_relayed_as_a_202_gets_our_words(reply: Response) -> None:
     assert responses.relay_settling(reply, TXN) == responses.build_settling(TXN)
 
 

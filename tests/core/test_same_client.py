@@ -155,7 +155,7 @@ def test_an_offer_that_is_never_replayed_says_so_to_the_journal() -> None:
     assert play(serve(sale(offer=offer)), (claim, AlreadyUsed(TXN))).status == 409
 
 
-def test_another_client_is_told_why_and_nothing_else() -> None:
+def test_another_client_learns_why_and_nothing_else() -> None:
     response = play_sale(claimed(ClientMismatch()))
     assert (response.status, code(response)) == (409, "proof_already_used")
     assert b"Authorization, Cookie and Idempotency-Key" in response.body

@@ -132,7 +132,7 @@ def test_messages_after_the_start_name_a_setting_as_the_framework_does(
 
 
 @pytest.mark.anyio
-async def test_a_service_that_does_not_answer_is_told_with_the_setting_that_names_it() -> None:
+async def test_a_service_that_does_not_answer_is_named_with_its_setting() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{unused.getsockname()[1]}"
@@ -151,7 +151,7 @@ class JournalOfAnotherKey(MemoryJournal):
         return True
 
 
-def test_a_missing_journal_key_is_told_as_the_framework_names_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_missing_journal_key_is_named_as_the_framework_names_it(caplog: pytest.LogCaptureFixture) -> None:
     paywall = Paywall(
         environ={},
         base_url="emulator:",
@@ -177,7 +177,7 @@ def test_a_missing_journal_key_is_told_as_the_framework_names_it(caplog: pytest.
         ("faregate.journals.redis", {"journal": "redis://h/0"}, "shop.journal is redis:..., which needs"),
     ],
 )
-def test_a_missing_package_is_told_with_the_setting_that_needs_it(
+def test_a_missing_package_is_named_with_the_setting_that_needs_it(
     absent: str, arguments: Any, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, absent, None)

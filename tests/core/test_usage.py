@@ -99,14 +99,14 @@ def test_values_are_sorted_by_name() -> None:
     assert check_values(given, RULES) == (("pages", "1"), ("tokens", "2"), ("words", "3"))
 
 
-def test_a_name_that_is_unknown_is_told_with_those_that_are_known() -> None:
+def test_a_name_that_is_unknown_is_named_with_those_that_are_known() -> None:
     with pytest.raises(InvalidUsage, match=r"^lines, zeros: not among .* \(pages, tokens, words\)$"):
         check_values({"pages": 1, "tokens": 2, "zeros": 0, "lines": 4}, RULES)
     with pytest.raises(InvalidUsage, match=r"^lines: not among this revision's values \(none\)$"):
         check_values({"lines": 4}, OfferRevision(ACR, "USDC", frozenset()))
 
 
-def test_names_that_are_missing_are_told() -> None:
+def test_names_that_are_missing_are_named() -> None:
     with pytest.raises(InvalidUsage, match=r"^pages, tokens: required by this revision and not reported$"):
         check_values({"words": 1}, RULES)
     with pytest.raises(InvalidUsage, match=r"^pages: required"):

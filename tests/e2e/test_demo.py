@@ -53,7 +53,7 @@ def test_without_its_middleware_the_seller_sells_nothing(tmp_path: Path) -> None
     assert "Sunny" not in told.stdout
 
 
-def test_a_seller_that_does_not_start_is_told(tmp_path: Path) -> None:
+def test_a_seller_that_does_not_start_is_reported(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("raise RuntimeError('no shop today')")
     told = demo("--seller", str(tmp_path))
 

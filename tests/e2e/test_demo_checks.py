@@ -62,7 +62,7 @@ def test_a_price_no_stock_client_pays_ends_it(tmp_path: Path, monkeypatch: pytes
         _told(app, monkeypatch)
 
 
-def test_what_is_expected_and_what_came_is_told() -> None:
+def test_what_is_expected_and_what_came_is_printed() -> None:
     page = io.StringIO()
 
     with pytest.raises(Untrue):

@@ -74,7 +74,7 @@ def test_it_installs_once(checkout: Path) -> None:
     assert len(installations(checkout)) == 1
 
 
-def test_an_installation_that_fails_is_told_and_tried_again(checkout: Path) -> None:
+def test_an_installation_that_fails_is_reported_and_tried_again(checkout: Path) -> None:
     broken = run(checkout, "demo", fails="yes")
     assert broken.returncode != 0
     assert "ERROR: No matching distribution found for starlette" in broken.stderr

@@ -38,17 +38,11 @@ def test_the_embedded_emulator_needs_no_key() -> None:
 
 @pytest.mark.parametrize(
     ("settings", "missing"),
-    [
-        ({}, "FAREGATE_BASE_URL"),
-        ({"FAREGATE_BASE_URL": "http://127.0.0.1:9"}, "FAREGATE_API_KEY"),
-    ],
+    [({}, "FAREGATE_BASE_URL"), ({"FAREGATE_BASE_URL": "http://127.0.0.1:9"}, "FAREGATE_API_KEY")],
 )
-def test_a_missing_setting_is_told_at_the_start(settings: dict[str, str], missing: str) -> None:
+def test_a_missing_setting_is_named_at_the_start(settings: dict[str, str], missing: str) -> None:
     """The server ends, with the sentence, though uvicorn would serve an app whose lifespan raises."""
-    with (
-        pytest.raises(DidNotStart, match=f"Set {missing}"),
-        server("the example", COMMAND, settings),
-    ):
+    with pytest.raises(DidNotStart, match=f"Set {missing}"), server("the example", COMMAND, settings):
         pass
 
 

@@ -77,7 +77,7 @@ def test_the_commands_of_the_readme(environ: dict[str, str]) -> None:
     assert "All is well: 2 offers" in said["faregate_check"].stdout
 
 
-def test_a_missing_setting_is_told_at_the_start_and_by_check(environ: dict[str, str]) -> None:
+def test_a_missing_setting_is_named_at_the_start_and_by_check(environ: dict[str, str]) -> None:
     told = manage("check", {})
     assert (told.returncode, "(faregate.E002)" in told.stderr) == (1, True)
     with (

@@ -85,7 +85,7 @@ def test_its_routes_can_be_listed(example: str) -> None:
     assert (done.returncode, "paid" in done.stdout) == (0, True), done.stderr
 
 
-def test_a_missing_setting_is_told_at_the_start() -> None:
+def test_a_missing_setting_is_named_at_the_start() -> None:
     with (
         pytest.raises(DidNotStart, match="Set FAREGATE_BASE_URL"),
         preloaded_server("the example", command_of("starlette"), {}),

@@ -68,7 +68,7 @@ def test_the_embedded_emulator_is_enough(command: list[str]) -> None:
 
 
 @pytest.mark.parametrize("command", ["waitress", "flask"], indirect=True)
-def test_a_missing_setting_is_told_at_the_start(command: list[str]) -> None:
+def test_a_missing_setting_is_named_at_the_start(command: list[str]) -> None:
     with pytest.raises(DidNotStart, match="FAREGATE_BASE_URL"), preloaded_server("the example", command, {}):
         pass
 

@@ -67,11 +67,11 @@ def test_a_free_execution_tells_its_resource() -> None:
         ("POST", "/access", CallInfo("access", TEST_KEY, "test")),
     ],
 )
-def test_what_cannot_be_told_is_none(method: str, path: str, facts: CallInfo) -> None:
+def test_what_cannot_be_known_is_none(method: str, path: str, facts: CallInfo) -> None:
     assert about(Emulator(), method, path) == facts
 
 
-def test_a_key_that_is_not_let_in_is_not_told() -> None:
+def test_a_key_that_is_not_let_in_is_not_shown() -> None:
     emulator = Emulator()
     for key in ("svc_live_emulator", "svc_test_somebodys", ""):
         request = WireRequest("GET", f"{ROOT}/payers", (("Authorization", f"Bearer {key}"),))

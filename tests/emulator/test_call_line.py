@@ -16,7 +16,7 @@ from faregate.emulator.tenants import Tenants
 from .seller import bearer
 
 
-def test_a_sale_is_told_line_by_line() -> None:
+def test_a_sale_is_logged_line_by_line() -> None:
     lines = list[str]()
     emulator = Emulator(seed=1)
     served = Tenants(emulator, lambda request, delivery: lines.append(format_call(request, delivery)))

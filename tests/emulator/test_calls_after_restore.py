@@ -57,7 +57,7 @@ def test_who_goes_back_to_what_was_undone_has_its_calls_again(seller: Seller) ->
     assert undone(emulator) == [True, True]
 
 
-def test_what_the_seller_was_told_of_a_payment_undone_excuses_no_second_charge(seller: Seller) -> None:
+def test_what_the_seller_heard_of_a_payment_undone_excuses_no_second_charge(seller: Seller) -> None:
     before = seller.emulator.snapshot()
     seller.sell()
     again(seller, before)
@@ -71,7 +71,7 @@ def test_what_the_seller_was_told_of_a_payment_undone_excuses_no_second_charge(s
         seller.emulator.assert_no_double_charge()
 
 
-def test_it_is_told_and_sought_over_http(seller: Seller) -> None:
+def test_it_is_shown_and_sought_over_http(seller: Seller) -> None:
     before = seller.emulator.snapshot()
     seller.sell()
     again(seller, before)

@@ -91,7 +91,7 @@ def test_a_tenant_of_ones_own(tmp_path: Path) -> None:
     assert [item["name"] for item in found.json()["items"]] == ["Mine"]
 
 
-def test_time_and_ids_are_told_at_the_start() -> None:
+def test_time_and_ids_are_printed_at_the_start() -> None:
     def first_execution(*arguments: str) -> tuple[dict[str, object], str]:
         with (
             running("--json", "--expose-execution-id", *arguments) as (line, _),
@@ -161,7 +161,7 @@ def test_no_control_plane_if_it_is_not_wanted() -> None:
         (["--rate", "nan"], "the rate of a clock is above 0"),
     ],
 )
-def test_what_cannot_begin_is_told_in_a_sentence(
+def test_what_cannot_begin_says_so_in_a_sentence(
     capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:
     assert main(["emulator", *arguments]) == 1

@@ -36,7 +36,7 @@ def http(served: tuple[Tenants, httpx.Client]) -> httpx.Client:
     return served[1]
 
 
-def test_calls_are_told_with_what_they_are_about(seller: Seller, http: httpx.Client) -> None:
+def test_calls_are_listed_with_what_they_are_about(seller: Seller, http: httpx.Client) -> None:
     seller.instructions()
     transaction, proof = seller.authorize()
     seller.complete((transaction, proof))
@@ -113,7 +113,7 @@ def test_waiting_in_vain_tells_what_came_instead(seller: Seller, http: httpx.Cli
         ("status=ok", "status"),
     ],
 )
-def test_a_wrong_question_is_told(query: str, place: str, seller: Seller, http: httpx.Client) -> None:
+def test_a_wrong_query_is_an_error(query: str, place: str, seller: Seller, http: httpx.Client) -> None:
     answer = http.get(f"{TENANT}/calls?{query}")
 
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")

@@ -114,7 +114,7 @@ def test_errors_are_json(main: Controls, method: str, path: str, status: int, co
         ("POST", "", None, ""),
     ],
 )
-def test_a_wrong_body_is_told(tenant: Controls, method: str, path: str, body: object, words: str) -> None:
+def test_a_wrong_body_is_an_error(tenant: Controls, method: str, path: str, body: object, words: str) -> None:
     assert tenant.emulator.calls() == []
     if not path:
         response = tenant.http.put(f"/_emulator/tenants/{tenant.name}/state", content=b"{")
@@ -143,7 +143,7 @@ def test_the_clock(tenant: Controls) -> None:
     assert tenant.get("/clock") == frozen
 
 
-def test_what_falls_due_settles_when_time_is_told_to_pass(tenant: Controls, api: ApiClient) -> None:
+def test_what_falls_due_settles_when_time_is_advanced(tenant: Controls, api: ApiClient) -> None:
     api.wallet = Wallet.test("slow", clock=api.clock)
     bought = api.buy()
     assert api.complete(bought).status_code == 202

@@ -157,10 +157,7 @@ def test_the_httpx_transport_raises_what_a_socket_would(kind: Kind) -> None:
     emulator = Emulator()
     emulator.faults.add(Fault(kind=kind, times=2))
     mount = transport(emulator)
-    with (
-        httpx.Client(transport=mount, base_url="http://emulator") as client,
-        pytest.raises(ENDINGS[kind]),
-    ):
+    with httpx.Client(transport=mount, base_url="http://emulator") as client, pytest.raises(ENDINGS[kind]):
         client.get(PATH)
 
     async def ask() -> None:
@@ -208,7 +205,7 @@ def test_the_embedded_emulator_fails_as_a_service_does(fault: Fault, error: type
 
 
 @pytest.mark.parametrize("kind", ENDINGS)
-def test_another_server_is_told_at_once(kind: Kind) -> None:
+def test_another_server_hears_at_once(kind: Kind) -> None:
     emulator = Emulator()
     emulator.faults.add(Fault(kind=kind))
     with TestClient(app(emulator)) as client:

@@ -102,7 +102,7 @@ def test_each_tenant_has_its_own(http: httpx.Client) -> None:
         ([], "should be an object"),
     ],
 )
-def test_a_mistake_is_told(http: httpx.Client, body: Any, complaint: str) -> None:
+def test_a_mistake_is_an_error(http: httpx.Client, body: Any, complaint: str) -> None:
     refused = http.post(PATH, json=body)
     assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")
     assert complaint in refused.json()["message"]

@@ -65,12 +65,12 @@ def test_what_is_not_said(told: dict[str, Any], assumed: dict[str, Any]) -> None
         ({"kind": "garbage", "operaton": "access"}, "Extra inputs"),
     ],
 )
-def test_a_mistake_is_told(told: dict[str, Any], complaint: str) -> None:
+def test_a_mistake_is_an_error(told: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValidationError, match=complaint):
         Fault.model_validate(told)
 
 
-def test_an_unknown_mode_is_told_which_there_are() -> None:
+def test_an_unknown_mode_is_an_error_with_the_known_ones() -> None:
     with pytest.raises(ConfigurationError, match="no mode 'chaos'; there are accept-then-time-out, 5xx"):
         Emulator(mode="chaos")
 
@@ -84,6 +84,6 @@ def test_a_mode_is_known_by_its_faults() -> None:
         assert emulator.faults.mode is None
 
 
-def test_a_state_that_is_none_is_told() -> None:
+def test_a_state_that_is_none_is_an_error() -> None:
     with pytest.raises(ConfigurationError, match=r"no state document: faults\.added"):
         Emulator().seed({"version": 1, "faults": {"rules": []}})

@@ -28,11 +28,7 @@ from .seller import ApiClient, Json, Purchase, is_id
 PREFIXES = ("txn", "acr", "res", "pyr", "rex", "prq", "rct", "prc", "org", "rvk")
 
 
-@given(
-    st.sampled_from(PREFIXES),
-    st.integers(0, 253_370_764_800_000),
-    st.integers(0, (1 << 74) - 1),
-)
+@given(st.sampled_from(PREFIXES), st.integers(0, 253_370_764_800_000), st.integers(0, (1 << 74) - 1))
 def test_every_moment_and_any_chance_has_the_shape(prefix: str, milliseconds: int, entropy: int) -> None:
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
     found = build_id(prefix, moment, entropy)
@@ -156,6 +152,6 @@ def test_ids_go_back_to_where_a_snapshot_was(make: Callable[[], RewindableIds]) 
 
 
 @pytest.mark.parametrize("state", [-1, "1", True, None])
-def test_what_is_no_state_of_an_id_source_is_told(state: int) -> None:
+def test_what_is_no_state_of_an_id_source_is_an_error(state: int) -> None:
     with pytest.raises(ConfigurationError, match="is a number of ids, not"):
         SeededIds(7).restore(state)

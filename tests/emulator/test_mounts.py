@@ -158,7 +158,7 @@ def test_only_loopback_addresses_are_served(host: str) -> None:
         listen(host)
 
 
-def test_a_port_in_use_is_told_in_a_sentence() -> None:
+def test_a_port_in_use_is_a_sentence() -> None:
     with listen() as first, pytest.raises(ConfigurationError, match="give another port"):
         listen(port=first.getsockname()[1])
 

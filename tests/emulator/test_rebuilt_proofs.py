@@ -157,7 +157,7 @@ def test_nobody_completes_with_a_rebuilt_header(api: ApiClient, state: str) -> N
     assert api.transaction(purchase) == before
 
 
-def test_a_client_that_does_not_echo_the_value_is_told(api: ApiClient) -> None:
+def test_a_client_that_does_not_echo_the_value_gets_an_error(api: ApiClient) -> None:
     """Its header could be rebuilt by anybody, once its payment is settled."""
     payload = decode_payment_signature_header(api.proof())
     assert isinstance(payload, PaymentPayload)

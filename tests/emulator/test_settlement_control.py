@@ -232,7 +232,7 @@ def test_a_rule_that_is_over_already_ends_it_now(api: ApiClient) -> None:
 
 @pytest.mark.parametrize("via", ["settling", "reconciling"])
 @pytest.mark.parametrize("end", ["succeeded", "failed"])
-def test_a_manual_payment_ends_when_it_is_told_to(api: ApiClient, via: str, end: str) -> None:
+def test_a_manual_payment_ends_by_command(api: ApiClient, via: str, end: str) -> None:
     before = api.service.balance(api.wallet.address)
     bought = pending(api, via=via)
     api.clock.advance(10**6)
@@ -332,7 +332,7 @@ def test_one_that_waits_for_the_work_cannot_be_settled(api: ApiClient) -> None:
     assert api.complete(bought).json()["status"] == "succeeded"
 
 
-def test_who_is_not_known_is_told(api: ApiClient) -> None:
+def test_who_is_not_known_is_an_error(api: ApiClient) -> None:
     for act in (api.service.settle, api.service.fail, lambda it: api.service.settle_after(it, MANUAL)):
         with pytest.raises(ConfigurationError, match=f"there is no transaction '{UNKNOWN}'"):
             act(UNKNOWN)

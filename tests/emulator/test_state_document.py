@@ -481,7 +481,7 @@ def second(document: Json) -> Any:
         ),
     ],
 )
-def test_a_broken_document_is_told_with_its_place(change: Change, words: str) -> None:
+def test_an_error_in_a_document_names_its_place(change: Change, words: str) -> None:
     document = played(SCENARIO[:3]).emulator.export()
     change(document)
     emulator = begun()

@@ -156,7 +156,7 @@ GOOD = '{"version":1,"tenants":[{"name":"main","state":{"version":1}}]}'
         ),
     ],
 )
-def test_a_corrupt_file_is_told_and_left_alone(
+def test_a_corrupt_file_is_an_error_and_left_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, words: str
 ) -> None:
     path = tmp_path / "state.json"
@@ -178,7 +178,7 @@ def test_a_good_file_of_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "words"), [("none/state.json", "cannot write"), (".", "cannot read")])
-def test_a_place_that_cannot_be_is_told_before_anything_is_served(
+def test_a_place_that_cannot_be_is_an_error_before_anything_is_served(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, words: str
 ) -> None:
     assert main(["emulator", "--state", str(tmp_path / name)]) == 1

@@ -137,7 +137,7 @@ def test_a_tenant_of_another_kind_with_a_seed(main: Controls) -> None:
         ({}, "name: "),
     ],
 )
-def test_what_is_no_tenant_is_told(main: Controls, body: object, words: str) -> None:
+def test_what_is_no_tenant_is_an_error(main: Controls, body: object, words: str) -> None:
     before = main.tenants.names
     assert words in refused(main.http.post("/_emulator/tenants", json=body), 422, "invalid_request")
     assert main.tenants.names == before

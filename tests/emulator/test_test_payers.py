@@ -48,7 +48,7 @@ def test_the_page_knows_them_all() -> None:
         assert f"| `{name}` | {payer.about} | `{payer.address}` |" in PAGE
 
 
-def test_an_unknown_name_is_told_which_there_are() -> None:
+def test_an_unknown_name_is_an_error_with_the_known_ones() -> None:
     with pytest.raises(ConfigurationError, match="no test payer 'quick'; there are good, slow, reads"):
         Wallet.test("quick")
 

@@ -96,7 +96,7 @@ def test_a_loop_goes_on_while_a_call_waits_for_the_disk(loop: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_who_finds_no_free_thread_for_too_long_is_told(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_too_long_for_a_free_thread_is_an_error(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A store that hangs does not make payers wait for each other, however many come."""
     monkeypatch.setattr(event_loops, "THREAD_TIMEOUT", 0.05)
     hanging = threading.Event()

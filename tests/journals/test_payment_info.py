@@ -157,7 +157,7 @@ def test_the_payments_of_a_payer_are_listed_newest_first(journal: AnyJournal, cl
     assert [one.transaction_id for one in found] == [OTHER_TXN, TXN]
 
 
-def test_a_delivery_is_told_with_its_time_and_what_is_left(journal: AnyJournal, clock: Clock) -> None:
+def test_a_delivery_is_shown_with_its_time_and_what_is_left(journal: AnyJournal, clock: Clock) -> None:
     settle(journal, delivered=False)
     paid_at, clock.now = clock.now, clock.now + 60
     assert (find(journal).ended_at, find(journal).kept_until) == (
@@ -250,7 +250,7 @@ def test_other_namespaces_can_be_read(make: Callable[..., PersistentJournal], cl
         disconnect(journal)
 
 
-def test_without_its_key_a_row_is_told_from_its_plain_columns(
+def test_without_its_key_a_row_is_read_from_its_plain_columns(
     make: Callable[..., PersistentJournal], clock: Clock
 ) -> None:
     writer, stranger = make(clock, keys=[KEY]), make(clock, keys=[OTHER_KEY])
@@ -278,6 +278,6 @@ def test_more_than_a_page_is_searched(
 
 
 @pytest.mark.parametrize("wrong", ["", "0x12", "txn_", f"0x{'g' * 40}", HASH[2:], "acr_1", "txn_a b"])
-def test_what_is_no_reference_is_told_so(wrong: str) -> None:
+def test_what_is_no_reference_is_an_error(wrong: str) -> None:
     with pytest.raises(ValueError, match="is neither a transaction"):
         parse_reference(wrong)

@@ -105,7 +105,9 @@ def test_who_lost_its_row_leaves_nothing(journal: SqliteJournal, clock: Clock) -
     assert kept(journal) == 0
 
 
-def test_one_that_is_missing_is_told_and_not_taken_for_no_work(journal: SqliteJournal, clock: Clock) -> None:
+def test_one_that_is_missing_is_an_error_and_not_taken_for_no_work(
+    journal: SqliteJournal, clock: Clock
+) -> None:
     """Else the work that was done would be reported as interrupted."""
     decided(journal)
     started(journal, "another", OTHER_TXN)

@@ -383,7 +383,7 @@ def test_a_flood_does_not_hold_the_event_loop(backend: str, monkeypatch: pytest.
     assert longest < 1.0
 
 
-def test_a_payer_is_told_to_come_back() -> None:
+def test_a_payer_learns_when_to_come_back() -> None:
     emulator = Emulator()
     transport = LimitedTransport(HttpxTransport(mount(emulator)), 1, places=0)
     paywall = Paywall(base_url="http://emulator.invalid", api_key=TEST_KEY, transport=transport, environ={})

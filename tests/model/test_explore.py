@@ -25,7 +25,7 @@ def test_a_rule_that_is_broken_is_found(mutant: Mutant) -> None:
         explore(mutant.scope, flows, limit=NEAREST)
 
 
-def test_a_schedule_that_breaks_a_rule_is_told_step_by_step() -> None:
+def test_a_schedule_that_breaks_a_rule_is_printed_step_by_step() -> None:
     mutant = next(mutant for mutant in MUTANTS if mutant.name == "the sweep takes rows under lease")
     with mutant.flows() as flows, pytest.raises(Broken) as broken:
         explore(mutant.scope, flows)

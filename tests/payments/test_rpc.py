@@ -103,7 +103,7 @@ def test_the_next_node_is_asked(chain: LocalChain, proxy: RpcProxy, closed_port:
     assert proxy.count("eth_chainId") == 1
 
 
-def test_the_last_error_is_told_if_no_node_answers(client: RpcClient, proxy: RpcProxy) -> None:
+def test_the_last_error_is_raised_if_no_node_answers(client: RpcClient, proxy: RpcProxy) -> None:
     proxy.change["eth_chainId"] = lambda params, result: NO_ANSWER
     with pytest.raises(RpcError, match=r"RPC node 127\.0\.0\.1:\d+, eth_chainId: ") as caught:
         client.call("eth_chainId")

@@ -23,10 +23,7 @@ UNGUESSABLE = "Payment instructions are unguessable: every 402 carries a fresh v
 def described(emulator: Emulator, *sells: str) -> list[str]:
     """What is said of this service by an app that sells these things."""
     routes = [RouteInfo(f"/{one}", ("GET",), "shop.a", Offer(one), "paid") for one in sells]
-    with (
-        serve(emulator) as url,
-        closing(Paywall(api_key=TEST_KEY, base_url=url, environ={})) as paywall,
-    ):
+    with serve(emulator) as url, closing(Paywall(api_key=TEST_KEY, base_url=url, environ={})) as paywall:
         return describe_instructions(
             apply_path_rules(RouteTable(tuple(routes)), PathRules(), paywall=lambda: paywall)
         )
@@ -36,7 +33,7 @@ def test_fresh_instructions_are_said_to_be_unguessable() -> None:
     assert described(Emulator(), "daily_report", "text_summary") == [UNGUESSABLE]
 
 
-def test_guessable_instructions_are_told_with_what_to_do() -> None:
+def test_guessable_instructions_are_named_with_what_to_do() -> None:
     emulator = Emulator()
     emulator.faults.add(GUESSABLE)
     [line] = described(emulator, "daily_report", "text_summary")
@@ -76,7 +73,7 @@ def faults_of(emulator: Emulator, key: str, *sells: str) -> list[str]:
         return check(apply_path_rules(RouteTable(tuple(routes)), PathRules(), paywall=lambda: paywall))
 
 
-def test_a_key_that_may_only_read_is_told_for_each_thing_it_may_not_do() -> None:
+def test_a_key_that_may_only_read_is_named_for_each_thing_it_may_not_do() -> None:
     faults = faults_of(Emulator(), READ_ONLY_TEST_KEY, "daily_report", "text_summary")
     assert [fault.partition(",")[0].partition(":")[0] for fault in faults] == [
         "The API key may not authorize access",

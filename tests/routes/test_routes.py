@@ -195,7 +195,7 @@ def test_middleware_on_a_mount_a_router_and_a_route_counts() -> None:
     ]
 
 
-def test_what_is_sold_without_a_paywall_in_front_is_told() -> None:
+def test_what_is_sold_without_a_paywall_in_front_is_a_problem() -> None:
     inner = Starlette(
         routes=[Route("/in", report)], middleware=[Middleware(PaywallMiddleware, paywall=a_paywall())]
     )
@@ -451,7 +451,7 @@ def test_each_paywall_is_asked_for_what_it_stands_in_front_of() -> None:
     assert fault.startswith("no_such_thing: Nothing is sold as 'no_such_thing'")
 
 
-def test_a_service_that_does_not_answer_or_knows_no_such_key_is_told_once() -> None:
+def test_a_service_that_does_not_answer_or_knows_no_such_key_is_named_once() -> None:
     away = Paywall(api_key="svc_test_emulator", base_url="http://127.0.0.1:9", timeout=0.5, environ={})
     routes = [
         RouteInfo("/a", ("GET",), "shop.a", REPORT, "paid"),

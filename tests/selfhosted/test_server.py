@@ -54,9 +54,7 @@ def build_parts(backend: Backend) -> Parts:
         show_console=backend.respond,
         rate_limits=RateLimits(0, 0, time.monotonic),
         metrics=ServiceMetrics(
-            clock=system_clock,
-            read_pending=backend.count_pending,
-            read_gas_balances=lambda: {"test": 0.25},
+            clock=system_clock, read_pending=backend.count_pending, read_gas_balances=lambda: {"test": 0.25}
         ),
         check_readiness=lambda: Readiness(not backend.fault, backend.fault),
         begin=lambda: backend.events.append("begin"),
@@ -105,7 +103,7 @@ def test_the_merchant_api_and_the_pages_of_operators(backend: Backend) -> None:
     assert backend.events == ["begin", "end"]
 
 
-def test_a_database_that_is_away_is_told_and_the_metrics_stay(backend: Backend) -> None:
+def test_a_database_that_is_away_is_reported_and_the_metrics_stay(backend: Backend) -> None:
     backend.fault = "the database is away"
     with serving(build_parts(backend)) as (client, _, _):
         assert client.get("/healthz").status_code == 200

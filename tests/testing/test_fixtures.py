@@ -165,7 +165,7 @@ def test_an_answer_shows_itself_without_its_proof(payer: Payer) -> None:
     assert repr(answer) == """<200 GET /report, paid: b'{"report":"Sunny."}'>"""
 
 
-def test_what_cannot_be_done_is_told(payer: Payer) -> None:
+def test_what_cannot_be_done_is_an_error(payer: Payer) -> None:
     with pytest.raises(ConfigurationError, match="there is no test payer 'rich'"):
         payer("rich")
     with pytest.raises(ConfigurationError, match="nothing was paid for <402 GET /report"):
@@ -228,7 +228,7 @@ def test_expected(payer, emulator):
 def test_invariants(payer):
     payer.get(Cheap(), "/report")
 
-def test_own_failure_is_told_first(emulator):
+def test_own_failure_is_reported_first(emulator):
     emulator.expect("complete")
     assert 1 == 2
 
@@ -251,14 +251,14 @@ def test_what_fails_a_test(tmp_path: Path) -> None:
         "PASSED test_it.py::test_strict_and_expected",
         "FAILED test_it.py::test_expected",
         "FAILED test_it.py::test_invariants",
-        "FAILED test_it.py::test_own_failure_is_told_first",
+        "FAILED test_it.py::test_own_failure_is_reported_first",
         "ERROR test_it.py::test_clock",
         "ERROR test_it.py::test_unknown",
     }, printed
     assert "<2: POST /merchant/v1/access -> 402 · resource daily_report>" in printed
     assert "complete(resource='daily_report') came 0 of 1 times" in printed
     assert "a result (200) left before the service proved its payment" in printed
-    assert "assert 1 == 2" in told["FAILED test_it.py::test_own_failure_is_told_first"]
+    assert "assert 1 == 2" in told["FAILED test_it.py::test_own_failure_is_reported_first"]
     assert "has no option 'speed'; its options are clock, seed, strict, invariants" in printed
     assert 'must be "real", "frozen" or a datetime, not \'fast\'' in printed
 

@@ -78,7 +78,7 @@ def test_who_does_not_use_it_does_not_notice(stranger: Path) -> None:
     assert " 1 passed in " in run_anew(stranger, *off, "-p", "no:faregate")
 
 
-def test_a_missing_package_is_told_by_the_fixture(tmp_path: Path) -> None:
+def test_a_missing_package_is_named_by_the_fixture(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text("import sys; sys.modules['eth_keys'] = None")
     (tmp_path / "test_it.py").write_text("def test_it(payer): ...\n")
 
