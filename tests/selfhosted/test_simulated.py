@@ -5,15 +5,17 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import text
 
 from faregate.emulator import TEST_PAYERS, Wallet
 from faregate.merchant.models import AccessResource
 from faregate.selfhosted.database.accounts import ensure_account
-from faregate.selfhosted.database.engine import Database
+from faregate.selfhosted.database.engine import Database, DatabaseError
 from faregate.selfhosted.database.simulated import (
     DEFAULT,
     find_rules,
     get_balances,
+    lock_funds,
     set_balance,
     set_rule,
     set_up_ledger,
@@ -121,6 +123,29 @@ def test_workers_at_once_move_the_value_once(payments: SimulatedPayments, clock:
     assert len(settled) == 2
     assert [balance(payments, wallet.address) for wallet in wallets] == [5_000, 5_000]
     assert balance(payments, SELLER.pay_to) == 20_000
+
+
+@pytest.mark.every_value
+def test_a_transfer_waits_for_another_one_of_its_payer_or_seller(
+    payments: SimulatedPayments, clock: MovedClock
+) -> None:
+    if payments.database.is_sqlite:
+        pytest.skip("SQLite has one writer at a time")
+    payment = sign(clock)
+    to_another = replace(payment, to=Wallet(clock=clock).address)
+    from_another = replace(payment, payer=Wallet(clock=clock).address)
+
+    def lock(signed: SignedPayment) -> None:
+        with payments.database.write() as connection:
+            connection.execute(text("SET LOCAL lock_timeout = '50ms'"))
+            lock_funds(connection, payments.account, TERMS, signed)
+
+    lock(payment)  # its balances have rows from now on
+    with payments.database.write() as connection:
+        lock_funds(connection, payments.account, TERMS, payment)
+        for other in (to_another, from_another):
+            with pytest.raises(DatabaseError):
+                lock(other)
 
 
 def test_a_file_that_is_applied_again_changes_no_balance(
