@@ -34,7 +34,7 @@ OWN: Header = ("x-own", "1")
         (lambda: responses.build_unavailable(502, "9"), 502, "payment_service_unavailable", None, None),
         (lambda: responses.build_unavailable(503), 503, "payment_service_unavailable", None, "2"),
         (lambda: responses.build_unavailable(503, "9"), 503, "payment_service_unavailable", None, "9"),
-        (lambda: responses.build_work_failed(500, "result_too_large"), 500, "result_too_large", None, None),
+        (lambda: responses.build_work_failed("result_too_large"), 500, "result_too_large", None, None),
         (
             lambda: responses.build_refused(431, "proof_too_large", "Too large."),
             431,

@@ -430,7 +430,7 @@ def _serve_free(request: PaidRequest, revision: OfferRevision, access: AccessFre
     except HandlerError as error:
         yield from LogWarning(f"{_describe_handler(request)} failed on a free request: {error}")
         yield from _close_execution(access.execution_id, revision, None)
-        return responses.build_work_failed(500, error.code)
+        return responses.build_work_failed(error.code)
     except Exception:
         yield from _close_execution(access.execution_id, revision, None)
         raise
@@ -486,7 +486,7 @@ def _run_and_settle(request: PaidRequest, revision: OfferRevision, payment: Pend
         payment = yield from _describe_failed_work(request, payment, began)
         settlement = yield from report_failure(payment, code)
         if isinstance(settlement, PaymentFailed):
-            return responses.build_work_failed(500, code)
+            return responses.build_work_failed(code)
         # `build_work_failed` says that nothing was taken, which is not certain here.
         return responses.build_unconfirmed(payment.transaction_id)
     except Exception:

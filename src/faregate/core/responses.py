@@ -194,9 +194,9 @@ def build_unavailable(status: int, retry_after: str | None = None) -> Response:
     return _build(status, "payment_service_unavailable", message, retry_after=wait)
 
 
-def build_work_failed(status: int, code: str) -> Response:
+def build_work_failed(code: str) -> Response:
     """The work gave nothing to sell, and the payer was not charged."""
-    return _build(status, code, "The resource could not be produced. The payment was not taken.")
+    return _build(500, code, "The resource could not be produced. The payment was not taken.")
 
 
 def build_refused(status: int, code: str, message: str) -> Response:
