@@ -86,10 +86,7 @@ def test_the_hooks_run_tools_of_the_virtual_environment() -> None:
     assert [tool for tool in tools if not (Path(sys.prefix) / "bin" / Path(tool).name).exists()] == []
 
 
-@pytest.mark.parametrize(
-    ("tag", "message"),
-    [("v9.9.9", "TAG is 'v9.9.9'"), ("", "TAG is ''")],
-)
+@pytest.mark.parametrize(("tag", "message"), [("v9.9.9", "TAG is 'v9.9.9'"), ("", "TAG is ''")])
 def test_a_release_under_another_tag_is_refused(tag: str, message: str) -> None:
     done = subprocess.run(
         ["scripts/package", "--release"],

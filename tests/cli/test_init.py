@@ -175,11 +175,7 @@ def install(names: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("installed", "chosen"),
-    [
-        ({"fastapi", "starlette"}, "fastapi"),
-        ({"starlette"}, "starlette"),
-        ({"flask", "starlette"}, "flask"),
-    ],
+    [({"fastapi", "starlette"}, "fastapi"), ({"starlette"}, "starlette"), ({"flask", "starlette"}, "flask")],
 )
 def test_without_an_application_what_is_installed_decides(
     installed: set[str], chosen: str, monkeypatch: pytest.MonkeyPatch

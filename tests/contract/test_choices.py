@@ -3,20 +3,13 @@
 import httpx
 import pytest
 
-from tests.contract.conftest import (
-    Seller,
-    assert_instructions,
-    assert_released,
-    assert_withheld,
-    only,
-)
+from tests.contract.conftest import Seller, assert_instructions, assert_released, assert_withheld, only
 from tests.contract.handlers import AMONG, CHOICE, CONTENT
 
 SMALL, LARGE = AMONG
 
 places = pytest.mark.parametrize(
-    "path",
-    ["/chosen", pytest.param("/ground/chosen/x", marks=only(lambda stack: stack.has_prefixes))],
+    "path", ["/chosen", pytest.param("/ground/chosen/x", marks=only(lambda stack: stack.has_prefixes))]
 )
 
 

@@ -7,13 +7,7 @@ import time
 import httpx
 import pytest
 
-from tests.contract.conftest import (
-    Seller,
-    assert_instructions,
-    assert_released,
-    assert_withheld,
-    only,
-)
+from tests.contract.conftest import Seller, assert_instructions, assert_released, assert_withheld, only
 from tests.contract.raw_http import connected, request, reset
 from tests.support.waiting import eventually
 

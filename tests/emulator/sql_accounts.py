@@ -10,25 +10,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Insert,
-    Integer,
-    Table,
-    bindparam,
-    insert,
-    select,
-    update,
-)
+from sqlalchemy import ColumnElement, Connection, Insert, Integer, Table, bindparam, insert, select, update
 
 from faregate.emulator import Account, Key
-from faregate.selfhosted.database.accounts import (
-    COLUMNS,
-    AccountRow,
-    derive_org_id,
-    find_account,
-)
+from faregate.selfhosted.database.accounts import COLUMNS, AccountRow, derive_org_id, find_account
 from faregate.selfhosted.database.apply import apply_account
 from faregate.selfhosted.database.clock import Stamps
 from faregate.selfhosted.database.engine import Database

@@ -45,9 +45,7 @@ def serve_app(respond: Callable[[WireRequest], Response]) -> Iterator[str]:
         show_console=respond,
         rate_limits=RateLimits(0, 0, time.monotonic),
         metrics=ServiceMetrics(
-            clock=system_clock,
-            read_pending=lambda: PendingPayments(0, 0, None),
-            read_gas_balances=dict,
+            clock=system_clock, read_pending=lambda: PendingPayments(0, 0, None), read_gas_balances=dict
         ),
         check_readiness=lambda: Readiness(True),
         begin=lambda: None,

@@ -51,10 +51,7 @@ def test_a_revision_has_every_key(api: ApiClient) -> None:
         "title": "Token meter completion values",
         "type": "object",
         "additionalProperties": False,
-        "properties": {
-            "input_tokens": value("Input tokens", 0),
-            "output_tokens": value("output_tokens", 1),
-        },
+        "properties": {"input_tokens": value("Input tokens", 0), "output_tokens": value("output_tokens", 1)},
         "required": ["input_tokens"],
         "x-svc-settlement-asset": "USDC",
         "x-svc-revision-id": api.service.revision_id("token_meter"),

@@ -92,12 +92,7 @@ def test_every_payment_has_its_own_hash(clock: ManualClock, now: datetime) -> No
 @pytest.mark.parametrize("token", TOKENS.values(), ids=lambda token: f"{token.symbol}-{token.chain}")
 def test_the_hashed_message_is_that_of_eip_712(payment: SignedPayment, token: Token) -> None:
     """Our short hash against the full encoder."""
-    domain = {
-        "name": token.name,
-        "version": "2",
-        "chainId": token.chain,
-        "verifyingContract": token.address,
-    }
+    domain = {"name": token.name, "version": "2", "chainId": token.chain, "verifyingContract": token.address}
     message = {
         "from": payment.payer,
         "to": payment.to,

@@ -38,12 +38,7 @@ class Stack:
         return f"{self.adapter}-{self.journal}"
 
 
-STACKS = (
-    Stack("asgi", "memory"),
-    Stack("asgi", "sqlite"),
-    Stack("wsgi", "sqlite"),
-    Stack("wsgi", "memory"),
-)
+STACKS = (Stack("asgi", "memory"), Stack("asgi", "sqlite"), Stack("wsgi", "sqlite"), Stack("wsgi", "memory"))
 
 
 @dataclass

@@ -11,14 +11,7 @@ from faregate.journals.postgres import PostgresJournal, connection, pipeline, po
 from faregate.journals.store import PURGE_SECONDS
 from tests.core.flow_script import OTHER_TXN, TXN
 from tests.journals import postgres_schema
-from tests.journals.postgres_schema import (
-    asked,
-    asked_inside,
-    get_store,
-    postgres,
-    stamp_of,
-    with_setting,
-)
+from tests.journals.postgres_schema import asked, asked_inside, get_store, postgres, stamp_of, with_setting
 from tests.journals.rows import GOOD, HERE, LEASE, started, take_in_threads
 from tests.journals.stores import Clock
 

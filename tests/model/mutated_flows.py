@@ -5,14 +5,7 @@ from typing import Any
 
 from faregate.core.models import Response, WorkSucceeded
 from faregate.core.results import CompletionPaid, CompletionPending
-from faregate.core.steps import (
-    AbandonClaim,
-    CallComplete,
-    Flow,
-    RecordOutcome,
-    RecordTransaction,
-    Step,
-)
+from faregate.core.steps import AbandonClaim, CallComplete, Flow, RecordOutcome, RecordTransaction, Step
 from tests.model.replies import INSTRUCTIONS, PAYMENT_RESPONSE
 
 PAID = CompletionPaid(PAYMENT_RESPONSE, "{}")

@@ -4,14 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from faregate.core.models import WorkSucceeded
-from faregate.core.steps import (
-    CallAccess,
-    CallComplete,
-    GetTransaction,
-    RunHandler,
-    Step,
-    WriteFallback,
-)
+from faregate.core.steps import CallAccess, CallComplete, GetTransaction, RunHandler, Step, WriteFallback
 from tests.model.backend import BAD_WORK, REFUSES, SLOWLY, STORE_AFTER, STORE_BEFORE, WAITS, How
 from tests.model.frozen_journal import jumped
 from tests.model.interning import ENDED, Left, Move, State, Tables

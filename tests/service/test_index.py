@@ -89,9 +89,7 @@ def test_any_page_of_any_moment_is_that_of_a_walk_over_all(story: Story, data: s
 
 @settings(max_examples=40)
 @given(SCENARIOS)
-def test_records_taken_over_with_their_past_are_listed_as_those_that_were_watched(
-    story: Story,
-) -> None:
+def test_records_taken_over_with_their_past_are_listed_as_those_that_were_watched(story: Story) -> None:
     watching, records, now = told(story)
     taking_over = TemporalIndex[Record](SMALL_BLOCKS)
     for record in records:

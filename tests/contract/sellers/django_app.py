@@ -40,11 +40,7 @@ settings.configure(
             "OPTIONS": {"transaction_mode": "IMMEDIATE", "timeout": 5},
         }
     },
-    FAREGATE={
-        "TIMEOUT": handlers.timeout(),
-        "OFFERS": handlers.OFFERS,
-        "REFUSE": [handlers.CLOSED],
-    },
+    FAREGATE={"TIMEOUT": handlers.timeout(), "OFFERS": handlers.OFFERS, "REFUSE": [handlers.CLOSED]},
     LOGGING_CONFIG=None,
 )
 django.setup()

@@ -23,10 +23,7 @@ def endpoint(sold: Sold, place: str) -> Any:
     sells = paid(choose if callable(sold.sells) else sold.sells, **sold.limits)
 
     async def handler(
-        request: Request,
-        tasks: BackgroundTasks,
-        payment: Annotated[Payment, Depends(sells)],
-        what: str = "",
+        request: Request, tasks: BackgroundTasks, payment: Annotated[Payment, Depends(sells)], what: str = ""
     ) -> Response:
         answer = handlers.work(place, what, payment, await request.body())
         await asyncio.sleep(answer.seconds)

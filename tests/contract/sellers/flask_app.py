@@ -47,9 +47,7 @@ def native(answer: Answer) -> Any:
 
 app = Flask(__name__)
 app.config.update(
-    FAREGATE_TIMEOUT=handlers.timeout(),
-    FAREGATE_OFFERS=handlers.OFFERS,
-    FAREGATE_REFUSE=[handlers.CLOSED],
+    FAREGATE_TIMEOUT=handlers.timeout(), FAREGATE_OFFERS=handlers.OFFERS, FAREGATE_REFUSE=[handlers.CLOSED]
 )
 paywall = Faregate(app)
 

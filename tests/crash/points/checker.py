@@ -81,11 +81,7 @@ def judge(evidence: Evidence) -> tuple[dict[str, int], dict[str, int]]:
     return wrongs, counts
 
 
-_AGREED = {
-    "settled": ("succeeded",),
-    "paid": ("succeeded",),
-    "closed": ("failed",),
-}
+_AGREED = {"settled": ("succeeded",), "paid": ("succeeded",), "closed": ("failed",)}
 
 
 def _completes(evidence: Evidence) -> dict[str, set[str]]:

@@ -53,8 +53,7 @@ IN_PART = ("no-claim", "release-on-any-2xx")
 
 
 @pytest.mark.parametrize(
-    "variant",
-    [pytest.param(one, marks=[] if one in IN_PART else [pytest.mark.full]) for one in VARIANTS],
+    "variant", [pytest.param(one, marks=[] if one in IN_PART else [pytest.mark.full]) for one in VARIANTS]
 )
 def test_a_rule_that_is_taken_out_is_missed(variant: str, tmp_path: Path) -> None:
     points, wrong = NOTICED[variant]

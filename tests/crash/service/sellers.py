@@ -17,14 +17,7 @@ from faregate.x402.models import SignedPayment
 from tests.crash.service.environment import PRICE, Environment
 from tests.support.chain import USDC, ChainPayer, RpcRefusal
 
-KINDS: Final = {
-    "good": 8,
-    "short": 2,
-    "cancelled": 3,
-    "emptied": 3,
-    "overtaken": 3,
-    "broken": 1,
-}
+KINDS: Final = {"good": 8, "short": 2, "cancelled": 3, "emptied": 3, "overtaken": 3, "broken": 1}
 """How often each kind is sold.
 
 `overtaken`: a stranger sends the same authorization; `broken`: the work failed.

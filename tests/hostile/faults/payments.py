@@ -5,18 +5,7 @@ from typing import Any
 
 from faregate.core.models import Response
 from tests.hostile.faults import ONLY_AFTER, spoken, twisted
-from tests.hostile.faults.fields import (
-    GONE,
-    JUNK,
-    NEVER,
-    OTHER,
-    SOME,
-    answering,
-    brief,
-    field,
-    odd,
-    paths,
-)
+from tests.hostile.faults.fields import GONE, JUNK, NEVER, OTHER, SOME, answering, brief, field, odd, paths
 from tests.hostile.faults.framing import says, trailing
 from tests.hostile.forgery import LIE
 from tests.hostile.service import NamedFault
