@@ -9,7 +9,6 @@ import sys
 from collections.abc import Generator
 from contextlib import AbstractContextManager
 from inspect import iscoroutinefunction
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -54,9 +53,7 @@ def test_an_app_is_paid(snippet: Snippet, service: str) -> None:
 
 
 @pytest.mark.parametrize("snippet", OTHERS, ids=lambda one: one.place)
-def test_a_snippet_runs(
-    snippet: Snippet, service: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_snippet_runs(snippet: Snippet, service: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Against the shop the README's quickstart makes, and with nothing else on the path."""
     shop = run(next(one.code for one in APPS if one.place.startswith("docs/quickstart.md")), "shop")
     monkeypatch.setitem(sys.modules, "shop", shop)

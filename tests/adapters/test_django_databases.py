@@ -76,7 +76,7 @@ def test_a_missing_table_names_the_command(caplog: pytest.LogCaptureFixture) -> 
     assert "manage.py migrate --database second" in caplog.text
 
 
-def test_the_first_database_needs_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_database_needs_no_name() -> None:
     settings: Any = {"FAREGATE": {"JOURNAL": "django:"}, "INSTALLED_APPS": ["faregate.django"]}
     with project(**settings):
         well, said = run_command("faregate_check")

@@ -188,9 +188,7 @@ def page(runs: list[str]) -> type[MethodView]:
 
 
 @pytest.mark.parametrize("order", [("price", "login"), ("login", "price")], ids="-".join)
-def test_decorators_of_a_class_are_sold_or_refused(
-    seller: Seller, order: tuple[str, ...], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_decorators_of_a_class_are_sold_or_refused(seller: Seller, order: tuple[str, ...]) -> None:
     """Flask applies a class's `decorators` in their order: the last is the outermost."""
     known: dict[str, Any] = {"price": paywall.paid("daily_report"), "login": login_required}
     kind: Any = page(seller.runs)

@@ -213,7 +213,7 @@ def test_nothing_of_failed_work_leaves_or_is_stored(pages: Pages, tmp_path: Path
         assert CONTENT not in f"{pages.stored(tmp_path)} {pages.ask('/me').text}", case
 
 
-def test_all_of_a_paid_result_leaves_and_is_stored_as_without_a_price(pages: Pages, tmp_path: Path) -> None:
+def test_all_of_a_paid_result_leaves_and_is_stored_as_without_a_price(pages: Pages) -> None:
     def outcome(path: str, write: Write) -> Any:
         pages.forget()
         pages.ask("/start")
@@ -264,9 +264,7 @@ def test_a_result_that_is_handed_out_again_stores_nothing_again(own: Pages) -> N
     assert (again.text, own.runs, "own=" in str(again.headers)) == (CONTENT, 1, False)
 
 
-def test_a_store_that_fails_takes_no_result_away(
-    own: Pages, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_store_that_fails_takes_no_result_away(own: Pages, caplog: pytest.LogCaptureFixture) -> None:
     class Full(dict[str, Any]):
         def __setitem__(self, key: str, value: Any) -> None:
             raise OSError("no space left")

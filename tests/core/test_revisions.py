@@ -167,7 +167,7 @@ def catalog(clock: Clock) -> RevisionCache:
     return made
 
 
-def test_one_refresh_is_enough_for_a_crowd(catalog: RevisionCache, clock: Clock) -> None:
+def test_one_refresh_is_enough_for_a_crowd(catalog: RevisionCache) -> None:
     rejected = catalog.resolve(OFFER)
     assert rejected is not None
     assert catalog.find_newer(OFFER, rejected) is None

@@ -153,7 +153,7 @@ def has_settled(read: RecordedCall) -> bool:
     return read.response is not None and b'"succeeded"' in (read.response.body or b"")
 
 
-def test_the_units_do_not_wait_less_than_what_they_end(tmp_path: Path) -> None:
+def test_the_units_do_not_wait_less_than_what_they_end() -> None:
     """Each time-out is longer than the one inside it."""
     gunicorn = (FOLDER / "gunicorn.conf.py").read_text()
     [graceful] = re.findall(r"^graceful_timeout = (\d+)", gunicorn, re.MULTILINE)

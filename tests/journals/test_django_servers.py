@@ -171,7 +171,7 @@ def test_a_process_that_stops_between_two_statements_holds_no_lock(
 
 @pytest.mark.parametrize("use", USES)
 def test_a_call_that_was_rolled_back_is_repeated(
-    journal: PersistentJournal, kind: str, use: str, clock: Clock, caplog: pytest.LogCaptureFixture
+    journal: PersistentJournal, kind: str, use: str, clock: Clock
 ) -> None:
     """Each statement is the one that ends a deadlock, once."""
     journal.claim("claimed", HERE)

@@ -129,7 +129,7 @@ def test_no_lease_is_renewed_past_its_own_end(open_one: Open, clock: Clock) -> N
     assert isinstance(theirs.claim("proof", HERE), Resumable)
 
 
-def test_a_lease_that_was_given_back_has_no_owner(open_one: Open, clock: Clock) -> None:
+def test_a_lease_that_was_given_back_has_no_owner(open_one: Open) -> None:
     mine, theirs = open_one(), open_one()
     assert mine.schedule_retry(decided(mine))
     assert isinstance(theirs.claim("proof", HERE), Resumable)
@@ -376,7 +376,7 @@ def test_silent_work_of_another_seller_is_left_alone_too(open_one: Open, clock: 
 # Other keys
 
 
-def test_rows_under_an_unknown_key_are_noticed(open_one: Open, clock: Clock) -> None:
+def test_rows_under_an_unknown_key_are_noticed(open_one: Open) -> None:
     """A worker without the newest key would ask for a payment that others have taken."""
     old, new, both = open_one(), open_one(keys=[OTHER_KEY, KEY]), open_one(keys=[KEY, OTHER_KEY])
     assert not old.has_unknown_keys()
@@ -423,7 +423,7 @@ def test_a_row_that_a_sweep_cannot_decrypt_is_left_to_its_payer(open_one: Open, 
 # Other addresses
 
 
-def test_rows_are_moved_to_another_namespace(open_one: Open, clock: Clock) -> None:
+def test_rows_are_moved_to_another_namespace(open_one: Open) -> None:
     old, new = open_one(namespace="test https://old"), open_one(namespace="test https://new")
     assert old.schedule_retry(decided(old))
     lease = started(old, "settled", OTHER_TXN)
@@ -441,7 +441,7 @@ def test_rows_are_moved_to_another_namespace(open_one: Open, clock: Clock) -> No
     assert isinstance(old.claim("proof", HERE), Claimed)
 
 
-def test_a_proof_known_in_both_namespaces_is_not_moved(open_one: Open, clock: Clock) -> None:
+def test_a_proof_known_in_both_namespaces_is_not_moved(open_one: Open) -> None:
     old, new = open_one(namespace="test https://old"), open_one(namespace="test https://new")
     started(old)
     started(old, "twin", OTHER_TXN)

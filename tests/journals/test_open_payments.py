@@ -80,9 +80,7 @@ def test_no_result_is_recorded_for_an_open_row(journal: AnyJournal, clock: Clock
     assert journal.record_outcome(entry.lease, WorkFailed("interrupted"))
 
 
-def test_a_waiting_payment_that_turns_out_open_may_be_claimed_again(
-    journal: AnyJournal, clock: Clock
-) -> None:
+def test_a_waiting_payment_that_turns_out_open_may_be_claimed_again(journal: AnyJournal) -> None:
     journal.record_pending(fresh(journal.claim("proof", HERE)), TXN, ACR)
     journal.abandon_claim(owed(journal.claim("proof", HERE)).lease)
     assert journal.lease_next() is None
@@ -117,7 +115,7 @@ def test_no_work_starts_for_a_payment_that_settles_without_us(journal: AnyJourna
     assert not journal.abandon_claim(quick)
 
 
-def test_a_watched_payment_belongs_to_one_row(journal: AnyJournal, clock: Clock) -> None:
+def test_a_watched_payment_belongs_to_one_row(journal: AnyJournal) -> None:
     lease = started(journal)
     twin = fresh(journal.claim("the same payment, encoded anew", HERE))
     journal.record_pending(twin, TXN, ACR)
@@ -153,7 +151,7 @@ def test_a_claim_that_somebody_else_had_is_not_forgotten(journal: AnyJournal, cl
     assert due(journal).transaction_id == TXN
 
 
-def test_an_id_that_cannot_be_remembered_is_an_error(journal: AnyJournal, clock: Clock) -> None:
+def test_an_id_that_cannot_be_remembered_is_an_error(journal: AnyJournal) -> None:
     gone = fresh(journal.claim("proof", HERE))
     journal.abandon_claim(gone)
     with pytest.raises(JournalError, match="gone"):
@@ -231,7 +229,7 @@ def test_a_sweep_ignores_stuck_rows(journal: AnyJournal, clock: Clock) -> None:
     assert (hold.transaction_id, hold.state, hold.reason) == (TXN, "stuck", "refused")
 
 
-def test_a_payer_can_resume_a_stuck_row(journal: AnyJournal, clock: Clock) -> None:
+def test_a_payer_can_resume_a_stuck_row(journal: AnyJournal) -> None:
     stuck(journal)
     entry = owed(journal.claim("proof", HERE))
     assert (entry.outcome, entry.waiting) == (GOOD, False)
@@ -243,13 +241,13 @@ def test_a_payer_can_resume_a_stuck_row(journal: AnyJournal, clock: Clock) -> No
     assert journal.list_holds(10) == []
 
 
-def test_a_stuck_row_can_end(journal: AnyJournal, clock: Clock) -> None:
+def test_a_stuck_row_can_end(journal: AnyJournal) -> None:
     stuck(journal)
     journal.record_final(owed(journal.claim("proof", HERE)).lease, False)
     assert journal.claim("proof", HERE) == AlreadyFailed()
 
 
-def test_a_waiting_row_can_get_stuck(journal: AnyJournal, clock: Clock) -> None:
+def test_a_waiting_row_can_get_stuck(journal: AnyJournal) -> None:
     journal.record_pending(fresh(journal.claim("proof", HERE)), TXN, ACR)
     journal.mark_stuck(owed(journal.claim("proof", HERE)).lease, "unknown")
     entry = owed(journal.claim("proof", HERE))
@@ -258,7 +256,7 @@ def test_a_waiting_row_can_get_stuck(journal: AnyJournal, clock: Clock) -> None:
     assert journal.claim("proof", HERE) == InProgress()
 
 
-def test_a_stuck_row_without_an_outcome_can_be_claimed_again(journal: AnyJournal, clock: Clock) -> None:
+def test_a_stuck_row_without_an_outcome_can_be_claimed_again(journal: AnyJournal) -> None:
     journal.record_pending(fresh(journal.claim("proof", HERE)), TXN, ACR)
     journal.mark_stuck(owed(journal.claim("proof", HERE)).lease, "unknown")
     assert not journal.abandon_claim(owed(journal.claim("proof", HERE)).lease)
@@ -376,7 +374,7 @@ def test_holds_are_listed_oldest_first(journal: AnyJournal, clock: Clock) -> Non
     assert journal.get_hold(OTHER_TXN) == second
 
 
-def test_an_operator_can_lease_a_hold_that_is_free(journal: AnyJournal, clock: Clock) -> None:
+def test_an_operator_can_lease_a_hold_that_is_free(journal: AnyJournal) -> None:
     lease = decided(journal)
     assert journal.lease_hold(TXN) is None
     journal.schedule_retry(lease)

@@ -263,9 +263,7 @@ def test_without_its_key_a_row_is_read_from_its_plain_columns(
         disconnect(journal)
 
 
-def test_more_than_a_page_is_searched(
-    make: Callable[..., PersistentJournal], clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_than_a_page_is_searched(make: Callable[..., PersistentJournal], clock: Clock) -> None:
     journal = make(clock)
     for number in range(PAGE + 1):
         assert isinstance(journal.claim(f"{number}", Claimant(LINE)), Claimed)

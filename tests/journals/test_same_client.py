@@ -70,7 +70,7 @@ def test_another_client_gets_nothing_and_uses_up_no_delivery(
     assert journal.claim("proof", ALICE) == AlreadyUsed(TXN)
 
 
-def test_a_held_result_is_bound_as_well(journal: AnyJournal, clock: Clock) -> None:
+def test_a_held_result_is_bound_as_well(journal: AnyJournal) -> None:
     lease = worked(journal, ALICE)
     assert journal.claim("proof", BOB) == ClientMismatch()
     assert journal.claim("proof", ALICE) == InProgress()

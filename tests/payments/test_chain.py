@@ -76,12 +76,12 @@ def test_a_node_of_another_chain_answers_nothing(chain: LocalChain, books: Books
 # Settled
 
 
-def test_a_payment_whose_hash_is_known(chain: LocalChain, reader: ChainReader, books: Books) -> None:
+def test_a_payment_whose_hash_is_known(reader: ChainReader, books: Books) -> None:
     sent = books.settle()
     assert books.look(reader, "0x" + "11" * 32, sent) == PaymentSettled(sent)
 
 
-def test_a_payment_that_the_gas_account_signed(chain: LocalChain, reader: ChainReader, books: Books) -> None:
+def test_a_payment_that_the_gas_account_signed(reader: ChainReader, books: Books) -> None:
     sent = books.settle()
     signed = SignedTransfer("0x" + "00" * 20, 84532, 0, "0x", sent)
     assert reader.look(books.payment, TERMS, Attempt(SUBMITTED, signed=signed)) == PaymentSettled(sent)

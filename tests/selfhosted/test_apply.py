@@ -109,9 +109,7 @@ def test_a_resource_is_archived_and_comes_back(database: Database, stamps: Stamp
     assert read(database).listings["report"].archived_at is None
 
 
-def test_a_missing_resource_is_archived_only_if_asked_for(
-    database: Database, stamps: Stamps, clock: MovedClock
-) -> None:
+def test_a_missing_resource_is_archived_only_if_asked_for(database: Database, stamps: Stamps) -> None:
     apply(database, stamps, ONE)
     other = ONE.replace('key = "report"', 'key = "other"')
     assert [(one.resource, one.kind) for one in apply(database, stamps, other)] == [

@@ -74,7 +74,7 @@ def test_live_keys_are_refused_where_payments_are_simulated(books: Books) -> Non
     runtime.end()
 
 
-def test_a_database_that_is_away_is_503(tmp_path: Path) -> None:
+def test_a_database_that_is_away_is_503() -> None:
     database = Database("postgresql://nobody@127.0.0.1:1/none", timeout=2)
     runtime = Runtime(Settings(), Books(database, Stamps(database, system_clock)), {})
     assert ask(runtime, "svc_test_any") == 503

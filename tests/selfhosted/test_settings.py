@@ -104,7 +104,7 @@ def test_live_keys_need_a_chain() -> None:
     assert read(**direct, **both).environments == ("test", "live")
 
 
-def test_secrets_are_in_no_repr_and_no_message(tmp_path: Path) -> None:
+def test_secrets_are_in_no_repr_and_no_message() -> None:
     assert SECRET not in repr(read(**DIRECT))
     for broken in (
         {"FAREGATE_SERVICE_RPC_TEST": f"https://u:{SECRET}@rpc.example"},
