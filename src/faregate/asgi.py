@@ -63,7 +63,7 @@ class PaywallMiddleware:
         self.app = app
         self.paywall = choose_paywall("PaywallMiddleware", paywall, arguments)
         self.path_rules = PathRules(offers, refuse)
-        check_not_added_twice(app, self.path_rules)
+        check_not_added_twice(app, has_prefixes=not self.path_rules.is_empty)
         self._resolver = HandlerResolver(app)
         self._shared: Mapping[str, object] | None = None
         self._sweep_every = sweep_every

@@ -5,17 +5,13 @@ A wrong type would otherwise fail with an error of ours, in a request, at a plac
 
 from collections.abc import Mapping
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from faregate.core.models import Offer, OfferChoice
 from faregate.errors import ConfigurationError
 from faregate.middleware.callables import is_async
 from faregate.paywall import Paywall
 from faregate.settings import Arguments
-
-if TYPE_CHECKING:
-    # `path_rules` imports this module, to check its own arguments.
-    from faregate.middleware.path_rules import PathRules
 
 
 def choose_paywall(owner: str, paywall: Any, arguments: Arguments) -> Paywall:
@@ -44,9 +40,8 @@ def check_required(name: str, request: Any, sold: Any, ask: Any) -> None:
     )
 
 
-def check_not_added_twice(app: Any, path_rules: "PathRules") -> None:
+def check_not_added_twice(app: Any, *, has_prefixes: bool) -> None:
     """Refuse a middleware without prefixes directly around another one. Raises `ConfigurationError`."""
-    has_prefixes = path_rules.offers or path_rules.refused
     # `is True`, because proxies invent attributes.
     if getattr(app, "faregate_middleware", False) is True and not has_prefixes:
         raise ConfigurationError(

@@ -74,11 +74,11 @@ class PathRules:
                 "Two paid prefixes are the same path, spelt differently. Keep one of them."
             )
         self.refused = tuple(_check_prefix(path) for path in refuse)
-        self._is_empty = not self.offers and not self.refused
+        self.is_empty = not self.offers and not self.refused
 
     def match(self, path: str, root: str = "") -> PathMatch:
         """Match a decoded path; `root` is where the application is mounted."""
-        if self._is_empty:
+        if self.is_empty:
             if not root and path[:1] == "/":
                 return NO_RULES
             return NO_RULES if _is_path(path, root) else _NO_PATH
