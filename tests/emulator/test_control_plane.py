@@ -24,7 +24,8 @@ def main() -> Iterator[Controls]:
 
 @pytest.fixture
 def tenant(main: Controls, request: pytest.FixtureRequest) -> Controls:
-    return Controls(main.http, main.tenants, "".join(c if c.isalnum() else "-" for c in request.node.name))
+    name = "".join(c if c.isalnum() else "-" for c in request.node.name)
+    return Controls(main.http, main.tenants, name[-100:])
 
 
 @pytest.fixture
