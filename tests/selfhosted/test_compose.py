@@ -13,6 +13,7 @@ from examples.chain.facilitator import run_facilitator
 
 from tests.selfhosted.databases import empty_database
 from tests.support.chain import USDC, ChainPayer, LocalChain
+from tests.support.forked_commands import write_commands
 from tests.support.shell import Terminal
 
 FOLDER = Path(__file__).parents[2] / "examples/service"
@@ -57,8 +58,10 @@ def test_its_commands_sell_and_settle(chain: LocalChain, tmp_path: Path) -> None
         facilitator = stack.enter_context(run_facilitator(chain.url))
         places = {"/run/secrets/database": "database", "FACILITATOR": facilitator.url, "RPC": chain.url}
 
+        commands = write_commands(tmp_path)
+
         def start_terminal(name: str, **more: str) -> Terminal:
-            return Terminal(tmp_path, build_environment(services[name], places) | more)
+            return Terminal(tmp_path, build_environment(services[name], places) | more, programs=commands)
 
         setup = build_command(services["setup"]).replace("/catalog.toml", "catalog.toml")
         assert "daily_report: created" in start_terminal("setup").run(setup)
@@ -75,9 +78,8 @@ def test_its_commands_sell_and_settle(chain: LocalChain, tmp_path: Path) -> None
 
         payer = ChainPayer()
         chain.mint(USDC, payer.address, PRICE)
-        bought = Terminal(tmp_path, {"FAREGATE_PAYER_KEY": payer.private_key}).run(
-            f"faregate pay {shop}/report"
-        )
+        paying = Terminal(tmp_path, {"FAREGATE_PAYER_KEY": payer.private_key}, programs=commands)
+        bought = paying.run(f"faregate pay {shop}/report")
 
     assert "receipts" in bought
     assert chain.get_balance(USDC, RECIPIENT) == PRICE

@@ -5,6 +5,7 @@ import io
 import re
 import shlex
 from argparse import ArgumentParser
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from faregate.service.config import Account
 from faregate.system import system_clock
 from tests.support.chain import USDC, ChainPayer, LocalChain
 from tests.support.facilitators import run_facilitator
+from tests.support.forked_commands import write_commands
 from tests.support.shell import Terminal, find_blocks
 
 ROOT = Path(__file__).parents[2]
@@ -41,18 +43,23 @@ def prepare(folder: Path, chain: LocalChain) -> Terminal:
     chain.mint(USDC, payer.address, 10 * PRICE)
     (folder / "payer.key").write_text(payer.private_key)
     (folder / "payer.key").chmod(0o600)
-    return Terminal(folder, {"FAREGATE_SERVICE_PORT": "0"})
+    write_commands(folder)
+    return open_terminal(folder, {"FAREGATE_SERVICE_PORT": "0"})
+
+
+def open_terminal(folder: Path, environ: Mapping[str, str] | None = None) -> Terminal:
+    return Terminal(folder, environ, programs=folder / "commands")
 
 
 def buy(folder: Path, service: str, key: str) -> str:
     """Steps 4 and 5 of the page."""
     shop = find_block("sh", "uvicorn shop:app").replace("http://127.0.0.1:8402", service)
     *exports, start = without_activation(shop).replace("svc_test_...", key).splitlines()
-    seller = Terminal(folder, {"UVICORN_PORT": "0"})
+    seller = open_terminal(folder, {"UVICORN_PORT": "0"})
     seller.run("\n".join(exports))
     with seller.start(start) as url:
         pay = without_activation(find_block("sh", "faregate pay")).replace("http://127.0.0.1:8000", url)
-        return Terminal(folder).run(pay)
+        return open_terminal(folder).run(pay)
 
 
 def without_activation(block: str) -> str:
@@ -75,7 +82,7 @@ def test_the_page_leads_to_a_payment(chain: LocalChain, tmp_path: Path) -> None:
 
     assert result == '{"report":"Sunny, with a chance of receipts."}'
     assert chain.get_balance(USDC, RECIPIENT) == PRICE
-    exported = Terminal(tmp_path).run(without_activation(find_block("sh", "faregate service export")))
+    exported = open_terminal(tmp_path).run(without_activation(find_block("sh", "faregate service export")))
     [row] = csv.DictReader(io.StringIO(exported))
     assert (row["status"], row["amount_atomic"]) == ("succeeded", str(PRICE))
     receipt = chain.get_receipt(row["transaction_hash"])

@@ -134,7 +134,7 @@ def _connect() -> socket.socket:
 def _dial() -> socket.socket:
     connection = socket.socket(socket.AF_UNIX)
     try:
-        connection.connect(_find_address())
+        connection.connect(find_address())
     except OSError:
         connection.close()
         raise
@@ -153,7 +153,7 @@ def start_server() -> None:
             atexit.register(_dial().close)
             return
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(_find_address())
+            listener.bind(find_address())
             listener.listen(256)
             listener.set_inheritable(True)
             words = [sys.executable, "-m", "tests.support.fork_server", str(listener.fileno())]
@@ -161,12 +161,12 @@ def start_server() -> None:
             places = os.pathsep.join((str(ROOT), str(ROOT / "src")))
             os.posix_spawn(sys.executable, words, {**os.environ, "PYTHONPATH": places})
         if time.monotonic() > end:
-            raise TimeoutError(f"nobody serves at {_find_address()}")
+            raise TimeoutError(f"nobody serves at {find_address()}")
         time.sleep(0.01)  # another process may have bound the address, and not listen yet
 
 
 @cache
-def _find_address() -> str:
-    """The same for all processes of pytest-xdist."""
+def find_address() -> str:
+    """Return the server's address: the same for all processes of a run."""
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or f"alone-{os.getpid()}"
     return os.path.join(tempfile.gettempdir(), f"faregate-tests-{run}")
