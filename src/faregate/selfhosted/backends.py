@@ -8,7 +8,7 @@ from faregate.selfhosted.database.accounts import AccountRow
 from faregate.selfhosted.database.keys import find_key_owner
 from faregate.selfhosted.database.shared import Shared, StoreOptions
 from faregate.selfhosted.database.store import SqlStore
-from faregate.selfhosted.payment_lines import PaymentLine
+from faregate.selfhosted.environment_payments import EnvironmentPayments
 from faregate.selfhosted.settings import Settings
 from faregate.selfhosted.settlements import Job, Settlements
 from faregate.selfhosted.simulated import SimulatedPayments
@@ -30,11 +30,11 @@ class Backends:
         self,
         settings: Settings,
         books: Books,
-        lines: Mapping[Environment, PaymentLine],
+        payments: Mapping[Environment, EnvironmentPayments],
         settlements: Settlements,
         make_backend: MakeBackend,
     ) -> None:
-        self._settings, self._books, self._lines = settings, books, lines
+        self._settings, self._books, self._payments = settings, books, payments
         self._settlements = settlements
         self._make_backend = make_backend
         options = StoreOptions(
@@ -70,7 +70,7 @@ class Backends:
         if self._settings.payments == "simulated":
             payments = SimulatedPayments(self._books.database, store.account.id)
             return self._make_backend(store, payments, self._settlements.settle_here)
-        return self._make_backend(store, self._lines[store.environment].payments, self._settlements.settle)
+        return self._make_backend(store, self._payments[store.environment].payments, self._settlements.settle)
 
     def take(self) -> Job | None:
         """Lease a due payment of any account; each account is asked first in its turn."""

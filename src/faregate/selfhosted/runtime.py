@@ -18,8 +18,8 @@ from faregate.selfhosted.backends import Backends, MakeBackend
 from faregate.selfhosted.books import Books, check_recipient, find_missing, open_books
 from faregate.selfhosted.console.app import Console
 from faregate.selfhosted.database.transfers import SqlTransfers
+from faregate.selfhosted.environment_payments import EnvironmentPayments, GasWatch, build_payments
 from faregate.selfhosted.metrics import ServiceMetrics
-from faregate.selfhosted.payment_lines import GasWatch, PaymentLine, build_lines
 from faregate.selfhosted.rate_limits import RateLimits
 from faregate.selfhosted.settings import Settings
 from faregate.selfhosted.settlements import Repeater, SettledEvents, Settlements, Worker
@@ -43,12 +43,12 @@ class Runtime:
         self,
         settings: Settings,
         books: Books,
-        lines: Mapping[Environment, PaymentLine],
+        payments: Mapping[Environment, EnvironmentPayments],
         *,
         make_backend: MakeBackend = Backend,
     ) -> None:
-        self._settings, self.books, self._lines = settings, books, lines
-        self._gas = GasWatch(lines)
+        self._settings, self.books, self._payments = settings, books, payments
+        self._gas = GasWatch(payments)
         self.metrics = ServiceMetrics(
             clock=system_clock,
             read_pending=books.count_pending,
@@ -61,7 +61,7 @@ class Runtime:
             events=self._events,
             observe=self.metrics.count_attempt,
         )
-        self.backends = Backends(settings, books, lines, self._settlements, make_backend)
+        self.backends = Backends(settings, books, payments, self._settlements, make_backend)
         self.stop = threading.Event()
         self._threads: list[threading.Thread] = []
         self._is_current = False
@@ -126,7 +126,7 @@ class Runtime:
             Worker(self.backends, self.stop, events=self._events, observe=self.metrics.count_attempt)
             for _ in range(self._settings.workers)
         ]
-        if any(line.gas_account is not None for line in self._lines.values()):
+        if any(one.gas_account is not None for one in self._payments.values()):
             loops.append(Repeater("reading the gas balance", self._gas.read, self.stop, _GAS_SECONDS))
             # Without workers, this process sends nothing: others do, and keep the nonces moving.
             if self._settings.workers:
@@ -136,9 +136,9 @@ class Runtime:
     def _keep_up(self) -> None:
         """Get into a block what gas accounts have signed, also for payments that have ended."""
         books = SqlTransfers(self.books.database)
-        for line in self._lines.values():
-            if line.gas_account is not None:
-                keep_nonces_moving(line.gas_account, books)
+        for one in self._payments.values():
+            if one.gas_account is not None:
+                keep_nonces_moving(one.gas_account, books)
 
 
 @contextmanager
@@ -149,10 +149,10 @@ def open_runtime(
 
     Raises `ConfigurationError` if the settings cannot work, or the tables are not current.
     """
-    lines = build_lines(settings)
+    payments = build_payments(settings)
     try:
         with open_books(settings, pool_size=pool_size) as books:
-            yield Runtime(settings, books, lines, make_backend=make_backend)
+            yield Runtime(settings, books, payments, make_backend=make_backend)
     finally:
-        for line in lines.values():
-            line.close()
+        for one in payments.values():
+            one.close()

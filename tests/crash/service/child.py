@@ -14,7 +14,7 @@ from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, Literal
 
-from faregate.selfhosted import backends, payment_lines, runtime
+from faregate.selfhosted import backends, environment_payments, runtime
 from faregate.selfhosted.commands import serve as serving
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.transfers import SqlTransfers
@@ -138,14 +138,14 @@ def _change_settings(order: Order) -> None:
     """Shorten what an operator need not set, and put in the naive backend."""
     shorter: list[tuple[Any, str, dict[str, Any]]] = [
         (backends, "StoreOptions", {"lease": LEASE, "first_retry": 0.3, "last_retry": 1.0}),
-        (payment_lines, "FacilitatorSettings", {"verify_seconds": 4.0, "settle_seconds": 1.5}),
-        (payment_lines, "GasPolicy", {"replace_after_seconds": 2}),
+        (environment_payments, "FacilitatorSettings", {"verify_seconds": 4.0, "settle_seconds": 1.5}),
+        (environment_payments, "GasPolicy", {"replace_after_seconds": 2}),
     ]
     for module, name, values in shorter:
         setattr(module, name, partial(getattr(module, name), **values))
     setattr(runtime, "_UPKEEP_SECONDS", 0.5)  # noqa: B010
     if order.naive:
-        setattr(payment_lines, "FacilitatorPayments", BelievingPayments)  # noqa: B010
+        setattr(environment_payments, "FacilitatorPayments", BelievingPayments)  # noqa: B010
 
 
 def _watch_store(killer: Killer, order: Order) -> None:

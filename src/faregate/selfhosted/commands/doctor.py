@@ -21,7 +21,7 @@ from faregate.selfhosted.database.clock import Stamps
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.keys import list_keys
 from faregate.selfhosted.database.reports import read_database_clock
-from faregate.selfhosted.payment_lines import PaymentLine, build_lines
+from faregate.selfhosted.environment_payments import EnvironmentPayments, build_payments
 from faregate.selfhosted.settings import Settings, read_settings
 from faregate.service.payments import PaymentsUnavailable
 from faregate.system import system_clock
@@ -167,21 +167,21 @@ def check_payments(settings: Settings) -> Findings:
         )
         return
     try:
-        lines = build_lines(settings)
+        payments = build_payments(settings)
     except ConfigurationError as error:  # such as a key file that cannot be read
         yield report_error("payments", str(error).removesuffix("."), "Mend it, and run this again.")
         return
     try:
-        for environment, line in lines.items():
+        for environment, one in payments.items():
             for url in settings.get_rpc_urls(environment):
                 yield from _check_node(environment, url)
-            for facilitator in line.facilitators:
+            for facilitator in one.facilitators:
                 yield from _check_facilitator(environment, facilitator)
-            yield from _check_gas_account(line)
+            yield from _check_gas_account(one)
     finally:
-        for line in lines.values():
-            line.close()
-    if "live" not in lines:
+        for one in payments.values():
+            one.close()
+    if "live" not in payments:
         yield report_ok("live", "live keys are refused, because rpc_live is not set")
 
 
@@ -237,15 +237,15 @@ def _check_facilitator(environment: Environment, facilitator: FacilitatorClient)
         )
 
 
-def _check_gas_account(line: PaymentLine) -> Findings:
-    if line.gas_account is None:
+def _check_gas_account(payments: EnvironmentPayments) -> Findings:
+    if payments.gas_account is None:
         return
-    subject = f"gas account {line.gas_account.address} in {line.environment}"
+    subject = f"gas account {payments.gas_account.address} in {payments.environment}"
     try:
-        obstacle = line.gas_account.find_obstacle()
-        balance = line.gas_account.read_balance()
+        obstacle = payments.gas_account.find_obstacle()
+        balance = payments.gas_account.read_balance()
     except PaymentsUnavailable as error:
-        yield report_error(subject, str(error), f"Mend rpc_{line.environment}.")
+        yield report_error(subject, str(error), f"Mend rpc_{payments.environment}.")
         return
     shown = f"has {balance.wei / ETHER:.6f} ETH"
     if obstacle is not None:

@@ -1,4 +1,4 @@
-"""What moves and proves the money of each environment, as the settings say; the balances for its gas."""
+"""The real payments of each environment, built from the settings; and the balances of the gas accounts."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ _log = logging.getLogger("faregate.service")
 
 
 @dataclass(frozen=True, slots=True)
-class PaymentLine:
+class EnvironmentPayments:
     """The real payments of one environment: a backend, its chain, and who sends the transfers."""
 
     environment: Environment
@@ -36,10 +36,10 @@ class PaymentLine:
             facilitator.close()
 
 
-def build_lines(settings: Settings) -> dict[Environment, PaymentLine]:
-    """Build the lines of all environments that have a node; none for simulated payments.
+def build_payments(settings: Settings) -> dict[Environment, EnvironmentPayments]:
+    """Build the payments of each environment that has a node; empty for simulated payments.
 
-    Nothing is asked yet. Raises `ConfigurationError`.
+    Nothing is sent yet. Raises `ConfigurationError`.
     """
     if settings.payments == "simulated":
         return {}
@@ -47,17 +47,17 @@ def build_lines(settings: Settings) -> dict[Environment, PaymentLine]:
     return {name: build(settings, name) for name in settings.environments}
 
 
-def _build_facilitated(settings: Settings, environment: Environment) -> PaymentLine:
+def _build_facilitated(settings: Settings, environment: Environment) -> EnvironmentPayments:
     chain = _build_chain(settings, environment)
     authenticate = None if settings.auth_hook is None else load_hook("auth_hook", settings.auth_hook)
     facilitators = tuple(
         FacilitatorClient(FacilitatorSettings(url, authenticate=authenticate))
         for url in settings.get_facilitators(environment)
     )
-    return PaymentLine(environment, FacilitatorPayments(facilitators, chain), chain, facilitators)
+    return EnvironmentPayments(environment, FacilitatorPayments(facilitators, chain), chain, facilitators)
 
 
-def _build_direct(settings: Settings, environment: Environment) -> PaymentLine:
+def _build_direct(settings: Settings, environment: Environment) -> EnvironmentPayments:
     chain = _build_chain(settings, environment)
     signer = make_signer(settings.gas_key or "")
     policy = GasPolicy(
@@ -65,7 +65,7 @@ def _build_direct(settings: Settings, environment: Environment) -> PaymentLine:
         alarm_balance=int(settings.gas_alarm_eth * ETHER),
     )
     account = GasAccount(chain, signer, system_clock, policy)
-    return PaymentLine(environment, DirectPayments(account, chain), chain, gas_account=account)
+    return EnvironmentPayments(environment, DirectPayments(account, chain), chain, gas_account=account)
 
 
 def _build_chain(settings: Settings, environment: Environment) -> ChainReader:
@@ -92,9 +92,9 @@ def load_hook(setting: str, name: str) -> Callable[..., Any]:
 class GasWatch:
     """The latest balances of the gas accounts. Read now and then, not when somebody looks at the metrics."""
 
-    def __init__(self, lines: Mapping[Environment, PaymentLine]) -> None:
+    def __init__(self, payments: Mapping[Environment, EnvironmentPayments]) -> None:
         self._accounts = {
-            name: line.gas_account for name, line in lines.items() if line.gas_account is not None
+            name: one.gas_account for name, one in payments.items() if one.gas_account is not None
         }
         self._balances: dict[str, float] = {}
 
