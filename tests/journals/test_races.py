@@ -24,7 +24,7 @@ from tests.support.lines import read_lines
 CROWD = 1000
 SPACES = [(after, before, behind) for after in range(10) for before in range(10) for behind in range(2)]
 """Blanks after a comma, after a colon, and at the end: as many spellings of one payment."""
-PROCESSES = {"memory": 1, "sqlite": 4, "redis": 4, "postgres": 4}
+PROCESSES = {"memory": 1, "sqlite": 3, "redis": 3, "postgres": 3}
 PATH = "/do?what=sleep-0.5"
 
 
