@@ -4,6 +4,7 @@ All prices are far below one dollar, the limit up to which stock x402 clients si
 """
 
 import re
+from functools import cache
 from typing import Final
 
 from faregate.service.config import Account, Capability, Key, Resource, Revision, SettlementRule, Value
@@ -54,8 +55,9 @@ _TOKENS_IN: Final = Value(name="input-tokens", label="Input tokens", unit="token
 _TOKENS_OUT: Final = Value(name="output-tokens", label="Output tokens", unit="token")
 
 
+@cache
 def builtin_account() -> Account:
-    """Build the account that an emulator has when it is given none."""
+    """Return the account that an emulator has when it is given none."""
     return Account(
         keys=(
             Key(key=TEST_KEY),

@@ -1,6 +1,7 @@
 """Ids, `<prefix>_<32 hex>` in the shape of a UUIDv7 (spec: Identifier format), and challenges."""
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from hashlib import sha256
 from typing import Protocol, runtime_checkable
 
@@ -39,6 +40,8 @@ def build_id(prefix: str, moment: datetime, entropy: int) -> str:
     return f"{prefix}_{number:032x}"
 
 
+# A suite of tests makes thousands of emulators, whose catalogs have the same ids.
+@lru_cache(maxsize=1024)
 def derive_id(prefix: str, moment: datetime, *parts: str) -> str:
     """Derive an id from the parts, the same every time: for what the seller sets up."""
     return build_id(prefix, moment, _hash_entropy(prefix, *parts))
