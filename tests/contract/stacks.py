@@ -71,8 +71,12 @@ class Stack:
         return self.name in ("starlette-uvicorn", "flask-werkzeug")
 
     @property
-    def is_in_hand(self) -> bool:
-        """Whether what a handler ends, and what it leaves for later, passes through the paywall."""
+    def runs_handler_in_our_task(self) -> bool:
+        """Whether a handler runs in the task or thread of the paywall's request.
+
+        Then the paywall sees an exception that ends the task or process, and a background task of the
+        handler starts only after the payment is completed.
+        """
         return self.seller not in OF_ITS_OWN_TASKS
 
     @property

@@ -105,7 +105,7 @@ def test_a_large_result_takes_linear_time(seller: Seller) -> None:
     assert seconds[20 * MIB] < 10 * seconds[5 * MIB] + 0.2
 
 
-@only(lambda stack: stack.is_in_hand)
+@only(lambda stack: stack.runs_handler_in_our_task)
 def test_what_is_done_after_the_response_is_done_after_it_is_paid(seller: Seller) -> None:
     completed: list[float] = []
 
@@ -122,7 +122,7 @@ def test_what_is_done_after_the_response_is_done_after_it_is_paid(seller: Seller
     assert seller.runs("later")[0].at > completed[0]
 
 
-@only(lambda stack: stack.is_in_hand)
+@only(lambda stack: stack.runs_handler_in_our_task)
 def test_a_background_task_of_what_was_not_sold_never_runs(seller: Seller) -> None:
     """What is closed is closed sold or not: no place for what only a payer may have."""
     proof = seller.proof_for("/do?what=later")
