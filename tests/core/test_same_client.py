@@ -67,12 +67,12 @@ from tests.core.flow_script import (
 )
 from tests.support.headers import encode_header
 
-AGAIN = Replayable(RESULT, "cmVjZWlwdA==", TXN)
-UNSAFE = claimed(ClientUnverified(TXN))
+REPLAYED = Replayable(RESULT, "cmVjZWlwdA==", TXN)
+CLIENT_UNVERIFIED = claimed(ClientUnverified(TXN))
 NOT_KNOWN = (RecallGuessability(), Guessability.UNKNOWN)
 RECALLED_SECRET = (RecallGuessability(), Guessability.UNGUESSABLE)
 RECALLED_PUBLIC = (RecallGuessability(), Guessability.GUESSABLE)
-ONCE_MORE = ClaimProof(PROOF, Claimant("GET /summary?q=1", replay=ReplayPolicy.SAME_PROOF))
+CLAIM_SAME_PROOF = ClaimProof(PROOF, Claimant("GET /summary?q=1", replay=ReplayPolicy.SAME_PROOF))
 
 
 def instructions(value: str = "") -> AccessUnpaid:
@@ -90,24 +90,24 @@ def with_headers(one: PaidRequest, *headers: tuple[str, str]) -> PaidRequest:
     return replace(one, http=replace(one.http, headers=(*one.http.headers, *headers)))
 
 
-def test_where_nobody_can_know_the_proof_it_is_enough() -> None:
-    response = play_sale(UNSAFE, RECALLED_SECRET, (ONCE_MORE, AGAIN))
+def test_unguessable_proof_alone_replays() -> None:
+    response = play_sale(CLIENT_UNVERIFIED, RECALLED_SECRET, (CLAIM_SAME_PROOF, REPLAYED))
     assert (response.status, response.body, response.released) == (200, RESULT.body, True)
-    events = events_of(serve(sale()), UNSAFE, RECALLED_SECRET, (ONCE_MORE, AGAIN))
+    events = events_of(serve(sale()), CLIENT_UNVERIFIED, RECALLED_SECRET, (CLAIM_SAME_PROOF, REPLAYED))
     assert events == [Redelivered(TXN)]
 
 
 def test_whether_instructions_can_be_guessed_is_found_out_by_asking_twice() -> None:
     two = (asked_without_proof(instructions(fresh_value())), asked_without_proof(instructions(fresh_value())))
-    script = (UNSAFE, NOT_KNOWN, found(), *two, (RecordGuessability(True), None))
-    assert play_sale(*script, (ONCE_MORE, AGAIN)).status == 200
+    script = (CLIENT_UNVERIFIED, NOT_KNOWN, found(), *two, (RecordGuessability(True), None))
+    assert play_sale(*script, (CLAIM_SAME_PROOF, REPLAYED)).status == 200
 
 
 @pytest.mark.parametrize("second", [instructions("same"), AccessUnpaid(Response(402, (), b"{}"))])
 def test_what_can_be_guessed_replays_nothing(second: AccessUnpaid) -> None:
     """Nor does it claim again: what a stranger tries uses nothing up."""
     two = (asked_without_proof(instructions("same")), asked_without_proof(second))
-    script = (UNSAFE, NOT_KNOWN, found(), *two, WARNED, (RecordGuessability(False), None))
+    script = (CLIENT_UNVERIFIED, NOT_KNOWN, found(), *two, WARNED, (RecordGuessability(False), None))
     response = play_sale(*script)
     assert (response.status, code(response)) == (409, "proof_already_used")
     assert b"Idempotency-Key" in response.body
@@ -115,7 +115,7 @@ def test_what_can_be_guessed_replays_nothing(second: AccessUnpaid) -> None:
 
 
 def test_what_is_known_to_be_guessable_is_not_asked_again() -> None:
-    response = play_sale(UNSAFE, RECALLED_PUBLIC)
+    response = play_sale(CLIENT_UNVERIFIED, RECALLED_PUBLIC)
     assert (response.status, code(response)) == (409, "proof_already_used")
 
 
@@ -127,25 +127,25 @@ def test_what_is_known_to_be_guessable_is_not_asked_again() -> None:
     ],
 )
 def test_while_it_cannot_be_found_out_the_payer_comes_back_later(script: Any) -> None:
-    response = play_sale(UNSAFE, NOT_KNOWN, *script)
+    response = play_sale(CLIENT_UNVERIFIED, NOT_KNOWN, *script)
     assert (response.status, code(response)) == (503, "payment_unconfirmed")
 
 
 def test_a_crowd_waits_for_the_request_that_finds_it_out() -> None:
     asking = (RecallGuessability(), Guessability.BEING_CHECKED)
     waiting = (asking, (Sleep(CROWD_PAUSES[0]), None), asking, (Sleep(CROWD_PAUSES[1]), None))
-    assert play_sale(UNSAFE, *waiting, RECALLED_SECRET, (ONCE_MORE, AGAIN)).status == 200
+    assert play_sale(CLIENT_UNVERIFIED, *waiting, RECALLED_SECRET, (CLAIM_SAME_PROOF, REPLAYED)).status == 200
 
 
 def test_a_crowd_does_not_wait_for_ever() -> None:
     asking = (RecallGuessability(), Guessability.BEING_CHECKED)
     waiting = [step for pause in CROWD_PAUSES for step in ((Sleep(pause), None), asking)]
-    response = play_sale(UNSAFE, asking, *waiting)
+    response = play_sale(CLIENT_UNVERIFIED, asking, *waiting)
     assert (response.status, code(response)) == (503, "payment_unconfirmed")
 
 
 def test_a_replay_that_was_used_up_meanwhile_is_refused() -> None:
-    response = play_sale(UNSAFE, RECALLED_SECRET, (ONCE_MORE, AlreadyUsed(TXN)))
+    response = play_sale(CLIENT_UNVERIFIED, RECALLED_SECRET, (CLAIM_SAME_PROOF, AlreadyUsed(TXN)))
     assert (response.status, code(response)) == (409, "proof_already_used")
 
 
@@ -287,7 +287,7 @@ def test_a_token_whose_signature_guards_its_content_is_compared_whole() -> None:
 
 
 def test_a_held_result_is_settled_where_the_proof_is_enough() -> None:
-    again = (UNSAFE, RECALLED_SECRET, (ONCE_MORE, Resumable(HELD)))
+    again = (CLIENT_UNVERIFIED, RECALLED_SECRET, (CLAIM_SAME_PROOF, Resumable(HELD)))
     response = play_sale(*again, looked_up(TransactionSettled(RECEIPT)), completed(PAID, HELD), settled())
     assert (response.body, response.released) == (RESULT.body, True)
 

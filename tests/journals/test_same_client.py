@@ -30,7 +30,7 @@ PLAIN = Claimant(URL)
 UNSURE = Claimant(URL, replay=ReplayPolicy.SAME_CLIENT)
 ALICE = Claimant(URL, ("authorization Bearer alice", "cookie sid=1"), replay=ReplayPolicy.SAME_CLIENT)
 BOB = Claimant(URL, ("authorization Bearer bob", "cookie sid=2"))
-AGAIN = Replayable(GOOD.result, "cGFpZA==", TXN)
+REPLAYED = Replayable(GOOD.result, "cGFpZA==", TXN)
 
 
 def worked(journal: AnyJournal, claimant: Claimant) -> Any:
@@ -50,8 +50,8 @@ def sold(journal: AnyJournal, claimant: Claimant, *, delivered: bool = True) -> 
 def test_a_result_is_replayed_to_the_same_credentials(journal: AnyJournal) -> None:
     sold(journal, ALICE)
     more = Claimant(URL, (*ALICE.credentials, "cookie theme=dark"), replay=ReplayPolicy.SAME_CLIENT)
-    assert journal.claim("proof", ALICE) == AGAIN
-    assert journal.claim("proof", more) == AGAIN
+    assert journal.claim("proof", ALICE) == REPLAYED
+    assert journal.claim("proof", more) == REPLAYED
 
 
 @pytest.mark.parametrize("delivered", [True, False])
@@ -66,7 +66,7 @@ def test_another_client_gets_nothing_and_uses_up_no_delivery(
     for _ in range(10):
         assert journal.claim("proof", stranger) == ClientMismatch()
     deliveries = 3 if delivered else 4
-    assert [journal.claim("proof", ALICE) for _ in range(deliveries)] == [AGAIN] * deliveries
+    assert [journal.claim("proof", ALICE) for _ in range(deliveries)] == [REPLAYED] * deliveries
     assert journal.claim("proof", ALICE) == AlreadyUsed(TXN)
 
 
@@ -84,7 +84,7 @@ def test_without_credentials_the_bytes_of_the_proof_must_be_secret(journal: AnyJ
     sold(journal, PLAIN)
     for _ in range(10):
         assert journal.claim("proof", UNSURE) == ClientUnverified(TXN)
-    assert [journal.claim("proof", PLAIN) for _ in range(3)] == [AGAIN] * 3
+    assert [journal.claim("proof", PLAIN) for _ in range(3)] == [REPLAYED] * 3
     assert journal.claim("proof", UNSURE) == AlreadyUsed(TXN)
 
 
@@ -94,19 +94,19 @@ def test_a_credential_that_can_be_guessed_makes_no_proof_secret(journal: AnyJour
     sold(journal, guessed)
     assert journal.claim("proof", guessed) == ClientUnverified(TXN)
     assert journal.claim("proof", UNSURE) == ClientMismatch()
-    assert journal.claim("proof", replace(guessed, replay=ReplayPolicy.SAME_PROOF)) == AGAIN
+    assert journal.claim("proof", replace(guessed, replay=ReplayPolicy.SAME_PROOF)) == REPLAYED
 
 
 def test_an_undelivered_result_waits_for_its_payer(journal: AnyJournal) -> None:
     sold(journal, PLAIN, delivered=False)
-    assert journal.claim("proof", UNSURE) == AGAIN
+    assert journal.claim("proof", UNSURE) == REPLAYED
     assert journal.claim("proof", UNSURE) == ClientUnverified(TXN)
 
 
 def test_an_offer_without_replay_delivers_once(journal: AnyJournal) -> None:
     never = Claimant(URL, ALICE.credentials, replay=ReplayPolicy.NEVER)
     sold(journal, never, delivered=False)
-    assert journal.claim("proof", never) == AGAIN
+    assert journal.claim("proof", never) == REPLAYED
     assert journal.claim("proof", never) == AlreadyUsed(TXN)
 
 
@@ -124,8 +124,8 @@ def test_a_signed_cookie_with_another_time_is_known_where_the_proof_is_secret(
     for _ in range(10):
         assert journal.claim("proof", ROLLED) == ClientUnverified(TXN)
         assert journal.claim("proof", OTHERS) == ClientMismatch()
-    assert journal.claim("proof", ROLLING) == AGAIN
-    assert journal.claim("proof", ROLLED_WITH_SECRET) == AGAIN
+    assert journal.claim("proof", ROLLING) == REPLAYED
+    assert journal.claim("proof", ROLLED_WITH_SECRET) == REPLAYED
 
 
 def test_a_held_result_is_for_a_cookie_with_another_time_too(journal: AnyJournal) -> None:
@@ -174,17 +174,17 @@ def test_another_body_is_another_request(journal: AnyJournal) -> None:
     assert journal.claim("proof", body("two")) == RequestMismatch()
     assert journal.record_settlement(lease, "cGFpZA==", RECEIPT, True) is SettlementWrite.FIRST
     assert journal.claim("proof", body("two")) == RequestMismatch()
-    assert journal.claim("proof", body("one")) == AGAIN
+    assert journal.claim("proof", body("one")) == REPLAYED
 
 
 def test_a_body_that_is_not_known_is_not_compared(journal: AnyJournal) -> None:
     sold(journal, PLAIN)
-    assert journal.claim("proof", body("two")) == AGAIN
+    assert journal.claim("proof", body("two")) == REPLAYED
 
 
 def test_a_body_that_was_known_is_compared_where_it_is_known(journal: AnyJournal) -> None:
     sold(journal, body("one"))
-    assert journal.claim("proof", PLAIN) == AGAIN
+    assert journal.claim("proof", PLAIN) == REPLAYED
 
 
 # What is kept
