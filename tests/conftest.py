@@ -68,7 +68,7 @@ SLOW = (
     *(f"tests/adapters/test_{name}" for name in ("django_placement", "django_state", "flask_placement")),
     *(f"tests/cli/test_{name}" for name in ("holds", "init", "journal", "routes", "sweep")),
     *(f"tests/emulator/test_{name}" for name in ("command", "control", "state_file", "tenants")),
-    "tests/core/test_server_workers",
+    "tests/core/test_server_config",
     *(f"tests/journals/test_{name}" for name in ("django_servers", "gunicorn", "postgres", "redis")),
     *(f"tests/journals/test_{name}" for name in ("processes", "races")),
     *(f"tests/merchant/test_{name}" for name in ("cancellation", "isolation", "limits", "pools")),
