@@ -20,7 +20,7 @@ from faregate.selfhosted.database.store import SqlStore
 from faregate.selfhosted.database.upgrade import upgrade
 from faregate.selfhosted.runtime import Runtime
 from faregate.selfhosted.settings import Settings
-from faregate.selfhosted.settlements import SettledEvents, Settlements
+from faregate.selfhosted.settlements import CompletionWaiters, Settlements
 from faregate.service.app import respond
 from faregate.service.builtin import builtin_account
 from faregate.service.payments import Attempt, Reservation, SettlementPending
@@ -227,7 +227,7 @@ def settle(known: _Known, wait: Callable[[], object], seconds: float) -> tuple[s
     """Settle by an operation that waits; return the status that the caller gets, and how long that took."""
     results: list[str] = []
     settlements = Settlements(
-        threads=1, complete_seconds=seconds, events=SettledEvents(), observe=results.append
+        threads=1, complete_seconds=seconds, waiters=CompletionWaiters(), observe=results.append
     )
     transaction = cast(Transaction, known)
 
@@ -259,7 +259,9 @@ def test_a_completion_returns_when_its_payment_has_ended() -> None:
 
 def test_waiting_completions_leave_threads_for_other_calls() -> None:
     gate = threading.Event()
-    settlements = Settlements(threads=4, complete_seconds=5, events=SettledEvents(), observe=lambda _: None)
+    settlements = Settlements(
+        threads=4, complete_seconds=5, waiters=CompletionWaiters(), observe=lambda _: None
+    )
     known = _Known("settling")
     transaction = cast(Transaction, known)
 

@@ -22,7 +22,7 @@ from faregate.selfhosted.environment_payments import EnvironmentPayments, GasWat
 from faregate.selfhosted.metrics import ServiceMetrics
 from faregate.selfhosted.rate_limits import RateLimits
 from faregate.selfhosted.settings import Settings
-from faregate.selfhosted.settlements import Repeater, SettledEvents, Settlements, Worker
+from faregate.selfhosted.settlements import CompletionWaiters, Repeater, Settlements, Worker
 from faregate.service.app import respond
 from faregate.service.steps import Backend
 from faregate.system import system_clock
@@ -54,11 +54,11 @@ class Runtime:
             read_pending=books.count_pending,
             read_gas_balances=self._gas.get_balances,
         )
-        self._events = SettledEvents()
+        self._waiters = CompletionWaiters()
         self._settlements = Settlements(
             threads=settings.threads,
             complete_seconds=settings.complete_seconds,
-            events=self._events,
+            waiters=self._waiters,
             observe=self.metrics.count_attempt,
         )
         self.backends = Backends(settings, books, payments, self._settlements, make_backend)
@@ -123,7 +123,7 @@ class Runtime:
 
     def _build_loops(self) -> list[Worker | Repeater]:
         loops: list[Worker | Repeater] = [
-            Worker(self.backends, self.stop, events=self._events, observe=self.metrics.count_attempt)
+            Worker(self.backends, self.stop, waiters=self._waiters, observe=self.metrics.count_attempt)
             for _ in range(self._settings.workers)
         ]
         if any(one.gas_account is not None for one in self._payments.values()):

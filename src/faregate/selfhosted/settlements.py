@@ -1,10 +1,13 @@
-"""Run settlements: those of completions, in bounded time, and those that are due, by workers.
+"""Settle payments: in the request that completes them, for a limited time, and later in background workers.
 
-An attempt may take as long as a facilitator and a chain do. So that of a completion runs in a thread of its
-own, and is not given up when its completion is answered 202: it goes on, or workers repeat it.
+This module decides which thread runs an attempt, and how long a request waits for it. The steps of an attempt
+are in `service/settlement.py`, and its rows in `selfhosted/database/settlement.py`.
+
+An attempt may take as long as a facilitator and a chain do. So the attempt of a completion runs in a pool of
+threads. It goes on after the completion was answered 202; if it is interrupted, a worker repeats it.
 
 Any number of workers, in any number of processes, may work on one database: a payment is leased to one of
-them. A worker that dies leaves a lease that ends, and an attempt that is written down.
+them. If a worker dies, its lease ends, and its attempt is in the database.
 """
 
 import logging
@@ -85,23 +88,27 @@ def run_watched(
     return run(operation, _WatchedBackend(backend, transaction_id, observe))
 
 
-class SettledEvents:
-    """Tells threads that wait for a payment that a worker of this process has ended it."""
+class CompletionWaiters:
+    """Wakes the threads waiting for a payment once a worker of this process has ended it.
+
+    Workers of other processes cannot wake them: each waiting thread also polls the database.
+    """
 
     def __init__(self) -> None:
         self._waiting: dict[str, threading.Event] = {}
         self._lock = threading.Lock()
 
-    def announce(self, transaction_id: str) -> None:
+    def wake(self, transaction_id: str) -> None:
+        """Wake the threads that wait for this payment."""
         with self._lock:
             event = self._waiting.get(transaction_id)
         if event is not None:
             event.set()
 
     def wait(self, transaction_id: str, seconds: float) -> None:
-        """Wait until the payment is announced, for at most so long. Another process's are not."""
-        # Calls that wait for one payment share its event. When the first of them ends, nothing is told to
-        # the others any more: they see the end of the payment at their next poll.
+        """Wait until a worker of this process ends the payment, or for `seconds`."""
+        # The threads that wait for one payment share its event. Once the first of them has returned, the
+        # others are not woken any more: they see the end of the payment at their next poll.
         with self._lock:
             event = self._waiting.setdefault(transaction_id, threading.Event())
         event.wait(seconds)
@@ -117,15 +124,16 @@ class Settlements:
         *,
         threads: int,
         complete_seconds: float,
-        events: SettledEvents,
+        waiters: CompletionWaiters,
         observe: AttemptObserver,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._pool = ThreadPoolExecutor(threads, "faregate-settlement")
-        # The other threads are for calls that wait for no block, such as accesses.
+        # At most 3/4 of the server's request threads may wait here; the pool has its own. The rest stay free
+        # for calls that are answered at once, such as access.
         self._may_wait = threading.Semaphore(max(1, 3 * threads // 4))
         self._seconds = complete_seconds
-        self._events = events
+        self._waiters = waiters
         self._observe = observe
         self._clock = clock
 
@@ -134,7 +142,7 @@ class Settlements:
     ) -> Transaction:
         """Run a settlement; return the transaction as it stands when it has ended, or the time is over.
 
-        Three quarters of the threads may wait at once. Who comes later learns how it stands now.
+        If too many requests wait already, return the transaction as it stands now.
         """
         running = self._pool.submit(self._run, operation, transaction.id, backend)
         found = None
@@ -151,7 +159,7 @@ class Settlements:
         end = self._clock() + self._seconds
         found = self._await_attempt(running, end)
         while found is not None and found.status in PENDING and (left := end - self._clock()) > 0:
-            self._events.wait(transaction.id, min(left, _POLL_SECONDS))
+            self._waiters.wait(transaction.id, min(left, _POLL_SECONDS))
             found = backend.store.find_transaction(transaction.id)
         return found
 
@@ -208,12 +216,12 @@ class Worker:
         jobs: Jobs,
         stop: threading.Event,
         *,
-        events: SettledEvents,
+        waiters: CompletionWaiters,
         observe: AttemptObserver,
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         self._jobs, self._stop = jobs, stop
-        self._events, self._observe = events, observe
+        self._waiters, self._observe = waiters, observe
         self._idle_seconds = idle_seconds
         self._pause = _FIRST_PAUSE
 
@@ -243,7 +251,7 @@ class Worker:
             _log.exception("an attempt to settle %s was interrupted", job.transaction_id)
             return True
         if found.status in FINAL:
-            self._events.announce(job.transaction_id)
+            self._waiters.wake(job.transaction_id)
         return True
 
 
