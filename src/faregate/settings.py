@@ -270,7 +270,9 @@ def from_environ(environ: Mapping[str, str]) -> Arguments:
 def check_spelling(variables: Iterable[str], known: Collection[str], where: str = "") -> None:
     """Raise `ConfigurationError` for a name that is nearly one of the known ones.
 
-    `where` ends the name in the message, such as `" in the app's config"`.
+    For environment variables and Flask's config. `where` ends the name in the message, such as
+    `" in the app's config"`. Django's settings are checked in `django/options.py`. Variables that begin with
+    `FAREGATE_SERVICE_` are left to `selfhosted/settings.py`, which checks them when the service starts.
     """
     for variable in variables:
         # Another program's variable may begin like ours; only one that is nearly ours is a mistake.

@@ -1,4 +1,8 @@
-"""The table of all commands. Importing it imports none of them."""
+"""The table of all commands. Importing it imports none of them.
+
+Flask offers each command that has a `target`. Django offers a command only if a file in
+`django/management/commands` names it: `tests/cli/test_commands.py` fails for a `target` without one.
+"""
 
 from typing import Final
 

@@ -1,4 +1,6 @@
-"""Control settlement from outside: rules for future payments, `settle` and `fail` for open ones.
+"""Control settlement in a test: rules for future payments, `settle` and `fail` for open ones.
+
+This module decides which rule a payment gets. What a rule does is in `service/settlement.py`.
 
 The most specific rule wins: of the transaction, its payer, its resource, or the general one. Each call
 concerns one environment, and settles first what is due.

@@ -1,1 +1,4 @@
-"""Real payments: backends that settle on a chain (`service.payments.Payments`), and how they reach it."""
+"""Real payments: the backends that settle on a chain, and how they reach it.
+
+They implement the interface `Payments` of `service/payments.py`.
+"""

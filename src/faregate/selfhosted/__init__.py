@@ -1,4 +1,8 @@
-"""The merchant service to run: one process or several on one database, settling real payments."""
+"""The merchant service to deploy (`faregate service`): one process or several on one database.
+
+It settles real payments. The rules of the Merchant API are in `faregate.service`, and the client side in
+`faregate.merchant`.
+"""
 
 from importlib.util import find_spec as _find_spec
 

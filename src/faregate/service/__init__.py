@@ -1,1 +1,5 @@
-"""The Merchant API as pure domain logic: its rules over in-memory state and a payments backend."""
+"""The rules of the Merchant API, pure, and a store for them in memory.
+
+Two programs run these rules: the emulator (`faregate.emulator`), in memory, and the service to deploy
+(`faregate.selfhosted`), on SQL. The client side of the API is in `faregate.merchant`.
+"""

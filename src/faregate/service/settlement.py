@@ -1,4 +1,7 @@
-"""How a completed payment settles.
+"""How a completed payment settles: the steps of an attempt, and when the first one begins. Pure.
+
+The threads that run them are in `selfhosted/settlements.py`, and the rows that they read and write in
+`selfhosted/database/settlement.py`. `emulator/settlement_control.py` sets rules and ends payments for tests.
 
 Begin an attempt; if an earlier one may have sent something, look at the chain; send; look at the chain;
 record what it proves. Only the chain ends a payment that may have been sent.

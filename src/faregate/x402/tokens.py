@@ -1,5 +1,14 @@
 """The tokens that settle a payment, per network, with their own EIP-712 domains.
 
+Each environment has one network: Base Sepolia for `test`, Base for `live`. `CHAINS` and `TOKENS` are keyed by
+environment, so a second network per environment needs other keys, and changes where they are used:
+
+- `core/terms.py`: `_NETWORKS` has names for people, and `Price.is_live` takes every network but
+  the test network as live.
+- `pay/wallet.py`: signs for the two networks only.
+- `selfhosted/environment_payments.py` and `selfhosted/commands/doctor.py`: one chain per environment.
+- `service/catalog.py` and `service/ledger.py`: find a token by environment and asset.
+
 USDC signs as `USDC` on Base Sepolia and as `USD Coin` on Base; EURC is `EURC` on both. Version 2,
 six decimals, all four.
 """

@@ -77,7 +77,7 @@ def _apply(
     connection: Connection, stamps: Stamps, config: Account, environment: Environment, archive_missing: bool
 ) -> list[ConfigChange]:
     account, is_created = ensure_account(connection, config.seller, environment, stamps.now())
-    # Before the row of the account is locked: whoever moves the fence takes the two in this order.
+    # Before the row of the account is locked: whoever moves the cut-off time takes the two in this order.
     moment = to_datetime(stamps.take_alone(connection, account.id))
     changes: list[ConfigChange] = []
     if update_account(connection, account, config.seller) or is_created:

@@ -1,10 +1,13 @@
 """Stamps of changes, later than every list that was answered.
 
-A list as of a moment must never change afterwards, with any number of writing processes. A writer of an
-account takes a lock that writers share, and then stamps its change later than the account's fence. A list
-with a new moment takes that lock alone, which waits for the writers under way, and moves the fence to its
-moment. Whoever stamps afterwards sees the fence. Lists at or below the fence need no lock. SQLite has one
-writer at a time and needs no lock at all.
+A list as of a moment must never change afterwards, with any number of writing processes. So each account has
+a cut-off time, the latest moment that a list was answered for. Its column is `fence`; it has nothing to do
+with the fencing token of a lease.
+
+A writer of an account takes a lock that writers share, and then stamps its change later than the cut-off
+time. A list with a newer moment takes that lock alone, which waits for the writers under way, and moves the
+cut-off time to its moment. Later stamps are made after reading it. Lists up to the cut-off time need no lock.
+SQLite has one writer at a time and needs no lock at all.
 """
 
 from datetime import datetime
@@ -24,10 +27,11 @@ LOCK_CLASS: Final = 402_001
 
 
 class stamp(FunctionElement[int]):  # noqa: N801 - it stands for an SQL function
-    """The stamp of a change of this account: the given moment, but later than the account's fence.
+    """The stamp of a change of this account: the given moment, but later than the account's cut-off time.
 
     In PostgreSQL it is the function that the first migration creates. It takes the lock that writers share,
-    until the transaction ends, and only then reads the fence. So one statement can lock, stamp and write.
+    until the transaction ends, and only then reads the cut-off time. So one statement can
+    lock, stamp and write.
     """
 
     type = BigInteger()

@@ -1,7 +1,7 @@
 """Lists of transactions and payers as of a moment.
 
-Up to the account's fence nothing changes any more, so how long such a list is can be remembered, and a later
-list of the same kind counts only what was added since.
+Up to the account's cut-off time (`clock.py`) nothing changes any more. So the length of such a list can be
+remembered, and a later list of the same kind counts only what was added since.
 
 A page is cut by position: from the nearer end, or from the edge of a page that was read before. So whoever
 follows a long list pays the same for each page. Only a jump into its middle walks through the index.

@@ -200,9 +200,9 @@ class Ended:
 class Revenue:
     """What was sold and what failed, by day (UTC), of all accounts of one database.
 
-    Days that are over cannot change: the account's fence is moved to midnight first, as for a list of that
-    moment. They are summed once and remembered, so that only today is summed again. Thread-safe: at worst a
-    day is summed twice.
+    Days that are over cannot change: the account's cut-off time (`clock.py`) is moved to midnight first, as
+    for a list of that moment. They are summed once and remembered, so that only today is summed again.
+    Thread-safe: at worst a day is summed twice.
     """
 
     def __init__(self, database: Database, stamps: Stamps) -> None:

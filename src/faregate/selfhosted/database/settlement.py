@@ -1,7 +1,10 @@
-"""Attempts to settle: leases, what was signed and sent, and the gas nonces of the service's own accounts.
+"""The rows of attempts to settle: leases, what was signed and sent, and the nonces of the gas accounts.
 
-An attempt is written down before anything is sent. Its number is the fencing token of its lease: once another
-attempt has begun, what the earlier one still writes about itself is refused.
+This module decides who may make the next attempt. What an attempt does is in `service/settlement.py`, and in
+which thread in `selfhosted/settlements.py`.
+
+An attempt is in the database before anything is sent. Its number is the fencing token of its lease: once
+another attempt has begun, what the earlier one still writes about itself is refused.
 """
 
 from collections.abc import Sequence

@@ -93,7 +93,8 @@ _END: Final = (
 )
 FAIL: Final = Statement(_END.values(finished_at=STAMP, final_status="failed"))
 SUCCEED: Final = Statement(
-    # The receipt names the moment, so it must be known before: nothing is changed if the fence has passed it.
+    # The receipt names the moment, so it must be known before: nothing is changed if the cut-off time
+    # has passed it.
     _END.where(STAMP == NOW).values(
         finished_at=NOW,
         final_status="succeeded",
