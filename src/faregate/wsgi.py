@@ -245,7 +245,7 @@ class _PaywallResponder:
                 require_payment(environ, checkout.prefix_offer)
             if checkout.state is not State.DECIDED:
                 body = app(environ, self.start_response)
-            if checkout.state is State.UNPAID and self._mistake is None:
+            if checkout.state is State.FREE and self._mistake is None:
                 return body  # as it is: servers know their own file wrapper by its type
             chunks = self._run_to_start(body)
             if self._mistake is not None:
@@ -275,7 +275,7 @@ class _PaywallResponder:
     def _run_to_start(self, body: Iterable[bytes]) -> Iterator[bytes]:
         """All chunks. A generator starts its response, and asks for its payment, with the first of them."""
         checkout, chunks, early = self._checkout, iter(body), list[bytes]()
-        while checkout.state not in (State.UNPAID, State.DECIDED) and not checkout.buffer.has_started:
+        while checkout.state not in (State.FREE, State.DECIDED) and not checkout.buffer.has_started:
             chunk = next(chunks, None)
             if chunk is None:
                 break

@@ -15,10 +15,10 @@ from faregate.offers import offer
 from faregate.paywall import Paywall
 
 ALLOWED = {
-    State.NEW: {State.SOLD_INSIDE, State.UNPAID, State.AUTHORIZING, State.DECIDED, State.CLOSED},
-    State.SOLD_INSIDE: {State.UNPAID, State.AUTHORIZING, State.DECIDED, State.CLOSED},
-    State.UNPAID: {State.UNPAID, State.DECIDED, State.CLOSED},
-    State.AUTHORIZING: {State.AUTHORIZED, State.UNPAID, State.DECIDED, State.CLOSED},
+    State.NEW: {State.SOLD_INSIDE, State.FREE, State.AUTHORIZING, State.DECIDED, State.CLOSED},
+    State.SOLD_INSIDE: {State.FREE, State.AUTHORIZING, State.DECIDED, State.CLOSED},
+    State.FREE: {State.FREE, State.DECIDED, State.CLOSED},
+    State.AUTHORIZING: {State.AUTHORIZED, State.FREE, State.DECIDED, State.CLOSED},
     State.AUTHORIZED: {State.COMPLETING, State.CLOSED},
     State.DECIDED: {State.DECIDED, State.CLOSED},
     State.COMPLETING: {State.COMPLETED, State.CLOSED},
@@ -52,7 +52,7 @@ def test_a_checkout_moves_along_its_table_only(before: State, after: State) -> N
     assert checkout.state is before
 
 
-@pytest.mark.parametrize("state", [State.NEW, State.UNPAID, State.AUTHORIZING, State.COMPLETED])
+@pytest.mark.parametrize("state", [State.NEW, State.FREE, State.AUTHORIZING, State.COMPLETED])
 def test_nothing_is_completed_that_was_not_authorized(state: State) -> None:
     checkout = make_checkout()
     checkout.state = state

@@ -19,7 +19,7 @@ from faregate.django.placement import find_given_away, inspect_view, name_view
 from faregate.django.requests import DjangoCheckout, find_checkout, make_checkout
 from faregate.django.responses import PaywallResponse, aread_response, close_response, read_response
 from faregate.errors import ConfigurationError
-from faregate.middleware.checkout import State, time_out
+from faregate.middleware.checkout import State, build_timeout_error
 from faregate.middleware.descriptions import HandlerInfo
 from faregate.middleware.shielding import is_cancelled_from_outside, make_scope, run_shielded
 
@@ -127,13 +127,13 @@ class PaywallMiddleware:
     async def _serve_in_time(
         self, checkout: DjangoCheckout, request: HttpRequest, shielded: "_ShieldedRequest"
     ) -> None:
-        """With a proof the view can be cut off, so that it never outlives its payment."""
+        """With a proof the view can be cancelled, so that it never outlives its payment."""
         try:
             with closing(checkout):
                 with make_scope() as checkout.cancel_scope:
                     shielded.response = await self._aserve(checkout, request)
                 if checkout.cancel_scope.cancelled_caught:
-                    answer = await checkout.afail(time_out())
+                    answer = await checkout.afail(build_timeout_error())
                     shielded.response = PaywallResponse(answer, request, None, is_withheld=True)
             if shielded.has_client_left:
                 await sync_to_async(close_response)(shielded.response)

@@ -26,7 +26,7 @@ from faregate.flask.placement import (
 )
 from faregate.middleware.arguments import check_blocking, check_choose
 from faregate.middleware.callables import is_async
-from faregate.middleware.checkout import SkipHandler, State, is_result
+from faregate.middleware.checkout import SkipHandler, State, is_result_or_cached
 from faregate.middleware.handlers import OFFER, find_offers, mark_price
 from faregate.wsgi import find_checkout, require_payment
 
@@ -197,7 +197,7 @@ def check_response(response: Response) -> Response:
     rule = asked.url_rule
     if rule is None or not recall_rule(_get_app(), rule, asked.method).offers:
         return response
-    if asked.method != "OPTIONS" and is_result(response.status_code):
+    if asked.method != "OPTIONS" and is_result_or_cached(response.status_code):
         checkout.withhold(describe_answer(rule.endpoint))
     return response
 

@@ -18,7 +18,7 @@ from faregate.errors import ConfigurationError
 from faregate.mcp.requests import find_payment, read_call, write_bound
 from faregate.mcp.results import HEADERS, Result, build_result, find_status, write_body
 from faregate.mcp.tools import AnyServer, find_tool, get_low_level, inspect_tool
-from faregate.middleware.checkout import PASSING, AsyncAsk, Checkout, State, time_out
+from faregate.middleware.checkout import PASSING, AsyncAsk, Checkout, State, build_timeout_error
 from faregate.middleware.descriptions import HandlerInfo
 from faregate.middleware.shielding import is_cancelled_by_itself, is_cancelled_from_outside, make_scope
 from faregate.paywall import Paywall
@@ -71,11 +71,11 @@ class ToolCall:
         try:
             if not self.has_payment:
                 return await self._run()
-            # With a payment the tool can be cut off, so that it never outlives its payment.
+            # With a payment the tool can be cancelled, so that it never outlives its payment.
             with make_scope() as cancel_scope:
                 self._checkout.cancel_scope = cancel_scope
                 return await self._run()
-            return await self._on_error(time_out())
+            return await self._on_error(build_timeout_error())
         except Exception:
             raise
         # `_run` has answered errors. This is what ends more than the tool: a cancellation, an exit.
@@ -119,7 +119,7 @@ class ToolCall:
             raise ended
         cancel_scope = self._checkout.cancel_scope
         if cancel_scope and cancel_scope.cancel_called and isinstance(ended, asyncio.CancelledError):
-            return await self._on_error(time_out())
+            return await self._on_error(build_timeout_error())
         if self._checkout.state not in PASSING:
             answer = await self._checkout.afail(ended)
             if isinstance(ended, asyncio.CancelledError) and not is_cancelled_by_itself():
@@ -146,7 +146,7 @@ class ToolCall:
         return find_tool(self._server, self._params.get("name"))
 
     def _find_bypass(self) -> str:
-        """Describe how a paid tool was passed by; nothing if it was not."""
+        """Describe how a paid tool was bypassed; an empty string if it was not."""
         if self._tool is None:
             return ""
         found = inspect_tool(self._tool)

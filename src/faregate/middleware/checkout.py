@@ -1,17 +1,17 @@
 """The checkout of one HTTP request: the state of its payment, and what may leave. All adapters drive it.
 
-An adapter makes one checkout per request, and gives it what reads a small body ahead: the payment is bound to
-that body. A paid handler calls `authorize`, which drives the payment flow up to the work. When the
-application has answered, the adapter calls `complete` with the buffered response, or `fail` with the error
-that ended it; both drive the flow to its end and return what the payer gets. Before a response leaves that
-nobody pays for, the adapter asks `allow_unpaid`. Nothing leaves by another way.
+An adapter makes one checkout per request and passes `read_body`, which reads a small body early: the payment
+is bound to that body. A paid handler calls `authorize`, which drives the payment flow up to the work. When
+the application has answered, the adapter calls `complete` with the buffered response, or `fail` with the
+error that ended it; both drive the flow to its end and return what the payer gets. Before a response leaves
+that nobody pays for, the adapter asks `allow_unpaid`. Nothing leaves by another way.
 
 The usual moves (`_TRANSITIONS` has all of them):
 
     NEW ── authorize ──> AUTHORIZING ──> AUTHORIZED ── complete, fail ──> COMPLETING ──> COMPLETED
      │                        │
      │                        └──> DECIDED: the payer gets something else than the work (402, 409, 503, ...)
-     └── allow_unpaid ──> UNPAID: the application's own answer is on its way
+     └── allow_unpaid ──> FREE: the application's own response is on its way
 """
 
 import logging
@@ -49,11 +49,12 @@ ReadRequest = Callable[[], IncomingRequest]
 ReadBody = Callable[[int], bytes | None]
 """Reads a body of this length, and leaves it to be read again; None if it ends early."""
 Ask = Callable[[Choose], object]
-"""Calls a function that chooses with the request of the framework. An error may be returned or raised: one
-that is raised is answered by the framework."""
+"""Calls the seller's choosing function with the framework's request.
+
+It may return or raise an error; the framework answers one that is raised."""
 AsyncAsk = Callable[[Choose], Awaitable[object]]
 FindBypass = Callable[[int], str]
-"""Given a status, describes how a paid handler was passed by; nothing if none was."""
+"""Given a status, describes how a paid handler was bypassed; an empty string if none was."""
 
 
 class State(Enum):
@@ -63,7 +64,7 @@ class State(Enum):
     """The request has not been decided yet."""
     SOLD_INSIDE = auto()
     """Another paywall, between this one and the handler, sells it."""
-    UNPAID = auto()
+    FREE = auto()
     """A response that nobody pays for is on its way."""
     AUTHORIZING = auto()
     """The service is asked whether the handler may run."""
@@ -77,12 +78,12 @@ class State(Enum):
 
 
 _TRANSITIONS: dict[State, frozenset[State]] = {
-    State.NEW: frozenset((State.SOLD_INSIDE, State.UNPAID, State.AUTHORIZING, State.DECIDED, State.CLOSED)),
-    State.SOLD_INSIDE: frozenset((State.UNPAID, State.AUTHORIZING, State.DECIDED, State.CLOSED)),
+    State.NEW: frozenset((State.SOLD_INSIDE, State.FREE, State.AUTHORIZING, State.DECIDED, State.CLOSED)),
+    State.SOLD_INSIDE: frozenset((State.FREE, State.AUTHORIZING, State.DECIDED, State.CLOSED)),
     # A server may be given a second start in place of the first, which is judged like the first.
-    State.UNPAID: frozenset((State.UNPAID, State.DECIDED, State.CLOSED)),
-    # UNPAID: the journal or the service raised, and the framework answers that.
-    State.AUTHORIZING: frozenset((State.AUTHORIZED, State.UNPAID, State.DECIDED, State.CLOSED)),
+    State.FREE: frozenset((State.FREE, State.DECIDED, State.CLOSED)),
+    # FREE: the journal or the service raised, and the framework answers that.
+    State.AUTHORIZING: frozenset((State.AUTHORIZED, State.FREE, State.DECIDED, State.CLOSED)),
     State.AUTHORIZED: frozenset((State.COMPLETING, State.CLOSED)),
     State.DECIDED: frozenset((State.DECIDED, State.CLOSED)),
     State.COMPLETING: frozenset((State.COMPLETED, State.CLOSED)),
@@ -90,7 +91,7 @@ _TRANSITIONS: dict[State, frozenset[State]] = {
     State.CLOSED: frozenset((State.CLOSED,)),
 }
 
-PASSING = (State.NEW, State.SOLD_INSIDE, State.AUTHORIZING, State.UNPAID)
+PASSING = (State.NEW, State.SOLD_INSIDE, State.AUTHORIZING, State.FREE)
 """Where what the application sends may leave as it is, if `allow_unpaid` says so."""
 
 
@@ -102,16 +103,16 @@ class SkipHandler(Exception):
         self.status = status
 
 
-def _find_none(_status: int) -> str:
+def _find_no_bypass(_status: int) -> str:
     return ""
 
 
-def _read_nothing() -> IncomingRequest:
+def _raise_ended() -> IncomingRequest:
     raise RuntimeError("the request of this checkout has ended")
 
 
 class Checkout:
-    """The checkout of one request. `read` reads it; `find_bypass` knows what it is for.
+    """The checkout of one request. `read` reads it; `find_bypass` describes how a paid handler was bypassed.
 
     `read_body` is called at once, if the payment is to be bound to the body: what runs next may consume it.
     An adapter that awaits its body, and can give it out again, calls `bind_body` before `authorize` instead.
@@ -120,7 +121,7 @@ class Checkout:
 
     `payment` is there once the handler may run. `buffer` holds what it answers. `find_route` finds the route
     of the request, for events; `find_handler` what describes its handler, for payers. `cancel_scope` is the
-    scope in which an async handler runs, if it can be cut off.
+    scope in which an async handler runs, if it can be cancelled.
     """
 
     # Defaults of the class, and no call that can wait: most requests reach no paid handler.
@@ -150,7 +151,7 @@ class Checkout:
         read: ReadRequest,
         has_payment: bool,
         path_match: PathMatch = NO_RULES,
-        find_bypass: FindBypass = _find_none,
+        find_bypass: FindBypass = _find_no_bypass,
         *,
         read_body: ReadBody | None = None,
         state: State = State.NEW,
@@ -216,7 +217,7 @@ class Checkout:
             try:
                 chosen = ask(sold.choose) if isinstance(sold, OfferChoice) and ask else None
                 flow = self._begin_flow(sold, self._pick(sold, chosen))
-                self._reach(drive(flow, self._paywall.backend), snapshot)
+                self._handle_first_step(drive(flow, self._paywall.backend), snapshot)
             except ConfigurationError as mistake:
                 self._decide_mistake(mistake)
                 raise
@@ -225,12 +226,12 @@ class Checkout:
     async def aauthorize(
         self, sold: Offer, snapshot: Callable[[], Restore], ask: AsyncAsk | None = None
     ) -> Payment:
-        """`authorize`, async; from here on `cancel_scope` cuts the handler off when its time is over."""
+        """`authorize`, async; from here on `cancel_scope` cancels the handler when its time is over."""
         if self._may_begin(sold):
             try:
                 chosen = await ask(sold.choose) if isinstance(sold, OfferChoice) and ask else None
                 flow = self._begin_flow(sold, self._pick(sold, chosen))
-                self._reach(await adrive(flow, self._paywall.async_backend), snapshot)
+                self._handle_first_step(await adrive(flow, self._paywall.async_backend), snapshot)
             except ConfigurationError as mistake:
                 self._decide_mistake(mistake)
                 raise
@@ -251,7 +252,7 @@ class Checkout:
             raise ConfigurationError(f"A handler sells {offer.sells!r} after its request has ended.")
         if self.payment is not None and self._sold == offer:
             return False
-        if self._sold is not None or self.state is State.UNPAID:
+        if self._sold is not None or self.state is State.FREE:
             mistake = "One request reached two offers. Put one offer on the handler or its group."
             if self._sold == offer:
                 mistake = (
@@ -322,7 +323,8 @@ class Checkout:
                 return route
         return self.path_match.prefix
 
-    def _reach(self, step: Response | RunHandler, snapshot: Callable[[], Restore]) -> None:
+    def _handle_first_step(self, step: Response | RunHandler, snapshot: Callable[[], Restore]) -> None:
+        """Decide the payer's answer, or allow the handler to run, as the flow says."""
         if isinstance(step, Response):
             if step.status == 402 and self._offer is not None:
                 self._paywall.record_price(self._offer, step)
@@ -379,16 +381,16 @@ class Checkout:
         """
         if self.state is State.DECIDED:
             return False
-        # The paywall inside checks both.
+        # If it is sold inside, the inner paywall looks for a bypass and for a refused path.
         if self.state is not State.SOLD_INSIDE:
-            if is_result(status):
+            if is_result_or_cached(status):
                 mistake = self._describe_unpaid_offer() or self._find_bypass(status)
                 if mistake and self.incoming.request.method != "OPTIONS":
                     self.withhold(mistake)
             if self.path_match.refused:
                 self.refuse_unsold()
                 return False
-        self._move(State.UNPAID)
+        self._move(State.FREE)
         return True
 
     def _describe_unpaid_offer(self) -> str:
@@ -435,9 +437,9 @@ class Checkout:
         self.buffer.start(status, headers, self._result_bytes)
 
     def check_deadline(self) -> None:
-        """Raise `WorkTimedOut` if the work took too long: called where nobody can cut the handler off."""
+        """Raise `WorkTimedOut` if the work took too long: called where the handler cannot be cancelled."""
         if self.transaction_id is not None and monotonic() - self._work_start > self._work_seconds:
-            raise time_out()
+            raise build_timeout_error()
 
     def complete(self) -> Response:
         """Complete the payment with the buffered response; return what the payer gets."""
@@ -455,7 +457,7 @@ class Checkout:
         return self._get_decided(error)
 
     async def acomplete(self) -> Response:
-        """`complete`, async. Whatever cuts the application off does not cut this off."""
+        """`complete`, async. A cancellation of the application does not interrupt this."""
         if self._answer is not None and self.state is State.DECIDED:
             return self._answer
         return await self._afinish(self._make_result())
@@ -471,8 +473,8 @@ class Checkout:
     def must_raise(self, error: BaseException) -> bool:
         """Whether the server has to hear of an error that ended the application.
 
-        It does unless the error is answered by `fail`, or is our own way to stop the handler. Of the
-        seller's mistakes it always hears, also where the payer's answer is decided.
+        It does unless the error is answered by `fail`, or is our own way to stop the handler. A seller's
+        configuration error is always raised to the server, even if the payer's answer is decided.
         """
         if self.state is State.AUTHORIZED:
             return False
@@ -481,7 +483,7 @@ class Checkout:
         return not _is_stop(error)
 
     async def wait_completed(self) -> Response:
-        """Wait for a completion that goes on although the application was cut off in it."""
+        """Wait for a completion that goes on although the application was cancelled in it."""
         if self.state is State.COMPLETING:
             from anyio import Event
 
@@ -499,7 +501,7 @@ class Checkout:
         if self._flow is not None and is_unfinished:
             self._flow.close()
         # They refer to the request, which refers to this checkout: only the collector would free the three.
-        self._read, self._find_bypass = _read_nothing, _find_none
+        self._read, self._find_bypass = _raise_ended, _find_no_bypass
         self.find_route = self.find_handler = None
 
     def _make_result(self) -> HandlerResult | Exception:
@@ -537,7 +539,7 @@ class Checkout:
     async def _lift_deadline(self) -> None:
         if self.cancel_scope is not None:
             if self.cancel_scope.cancel_called:
-                # The cut-off is on its way: let it arrive, or it would strike in the completion.
+                # A cancellation is pending: let it be raised here, or it would interrupt the completion.
                 from anyio.lowlevel import checkpoint
 
                 await checkpoint()
@@ -594,12 +596,16 @@ def _describe_choice(chosen: object) -> str:
     return f"{type(chosen).__name__}, not a name in among"
 
 
-def is_result(status: int) -> bool:
-    """Whether this may be what a handler sells, or a 402 out of a cache: no redirect, and no refusal."""
+def is_result_or_cached(status: int) -> bool:
+    """Whether the status is a success, or a 304 or 402 that may have come from a cache.
+
+    None of these may leave without a payment in place of a paid handler's response. Redirects and other
+    errors may.
+    """
     return status < 300 or status in (304, 402)
 
 
-def time_out() -> WorkTimedOut:
+def build_timeout_error() -> WorkTimedOut:
     return WorkTimedOut("the work took longer than its payment is valid")
 
 

@@ -1,5 +1,9 @@
 """Run work that survives the cancellation of its request, and wait for all of it.
 
+This module has the mechanics only. What happens when a payer disconnects is decided in
+`asgi.py::PaywallMiddleware._serve_http`: a request with a payment runs here, and one without is cancelled
+with its client. `PaywallResponder.receive` (`asgi_responder.py`) keeps the disconnect from the handler.
+
 Under asyncio a shielded scope of anyio would not do: servers cancel the request's task natively, and at the
 end of their loop all tasks. So a request runs in a task of its own, and that task puts off what would cancel
 it while it completes a payment. Under trio tasks are cancelled by scopes alone, and a shield holds those off.
@@ -54,7 +58,7 @@ def _end(task: "_Task", ended: asyncio.Future[None]) -> None:
 
 
 async def run_uncancelled(work: Work) -> None:
-    """Run `work` to its end, if possible in the task of `run_shielded`. A cancellation strikes after it."""
+    """Run `work` to its end, in the task of `run_shielded` if possible; a cancellation takes effect then."""
     task = _find_task()
     if not isinstance(task, _Task):
         await run_shielded(work)
@@ -152,7 +156,7 @@ class _Task(asyncio.Task[None]):
         return super().cancel(msg)
 
     async def catch_up(self) -> None:
-        """Let strike what was put off. Called by the task itself."""
+        """Apply the cancellation that was put off. Called by the task itself."""
         if self._is_put_off:
             self._is_put_off = False
             super().cancel()
