@@ -34,7 +34,7 @@ class MerchantService(Protocol):
     def balance(
         self, address: str, asset: SettlementAsset = "USDC", environment: Environment = "test"
     ) -> int: ...
-    def fund(
+    def set_balance(
         self, address: str, balance: int, asset: SettlementAsset = "USDC", environment: Environment = "test"
     ) -> None: ...
 

@@ -153,7 +153,7 @@ class SqlService:
             [found] = simulated.get_balances(connection, self._accounts[environment], token, address)
         return found
 
-    def fund(
+    def set_balance(
         self, address: str, balance: int, asset: SettlementAsset = "USDC", environment: Environment = "test"
     ) -> None:
         self._mark_used()

@@ -19,7 +19,7 @@ TXN = "txn_0190aaaaaaaa7aaa8aaaaaaaaaaaaaaa"
 
 
 def told(emulator: Emulator, request: WireRequest) -> CallInfo:
-    return emulator.look(lambda service, _: describe_call(service, request))
+    return emulator.read_state(lambda service, _: describe_call(service, request))
 
 
 def about(emulator: Emulator, method: str, path: str, body: Any = b"", *headers: tuple[str, str]) -> CallInfo:

@@ -53,7 +53,7 @@ def test_who_goes_back_to_what_was_undone_has_its_calls_again(seller: Seller) ->
     assert undone(emulator) == [False, True]
     emulator.restore(other)
     assert undone(emulator) == [True, False]
-    emulator.seed(emulator.export())
+    emulator.load_state(emulator.export())
     assert undone(emulator) == [True, True]
 
 

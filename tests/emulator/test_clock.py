@@ -247,7 +247,7 @@ def test_a_scaled_clock_comes_back_as_if_it_had_run_on(clock: EmulatorClock, sou
 def test_what_is_no_state_is_an_error(clock: EmulatorClock, changes: dict[str, object], place: str) -> None:
     state = {**clock.state().model_dump(mode="json"), **changes}
     with pytest.raises(ConfigurationError, match=f"no state document: clock.{place}: "):
-        Emulator(clock=clock).seed({"version": 1, "clock": state})
+        Emulator(clock=clock).load_state({"version": 1, "clock": state})
     assert (passed(clock), clock.mode) == (0, "real")
 
 

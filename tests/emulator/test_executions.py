@@ -101,7 +101,7 @@ def test_a_free_execution_is_closed_whatever_the_seller_changed(
 
 @pytest.mark.parametrize("ending", ["raised", "nothing known"])
 def test_a_free_execution_is_closed_after_a_restart(api: ApiClient, execution: str, ending: str) -> None:
-    api.emulator.seed(api.emulator.export())
+    api.emulator.load_state(api.emulator.export())
     assert close(api, execution, resource_execution=ENDINGS[ending]).status_code == 200
 
 

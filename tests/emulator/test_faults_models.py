@@ -86,4 +86,4 @@ def test_a_mode_is_known_by_its_faults() -> None:
 
 def test_a_state_that_is_none_is_an_error() -> None:
     with pytest.raises(ConfigurationError, match=r"no state document: faults\.added"):
-        Emulator().seed({"version": 1, "faults": {"rules": []}})
+        Emulator().load_state({"version": 1, "faults": {"rules": []}})

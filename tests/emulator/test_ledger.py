@@ -70,7 +70,7 @@ def test_an_empty_purse_and_an_expired_authorization_do_not_settle(
 ) -> None:
     ledger = SimulatedLedger()
     assert isinstance(ledger.settle(payment, TERMS, now=now + timedelta(seconds=60)), PaymentRefused)
-    ledger.fund(TERMS.token, payment.payer, 9_999)
+    ledger.set_balance(TERMS.token, payment.payer, 9_999)
     assert isinstance(ledger.settle(payment, TERMS, now=now), PaymentRefused)
     assert ledger.balance(TERMS.token, payment.payer) == 9_999
 

@@ -67,7 +67,7 @@ def test_a_snapshot_shows_every_field_as_it_was_after_a_restart(api: ApiClient) 
     def restart() -> None:
         document = json.dumps(api.emulator.export())
         api.use(Emulator(clock=api.clock))
-        api.emulator.seed(document)
+        api.emulator.load_state(document)
         assert json.dumps(api.emulator.export()) == document
 
     assert_shown_as_it_was(api, restart)

@@ -129,7 +129,7 @@ def test_a_settlement_has_one_measure(given: dict[str, int]) -> None:
 
 
 def test_open_transactions_hold_the_balance(api: ApiClient) -> None:
-    api.service.fund(api.wallet.address, 25_000)
+    api.service.set_balance(api.wallet.address, 25_000)
     first, second = api.buy(), api.buy()
     third = api.proof()
     assert "not enough USDC" in assert_error(api.access(proof=third), 402, "payment_required")
@@ -141,13 +141,13 @@ def test_open_transactions_hold_the_balance(api: ApiClient) -> None:
 
 
 def test_a_hold_is_for_one_token_and_one_payer(api: ApiClient) -> None:
-    api.service.fund(api.wallet.address, 10_000)
+    api.service.set_balance(api.wallet.address, 10_000)
     api.buy()
     assert api.access("euro_report", api.proof("euro_report")).status_code == 200
 
 
 def test_a_failed_settlement_frees_the_balance(api: ApiClient) -> None:
-    api.service.fund(api.wallet.address, 10_000)
+    api.service.set_balance(api.wallet.address, 10_000)
     bought = api.buy("failing_settlement")
     api.complete(bought)
     assert api.access(proof=api.proof()).status_code == 402
@@ -156,7 +156,7 @@ def test_a_failed_settlement_frees_the_balance(api: ApiClient) -> None:
 
 
 def test_an_authorization_nobody_can_take_any_more_frees_the_balance(api: ApiClient) -> None:
-    api.service.fund(api.wallet.address, 10_000)
+    api.service.set_balance(api.wallet.address, 10_000)
     forgotten = api.buy()
     api.clock.advance(60)
     assert api.complete(api.buy()).json()["status"] == "succeeded"
@@ -165,7 +165,7 @@ def test_an_authorization_nobody_can_take_any_more_frees_the_balance(api: ApiCli
 
 
 def test_a_settling_payment_keeps_its_hold_after_valid_before(api: ApiClient) -> None:
-    api.service.fund(api.wallet.address, 10_000)
+    api.service.set_balance(api.wallet.address, 10_000)
     bought = api.buy("slow_settlement")
     api.complete(bought)
     api.clock.advance(120)

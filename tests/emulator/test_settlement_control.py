@@ -78,7 +78,7 @@ def test_other_settlements_are_refused(told: dict[str, object]) -> None:
 
 
 def test_until_expiry_it_settles_and_then_it_fails(api: ApiClient) -> None:
-    api.service.fund(api.wallet.address, 10_000)
+    api.service.set_balance(api.wallet.address, 10_000)
     api.service.settle_after("text_summary", SettlementRule(until_expiry=True, via="reconciling"))
     api.clock.advance(0.5)
     bought, at_first = completed(api)
@@ -287,7 +287,7 @@ def test_what_fell_due_has_happened_before_a_hand_is_laid_on_it(api: ApiClient) 
 
 def test_settling_by_hand_fails_if_the_money_is_gone(api: ApiClient) -> None:
     bought = pending(api)
-    api.service.fund(api.wallet.address, 9_999)
+    api.service.set_balance(api.wallet.address, 9_999)
     api.service.settle(bought.id)
     assert status(api, bought) == "failed"
     assert api.service.balance(api.wallet.address) == 9_999
@@ -311,7 +311,7 @@ def test_another_facilitator_is_asked(api: ApiClient) -> None:
 
 @pytest.mark.parametrize("outcome", ["succeeded", "failed"])
 def test_what_is_made_to_fail_before_the_work_is_done_is_not_charged(api: ApiClient, outcome: str) -> None:
-    api.service.fund(api.wallet.address, 10_000)
+    api.service.set_balance(api.wallet.address, 10_000)
     bought = api.buy()
     api.service.fail(bought.id)
     assert status(api, bought) == "failed"

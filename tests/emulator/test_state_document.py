@@ -144,7 +144,7 @@ SCENARIO: list[Step] = [
     complete("expires"),
     buy("good", "good"),
     complete("good", {"input-tokens": "12.5"}),
-    do(lambda emulator: emulator.fund(OWN, 15_000)),
+    do(lambda emulator: emulator.set_balance(OWN, 15_000)),
     buy("mine", "own a"),
     buy("too much", "own a"),
     fail("late"),
@@ -200,7 +200,7 @@ def begun() -> Emulator:
 def restored(emulator: Emulator) -> Emulator:
     """Another one, from the text of the first one's document."""
     other = begun()
-    other.seed(json.dumps(emulator.export()))
+    other.load_state(json.dumps(emulator.export()))
     return other
 
 
@@ -278,14 +278,16 @@ def test_a_broken_rewinding_changes_nothing() -> None:
     document["clock"]["simulated"] = "2030-01-01T00:00:00Z"
     document["live"]["payers"] = document["test"]["payers"]
     with pytest.raises(ConfigurationError, match=r"live\.payers"):
-        emulator.seed(document)
+        emulator.load_state(document)
     assert emulator.export() == before
 
 
 def test_a_seed_of_a_few_lines() -> None:
     emulator = played(SCENARIO[:10]).emulator
     use = {"environment": "test", "asset": "USDC", "address": OWN, "balance": "5"}
-    emulator.seed({"version": 1, "ledger": {"balances": [use]}, "test": {"settlement": {"manual": True}}})
+    emulator.load_state(
+        {"version": 1, "ledger": {"balances": [use]}, "test": {"settlement": {"manual": True}}}
+    )
     assert emulator.balance(OWN) == 5
     assert emulator.balance(Wallet.test("slow").address) == 10**12
     assert emulator.export()["test"]["transactions"] == []
@@ -299,7 +301,7 @@ def test_a_rule_that_was_taken_back_stays_so() -> None:
     emulators = [Emulator(late, clock=ManualClock(), seed=1) for _ in range(2)]
     emulators[0].settle_after("*", None)
     emulators[0].settle_after(TEST_PAYERS["slow"].address, None)
-    emulators[1].seed(emulators[0].export())
+    emulators[1].load_state(emulators[0].export())
     player = Player(emulators[1])
     play(player, [buy("a", "slow"), complete("a")])
     assert [one.status for one in player.heard if one] == [200, 200]
@@ -323,7 +325,7 @@ def test_proofs_of_any_json_come_back() -> None:
     record["proof"] = proof
     player.bought["a"] = (identifier, proof, player.bought["a"][2])
     other = begun()
-    other.seed(json.dumps(document))
+    other.load_state(json.dumps(document))
     assert other.export()["test"]["transactions"][0]["proof"] == record["proof"]
     assert Player(other, player.bought).call("GET", f"/transactions/{identifier}").status == 200
     assert complete("a")(Player(other, player.bought)).status == 200  # type: ignore[union-attr]
@@ -343,9 +345,9 @@ MOST = 10**30 - 1
 def test_a_balance_of_more_than_30_digits_comes_back(given: int) -> None:
     emulator = begun()
     seller = emulator.account.seller.pay_to
-    emulator.fund(seller, MOST)
+    emulator.set_balance(seller, MOST)
     if given > MOST:
-        emulator.payments.fund(TOKENS["test", "USDC"], seller, given)  # type: ignore[attr-defined]
+        emulator.payments.set_balance(TOKENS["test", "USDC"], seller, given)  # type: ignore[attr-defined]
     player = Player(emulator)
     play(player, [buy("a", "good"), complete("a")])
     assert emulator.balance(seller) == given + 10_000
@@ -361,7 +363,7 @@ def test_a_balance_of_more_than_30_digits_comes_back(given: int) -> None:
 def test_a_balance_that_no_token_has_is_refused(balance: object) -> None:
     use = {"environment": "test", "asset": "USDC", "address": OWN, "balance": balance}
     with pytest.raises(ConfigurationError, match=r"ledger\.balances\[0\]\.balance"):
-        begun().seed(json.dumps({"version": 1, "ledger": {"balances": [use]}}))
+        begun().load_state(json.dumps({"version": 1, "ledger": {"balances": [use]}}))
 
 
 def test_only_the_bytes_that_were_sent_are_the_proof_after_a_restart() -> None:
@@ -401,18 +403,18 @@ def test_another_seller_or_price_is_another_tenant() -> None:
     builtin = builtin_account()
     other = builtin.model_copy(update={"seller": Seller(name="Somebody else")})
     with pytest.raises(ConfigurationError, match="seller: this tenant is that of Somebody else"):
-        Emulator(other).seed(document)
+        Emulator(other).load_state(document)
     sold = builtin.resources[0].model_copy(update={"revisions": (Revision(amount=1),)})
     dearer = builtin.model_copy(update={"resources": (sold, *builtin.resources[1:])})
     with pytest.raises(
         ConfigurationError, match=r"test\.resources\[0\]\.revisions\[0\]: revision 1 is another"
     ):
-        Emulator(dearer).seed(document)
+        Emulator(dearer).load_state(document)
     fewer = builtin.model_copy(update={"resources": builtin.resources[1:]})
     with pytest.raises(
         ConfigurationError, match=r"resources\[0\]\.key: this tenant has no resource 'text_summary'"
     ):
-        Emulator(fewer).seed(document)
+        Emulator(fewer).load_state(document)
 
 
 def test_a_tenant_may_have_more_than_the_document() -> None:
@@ -422,7 +424,7 @@ def test_a_tenant_may_have_more_than_the_document() -> None:
     sold = builtin.resources[0].model_copy(update={"revisions": revisions})
     new = builtin.resources[1].model_copy(update={"key": "new"})
     grown = Emulator(builtin.model_copy(update={"resources": (sold, *builtin.resources[1:], new)}))
-    grown.seed(document)
+    grown.load_state(document)
     assert len(grown.export()["test"]["resources"][0]["revisions"]) == 2
     assert len(grown.export()["test"]["transactions"]) == 2
 
@@ -487,7 +489,7 @@ def test_an_error_in_a_document_names_its_place(change: Change, words: str) -> N
     emulator = begun()
     before = emulator.export()
     with pytest.raises(ConfigurationError, match=words):
-        emulator.seed(document)
+        emulator.load_state(document)
     assert emulator.export() == before
 
 
@@ -495,19 +497,19 @@ def test_a_later_transaction_that_was_made_earlier() -> None:
     document = played([*SCENARIO[:1], advance(5), *SCENARIO[4:5]]).emulator.export()
     document["test"]["transactions"].reverse()
     with pytest.raises(ConfigurationError, match=r"\[1\]\.history\[0\]\.at: transactions are in the order"):
-        begun().seed(document)
+        begun().load_state(document)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", b"\xff", '"a"'])
 def test_what_is_no_document_at_all(text: str | bytes) -> None:
     with pytest.raises(ConfigurationError, match="this is no state document"):
-        begun().seed(text)
+        begun().load_state(text)
 
 
 def test_what_is_no_balance_is_refused() -> None:
     emulator = begun()
     with pytest.raises(ConfigurationError, match="not an address"):
-        emulator.fund("me", 1)
+        emulator.set_balance("me", 1)
     for balance in (-1, 10**30):
         with pytest.raises(ConfigurationError, match="a balance is 0 to"):
-            emulator.fund(OWN, balance)
+            emulator.set_balance(OWN, balance)

@@ -169,9 +169,9 @@ def test_a_given_ledger_is_not_shared() -> None:
     ledger = SimulatedLedger(default_balance=5)
     address = Wallet.test("good").address
     main = Emulator(payments=ledger)
-    main.fund(address, 6)
+    main.set_balance(address, 6)
     other = Tenants(main).get_or_create("other")
-    other.fund(address, 7)
+    other.set_balance(address, 7)
     assert (main.balance(address), other.balance(address)) == (6, 7)
     other.reset()
     assert (main.balance(address), other.balance(address)) == (6, 5)

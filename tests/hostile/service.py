@@ -53,7 +53,7 @@ class CaseService(FaultyService):
     @property
     def transactions(self) -> dict[str, TransactionRecord]:
         """The truth: every transaction there is."""
-        return self.emulator.look(lambda service, _: service.environments["test"].transactions)
+        return self.emulator.read_state(lambda service, _: service.environments["test"].transactions)
 
 
 class CaseServices:

@@ -56,7 +56,7 @@ class Market:
 
     def standings(self) -> list[str]:
         """How this payer's transactions truly stand."""
-        books = self.service.emulator.look(
+        books = self.service.emulator.read_state(
             lambda service, _: service.environments["test"].transactions
         ).values()
         mine = self.wallet.address.lower()

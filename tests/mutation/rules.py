@@ -816,7 +816,7 @@ MUTANTS = (
     Mutant("struck-for-ever", "src/faregate/emulator/faults/apply.py", "    faults.struck(rule)\n", "", ("tests/emulator/test_faults_kinds.py", "tests/emulator/test_faults_matching.py")),
     Mutant("state-is-not-kept", "src/faregate/emulator/state_file.py", "os.replace(beside, self.path)", "os.unlink(beside)", ("tests/emulator/test_state_file.py",)),
     Mutant("two-servers-on-one-file", "src/faregate/emulator/state_file.py", "if not free:", "if False:", ("tests/emulator/test_state_file.py",)),
-    Mutant("requests-wait-for-the-disk", "src/faregate/emulator/emulator.py", "return dump_document(self.look(lambda service, _: self._copy(service)))",
+    Mutant("requests-wait-for-the-disk", "src/faregate/emulator/emulator.py", "return dump_document(self.read_state(lambda service, _: self._copy(service)))",
            "return self.look(lambda service, _: iter(list(dump_document(self._copy(service)))))", ("tests/emulator/test_state_file.py",)),
     Mutant("told-in-a-life-undone", "src/faregate/emulator/assertions.py", "if call.undone or call.transaction is None", "if call.transaction is None", ("tests/emulator/test_calls_after_restore.py",)),
     Mutant("charged-twice-unseen", "src/faregate/emulator/assertions.py", "if len(charged) > 1:", "if len(charged) > 2:", ("tests/testing/test_invariants.py",)),

@@ -258,7 +258,7 @@ BREAKS: Final = (
         "States",
         "open, outcome succeeded, finished",
         _LEDGER,
-        "self.fund(terms.token, payment.payer, left)",
+        "self.set_balance(terms.token, payment.payer, left)",
         "pass",
     ),
     Break(

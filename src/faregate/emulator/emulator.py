@@ -46,6 +46,10 @@ class Emulator:
     `seed` makes ids and challenges repeatable; otherwise they come from `ids` or are random. `payments`
     replaces the simulated ledger. `expose_execution_id` adds `resource_execution_id` to a free access.
     Live keys are answered 401 unless `allow_live` is set. `mode` is the fault mode to start with.
+
+    `emulator.faults.add(Fault(kind="cut", operation="complete"))` switches a fault on. `deliver` then
+    returns how the response ends. `emulator/asgi.py` carries that out: it cuts the bytes and closes the
+    connection. `emulator/transports.py` raises the error that the client would.
     """
 
     def __init__(
@@ -111,7 +115,7 @@ class Emulator:
         """Answer one call, one at a time, and say how the answer travels. Never raises."""
         with self._lock:
             call = self._recorder.log.add_call(request, self.clock(), self._service)
-            # Only then: to find what a call is about, its proof and its body are parsed.
+            # Skip fault matching when there are no rules: it parses the proof and the body.
             if self.faults.rules:
                 delivery, call.fault = deliver_with_faults(self.faults, self._service, request)
             else:
@@ -124,12 +128,12 @@ class Emulator:
         """Return the service's response to this call, however it would travel. Never raises."""
         return self.deliver(request).response
 
-    def look(self, see: Callable[[Service, CallLog], T]) -> T:
-        """Return what `see` reads from the current state, after every payment that is due has settled."""
+    def read_state(self, read: Callable[[Service, CallLog], T]) -> T:
+        """Return what `read` reads from the current state, after every payment that is due has settled."""
         with self._lock:
             for store in self._service.environments.values():
                 run(settle_due(store.clock.now()), store.backend)
-            return see(self._service, self._recorder.log)
+            return read(self._service, self._recorder.log)
 
     def mode(self, name: str) -> None:
         """Replace the faults by those of this mode; "clean" has none. `ConfigurationError` if unknown."""
@@ -189,7 +193,7 @@ class Emulator:
         A payment that settles only when it is read stays open until then: let the seller sweep first.
         """
         assertions.raise_violations(
-            self.look(lambda service, _: list(assertions.find_open_transactions(service)))
+            self.read_state(lambda service, _: list(assertions.find_open_transactions(service)))
         )
 
     def assert_no_double_charge(self, answers: Iterable[ReceivedResponse] | None = None) -> None:
@@ -201,12 +205,12 @@ class Emulator:
         twice at once, and it misses a payer who is asked to pay again later.
         """
         if answers is None:
-            found = self.look(
-                lambda service, calls: list(assertions.find_overlapping_charges(service, calls))
+            found = self.read_state(
+                lambda service, log: list(assertions.find_overlapping_charges(service, log))
             )
         else:
             given = list(answers)
-            found = self.look(lambda service, _: list(assertions.find_double_charges(service, given)))
+            found = self.read_state(lambda service, _: list(assertions.find_double_charges(service, given)))
         assertions.raise_violations(found)
 
     def assert_released_only_if_completed(self, answers: Iterable[ReceivedResponse]) -> None:
@@ -218,7 +222,7 @@ class Emulator:
         """
         given = list(answers)
         assertions.raise_violations(
-            self.look(lambda service, calls: list(assertions.find_unpaid_releases(service, calls, given)))
+            self.read_state(lambda service, log: list(assertions.find_unpaid_releases(service, log, given)))
         )
 
     def check_invariants(self, answers: Iterable[ReceivedResponse] | None = None) -> None:
@@ -238,9 +242,9 @@ class Emulator:
 
     def iter_export(self) -> Iterator[str]:
         """Yield the state document as text; only the copy is made under the lock."""
-        return dump_document(self.look(lambda service, _: self._copy(service)))
+        return dump_document(self.read_state(lambda service, _: self._copy(service)))
 
-    def seed(self, document: StateDocument | Mapping[str, Any] | str | bytes) -> None:
+    def load_state(self, document: StateDocument | Mapping[str, Any] | str | bytes) -> None:
         """Replace the whole state by this document, the clock too (see `persistence/schema.py`).
 
         What the document leaves out is as it was at the start. All calls so far are marked `undone`.
@@ -260,8 +264,8 @@ class Emulator:
 
     def snapshot(self, name: str | None = None) -> str:
         """Save the current state under this name, or under a new one, and return the name."""
-        # In one look, so that no call comes between the state and the position in the log.
-        copy, mark = self.look(lambda service, diary: (self._copy(service), diary.mark()))
+        # In one read, so that no call comes between the state and the position in the log.
+        copy, mark = self.read_state(lambda service, log: (self._copy(service), log.mark()))
         taken = StateSnapshot("".join(dump_document(copy)), mark)
         with self._lock:
             return self._snapshots.put(name, taken)
@@ -311,7 +315,7 @@ class Emulator:
         """Return the balance of the address on the simulated ledger, in atomic units."""
         return self._require_ledger().balance(TOKENS[environment, asset], address)
 
-    def fund(
+    def set_balance(
         self, address: str, balance: int, asset: SettlementAsset = "USDC", environment: Environment = "test"
     ) -> None:
         """Set the balance of the address on the simulated ledger, in atomic units."""
@@ -320,7 +324,7 @@ class Emulator:
         if not 0 <= balance <= MAX_ATOMIC:
             raise ConfigurationError(f"a balance is 0 to {MAX_ATOMIC} atomic units, not {balance}")
         with self._lock:
-            self._require_ledger().fund(TOKENS[environment, asset], address, balance)
+            self._require_ledger().set_balance(TOKENS[environment, asset], address, balance)
 
     # The seller's catalog
 

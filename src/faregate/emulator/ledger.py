@@ -28,7 +28,7 @@ class SimulatedLedger:
     def balance(self, token: Token, address: str) -> int:
         return self._balances.get((token, address.lower()), self._default)
 
-    def fund(self, token: Token, address: str, balance: int) -> None:
+    def set_balance(self, token: Token, address: str, balance: int) -> None:
         """Set the balance of the address."""
         self._balances[token, address.lower()] = balance
 
@@ -72,8 +72,8 @@ class SimulatedLedger:
         left = self.balance(terms.token, payment.payer) - payment.value
         if left < 0:
             return refuse_short_balance(terms)
-        self.fund(terms.token, payment.payer, left)
-        self.fund(terms.token, payment.to, self.balance(terms.token, payment.to) + payment.value)
+        self.set_balance(terms.token, payment.payer, left)
+        self.set_balance(terms.token, payment.to, self.balance(terms.token, payment.to) + payment.value)
         self._settled[use] = build_transaction_hash(terms.token, payment)
         return PaymentSettled(self._settled[use])
 
@@ -86,5 +86,5 @@ def build_ledger(account: Account) -> SimulatedLedger:
     ledger = SimulatedLedger(account.default_balance)
     for environment in BOTH:
         for token, address, balance in list_balances(account, environment):
-            ledger.fund(token, address, balance)
+            ledger.set_balance(token, address, balance)
     return ledger

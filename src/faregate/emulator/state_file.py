@@ -112,7 +112,7 @@ def load_tenants(tenants: Tenants, text: bytes) -> None:
         fault = describe_error(error, "the file")
         raise ConfigurationError(f"this is no state of an emulator: {fault}") from None
     for one in saved.tenants:
-        tenants.get_or_create(one.name, account=one.account, seed=one.seed).seed(one.state)
+        tenants.get_or_create(one.name, account=one.account, seed=one.seed).load_state(one.state)
 
 
 def _dump_tenant(name: str, setup: TenantConfig, emulator: Emulator) -> Iterator[str]:

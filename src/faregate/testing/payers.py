@@ -137,7 +137,7 @@ class PayerSession:
 
     def record_answer(self, request: PayerRequest, response: Response) -> PaidResponse:
         # The invariants compare each answer with the calls that the service had had when it came.
-        calls: int = self._emulator.look(lambda _, diary: diary.count)
+        calls: int = self._emulator.read_state(lambda _, log: log.count)
         answer = PaidResponse(response, request, calls, self._find_transaction)
         self.answers.append(answer)
         return answer

@@ -105,7 +105,7 @@ async def _generate_events(
     number, last = 0, monotonic()
     yield "retry: 1000\n\n"
     while not is_closing():
-        changes = emulator.look(tracker.find_changes)
+        changes = emulator.read_state(tracker.find_changes)
         if changes is None:
             # There is more to read. Let other requests run between two pieces of a large state.
             await anyio.sleep(0)

@@ -102,24 +102,24 @@ class CallGroups:
         self._challenges: dict[str, Json] = {}
         self._unpaid: deque[RecordedCall] = deque(maxlen=MAX_GROUPS)
 
-    def is_valid(self, diary: CallLog) -> bool:
+    def is_valid(self, log: CallLog) -> bool:
         """Return False if the record of calls was cleared."""
-        return diary.count >= self._last_number
+        return log.count >= self._last_number
 
     def get(self, transaction: str) -> tuple[Json | None, list[NumberedFault]]:
         """Return the transaction's 402 and its calls, oldest first."""
         return self._challenges.get(transaction), list(self._calls.get(transaction, ()))
 
-    def read(self, diary: CallLog) -> bool:
+    def read(self, log: CallLog) -> bool:
         """Read the next piece. Return False if there is more."""
-        if self._last_number == diary.count:
+        if self._last_number == log.count:
             return True
-        for call in islice(dropwhile(lambda one: one.number <= self._last_number, diary), CALLS_PER_READ):
+        for call in islice(dropwhile(lambda one: one.number <= self._last_number, log), CALLS_PER_READ):
             self._last_number = call.number
             if (call.facts.environment or "test") == self._environment:
                 self._new.append(call)
                 self._assign(call, call.facts)
-        return self._last_number == diary.count
+        return self._last_number == log.count
 
     def pop_new(self) -> tuple[list[Json], set[str]]:
         """Return the calls since the last time, formatted, and the transactions they belong to."""
@@ -168,14 +168,14 @@ class ChangeTracker:
         self._groups = CallGroups(environment)
         self._sent: Json = {}
 
-    def find_changes(self, service: Service, diary: CallLog) -> Json | None:
+    def find_changes(self, service: Service, log: CallLog) -> Json | None:
         """Return the parts that changed; None if there is more to read first: call again.
 
         `whole` is among them if everything sent before is void: at first, and after a reset or a restore.
         """
-        history = self._get_history(service.environments[self._environment], diary)
+        history = self._get_history(service.environments[self._environment], log)
         now = history.store.clock.now()
-        if not (history.read(now) and self._groups.read(diary)):
+        if not (history.read(now) and self._groups.read(log)):
             return None
         whole = {} if self._sent else {"whole": True}
         parts = {**_format_parts(history, now), "about": _format_account(service, self._environment)}
@@ -187,8 +187,8 @@ class ChangeTracker:
         self._sent.update(changed)
         return changed
 
-    def _get_history(self, store: EnvironmentState, diary: CallLog) -> TransactionHistory:
-        if self._history is None or not (self._history.is_valid(store) and self._groups.is_valid(diary)):
+    def _get_history(self, store: EnvironmentState, log: CallLog) -> TransactionHistory:
+        if self._history is None or not (self._history.is_valid(store) and self._groups.is_valid(log)):
             self._history, self._groups = TransactionHistory(store), CallGroups(self._environment)
             self._sent = {}
         return self._history

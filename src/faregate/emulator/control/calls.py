@@ -60,9 +60,9 @@ async def list_calls(request: Request) -> Response:
 async def list_invariants(request: Request) -> Response:
     """List what violates the invariants; the responses that payers got are not known here."""
     emulator = get_emulator(request)
-    double_charges, unsettled = emulator.look(
-        lambda service, diary: (
-            list(find_overlapping_charges(service, diary)),
+    double_charges, unsettled = emulator.read_state(
+        lambda service, log: (
+            list(find_overlapping_charges(service, log)),
             list(find_open_transactions(service)),
         )
     )

@@ -42,7 +42,7 @@ _NAMES = {payer.address: payer.name for payer in TEST_PAYERS.values()}
 async def list_payers(request: Request) -> Response:
     """List payers with their balances: those who paid, those in the account file, and the test payers."""
     emulator, environment = get_emulator(request), parse_environment(request)
-    paid = emulator.look(
+    paid = emulator.read_state(
         lambda service, _: [one.identifier for one in service.environments[environment].observed]
     )
     configured = [payer.address for payer in list_special_payers(emulator.account, environment)]
@@ -55,7 +55,7 @@ async def put_balances(request: Request) -> Response:
     emulator, environment = get_emulator(request), parse_environment(request)
     address: str = request.path_params["address"]
     for asset, balance in (await parse_body(request, _balances)).items():
-        emulator.fund(address, balance, asset, environment)
+        emulator.set_balance(address, balance, asset, environment)
     return json_response(_format_payer(emulator, address, environment))
 
 

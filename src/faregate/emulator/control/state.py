@@ -42,7 +42,7 @@ async def replace_state(request: Request) -> Response:
     """Replace the state by this document; what it leaves out is as at the start."""
     emulator = get_emulator(request)
     document = await parse_body(request, _document)
-    emulator.seed(document)
+    emulator.load_state(document)
     return Response(status_code=204)
 
 

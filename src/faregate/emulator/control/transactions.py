@@ -67,7 +67,7 @@ class TransactionSummary(BaseModel):
 async def list_transactions(request: Request) -> Response:
     """List transactions, newest first, by `environment`, `status`, `payer`, `resource` and `limit`."""
     query = parse_query(request, TransactionRecordFilter)
-    newest = get_emulator(request).look(
+    newest = get_emulator(request).read_state(
         lambda service, _: _find_newest(service.environments[query.environment], query)
     )
     return json_response({"transactions": newest})
@@ -86,12 +86,12 @@ async def fail(request: Request) -> Response:
 def _end(request: Request, end: Callable[[Emulator, str], None]) -> Response:
     """End the payment of the transaction in the path, or raise 404."""
     emulator, identifier = get_emulator(request), str(request.path_params["transaction"])
-    store = emulator.look(lambda service, _: _find_store(service, identifier))
+    store = emulator.read_state(lambda service, _: _find_store(service, identifier))
     if store is None:
         raise ControlError(404, "transaction_not_found", f"there is no transaction {identifier!r}")
     end(emulator, identifier)
     return json_response(
-        emulator.look(lambda _service, _log: _summarize(store, store.transactions[identifier]))
+        emulator.read_state(lambda _service, _log: _summarize(store, store.transactions[identifier]))
     )
 
 

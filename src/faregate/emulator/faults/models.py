@@ -83,6 +83,9 @@ class Fault(FrozenModel):
     calls, by default one, with None all; or the calls that `probability` picks, which are the same for each
     `seed`. `header` cannot be one that the server itself writes.
 
+    `emulator.faults.add(Fault(kind="cut", operation="complete"))` switches a fault on. `faults/apply.py`
+    applies it to a call; `emulator/asgi.py` and `emulator/transports.py` break the connection, if it says so.
+
     | kind | parameters | what happens |
     |---|---|---|
     | `latency` | `seconds` | the service acts at once, its answer is late |
