@@ -817,7 +817,7 @@ MUTANTS = (
     Mutant("state-is-not-kept", "src/faregate/emulator/state_file.py", "os.replace(beside, self.path)", "os.unlink(beside)", ("tests/emulator/test_state_file.py",)),
     Mutant("two-servers-on-one-file", "src/faregate/emulator/state_file.py", "if not free:", "if False:", ("tests/emulator/test_state_file.py",)),
     Mutant("requests-wait-for-the-disk", "src/faregate/emulator/emulator.py", "return dump_document(self.read_state(lambda service, _: self._copy(service)))",
-           "return self.look(lambda service, _: iter(list(dump_document(self._copy(service)))))", ("tests/emulator/test_state_file.py",)),
+           "return self.read_state(lambda service, _: iter(list(dump_document(self._copy(service)))))", ("tests/emulator/test_state_file.py",)),
     Mutant("told-in-a-life-undone", "src/faregate/emulator/assertions.py", "if call.undone or call.transaction is None", "if call.transaction is None", ("tests/emulator/test_calls_after_restore.py",)),
     Mutant("charged-twice-unseen", "src/faregate/emulator/assertions.py", "if len(charged) > 1:", "if len(charged) > 2:", ("tests/testing/test_invariants.py",)),
     Mutant("released-unpaid-unseen", "src/faregate/emulator/assertions.py", "if any(_allows_release(call) for call in reported):", "if reported:", ("tests/testing/test_invariants.py",)),
