@@ -130,7 +130,7 @@ class Settlements:
     ) -> None:
         self._pool = ThreadPoolExecutor(threads, "faregate-settlement")
         # At most 3/4 of the server's request threads may wait here; the pool has its own. The rest stay free
-        # for calls that are answered at once, such as access.
+        # for calls that need not wait for a block, such as access.
         self._may_wait = threading.Semaphore(max(1, 3 * threads // 4))
         self._seconds = complete_seconds
         self._waiters = waiters
