@@ -52,7 +52,7 @@ def _run_on_chain(reporter: Reporter, arguments: argparse.Namespace) -> int:
     from .chain_scenario import play_on_chain
     from .chain_servers import run_chain_servers  # what it needs is loaded for a chain only
 
-    reporter.title("faregate", "real payments, on a chain of this machine")
+    reporter.title("faregate", "real x402 transactions, on a local chain (no money)")
     with run_chain_servers(reporter, direct=arguments.direct, seller=arguments.seller) as where:
         return _run(reporter, where, lambda: play_on_chain(reporter, where), serve=arguments.serve)
 
@@ -100,7 +100,9 @@ def _arguments() -> argparse.Namespace:
         "--seller", type=Path, default=SELLER, metavar="DIR", help="another app.py to play it with"
     )
     parser.add_argument(
-        "--chain", action="store_true", help="with real payments: a chain, a facilitator, the service"
+        "--chain",
+        action="store_true",
+        help="with real x402 transactions: a local chain, a facilitator, the service",
     )
     parser.add_argument(
         "--direct", action="store_true", help="with --chain: the service settles by itself, no facilitator"

@@ -1,6 +1,6 @@
 """The interface of a payments backend: verify a payment, send it, look at what became of it.
 
-Types only. The backends that use a chain are in the package `faregate.payments`.
+The backends that use a chain are in the package `faregate.payments`; the one here settles on a ledger.
 
 The simulated ledger is one backend; an x402 facilitator and the service's own gas account are others, each
 with a chain reader. Known results are values.

@@ -1,1 +1,1 @@
-"""x402 version 2: headers, tokens, signatures and verification, shared by payers and the service. Pure."""
+"""x402 version 2: headers, tokens, instructions and signatures, shared by payers and the service. Pure."""
