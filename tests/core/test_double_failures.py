@@ -102,7 +102,7 @@ def test_a_sweep_that_cannot_give_back_its_last_row_ends_all_the_same() -> None:
     again = (leased(HELD), rescheduled(DISK), WARNED)
     assert play(sweep(), *settling, *again).looked_at == 1
     assert warnings_of(sweep(), *settling, *again) == [
-        LogWarning("the journal could not record ScheduleRetry: disk", TXN)
+        LogWarning("the journal could not schedule a retry of the payment: disk", TXN)
     ]
 
 

@@ -510,6 +510,12 @@ def test_whoever_was_overtaken_before_its_work_says_in_progress() -> None:
     assert response.first("retry-after")
 
 
+def test_a_lost_start_whose_claim_cannot_be_given_up_is_unconfirmed() -> None:
+    """A journal has the transaction, so the fallback is not written. Nothing runs, and nothing leaves."""
+    unknown = (started(False), ALL_KEYS, abandoned(Raise(JournalError("disk"))), WARNED)
+    assert_unconfirmed(play_sale(claimed(), found(), accessed(), *unknown))
+
+
 # Before and beside the rows
 
 

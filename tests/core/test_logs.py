@@ -22,6 +22,7 @@ from faregate.core.results import (
 from faregate.core.steps import Flow, LogWarning
 from faregate.errors import BadAnswer, ConfigurationError, JournalError, NoAnswer, ResultTooLarge
 from tests.core.flow_script import (
+    ALL_KEYS,
     BEGINNING,
     ENTRY,
     FALLBACK_WRITTEN,
@@ -83,7 +84,10 @@ OF_A_TRANSACTION: dict[str, Case] = {
     "the journal could not record the start of the work: disk full": served(
         *BEGUN, started(DISK), WARNED, FALLBACK_WRITTEN
     ),
-    "the journal could not record RecordPending: disk full": served(
+    "the journal could not give up the claim: no space": served(
+        *BEGUN, started(False), ALL_KEYS, abandoned(FULL), WARNED
+    ),
+    "the journal could not store the pending payment: disk full": served(
         *BEGUN[:2], accessed(AccessPending(PENDING, TXN)), left_pending(DISK), WARNED, FALLBACK_WRITTEN
     ),
     "GET /summary returned nothing that can be sold: big": served(
@@ -102,26 +106,26 @@ OF_A_TRANSACTION: dict[str, Case] = {
     "the payment is not proven: timed out": served(
         *WORKED, *thrice(completed(Raise(NoAnswer("timed out")))), WARNED, rescheduled()
     ),
-    "the journal could not record ScheduleRetry: disk full": swept(
+    "the journal could not schedule a retry of the payment: disk full": swept(
         HELD, looked_up(TransactionState.PENDING), rescheduled(DISK), WARNED
     ),
-    "the journal could not record RecordSettlement: disk full": served(
+    "the journal could not record the settlement: disk full": served(
         *WORKED, completed(PAID), settled(DISK), WARNED
     ),
-    "the journal could not record RecordFinal: disk full": swept(
+    "the journal could not record the end of the payment: disk full": swept(
         WAITING, looked_up(TransactionState.FAILED), ended("payment_failed", DISK), WARNED
     ),
-    "the journal could not record RecordFinal: no space": swept(
+    "the journal could not record the end of the payment: no space": swept(
         WAITING, looked_up(TransactionSettled(RECEIPT)), WARNED, ended_paid("not_started", FULL), WARNED
     ),
-    "the journal could not record MarkStuck: disk full": swept(
+    "the journal could not mark the payment as stuck: disk full": swept(
         WAITING,
         looked_up(TransactionState.NOT_FOUND),
         stuck("the service does not know the transaction", DISK),
         WARNED,
         WARNED,
     ),
-    "the journal could not record AbandonClaim: disk full": swept(
+    "the journal could not give up the claim: disk full": swept(
         WAITING, looked_up(TransactionState.AUTHORIZED), abandoned(DISK), WARNED
     ),
     "the service settled a payment that was reported as failed": swept(
@@ -190,7 +194,7 @@ BEFORE: dict[str, tuple[Any, ...]] = {
         abandoned(),
         WARNED,
     ),
-    "the journal could not record AbandonClaim: disk full": (
+    "the journal could not give up the claim: disk full": (
         *BEGUN[:2],
         accessed(AccessFailed(502, "401")),
         abandoned(DISK),

@@ -212,11 +212,11 @@ def test_whether_instructions_are_unguessable_is_known_for_a_while(
     assert catalog.recall_guessability() is Guessability.BEING_CHECKED
     clock.now += ASK_SECONDS  # whoever asked was not answered
     assert catalog.recall_guessability() is Guessability.UNKNOWN
-    catalog.record_guessability(True)
+    catalog.record_guessability(Guessability.UNGUESSABLE)
     assert catalog.recall_guessability() is Guessability.UNGUESSABLE
     clock.now += GUESSABILITY_SECONDS
     assert catalog.recall_guessability() is Guessability.UNKNOWN
-    catalog.record_guessability(False)
+    catalog.record_guessability(Guessability.GUESSABLE)
     assert catalog.recall_guessability() is Guessability.GUESSABLE
     catalog.forget()
     assert catalog.recall_guessability() is Guessability.UNKNOWN

@@ -99,7 +99,13 @@ def test_unguessable_proof_alone_replays() -> None:
 
 def test_whether_instructions_can_be_guessed_is_found_out_by_asking_twice() -> None:
     two = (asked_without_proof(instructions(fresh_value())), asked_without_proof(instructions(fresh_value())))
-    script = (CLIENT_UNVERIFIED, NOT_KNOWN, found(), *two, (RecordGuessability(True), None))
+    script = (
+        CLIENT_UNVERIFIED,
+        NOT_KNOWN,
+        found(),
+        *two,
+        (RecordGuessability(Guessability.UNGUESSABLE), None),
+    )
     assert play_sale(*script, (CLAIM_SAME_PROOF, REPLAYED)).status == 200
 
 
@@ -107,7 +113,14 @@ def test_whether_instructions_can_be_guessed_is_found_out_by_asking_twice() -> N
 def test_what_can_be_guessed_replays_nothing(second: AccessUnpaid) -> None:
     """Nor does it claim again: what a stranger tries uses nothing up."""
     two = (asked_without_proof(instructions("same")), asked_without_proof(second))
-    script = (CLIENT_UNVERIFIED, NOT_KNOWN, found(), *two, WARNED, (RecordGuessability(False), None))
+    script = (
+        CLIENT_UNVERIFIED,
+        NOT_KNOWN,
+        found(),
+        *two,
+        WARNED,
+        (RecordGuessability(Guessability.GUESSABLE), None),
+    )
     response = play_sale(*script)
     assert (response.status, code(response)) == (409, "proof_already_used")
     assert b"Idempotency-Key" in response.body

@@ -2,6 +2,8 @@
 
 import threading
 
+import pytest
+
 from faregate.core.claims import (
     AlreadyFailed,
     AlreadyUsed,
@@ -11,6 +13,7 @@ from faregate.core.claims import (
     InProgress,
     Replayable,
     RequestMismatch,
+    SettlementWrite,
 )
 from faregate.core.models import WorkFailed
 from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
@@ -141,6 +144,27 @@ def test_any_process_may_record_a_settlement(journal: AnyJournal, clock: Clock) 
     owed(journal.claim("proof", HERE))
     journal.record_settlement(slow, "cGFpZA==", RECEIPT, True)
     assert journal.claim("proof", HERE) == Replayable(GOOD.result, "cGFpZA==", TXN)
+
+
+def test_a_sale_whose_row_has_expired_is_not_counted_again(journal: AnyJournal, clock: Clock) -> None:
+    """A worker that was suspended reports it after another one did: the row is new, or gone."""
+    slow = decided(journal)
+    clock.now += LEASE
+    taken = owed(journal.claim("proof", HERE)).lease
+    assert journal.record_settlement(taken, "cGFpZA==", RECEIPT, True) is SettlementWrite.FIRST
+    clock.now += TERMS.redelivery_window
+    again = fresh(journal.claim("proof", HERE))
+    assert journal.record_settlement(slow, "cGFpZA==", RECEIPT, True) is SettlementWrite.REPEATED
+    journal.abandon_claim(again)
+    assert journal.record_settlement(slow, "cGFpZA==", RECEIPT, True) is SettlementWrite.REPEATED
+
+
+@pytest.mark.parametrize("paid", [False, True])
+def test_a_sale_of_a_row_that_ended_without_a_settlement_is_counted(journal: AnyJournal, paid: bool) -> None:
+    """The service called it failed, or an operator discarded it. Nobody has counted it."""
+    lease = decided(journal)
+    assert journal.record_final(lease, paid)
+    assert journal.record_settlement(lease, "cGFpZA==", RECEIPT, True) is SettlementWrite.FIRST
 
 
 def test_the_replay_window_opens_with_the_first_delivery(journal: AnyJournal, clock: Clock) -> None:

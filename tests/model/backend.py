@@ -120,7 +120,7 @@ class ModelBackend:
     def recall_guessability(self) -> Guessability:
         return Guessability.UNGUESSABLE
 
-    def record_guessability(self, unguessable: bool) -> None: ...
+    def record_guessability(self, guessability: Guessability) -> None: ...
 
     def get_time(self) -> float:
         return 0.0

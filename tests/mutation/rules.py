@@ -175,7 +175,7 @@ MUTANTS = (
     Mutant("run-without-proof", FLOW, 'yield from LogWarning("access granted a transaction without a proof", transaction_id)\n'
            "            return (yield from _refuse(request, responses.build_unavailable(502)))",
            "return (yield from _serve_free(request, revision, AccessFree()))"),
-    Mutant("run-without-start", FLOW, "if not (yield from start):", "if False:"),
+    Mutant("run-without-start", FLOW, "if not has_started:", "if False:"),
     Mutant("free-when-nothing-is-said", INTERPRET, 'decision.get("transaction_id", "") is None', 'decision.get("transaction_id") is None'),
     Mutant("claim-never-busy", ROW, "if self.is_leased(now, policy, owner_until):\n            return InProgress()", "if False:\n            return InProgress()"),
     Mutant("rerun-interrupted", ROW, "if self.state in (RowState.CLAIMED, RowState.OPEN):\n            return self._claim_unstarted",
@@ -254,8 +254,10 @@ MUTANTS = (
     Mutant("an-unnamed-status-is-settling", INTERPRET, "            return TransactionState.UNRECOGNIZED", "            return TransactionState.PENDING"),
     Mutant("not-completed-while-unrecognized", RECOVERY, "        case TransactionState.PENDING:\n",
            "        case TransactionState.PENDING | TransactionState.UNRECOGNIZED:\n"),
-    Mutant("overtaken-and-told-used", FLOW, "    if not (yield from AbandonClaim(payment.lease)):",
-           "    if not ((yield from AbandonClaim(payment.lease)) or True):"),
+    Mutant("overtaken-and-told-used", FLOW, "build_unconfirmed(payment.transaction_id)))\n    if not ours:\n",
+           "build_unconfirmed(payment.transaction_id)))\n    if False:\n"),
+    Mutant("a-lost-start-goes-to-the-fallback", FLOW, "        # A journal has the transaction already,",
+           "        yield from WriteFallback(payment.transaction_id, payment.revision_id)\n        # A journal has the transaction already,"),
     Mutant("an-id-is-lost-with-its-row", PROCEDURES, "if row is None or row.transaction_id != transaction_id:", "if False:", STORE_TESTS),
     Mutant("an-id-is-lost-in-memory", MEMORY, "if row is None or row.transaction_id != transaction_id:", "if False:"),
     Mutant("a-claim-of-two-is-forgotten", ROW, "and self.generation == 1", ""),
@@ -264,9 +266,9 @@ MUTANTS = (
     Mutant("no-last-resort", FLOW, "        yield from WriteFallback(payment.transaction_id, payment.revision_id)\n"
            "        return (",
            "        return ("),
-    Mutant("no-last-resort-for-waiting", FLOW, 'could not record RecordPending: {error}", payment.transaction_id)\n'
+    Mutant("no-last-resort-for-waiting", FLOW, '{RecordPending.action}: {error}", payment.transaction_id\n        )\n'
            "        yield from WriteFallback(payment.transaction_id, payment.revision_id)",
-           'could not record RecordPending: {error}", payment.transaction_id)'),
+           '{RecordPending.action}: {error}", payment.transaction_id\n        )'),
     Mutant("last-resort-in-the-log-alone", OBSERVERS, "            _append(self._file, line)\n", "            pass\n"),
     Mutant("last-resort-without-its-revision", OBSERVERS, '{"transaction_id": transaction_id, "revision_id": revision_id}', '{"transaction_id": transaction_id}'),
     Mutant("last-resort-not-on-the-disk", OBSERVERS, "        os.fsync(file)\n", ""),
@@ -285,6 +287,10 @@ MUTANTS = (
     Mutant("revenue-counted-by-both", SETTLEMENT, "                if record is SettlementWrite.FIRST:\n", "                if True:\n"),
     Mutant("an-end-told-by-both", SETTLEMENT, "    if (yield from write(step, True, payment.transaction_id)):\n        yield from EmitEvent(Failed(", "    yield from write(step, True, payment.transaction_id)\n    if True:\n        yield from EmitEvent(Failed("),
     Mutant("a-second-settlement-is-the-first", PROCEDURES, "            was_settled = row.state is RowState.SETTLED\n", "", ("tests/journals/test_leases.py",)),
+    Mutant("a-sale-counted-after-its-row", PROCEDURES, "            return SettlementWrite.REPEATED\n", "            return SettlementWrite.FIRST\n", ("tests/journals/test_contract.py",)),
+    Mutant("a-sale-counted-after-its-row-in-memory", MEMORY, "                return SettlementWrite.REPEATED\n", "                return SettlementWrite.FIRST\n", ("tests/journals/test_contract.py",)),
+    Mutant("a-sale-counted-for-a-newer-row", ROW, "if was_settled or not (changed or self.state in FINAL):", "if was_settled:", ("tests/journals/test_contract.py",)),
+    Mutant("a-busy-claim-changes-the-row", ROW, "            return InProgress()\n", "            self.owner = holder.owner + \"!\"\n            return InProgress()\n", ("tests/journals/test_row_rules.py",)),
     Mutant("a-receipt-decides", "src/faregate/core/sales.py", "    except Exception:\n", "    except KeyError:\n"),
     Mutant("logging-decides", "src/faregate/logs.py", "    except Exception as broken:\n", "    except TypeError as broken:\n"),
     Mutant("notes-log-directly", "src/faregate/merchant/backend.py", "        log(\n            \"sale\",\n            logging.WARNING,\n            \"%s%s%s\",\n            message,\n            advice,\n            about,\n            fields=", "        logging.getLogger(\"faregate\").log(\n            logging.WARNING,\n            \"%s%s%s\",\n            message,\n            advice,\n            about,\n            extra="),
@@ -336,7 +342,7 @@ MUTANTS = (
     Mutant("replayed-without-credentials", ROW, "elif replay is ReplayPolicy.SAME_CLIENT and not self._has_secret_credentials:", "elif False:", CLIENTS),
     Mutant("replayed-although-never", ROW, "elif replay is ReplayPolicy.NEVER or self", "elif self", CLIENTS),
     Mutant("never-replay-is-ignored", FLOW, "replay if request.offer.replay else ReplayPolicy.NEVER", "replay", CLIENTS),
-    Mutant("replayed-where-proofs-are-public", FLOW, "    if not unguessable:\n        return", "    if False:\n        return", CLIENTS),
+    Mutant("replayed-where-proofs-are-public", FLOW, "    if guessability is Guessability.GUESSABLE:\n        return", "    if False:\n        return", CLIENTS),
     Mutant("claimed-as-secret-at-once", FLOW, "_build_claim(request, proof, ReplayPolicy.SAME_CLIENT)",
            "_build_claim(request, proof, ReplayPolicy.SAME_PROOF)", CLIENTS),
     Mutant("one-402-tells-whether-it-is-guessable", FLOW, "len(found) == 2 and are_unguessable(*found)", "len(found) == 2", CLIENTS),
@@ -379,7 +385,7 @@ MUTANTS = (
            'cannot be read: {error}", payment.transaction_id)\n'
            "        return TransactionState.UNAVAILABLE"),
     # No fresh 402 while the fate is open
-    Mutant("402-for-a-claim-that-was-lost", FLOW, "    if not ours:\n", "    if False:\n"),
+    Mutant("402-for-a-claim-that-was-lost", FLOW, "build_unavailable(503)))\n    if not ours:\n", "build_unavailable(503)))\n    if False:\n"),
     Mutant("402-for-a-transaction-that-was-learned", PROCEDURES, "                return unknown\n", "                return True\n", STORE_TESTS),
     Mutant("402-for-a-transaction-learned-in-memory", MEMORY, "and row.state is RowState.CLAIMED", "", ("tests/core", "tests/journals/test_open_payments.py")),
     Mutant("402-while-unknown", FLOW, "            return (yield from _answer_settlement(request, payment, settlement))\n"

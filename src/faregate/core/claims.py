@@ -1,7 +1,11 @@
 """The results of claiming a proof in the journal, and what a row says of its payment.
 
 A row is written before the step that it describes. A `Lease` carries a fencing token: whoever lost the row to
-another process holds another token than the row, and each of its writes is refused.
+another process holds another token than the row, and its writes are refused. Two are accepted all the same:
+a transaction id, and a settlement.
+
+This module only defines the results. `faregate.journals.row.Row.claim_again` decides which one a proof gets
+that is known already. `faregate.core.flow` acts on it, and `faregate.core.responses` builds the answers.
 """
 
 from dataclasses import dataclass, field
@@ -80,9 +84,16 @@ class SettlementWrite(Enum):
     """What the journal knew of a settlement that a worker recorded."""
 
     FIRST = "first"
-    """Nobody had recorded it before: this worker counts the payment."""
+    """No settlement was recorded before: this worker counts the sale.
+
+    Also where the row ended otherwise, as unpaid or discarded: nobody has counted it.
+    """
     REPEATED = "repeated"
-    """Another worker had taken the lease over and recorded it, and has not delivered the result."""
+    """It was recorded before, and no other worker has delivered the result; or its row is gone,
+    or the proof has a new row by now.
+
+    Rows are removed only some time after their end. The sale is not counted again.
+    """
     DELIVERED_ELSEWHERE = "delivered elsewhere"
     """Another worker has delivered the result: it must not leave again."""
 

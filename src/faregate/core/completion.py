@@ -33,6 +33,7 @@ from faregate.core.steps import (
     EmitEvent,
     Flow,
     GetTime,
+    JournalWrite,
     LogWarning,
     MarkStuck,
     RecordFinal,
@@ -40,7 +41,6 @@ from faregate.core.steps import (
     RecordSettlement,
     ScheduleRetry,
     Sleep,
-    Step,
 )
 from faregate.errors import ServiceError
 from faregate.events import Failed, Held, Released, Settled, Stuck, Worked
@@ -245,7 +245,7 @@ def close_paid(payment: PendingPayment, receipt: str, reason: str) -> Flow[Settl
     return PaidWithoutResult()
 
 
-def write(step: Step[T], otherwise: T, transaction_id: str | None = None) -> Flow[T]:
+def write(step: JournalWrite[T], otherwise: T, transaction_id: str | None = None) -> Flow[T]:
     """Perform a step that writes to the journal. If it fails, log that and return `otherwise`.
 
     A row that is not written stays owed, and the sweep ends it.
@@ -253,5 +253,5 @@ def write(step: Step[T], otherwise: T, transaction_id: str | None = None) -> Flo
     try:
         return (yield from step)
     except Exception as error:
-        yield from LogWarning(f"the journal could not record {type(step).__name__}: {error}", transaction_id)
+        yield from LogWarning(f"the journal could not {step.action}: {error}", transaction_id)
         return otherwise

@@ -7,7 +7,9 @@ Rules
 3. A result leaves only when a completion *proved* the payment. A GET informs; it never releases.
 4. While it is open whether a proof was paid, its payer never gets a fresh 402: x402 clients sign a new
    payment on every 402, and would pay twice.
-5. A worker that lost its lease sends nothing and releases nothing.
+5. A worker whose lease is lost before the outcome is written reports nothing to the service and releases
+   nothing. If a lease is lost later, several workers may complete the payment with the same outcome. The
+   first to record the settlement counts the sale, and one that records after a delivery releases nothing.
 6. A reply that cannot be understood counts neither as paid nor as failed.
 
 Writing a flow: only `yield from` (a bare `yield` would give the step's answer no type), no `yield` in
@@ -174,13 +176,13 @@ def _answer_settlement(
 
 
 def _build_claim(request: PaidRequest, proof: str, replay: ReplayPolicy) -> ClaimProof:
-    """Claim the proof for this request and its credentials."""
+    """Build the step that claims the proof for this request and its credentials."""
     http = request.http
     allowed = replay if request.offer.replay else ReplayPolicy.NEVER
     named = f"{http.method} {http.url}"
     if request.is_chosen:
-        # What decides may be a header, or a body that is not compared: a payment for the small result must
-        # not begin the work of the large one.
+        # The seller's choice may depend on headers or a body that the claim does not cover, so the chosen
+        # offer is part of the claim. A payment for a small result must not start the work of a large one.
         named = f"{named} as {request.offer.sells}"
     return ClaimProof(proof, Claimant(named, find_credentials(http.headers), http.body_digest, allowed))
 
@@ -189,11 +191,11 @@ def _claim_without_credentials(
     request: PaidRequest, proof: str, transaction_id: str
 ) -> Flow[Claim | Response]:
     """Claim without credentials, but only where nobody but the payer can know the proof."""
-    unguessable = yield from _find_guessability(request)
-    if unguessable is None:
-        return (yield from _refuse(request, responses.build_unconfirmed(transaction_id)))
-    if not unguessable:
+    guessability = yield from _find_guessability(request)
+    if guessability is Guessability.GUESSABLE:
         return (yield from _refuse(request, responses.build_not_recognized(transaction_id)))
+    if guessability is not Guessability.UNGUESSABLE:
+        return (yield from _refuse(request, responses.build_unconfirmed(transaction_id)))
     try:
         return (yield from _build_claim(request, proof, ReplayPolicy.SAME_PROOF))
     except Exception as error:
@@ -202,7 +204,7 @@ def _claim_without_credentials(
 
 
 def _recall_guessability() -> Flow[Guessability]:
-    """Return whether instructions can be guessed. One request finds out, others wait for its result."""
+    """Return what is known of the instructions. One request finds out, others wait for its result."""
     known = yield from RecallGuessability()
     for pause in CROWD_PAUSES:
         if known is not Guessability.BEING_CHECKED:
@@ -212,31 +214,30 @@ def _recall_guessability() -> Flow[Guessability]:
     return known
 
 
-def _find_guessability(request: PaidRequest) -> Flow[bool | None]:
-    """Whether every 402 carries a value that nobody can guess; None if that cannot be found out now."""
+def _find_guessability(request: PaidRequest) -> Flow[Guessability]:
+    """Return whether instructions can be guessed; neither answer if that cannot be found out now."""
     known = yield from _recall_guessability()
-    if known is Guessability.BEING_CHECKED:
-        return None
     if known is not Guessability.UNKNOWN:
-        return known is Guessability.UNGUESSABLE
+        return known
     revision = yield from _find_revision(request)
     if isinstance(revision, AccessFailed):
-        return None
+        return Guessability.UNKNOWN
     # Compare two answers: a stranger can predict a 402 that has no fresh value.
     found: list[str] = []
     for _ in range(2):
         revision, access = yield from _call_access(request, revision, None)
         # An offer that is free now, or a service that fails, says nothing about the instructions.
         if not isinstance(access, AccessUnpaid):
-            return None
+            return Guessability.UNKNOWN
         found += header_values(access.response.headers, "payment-required")
-    unguessable = len(found) == 2 and are_unguessable(*found)
-    if not unguessable:
+    guessability = Guessability.UNGUESSABLE
+    if not (len(found) == 2 and are_unguessable(*found)):
+        guessability = Guessability.GUESSABLE
         yield from LogWarning(
             "payment instructions can be guessed: delivered results are not replayed without credentials"
         )
-    yield from RecordGuessability(unguessable)
-    return unguessable
+    yield from RecordGuessability(guessability)
+    return guessability
 
 
 def _serve_first_use(request: PaidRequest, proof: str, claim: Claimed) -> Flow[Response]:
@@ -283,7 +284,7 @@ def _handle_refused_proof(request: PaidRequest, lease: Lease, access: AccessUnpa
         ours = yield from AbandonClaim(lease)
     except Exception as error:
         # It is unknown whether the claim is still ours. A 402 would make the payer sign a second payment.
-        yield from LogWarning(f"the journal could not record AbandonClaim: {error}")
+        yield from LogWarning(f"the journal could not {AbandonClaim.action}: {error}")
         return (yield from _refuse(request, responses.build_unavailable(503)))
     if not ours:
         return (yield from _refuse(request, responses.build_in_progress()))
@@ -293,9 +294,10 @@ def _handle_refused_proof(request: PaidRequest, lease: Lease, access: AccessUnpa
 
 
 def _may_miss_rows() -> Flow[bool]:
-    """Whether only other workers can perhaps find the row of this payment. If so, do not ask to pay.
+    """Whether this payment may have a row encrypted with a key that this process lacks.
 
-    This is so while workers are restarted, one after the other, with a new journal key.
+    Then the payer must not be asked to pay. It happens while workers are restarted, one after the other, with
+    a new journal key.
     """
     try:
         if not (yield from HasUnknownKeys()):
@@ -405,7 +407,9 @@ def _record_pending(payment: PendingPayment) -> Flow[None]:
     try:
         yield from RecordPending(payment.lease, payment.transaction_id, payment.revision_id)
     except Exception as error:
-        yield from LogWarning(f"the journal could not record RecordPending: {error}", payment.transaction_id)
+        yield from LogWarning(
+            f"the journal could not {RecordPending.action}: {error}", payment.transaction_id
+        )
         yield from WriteFallback(payment.transaction_id, payment.revision_id)
 
 
@@ -460,8 +464,7 @@ def _run_and_settle(request: PaidRequest, revision: OfferRevision, payment: Pend
         start = RecordTransaction(
             payment.lease, payment.transaction_id, payment.revision_id, request.work_seconds
         )
-        if not (yield from start):
-            return (yield from _handle_lost_start(request, payment))
+        has_started = yield from start
     except Exception as error:
         # The service has this transaction, but the row may not. Its id must survive somewhere else.
         yield from LogWarning(
@@ -469,6 +472,8 @@ def _run_and_settle(request: PaidRequest, revision: OfferRevision, payment: Pend
         )
         yield from WriteFallback(payment.transaction_id, payment.revision_id)
         return (yield from _refuse(request, responses.build_unconfirmed(payment.transaction_id)))
+    if not has_started:
+        return (yield from _handle_lost_start(request, payment))
     began = 0.0
     if request.is_observed:
         yield from EmitEvent(Authorized(payment.transaction_id, payment.sale))
@@ -511,7 +516,14 @@ def _describe_failed_work(
 def _handle_lost_start(request: PaidRequest, payment: PendingPayment) -> Flow[Response]:
     """Answer a lost start: another proof has this transaction, or another worker took the claim over."""
     may_be_missed = yield from _may_miss_rows()
-    if not (yield from AbandonClaim(payment.lease)):
+    try:
+        ours = yield from AbandonClaim(payment.lease)
+    except Exception as error:
+        # A journal has the transaction already, so no fallback is written. Whether the claim is still ours is
+        # unknown.
+        yield from LogWarning(f"the journal could not {AbandonClaim.action}: {error}", payment.transaction_id)
+        return (yield from _refuse(request, responses.build_unconfirmed(payment.transaction_id)))
+    if not ours:
         return (yield from _refuse(request, responses.build_in_progress()))
     if may_be_missed:
         return (yield from _refuse(request, responses.build_unconfirmed(payment.transaction_id)))

@@ -1,5 +1,10 @@
 """Recover unfinished payments, for a payer who comes back or for the sweep.
 
+Both pick up only a row whose lease is over: the payer with a claim of the same proof, the sweep with
+`LeaseNext`. The old owner is not told. It finds out at its next write: the row has another fencing token and
+refuses it, unless it is a fact that is true whoever holds the lease (rules 2 and 3 of
+`faregate.journals.row`).
+
 The rules are at the top of `faregate.core.flow`.
 """
 

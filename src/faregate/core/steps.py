@@ -6,7 +6,7 @@ driver (`faregate.core.driver`) performs it on a backend.
 
 from collections.abc import Generator
 from dataclasses import field
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from faregate.core.claims import Claim, Claimant, Lease, PendingPayment, SettlementWrite
 from faregate.core.interfaces import Backend, MaybeAwaitable
@@ -30,6 +30,13 @@ class Step(Generic[T]):
     def __iter__(self) -> Generator["Step[T]", T, T]:
         # `yield from step` gives the answer the type of the step. A bare `yield` would give it none.
         return (yield self)
+
+
+class JournalWrite(Step[T]):
+    """A write to the journal. `action` completes the log's "the journal could not ..."."""
+
+    __slots__ = ()
+    action: ClassVar[str]
 
 
 Flow = Generator[Step[Any], Any, R]
@@ -75,7 +82,7 @@ class RefreshRevision(Step[OfferRevision | None]):
 
 @frozen
 class RecallGuessability(Step[Guessability]):
-    """Read whether the service's instructions are unguessable. One of many callers has to find out."""
+    """Read whether the service's instructions can be guessed. One of many callers has to find out."""
 
     def perform(self, backend: Backend) -> MaybeAwaitable[Guessability]:
         return backend.recall_guessability()
@@ -83,12 +90,12 @@ class RecallGuessability(Step[Guessability]):
 
 @frozen
 class RecordGuessability(Step[None]):
-    """Keep for a while whether the service's instructions are unguessable."""
+    """Keep for a while whether the service's instructions can be guessed."""
 
-    unguessable: bool
+    guessability: Guessability
 
     def perform(self, backend: Backend) -> MaybeAwaitable[None]:
-        return backend.record_guessability(self.unguessable)
+        return backend.record_guessability(self.guessability)
 
 
 @frozen
@@ -188,9 +195,10 @@ class RecordTransaction(Step[bool]):
 
 
 @frozen
-class RecordPending(Step[None]):
+class RecordPending(JournalWrite[None]):
     """Write the id of a transaction that settles without us, and give the lease back."""
 
+    action: ClassVar[str] = "store the pending payment"
     lease: Lease
     transaction_id: str
     revision_id: str
@@ -211,9 +219,10 @@ class RecordOutcome(Step[bool]):
 
 
 @frozen
-class ScheduleRetry(Step[bool]):
+class ScheduleRetry(JournalWrite[bool]):
     """Give the lease back; the row stays owed. False: it was open for too long, and is stuck."""
 
+    action: ClassVar[str] = "schedule a retry of the payment"
     lease: Lease
 
     def perform(self, backend: Backend) -> MaybeAwaitable[bool]:
@@ -221,9 +230,10 @@ class ScheduleRetry(Step[bool]):
 
 
 @frozen
-class MarkStuck(Step[None]):
+class MarkStuck(JournalWrite[None]):
     """Give the lease back for good: asking again would be answered in the same way."""
 
+    action: ClassVar[str] = "mark the payment as stuck"
     lease: Lease
     reason: str
 
@@ -232,9 +242,10 @@ class MarkStuck(Step[None]):
 
 
 @frozen
-class Postpone(Step[None]):
+class Postpone(JournalWrite[None]):
     """Give the lease back for long: the row is another seller's to finish."""
 
+    action: ClassVar[str] = "postpone the payment"
     lease: Lease
 
     def perform(self, backend: Backend) -> MaybeAwaitable[None]:
@@ -242,9 +253,10 @@ class Postpone(Step[None]):
 
 
 @frozen
-class RecordSettlement(Step[SettlementWrite]):
+class RecordSettlement(JournalWrite[SettlementWrite]):
     """Write what proves the payment before the first byte leaves. `delivered` False: nobody waits for it."""
 
+    action: ClassVar[str] = "record the settlement"
     lease: Lease
     payment_response: str
     receipt: str = field(repr=False)
@@ -257,12 +269,13 @@ class RecordSettlement(Step[SettlementWrite]):
 
 
 @frozen
-class RecordFinal(Step[bool]):
+class RecordFinal(JournalWrite[bool]):
     """Record that the payment has ended. `paid` False: it failed for certain, and the payer may pay again.
 
     `reason` and `receipt` are for operators. False: the lease was lost, and somebody else ends the payment.
     """
 
+    action: ClassVar[str] = "record the end of the payment"
     lease: Lease
     paid: bool = False
     reason: str = ""
@@ -273,9 +286,10 @@ class RecordFinal(Step[bool]):
 
 
 @frozen
-class AbandonClaim(Step[bool]):
+class AbandonClaim(JournalWrite[bool]):
     """Give up the claim: no work was started for it. False: somebody else has it by now."""
 
+    action: ClassVar[str] = "give up the claim"
     lease: Lease
 
     def perform(self, backend: Backend) -> MaybeAwaitable[bool]:

@@ -5,6 +5,10 @@ that died, a row also counts as free when its owner has not written for `owner_l
 done sooner needs no renewal: the row says when its owner wrote last. For longer work this thread writes. A
 thread, and not a task, because workers may block. It starts with the first lease, and ends some time after
 the last one.
+
+A renewal vouches for the process, and names no rows. It neither notices that another process has taken a
+lease nor takes it back: the row has a new owner and fencing token by then, and the work finds out at its
+next write.
 """
 
 import logging

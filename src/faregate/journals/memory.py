@@ -181,13 +181,13 @@ class MemoryJournal:
         with self._lock:
             now, row = self._clock(), self._rows.get(lease.key)
             if row is None:
-                return SettlementWrite.FIRST
+                # Only a row that has ended is removed, so this payment was counted before.
+                return SettlementWrite.REPEATED
             was_settled = row.state is RowState.SETTLED
-            if row.record_settlement(lease, payment_response, receipt, delivered, now, self._policy):
+            changed = row.record_settlement(lease, payment_response, receipt, delivered, now, self._policy)
+            if changed:
                 self._note_expiry(row)
-            elif row.is_delivered_by_another(lease):
-                return SettlementWrite.DELIVERED_ELSEWHERE
-            return SettlementWrite.REPEATED if was_settled else SettlementWrite.FIRST
+            return row.describe_settlement(lease, was_settled, changed)
 
     def record_final(self, lease: Lease, paid: bool, reason: str = "", receipt: str = "") -> bool:
         with self._lock:

@@ -177,9 +177,10 @@ class Procedures:
             return row.record_settlement(lease, payment_response, receipt, delivered, now, policy)
 
         row, changed = yield from self._end(lease, change)
-        if row is not None and not changed and row.is_delivered_by_another(lease):
-            return SettlementWrite.DELIVERED_ELSEWHERE
-        return SettlementWrite.REPEATED if was_settled else SettlementWrite.FIRST
+        if row is None:
+            # Only a row that has ended is removed, so this payment was counted before.
+            return SettlementWrite.REPEATED
+        return row.describe_settlement(lease, was_settled, changed)
 
     def record_final(self, lease: Lease, paid: bool, reason: str = "", receipt: str = "") -> Procedure[bool]:
         now, policy = self._clock(), self._policy

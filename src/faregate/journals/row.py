@@ -12,7 +12,7 @@
    live.
 4. Only rows that owe nothing expire: SETTLED, UNPAID, PAID_NO_RESULT, and a CLAIMED row that never learned of
    a transaction. An open payment is never forgotten. A result that is paid and was never fetched is served
-   until a sweep removes it, and says so.
+   until a sweep removes it and emits `Expired`.
 
 A journal calls a method of the row, and stores the row if it returns True: it changed.
 """
@@ -37,12 +37,13 @@ from faregate.core.claims import (
     ReplayPolicy,
     RequestMismatch,
     Resumable,
+    SettlementWrite,
 )
 from faregate.core.models import Outcome, WorkFailed, WorkSucceeded
 from faregate.core.request_headers import EXACT, GUESSABLE, STABLE
 from faregate.frozen import frozen
 from faregate.journals.policy import JournalPolicy
-from faregate.journals.states import AWAITING_SETTLEMENT, RowState
+from faregate.journals.states import AWAITING_SETTLEMENT, FINAL, RowState
 from faregate.x402.headers import find_payer
 
 TOO_OLD = "not settled in time"
@@ -75,8 +76,11 @@ class Row:
     `expires_at` is None exactly while the payment is open. `generation` counts the leases. `owner` is empty
     while nobody has the lease; `touched_at` is when the owner wrote last: of a final row, when it ended or
     was delivered first. `client` has the hashes of the credentials that the result is bound to, separated by
-    spaces. `request_line` is the method and the URL, for operators. `payer` is an address, or empty where
-    the receipt or the proof has it. `reason` is why a row is stuck, or why it ended without a result.
+    spaces. A hash begins with `EXACT`, `STABLE` or `GUESSABLE` (`faregate.core.request_headers`) if its
+    credential was so marked. `holds_so_far` counts how often the payment was left open for a later retry:
+    each time doubles the back-off, up to a limit, and operators see the number as `HoldInfo.attempts`.
+    `request_line` is the method and the URL, for operators. `payer` is an address, or empty where the receipt
+    or the proof has it. `reason` is why a row is stuck, or why it ended without a result.
     """
 
     key: bytes
@@ -142,7 +146,7 @@ class Row:
 
         The row changed only if the result is `Claimed`, `Resumable` or `Replayable`.
 
-        `owner_until` is until when the lease's owner is known to live, besides what the row says.
+        `owner_until`: the time until which the owner's heartbeat vouches for it.
         """
         if fingerprint.request != self.request or (
             fingerprint.body and self.body and fingerprint.body != self.body
@@ -361,8 +365,17 @@ class Row:
         self.expires_at = now + (policy.redelivery_window if delivered else policy.undelivered_retention)
         return True
 
-    def is_delivered_by_another(self, lease: Lease) -> bool:
-        return self.state is RowState.SETTLED and self.delivered and self.fence != lease.fence
+    def describe_settlement(self, lease: Lease, was_settled: bool, changed: bool) -> SettlementWrite:
+        """Tell the writer of a settlement, after `record_settlement`, whether to count and to deliver.
+
+        `was_settled` is of the row before that call, and `changed` its answer.
+        """
+        if self.state is RowState.SETTLED and self.delivered and not changed and self.fence != lease.fence:
+            return SettlementWrite.DELIVERED_ELSEWHERE
+        # A settlement that fits no result here was for an earlier row of this proof, which has expired.
+        if was_settled or not (changed or self.state in FINAL):
+            return SettlementWrite.REPEATED
+        return SettlementWrite.FIRST
 
     def record_final(
         self, lease: Lease, paid: bool, reason: str, receipt: str, now: float, policy: JournalPolicy

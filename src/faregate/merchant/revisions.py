@@ -84,8 +84,8 @@ class RevisionCache:
         self._judging_at = now
         return Guessability.UNKNOWN
 
-    def record_guessability(self, unguessable: bool) -> None:
-        self._guessability = Guessability.UNGUESSABLE if unguessable else Guessability.GUESSABLE
+    def record_guessability(self, guessability: Guessability) -> None:
+        self._guessability = guessability
         self._judged_at = self._clock()
 
     def build_call(self, offer: Offer) -> Call[OfferRevision]:

@@ -1,4 +1,7 @@
-"""Buffer a handler's response, and complete a response for the server. Pure."""
+"""Buffer a handler's response, and complete a response for the server. Pure.
+
+A response is never streamed before the payment is completed, by design (see docs/large-results.md).
+"""
 
 import re
 from functools import lru_cache
