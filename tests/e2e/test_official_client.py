@@ -113,7 +113,7 @@ def test_one_dollar_is_signed_unasked(seller: Market, payer: Payer) -> None:
 
 def test_an_empty_purse_gets_the_instructions_again(seller: Market, payer: Payer) -> None:
     token = TOKENS["test", "USDC"]
-    seller.emulator.payments.set_balance(token, payer.address, 1)  # type: ignore[attr-defined]  # the simulated ledger
+    seller.emulator.ledger.set_balance(token, payer.address, 1)  # type: ignore[attr-defined]  # the simulated ledger
 
     answer = payer.call("GET", f"{seller.seller}/report")
 

@@ -73,7 +73,7 @@ class Seller:
 
     @classmethod
     def trusted(cls, fails_every: int = 10) -> Self:
-        return cls(Emulator(clock=ManualClock(), payments=Trusting()), fails_every)
+        return cls(Emulator(clock=ManualClock(), ledger=Trusting()), fails_every)
 
     def call(self, method: str, path: str, body: object = None, proof: str = "") -> Response:
         headers = [("authorization", f"Bearer {TEST_KEY}")]

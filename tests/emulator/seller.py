@@ -11,7 +11,7 @@ import httpx
 
 from faregate.emulator import TEST_KEY, Account, Emulator, ManualClock, Wallet
 from faregate.merchant.formats import ID_TAIL
-from faregate.service.payments import Facilitator
+from faregate.service.payments import Ledger
 from faregate.x402.tokens import Environment
 
 from .services import Build, MerchantService
@@ -87,10 +87,10 @@ class ApiClient:
         self.plug(service)
 
     def use_account(
-        self, account: Account | None = None, *, payments: Facilitator | None = None, allow_live: bool = False
+        self, account: Account | None = None, *, ledger: Ledger | None = None, allow_live: bool = False
     ) -> None:
         """A new service with this account on the store of the test, from now on."""
-        self.use(self.build(account, clock=self.clock, payments=payments, allow_live=allow_live))
+        self.use(self.build(account, clock=self.clock, ledger=ledger, allow_live=allow_live))
 
     def get(self, path: str, key: str | None = None) -> httpx.Response:
         return self.http.get(self._address(path), headers=bearer(key or self.key))

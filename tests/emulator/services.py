@@ -5,7 +5,7 @@ from typing import Protocol
 from faregate.core.models import Response, WireRequest
 from faregate.emulator import Account, Revision, SettlementRule
 from faregate.service.clock import Clock
-from faregate.service.payments import Facilitator
+from faregate.service.payments import Ledger
 from faregate.x402.tokens import Environment, SettlementAsset
 
 
@@ -40,14 +40,14 @@ class MerchantService(Protocol):
 
 
 class Build(Protocol):
-    """Builds a service on the store of the test. `payments` replaces the simulated ledger."""
+    """Builds a service on the store of the test. `ledger` replaces the simulated ledger."""
 
     def __call__(
         self,
         account: Account | None = None,
         *,
         clock: Clock,
-        payments: Facilitator | None = None,
+        ledger: Ledger | None = None,
         expose_execution_id: bool = False,
         allow_live: bool = False,
     ) -> MerchantService: ...

@@ -30,7 +30,7 @@ from faregate.service.clock import Clock
 from faregate.service.config import Resource
 from faregate.service.http import INVALID_KEY, build_401
 from faregate.service.identifiers import build_id
-from faregate.service.payments import Facilitator, LedgerPayments
+from faregate.service.payments import Ledger, LedgerPayments
 from faregate.service.records import FINAL, PENDING, Transaction
 from faregate.service.steps import Backend, run
 from faregate.system import random_challenge
@@ -58,14 +58,14 @@ class SqlService:
         account: Account | None = None,
         *,
         clock: Clock,
-        payments: Facilitator | None = None,
+        ledger: Ledger | None = None,
         expose_execution_id: bool = False,
         allow_live: bool = False,
     ) -> None:
         self.account = account or builtin_account()
         self._catalog = self.account
         """The account as the seller has changed it since."""
-        self._source, self._payments, self._allow_live = source, payments, allow_live
+        self._source, self._ledger, self._allow_live = source, ledger, allow_live
         self._database, self._clock = source.database, clock
         self._stamps = Stamps(self._database, clock)
         self._accounts = source.create(self.account, self._stamps)
@@ -147,8 +147,8 @@ class SqlService:
         self, address: str, asset: SettlementAsset = "USDC", environment: Environment = "test"
     ) -> int:
         token = TOKENS[environment, asset]
-        if isinstance(self._payments, SimulatedLedger):
-            return self._payments.balance(token, address)
+        if isinstance(self._ledger, SimulatedLedger):
+            return self._ledger.balance(token, address)
         with self._database.read() as connection:
             [found] = simulated.get_balances(connection, self._accounts[environment], token, address)
         return found
@@ -212,9 +212,7 @@ class SqlService:
 
     def _get_backend(self, account: AccountRow) -> Backend:
         own = SimulatedPayments(self._database, account.id)
-        return Backend(
-            SqlStore(self._stores, account), LedgerPayments(self._payments) if self._payments else own
-        )
+        return Backend(SqlStore(self._stores, account), LedgerPayments(self._ledger) if self._ledger else own)
 
 
 def _set_resource_rule(connection: Connection, account: int, key: str, rule: SettlementRule | None) -> None:

@@ -10,8 +10,8 @@ import pytest
 from faregate.emulator import LIVE_KEY, Revision, SettlementRule, Value
 from tests.support.headers import decode_header, encode_header
 
-from .facilitator import UnreachableLedger
 from .flask_seller import FlaskSeller
+from .ledgers import UnreachableLedger
 from .seller import ApiClient, assert_error, is_id
 from .services import MerchantService
 
@@ -250,7 +250,7 @@ def test_a_refused_proof_loses_nothing(api: ApiClient) -> None:
 
 def test_access_is_503_while_payments_cannot_be_verified(api: ApiClient) -> None:
     ledger = UnreachableLedger()
-    api.use_account(payments=ledger)
+    api.use_account(ledger=ledger)
     proof = api.proof()
     response = api.access(proof=proof)
     assert_error(response, 503, "internal_error")
@@ -264,7 +264,7 @@ def test_access_is_503_while_payments_cannot_be_verified(api: ApiClient) -> None
 
 def test_a_seller_asks_nobody_to_pay_again_while_payments_cannot_be_verified(api: ApiClient) -> None:
     ledger = UnreachableLedger()
-    api.use_account(payments=ledger)
+    api.use_account(ledger=ledger)
     with closing(FlaskSeller(api, "good")) as seller:
         refused = seller.visit()
         assert_error(refused, 503, "payment_service_unavailable")

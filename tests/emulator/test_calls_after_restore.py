@@ -12,7 +12,7 @@ from .load import Seller, Trusting
 
 @pytest.fixture
 def seller() -> Seller:
-    return Seller(Emulator(clock=ManualClock(), payments=Trusting(), seed=7))
+    return Seller(Emulator(clock=ManualClock(), ledger=Trusting(), seed=7))
 
 
 def again(seller: Seller, snapshot: str, sold: int = 0) -> None:

@@ -18,7 +18,7 @@ TENANT = "/_emulator/tenants/main"
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[tuple[Tenants, httpx.Client]]:
-    tenants = Tenants(Emulator(clock=ManualClock(), payments=Trusting()))
+    tenants = Tenants(Emulator(clock=ManualClock(), ledger=Trusting()))
     with serve(tenants) as url, httpx.Client(base_url=url, trust_env=False) as client:
         yield tenants, client
 
@@ -27,7 +27,7 @@ def served() -> Iterator[tuple[Tenants, httpx.Client]]:
 def seller(served: tuple[Tenants, httpx.Client]) -> Seller:
     """Another main tenant for each test, behind the same server."""
     tenants, _ = served
-    tenants.main = Emulator(clock=ManualClock(), payments=Trusting())
+    tenants.main = Emulator(clock=ManualClock(), ledger=Trusting())
     return Seller(tenants.main)
 
 

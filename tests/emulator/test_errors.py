@@ -90,7 +90,7 @@ class Broken:
 def test_a_fault_of_the_emulator_is_500_and_tells_nothing(
     api: ApiClient, caplog: pytest.LogCaptureFixture
 ) -> None:
-    api.use_account(payments=Broken())
+    api.use_account(ledger=Broken())
     with caplog.at_level(logging.ERROR, "faregate.emulator"):
         message = assert_error(api.access(proof=api.proof()), 500, "internal_error")
     assert "secret" not in message

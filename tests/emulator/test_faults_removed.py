@@ -15,7 +15,7 @@ from .load import Seller, Trusting, access_body, complete_body, unsigned_proof
 def seller() -> Seller:
     """In a tenant whose answers are the same each time."""
     return Seller(
-        Emulator(clock=ManualClock(), ids=CountedIds(), payments=Trusting(), expose_execution_id=True)
+        Emulator(clock=ManualClock(), ids=CountedIds(), ledger=Trusting(), expose_execution_id=True)
     )
 
 

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from faregate.emulator import SettlementRule
 from faregate.service.payments import PaymentRefused, PaymentSettled, SettlementPending
-from tests.emulator.facilitator import Facilitator
+from tests.emulator.ledgers import ScriptedLedger
 
 from .seller import ApiClient, assert_error
 
@@ -179,16 +179,16 @@ def test_the_default_balance_pays_for_a_wallet_never_seen(api: ApiClient) -> Non
     assert api.complete(api.buy()).json()["status"] == "succeeded"
 
 
-def test_another_facilitator_can_sit_behind_the_seam(api: ApiClient) -> None:
-    facilitator = Facilitator()
-    facilitator.answers = [TimeoutError(), SettlementPending("settling"), PaymentSettled("0xabc")]
-    api.use_account(payments=facilitator)
+def test_another_ledger_replaces_the_simulated_one(api: ApiClient) -> None:
+    ledger = ScriptedLedger()
+    ledger.answers = [TimeoutError(), SettlementPending("settling"), PaymentSettled("0xabc")]
+    api.use_account(ledger=ledger)
     bought = api.buy()
     # What is reconciling never looks like a first attempt again.
     assert [api.complete(bought).json()["status"] for _ in range(2)] == ["reconciling"] * 2
     assert api.transaction(bought)["transaction_hash"] == "0xabc"
-    facilitator.answers = [PaymentRefused("expired")]
+    ledger.answers = [PaymentRefused("expired")]
     assert api.complete(api.buy()).json()["status"] == "failed"
     api.buy()
     api.buy()
-    assert facilitator.verified == [0, 0, 0, 10_000]
+    assert ledger.verified == [0, 0, 0, 10_000]

@@ -13,7 +13,7 @@ from faregate.errors import ConfigurationError
 from faregate.service.builtin import builtin_account
 from faregate.service.payments import PaymentSettled, SettlementPending
 from faregate.x402.tokens import TOKENS
-from tests.emulator.facilitator import Facilitator
+from tests.emulator.ledgers import ScriptedLedger
 from tests.support.headers import decode_header, encode_header
 
 from .seller import ApiClient, Purchase, assert_error
@@ -293,14 +293,14 @@ def test_settling_by_hand_fails_if_the_money_is_gone(api: ApiClient) -> None:
     assert api.service.balance(api.wallet.address) == 9_999
 
 
-def test_another_facilitator_is_asked(api: ApiClient) -> None:
-    facilitator = Facilitator()
-    facilitator.answers = [
+def test_another_ledger_is_asked(api: ApiClient) -> None:
+    ledger = ScriptedLedger()
+    ledger.answers = [
         SettlementPending("reconciling"),
         SettlementPending("settling"),
         PaymentSettled("0xabc"),
     ]
-    api.use_account(payments=facilitator)
+    api.use_account(ledger=ledger)
     bought, at_first = completed(api)
     assert at_first == "reconciling"
     api.service.settle(bought.id)

@@ -22,7 +22,7 @@ class Running:
 
 @pytest.mark.parametrize("seconds", range(1, 16))
 def test_what_falls_due_within_a_call_is_in_its_snapshot(seconds: int) -> None:
-    seller = Seller(Emulator(clock=Running(), payments=Trusting()))
+    seller = Seller(Emulator(clock=Running(), ledger=Trusting()))
     seller.emulator.settle_after("text_summary", SettlementRule(after_seconds=seconds))
     seller.complete(seller.authorize())
     first = seller.listed("/transactions")

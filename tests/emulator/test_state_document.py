@@ -347,7 +347,7 @@ def test_a_balance_of_more_than_30_digits_comes_back(given: int) -> None:
     seller = emulator.account.seller.pay_to
     emulator.set_balance(seller, MOST)
     if given > MOST:
-        emulator.payments.set_balance(TOKENS["test", "USDC"], seller, given)  # type: ignore[attr-defined]
+        emulator.ledger.set_balance(TOKENS["test", "USDC"], seller, given)  # type: ignore[attr-defined]
     player = Player(emulator)
     play(player, [buy("a", "good"), complete("a")])
     assert emulator.balance(seller) == given + 10_000

@@ -168,7 +168,7 @@ def test_there_are_not_more_than_a_thousand(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_given_ledger_is_not_shared() -> None:
     ledger = SimulatedLedger(default_balance=5)
     address = Wallet.test("good").address
-    main = Emulator(payments=ledger)
+    main = Emulator(ledger=ledger)
     main.set_balance(address, 6)
     other = Tenants(main).get_or_create("other")
     other.set_balance(address, 7)

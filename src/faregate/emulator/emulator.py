@@ -30,7 +30,7 @@ from faregate.service.catalog import Listing
 from faregate.service.clock import Clock
 from faregate.service.config import Account, Revision, SettlementRule
 from faregate.service.identifiers import CountedIds, Ids, RewindableIds, SeededChallenges, SeededIds
-from faregate.service.payments import Facilitator
+from faregate.service.payments import Ledger
 from faregate.service.settlement import settle_due
 from faregate.service.state import EnvironmentState
 from faregate.service.steps import run
@@ -43,7 +43,7 @@ T = TypeVar("T")
 class Emulator:
     """The Merchant API in this process, for one account. Every mount of an emulator shows the same state.
 
-    `seed` makes ids and challenges repeatable; otherwise they come from `ids` or are random. `payments`
+    `seed` makes ids and challenges repeatable; otherwise they come from `ids` or are random. `ledger`
     replaces the simulated ledger. `expose_execution_id` adds `resource_execution_id` to a free access.
     Live keys are answered 401 unless `allow_live` is set. `mode` is the fault mode to start with.
 
@@ -59,7 +59,7 @@ class Emulator:
         clock: Clock | None = None,
         ids: Ids | None = None,
         seed: int | str | None = None,
-        payments: Facilitator | None = None,
+        ledger: Ledger | None = None,
         expose_execution_id: bool = False,
         allow_live: bool = False,
         mode: str = CLEAN,
@@ -68,9 +68,9 @@ class Emulator:
             raise ConfigurationError("pass either ids or seed, not both")
         self.account = account or builtin_account()
         self.clock = clock if isinstance(clock, EmulatorClock) else EmulatorClock(clock or system_clock)
-        self.payments: Facilitator = payments or build_ledger(self.account)
+        self.ledger: Ledger = ledger or build_ledger(self.account)
         self.faults = Faults(mode)
-        self._given_payments = payments
+        self._given_ledger = ledger
         self._like = partial(
             Emulator, expose_execution_id=expose_execution_id, allow_live=allow_live, mode=mode
         )
@@ -84,7 +84,7 @@ class Emulator:
             clock=self.clock,
             ids=self._ids,
             challenge=self._challenges,
-            payments=self.payments,
+            ledger=self.ledger,
             expose_execution_id=expose_execution_id,
             allow_live=allow_live,
         )
@@ -106,7 +106,7 @@ class Emulator:
             with_tenant_keys(account or self.account, name),
             clock=self.clock.copy(),
             ids=ids if seed is None else SeededIds(seed),
-            payments=self._copy_payments(),
+            ledger=self._copy_ledger(),
         )
 
     # Calls to the service
@@ -378,28 +378,28 @@ class Emulator:
         # Loaded into a new service first: if the document does not fit, the current state is untouched.
         service = self._new_service()
         load_environments(service.environments, document)
-        load_surroundings(document, self._beginning, self.clock, self._ids, self.payments, self.faults)
+        load_surroundings(document, self._beginning, self.clock, self._ids, self.ledger, self.faults)
         if document.challenges is not None and isinstance(self._challenges, SeededChallenges):
             self._challenges.restore(document.challenges)
         self._service = service
 
     def _copy(self, service: Service) -> EmulatorCopy:
         return copy_emulator(
-            service.environments, self.clock, self._ids, self._challenges, self.payments, self.faults
+            service.environments, self.clock, self._ids, self._challenges, self.ledger, self.faults
         )
 
-    def _copy_payments(self) -> Facilitator | None:
+    def _copy_ledger(self) -> Ledger | None:
         """Copy a ledger that was given, as it was at the start; another backend is shared."""
-        if not isinstance(self._given_payments, SimulatedLedger):
-            return self._given_payments
-        copy = self._given_payments.copy()
+        if not isinstance(self._given_ledger, SimulatedLedger):
+            return self._given_ledger
+        copy = self._given_ledger.copy()
         load_ledger(copy, self._beginning.ledger)
         return copy
 
     def _require_ledger(self) -> SimulatedLedger:
-        if not isinstance(self.payments, SimulatedLedger):
-            raise ConfigurationError("only the simulated ledger has balances, and payments= replaced it")
-        return self.payments
+        if not isinstance(self.ledger, SimulatedLedger):
+            raise ConfigurationError("only the simulated ledger has balances, and ledger= replaced it")
+        return self.ledger
 
     def _find_listing(self, key: str, environment: Environment) -> Listing:
         listing = self._service.environments[environment].catalog.listings.get(key)

@@ -24,7 +24,7 @@ from faregate.service.http import (
     require_capability,
 )
 from faregate.service.identifiers import Challenges, Ids, derive_id
-from faregate.service.payments import Facilitator
+from faregate.service.payments import Ledger
 from faregate.service.published_payers import map_settlement_rules
 from faregate.service.routes import find_route
 from faregate.service.settlement import settle_due
@@ -87,7 +87,7 @@ class Service:
         clock: Clock,
         ids: Ids,
         challenge: Challenges,
-        payments: Facilitator,
+        ledger: Ledger,
         expose_execution_id: bool,
         allow_live: bool,
     ) -> None:
@@ -103,7 +103,7 @@ class Service:
                 clock=monotonic,
                 ids=ids,
                 challenge=challenge,
-                payments=payments,
+                ledger=ledger,
                 expose_execution_id=expose_execution_id,
                 settlement=account.settlement,
                 payer_settlements=map_settlement_rules(account, name),

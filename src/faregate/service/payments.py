@@ -127,8 +127,8 @@ class Attempt:
     sent_before: bool = False
 
 
-class Facilitator(Protocol):
-    """A payments backend that knows at once (x402's term for who verifies and settles)."""
+class Ledger(Protocol):
+    """A ledger that verifies and settles payments itself. Unlike in `Payments`, there is no chain to look at."""
 
     def verify(
         self, payment: SignedPayment, terms: Terms, *, now: datetime, committed: int
@@ -137,7 +137,10 @@ class Facilitator(Protocol):
         ...
 
     def settle(self, payment: SignedPayment, terms: Terms, *, now: datetime) -> SettlementResult:
-        """Move the money, once however often it is called. `now` is when the seller completed."""
+        """Move the money, once however often it is called. `now` is when the seller completed.
+
+        It is called again at each read while the result is pending.
+        """
         ...
 
 
@@ -153,7 +156,7 @@ class Payments(Protocol):
         committed: int,
         reservations: Sequence[Reservation] = (),
     ) -> PaymentVerified | PaymentRefused:
-        """Check the payment, as `Facilitator.verify`; raises `PaymentsUnavailable`.
+        """Check the payment, as `Ledger.verify`; raises `PaymentsUnavailable`.
 
         `reservations` are what `committed` is the sum of, as far as the store lists them. The chain may have
         taken one of them already: then its amount is not in the balance any more, and counts once.
@@ -196,9 +199,9 @@ class Payments(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LedgerPayments:
-    """A facilitator that knows at once, as a payments backend: it is the chain."""
+    """A `Ledger` as a payments backend: what is a chain elsewhere is the ledger here."""
 
-    facilitator: Facilitator
+    ledger: Ledger
 
     def verify(
         self,
@@ -209,7 +212,7 @@ class LedgerPayments:
         committed: int,
         reservations: Sequence[Reservation] = (),
     ) -> PaymentVerified | PaymentRefused:
-        return self.facilitator.verify(payment, terms, now=now, committed=committed)
+        return self.ledger.verify(payment, terms, now=now, committed=committed)
 
     def look(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> SettlementPending:
         # Nothing to look for: `send` answers at once, and the same however often it is asked.
@@ -223,7 +226,7 @@ class LedgerPayments:
 
     def send(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> SettlementResult:
         try:
-            return self.facilitator.settle(payment, terms, now=attempt.submitted_at)
+            return self.ledger.settle(payment, terms, now=attempt.submitted_at)
         except Exception:  # whatever it was, whether the money moved is unknown
             _log.exception("settling a payment gave no answer")
             return SettlementPending("reconciling")

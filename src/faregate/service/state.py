@@ -16,7 +16,7 @@ from faregate.service.identifiers import Challenges, Ids
 from faregate.service.index import TemporalIndex
 from faregate.service.payments import (
     Attempt,
-    Facilitator,
+    Ledger,
     LedgerPayments,
     PaymentVerified,
     SettlementPending,
@@ -91,7 +91,7 @@ _terms = lru_cache(maxsize=256)(Terms)
 
 @dataclass(slots=True)
 class EnvironmentState:
-    """One environment. Test and live share nothing but the clock, the id source and the facilitator."""
+    """One environment. Test and live share nothing but the clock, the id source and the ledger."""
 
     environment: Environment
     seller: Seller
@@ -101,7 +101,7 @@ class EnvironmentState:
     ids: Ids
     challenge: Challenges
     """Gives a fresh challenge for instructions."""
-    payments: Facilitator
+    ledger: Ledger
     expose_execution_id: bool = False
     settlement: SettlementRule | None = None
     """The rule for payments whose payer, resource and transaction have none."""
@@ -129,7 +129,7 @@ class EnvironmentState:
     @property
     def backend(self) -> Backend:
         """What performs the steps of an operation on this state."""
-        return Backend(self, LedgerPayments(self.payments))
+        return Backend(self, LedgerPayments(self.ledger))
 
     def now(self) -> datetime:
         return self.clock.now()

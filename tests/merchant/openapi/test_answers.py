@@ -4,7 +4,7 @@ import pytest
 
 from faregate.emulator import LIVE_KEY, READ_ONLY_TEST_KEY, TEST_KEY, Emulator
 from faregate.merchant.openapi import describe
-from tests.emulator.facilitator import UnreachableLedger
+from tests.emulator.ledgers import UnreachableLedger
 
 from .conformance import assert_conforms, description
 from .recorded_calls import Teller, read
@@ -84,7 +84,7 @@ def lists(seller: Teller) -> None:
 
 def outage(seller: Teller) -> None:
     """A payment that nobody can be asked about."""
-    reachable, seller.emulator = seller.emulator, Emulator(clock=seller.clock, payments=UnreachableLedger())
+    reachable, seller.emulator = seller.emulator, Emulator(clock=seller.clock, ledger=UnreachableLedger())
     proof = seller.wallet.pay(seller.access("text_summary").first("payment-required") or "")
     seller.access("text_summary", proof)
     seller.emulator = reachable

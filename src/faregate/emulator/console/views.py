@@ -96,7 +96,7 @@ def format_call(record: RecordedCall, facts: CallInfo) -> Json:
 
 
 def format_payer(store: EnvironmentState, record: PayerRecord, now: datetime) -> Json:
-    """Format a payer and its balances, which are null if another facilitator than the ledger has them."""
+    """Format a payer and its balances, which are null if another ledger than the simulated one has them."""
     address = record.identifier
     count = record.transactions.count
     return {
@@ -203,9 +203,9 @@ def _is_built_in(listing: Listing) -> bool:
 
 
 def _get_balances(store: EnvironmentState, address: str) -> dict[str, str] | None:
-    if not isinstance(store.payments, SimulatedLedger):
+    if not isinstance(store.ledger, SimulatedLedger):
         return None
-    balance = store.payments.balance
+    balance = store.ledger.balance
     return {symbol: str(balance(TOKENS[store.environment, symbol], address)) for symbol in CURRENCIES}
 
 

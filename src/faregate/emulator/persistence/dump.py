@@ -36,7 +36,7 @@ from faregate.merchant.models import (
 from faregate.service.catalog import Listing
 from faregate.service.config import FrozenModel, Seller, SettlementRule
 from faregate.service.identifiers import Challenges, Ids, RewindableIds, SeededChallenges
-from faregate.service.payments import Facilitator
+from faregate.service.payments import Ledger
 from faregate.service.records import PayerRecord, SettlementRecord, Status, TransactionRecord
 from faregate.service.state import EnvironmentState
 from faregate.x402.models import split_authorization_key
@@ -91,7 +91,7 @@ def copy_emulator(
     clock: EmulatorClock,
     ids: Ids,
     challenges: Challenges,
-    payments: Facilitator,
+    ledger: Ledger,
     faults: Faults,
 ) -> EmulatorCopy:
     """Copy everything that can change."""
@@ -102,7 +102,7 @@ def copy_emulator(
         ids=ids.state() if isinstance(ids, RewindableIds) else None,
         challenges=challenges.state() if isinstance(challenges, SeededChallenges) else None,
         faults=faults.state(),
-        ledger=payments.state() if isinstance(payments, SimulatedLedger) else None,
+        ledger=ledger.state() if isinstance(ledger, SimulatedLedger) else None,
         test=_copy_state(store["test"]),
         live=_copy_state(store["live"]),
     )

@@ -24,7 +24,7 @@ from faregate.emulator.persistence.schema import (
 from faregate.service.catalog import Listing, PublishedRevision
 from faregate.service.config import Appearance
 from faregate.service.identifiers import Ids, RewindableIds
-from faregate.service.payments import Facilitator
+from faregate.service.payments import Ledger
 from faregate.service.records import (
     PENDING,
     AccessContext,
@@ -138,7 +138,7 @@ def load_surroundings(
     beginning: StateDocument,
     clock: EmulatorClock,
     ids: Ids,
-    payments: Facilitator,
+    ledger: Ledger,
     faults: Faults,
 ) -> None:
     """Load clock, ids, ledger and faults. Parts that the document omits return to their initial state."""
@@ -146,8 +146,8 @@ def load_surroundings(
         clock.restore(document.clock)
     if document.ids is not None and isinstance(ids, RewindableIds):
         ids.restore(document.ids)
-    if isinstance(payments, SimulatedLedger):
-        load_ledger(payments, beginning.ledger, document.ledger)
+    if isinstance(ledger, SimulatedLedger):
+        load_ledger(ledger, beginning.ledger, document.ledger)
     wrong = document.faults or beginning.faults
     if wrong is not None:
         faults.restore(wrong)

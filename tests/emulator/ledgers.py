@@ -1,4 +1,4 @@
-"""Facilitators that decide how payments end, or that cannot be asked."""
+"""Ledgers that decide how payments end, or that cannot be asked."""
 
 from datetime import datetime
 
@@ -13,8 +13,8 @@ from faregate.service.payments import (
 from faregate.x402.models import SignedPayment, Terms
 
 
-class Facilitator:
-    """Another implementation of the seam: answers what it is told to."""
+class ScriptedLedger:
+    """Another implementation of `Ledger`: answers what it is told to."""
 
     def __init__(self) -> None:
         self.answers: list[PaymentSettled | PaymentRefused | SettlementPending | Exception] = []
