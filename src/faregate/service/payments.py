@@ -128,7 +128,7 @@ class Attempt:
 
 
 class Ledger(Protocol):
-    """A ledger that verifies and settles payments itself. Unlike in `Payments`, there is no chain to look at."""
+    """A ledger that verifies and settles payments itself, without a chain behind it (see `Payments`)."""
 
     def verify(
         self, payment: SignedPayment, terms: Terms, *, now: datetime, committed: int

@@ -14,19 +14,19 @@ from faregate.emulator.faults.rules import Faults, FaultsState
 from faregate.emulator.ledger import Balance, SimulatedLedger
 from faregate.emulator.persistence.schema import (
     VERSION,
-    BalanceState,
     EnvironmentSection,
-    ExecutionState,
     LedgerState,
     MonotonicClockState,
-    PayerState,
-    ResourceState,
     ResourceVersion,
-    SettledState,
+    SavedBalance,
+    SavedExecution,
+    SavedPayer,
+    SavedResource,
+    SavedSettlement,
+    SavedTransaction,
+    SavedUse,
     StateDocument,
     StatusChange,
-    TransactionState,
-    UseState,
 )
 from faregate.merchant.models import (
     FailedCompleteRequest,
@@ -183,15 +183,15 @@ def _build_ledger(balances: Mapping[Balance, int], settled: Mapping[str, str]) -
     )
 
 
-def _build_balance(token: Token, address: str, balance: int) -> BalanceState:
+def _build_balance(token: Token, address: str, balance: int) -> SavedBalance:
     environment, asset = _NAMES[token.address]
-    return BalanceState(environment=environment, asset=asset, address=address, balance=balance)
+    return SavedBalance(environment=environment, asset=asset, address=address, balance=balance)
 
 
-def _build_use(key: str, transaction_hash: str) -> UseState:
+def _build_use(key: str, transaction_hash: str) -> SavedUse:
     token_address, payer, nonce = split_authorization_key(key)
     environment, asset = _NAMES[token_address]
-    return UseState(
+    return SavedUse(
         environment=environment, asset=asset, payer=payer, nonce=nonce, transaction_hash=transaction_hash
     )
 
@@ -202,11 +202,11 @@ def _dump_state(copy: EnvironmentCopy) -> Iterator[str]:
         settlement=copy.settlement,
         payer_settlements=copy.payer_settlements,
         payers=tuple(
-            PayerState(id=payer.id, identifier=payer.identifier, created_at=payer.created_at)
+            SavedPayer(id=payer.id, identifier=payer.identifier, created_at=payer.created_at)
             for payer in copy.payers
         ),
         executions=tuple(
-            ExecutionState(id=one, revision_id=revision_id, metadata=metadata)
+            SavedExecution(id=one, revision_id=revision_id, metadata=metadata)
             for one, revision_id, metadata in copy.executions
         ),
     )
@@ -218,9 +218,9 @@ def _dump_state(copy: EnvironmentCopy) -> Iterator[str]:
     yield "]}"
 
 
-def _build_resource(versions: tuple[Listing, ...]) -> ResourceState:
+def _build_resource(versions: tuple[Listing, ...]) -> SavedResource:
     listing = versions[-1]
-    return ResourceState(
+    return SavedResource(
         key=listing.resource.key,
         revisions=tuple(revision.rules for revision in listing.revisions),
         require_payment=listing.require_payment,
@@ -237,10 +237,10 @@ def _build_version(listing: Listing) -> ResourceVersion:
     )
 
 
-def _dump_transaction(copy: TransactionCopy, due: Mapping[str, datetime]) -> TransactionState:
+def _dump_transaction(copy: TransactionCopy, due: Mapping[str, datetime]) -> SavedTransaction:
     # Not validated again: the records are valid already, and there may be 100,000 of them.
     record = copy.record
-    return TransactionState.model_construct(
+    return SavedTransaction.model_construct(
         id=record.id,
         payment_request_id=record.payment_request_id,
         payer=record.payer.id,
@@ -256,8 +256,8 @@ def _dump_transaction(copy: TransactionCopy, due: Mapping[str, datetime]) -> Tra
     )
 
 
-def _build_settled(done: SettlementRecord) -> SettledState:
-    return SettledState.model_construct(
+def _build_settled(done: SettlementRecord) -> SavedSettlement:
+    return SavedSettlement.model_construct(
         at=done.at,
         transaction_hash=done.transaction_hash,
         payment_response=done.payment_response,

@@ -15,10 +15,10 @@ from faregate.emulator.ledger import Balance, SimulatedLedger
 from faregate.emulator.persistence.schema import (
     EnvironmentSection,
     LedgerState,
-    ResourceState,
     ResourceVersion,
+    SavedResource,
+    SavedTransaction,
     StateDocument,
-    TransactionState,
     document_error,
 )
 from faregate.service.catalog import Listing, PublishedRevision
@@ -40,7 +40,7 @@ from faregate.x402.tokens import TOKENS, Environment
 
 
 def load_transaction(
-    store: EnvironmentState, state: TransactionState, payers: Mapping[str, PayerRecord], place: str
+    store: EnvironmentState, state: SavedTransaction, payers: Mapping[str, PayerRecord], place: str
 ) -> None:
     """Add the next transaction; `ConfigurationError` names the place of a fault."""
     record = TransactionRecord(
@@ -75,13 +75,13 @@ def _check_new(store: EnvironmentState, record: TransactionRecord, place: str) -
         raise document_error(f"{place}.proof", "another transaction has used this authorization")
 
 
-def _get_payer(state: TransactionState, payers: Mapping[str, PayerRecord], place: str) -> PayerRecord:
+def _get_payer(state: SavedTransaction, payers: Mapping[str, PayerRecord], place: str) -> PayerRecord:
     if state.payer not in payers:
         raise document_error(f"{place}.payer", f"{state.payer} is not among the payers")
     return payers[state.payer]
 
 
-def _resolve_purchase(store: EnvironmentState, state: TransactionState, place: str) -> AccessContext:
+def _resolve_purchase(store: EnvironmentState, state: SavedTransaction, place: str) -> AccessContext:
     listing, revision = find_revision(store, state.request.revision_id, f"{place}.request.revision_id")
     sold = store.catalog.version(listing.resource.key, state.history[0].at) or listing
     return store.resolve(state.request, sold, revision)
@@ -95,14 +95,14 @@ def find_revision(store: EnvironmentState, revision_id: str, place: str) -> tupl
     return found
 
 
-def _parse_payment(state: TransactionState, place: str) -> SignedPayment:
+def _parse_payment(state: SavedTransaction, place: str) -> SignedPayment:
     try:
         return parse_payment(state.proof)
     except InvalidPayload as error:
         raise document_error(f"{place}.proof", f"this is not base64 of an x402 payload: {error}") from None
 
 
-def _load_settled(state: TransactionState) -> SettlementRecord | None:
+def _load_settled(state: SavedTransaction) -> SettlementRecord | None:
     done = state.settled
     if done is None:
         return None
@@ -111,7 +111,7 @@ def _load_settled(state: TransactionState) -> SettlementRecord | None:
     )
 
 
-def _get_due_time(state: TransactionState, place: str) -> datetime | None:
+def _get_due_time(state: SavedTransaction, place: str) -> datetime | None:
     """Return when the payment settles by time. Given exactly for pending payments with such a rule."""
     plan, status = state.plan, state.history[-1].status
     timed = plan is not None and (plan.after_seconds is not None or plan.until_expiry)
@@ -196,7 +196,7 @@ def _load_payers(state: EnvironmentSection, place: str) -> dict[str, PayerRecord
     return payers
 
 
-def _load_resource(store: EnvironmentState, state: ResourceState, place: str) -> None:
+def _load_resource(store: EnvironmentState, state: SavedResource, place: str) -> None:
     """Apply the seller's edits: published revisions, then settings."""
     listing = store.catalog.listings.get(state.key)
     if listing is None:

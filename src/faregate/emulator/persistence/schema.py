@@ -100,7 +100,7 @@ class ResourceVersion(Appearance):
     archived_at: Moment | None = None
 
 
-class ResourceState(FrozenModel):
+class SavedResource(FrozenModel):
     """A resource after the seller's edits. `revisions` are all of its revisions, published ones included.
 
     `versions` are how lists showed it, oldest first, the current one last; empty if it was not edited.
@@ -127,13 +127,13 @@ class ResourceState(FrozenModel):
         return self
 
 
-class PayerState(FrozenModel):
+class SavedPayer(FrozenModel):
     id: PayerId
     identifier: PayerIdentifier
     created_at: Moment
 
 
-class SettledState(FrozenModel):
+class SavedSettlement(FrozenModel):
     at: Moment
     transaction_hash: TransactionHash
     payment_response: str
@@ -147,7 +147,7 @@ class StatusChange(FrozenModel):
     status: Status
 
 
-class TransactionState(FrozenModel):
+class SavedTransaction(FrozenModel):
     """One transaction. `payer` is a payer id, `proof` the `PAYMENT-SIGNATURE` header as it was sent.
 
     `plan` is how its payment settles, and `due` when, if it settles by time.
@@ -164,7 +164,7 @@ class TransactionState(FrozenModel):
     plan: SettlementRule | None = None
     due: AwareDatetime | None = None
     reads: Count = 0
-    settled: SettledState | None = None
+    settled: SavedSettlement | None = None
 
     @model_validator(mode="after")
     def _check_history(self) -> Self:
@@ -177,13 +177,13 @@ class TransactionState(FrozenModel):
         return self
 
 
-class ExecutionState(FrozenModel):
+class SavedExecution(FrozenModel):
     id: ResourceExecutionId
     revision_id: RevisionId
     metadata: ResourceExecutionMetadata | None = None
 
 
-class BalanceState(FrozenModel):
+class SavedBalance(FrozenModel):
     """The balance of an address, in atomic units of an asset."""
 
     environment: Environment
@@ -192,7 +192,7 @@ class BalanceState(FrozenModel):
     balance: Units
 
 
-class UseState(FrozenModel):
+class SavedUse(FrozenModel):
     """A used authorization, known by its nonce."""
 
     environment: Environment
@@ -218,19 +218,19 @@ class EnvironmentSection(FrozenModel):
     A resource that is not named, and settlement rules that are left out, are as they were set up.
     """
 
-    resources: tuple[ResourceState, ...] = ()
+    resources: tuple[SavedResource, ...] = ()
     settlement: SettlementRule | None = None
     payer_settlements: dict[EvmAddress, SettlementRule] | None = None
-    payers: tuple[PayerState, ...] = ()
-    transactions: tuple[TransactionState, ...] = ()
-    executions: tuple[ExecutionState, ...] = ()
+    payers: tuple[SavedPayer, ...] = ()
+    transactions: tuple[SavedTransaction, ...] = ()
+    executions: tuple[SavedExecution, ...] = ()
 
 
 class LedgerState(FrozenModel):
     """The simulated ledger. A balance that is not named is as it was set up."""
 
-    balances: tuple[BalanceState, ...] = ()
-    settled: tuple[UseState, ...] = ()
+    balances: tuple[SavedBalance, ...] = ()
+    settled: tuple[SavedUse, ...] = ()
 
 
 class StateDocument(FrozenModel):
