@@ -1,4 +1,4 @@
-"""Run tests in processes that are forked from the one that has collected them: `--processes 4`.
+"""Run tests in processes that are forked from the one that has collected them: `--processes 5`.
 
 The workers of pytest-xdist start anew. Each imports every framework and collects all tests, which takes 7 s
 of CPU (12 s in a new clone), and each test costs 2 ms to distribute and report. A fork has all of that.
