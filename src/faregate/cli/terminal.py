@@ -1,4 +1,4 @@
-"""Format what commands print; and what a terminal shows and a pipe does not: colours, its width, progress."""
+"""Format the output of commands. A terminal also gets colours, its own width and progress; a pipe does not."""
 
 import math
 import os

@@ -58,7 +58,7 @@ RETRY_BUDGET_SECONDS = 3.0
 def report_success(payment: PendingPayment, outcome: WorkSucceeded, is_observed: bool) -> Flow[Settlement]:
     """Write the outcome, then complete. `is_observed`: whether there is a listener for events."""
     # Write the outcome before calling complete. After a crash the next worker must find the outcome that the
-    # service was told, and the result that the payer may have been charged for.
+    # service has, and the result that the payer may have been charged for.
     if not (yield from record_outcome(payment, _remove_cookies(outcome))):
         return LeaseLost()
     if is_observed:
@@ -230,7 +230,7 @@ def _report_stuck(payment: PendingPayment, state: OpenPayment, reason: str) -> F
 def close_unpaid(payment: PendingPayment, code: str) -> Flow[Settlement]:
     """End the row: nothing was charged, for certain."""
     step = RecordFinal(payment.lease, reason=code)
-    # The end is ours to tell if the journal cannot be written, too: nobody else may tell it.
+    # Emit the event also if the journal cannot be written: perhaps no other worker ever will.
     if (yield from write(step, True, payment.transaction_id)):
         yield from EmitEvent(Failed(payment.transaction_id, code, payment.sale))
     return PaymentFailed(code)
