@@ -1,4 +1,4 @@
-"""Format the output of commands. A terminal also gets colours, its own width and progress; a pipe does not."""
+"""Format the output of commands. Only a terminal gets colours, its own width and progress."""
 
 import math
 import os
