@@ -25,7 +25,7 @@ from faregate.middleware.lifespan import Lifespan, check_lifespan
 from faregate.middleware.path_rules import PathRules
 from faregate.middleware.shielding import run_shielded
 from faregate.paywall import Paywall
-from faregate.routes.dispatch import HandlerResolver
+from faregate.routes.dispatch import HandlerResolver, keeps_no_result
 from faregate.settings import Arguments, check_arguments
 
 __all__ = ["Payment", "PaywallMiddleware", "Scope", "require_payment"]
@@ -115,15 +115,18 @@ class PaywallMiddleware:
         handler = self._resolver.resolve(scope)
         return handler is not None and bool(handler.offers)
 
-    def _find_bypass(self, server_scope: Scope, scope: Scope) -> str:
+    def _find_bypass(self, server_scope: Scope, scope: Scope, may_be_login: bool) -> str:
         """Describe how what answers this request passes its price by; nothing if it does not."""
+        if may_be_login and keeps_no_result(server_scope, scope):
+            return ""
         handler = self._resolver.recall(server_scope, scope)
         if handler is None or handler.mistake or not handler.offers:
             return "" if handler is None else handler.mistake
         return (
             f"The handler of this request sells {handler.offers[0].sells!r}, and something in front of it "
             "answered without a payment. Put the price outside: @paid above a decorator that caches or "
-            "answers by itself, and such a middleware or route class behind a path prefix that is sold."
+            "answers by itself, and such a middleware or route class behind a path prefix that is sold. "
+            "Middleware that redirects, as to a login, belongs outside the paywall."
         )
 
     async def _refuse_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -146,6 +149,13 @@ def require_payment(
     Raises `SkipHandler` when the payer's answer is something else than the work, and
     `ConfigurationError` when there is no paywall in front.
     """
+    return ask_payment(scope, offer, ask, 0)
+
+
+def ask_payment(
+    scope: Mapping[str, Any], offer: Offer, ask: AsyncAsk | None, prices_inside: int | None
+) -> Coroutine[Any, Any, Payment]:
+    """`require_payment` for adapters. `prices_inside`: see `PaywallResponder.authorize`."""
     check_required("scope", scope, offer, ask)
     responder = find_responder(scope)
     if responder is None:
@@ -153,4 +163,4 @@ def require_payment(
             f"A handler sells {offer.sells!r}, but no PaywallMiddleware is in front of it: "
             "app.add_middleware(PaywallMiddleware)"
         )
-    return responder.authorize(offer, scope, ask)
+    return responder.authorize(offer, scope, ask, prices_inside)

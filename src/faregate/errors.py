@@ -40,6 +40,12 @@ class WorkTimedOut(HandlerError):
     code = "work_timed_out"
 
 
+class NotBillable(HandlerError):
+    """The handler answered with a status that is neither billable nor an error: see `core.release`."""
+
+    code = "not_billable"
+
+
 class WorkInterrupted(HandlerError):
     """The handler was ended from inside: it raised `SystemExit`, or cancelled itself."""
 

@@ -21,7 +21,7 @@ class OfferOptions(TypedDict, total=False):
     asset: SettlementAsset | None
     mime_type: str | None
     description: str | None
-    billable: frozenset[int]
+    billable: frozenset[int] | None
     max_result_bytes: int | None
     max_work_seconds: float | None
     replay: bool

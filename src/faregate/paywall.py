@@ -154,11 +154,13 @@ class Paywall:
         host: str | None,
         is_chosen: bool = False,
         find_route: FindRoute | None = None,
+        is_sold_by_prefix: bool = False,
     ) -> PaidRequest:
         """Build the request on a paid handler that the flow serves.
 
         `path` is decoded and without query. `origin` is the address the server listens on, `host` the
-        Host header, used only with `trust_host`. `find_route` is asked only if somebody listens to events.
+        Host header, used for the resource URL only with `trust_host`. `find_route` is asked only if somebody
+        listens to events. `is_sold_by_prefix`: whether a path prefix is sold, and not the handler.
         Raises `ConfigurationError`.
         """
         is_observed = self._events.is_listening()
@@ -171,6 +173,7 @@ class Paywall:
             is_observed,
             is_chosen,
             self._describe_sale(offer, request, find_route) if is_observed else UNKNOWN_SALE,
+            (host or "") if is_sold_by_prefix else None,
         )
 
     def present(

@@ -20,13 +20,14 @@ except ModuleNotFoundError as error:
     ) from error
 
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
-from faregate.asgi import require_payment
+from faregate.asgi import ask_payment
 from faregate.core import responses
 from faregate.core.models import Choose, Offer
+from faregate.core.release import is_redirect
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.middleware.arguments import check_choose
-from faregate.middleware.asgi_scope import ASGIApp, Receive, Scope, Send, decode_headers
+from faregate.middleware.asgi_scope import RAW_MARK, ASGIApp, Receive, Scope, Send, decode_headers
 from faregate.middleware.callables import is_async
 from faregate.middleware.checkout import AsyncAsk, SkipHandler
 from faregate.middleware.handlers import inspect_handler, mark, mark_maker
@@ -173,19 +174,21 @@ def paid(
     def decorate(endpoint: Endpoint) -> Endpoint:
         _check_endpoint(endpoint, sold)
         run: Any = endpoint if is_async(endpoint) else partial(run_in_threadpool, endpoint)
+        prices_inside = int(sold in inspect_handler(endpoint).offers)
 
         @wraps(endpoint)
         async def guard(*args: Any, **kwargs: Any) -> Any:
             request = _find_request(args, kwargs)
             try:
                 payment = request.state.payment = await authorize(
-                    request, sold, partial(_ask_with_request, request)
+                    request, sold, partial(_ask_with_request, request), prices_inside
                 )
             except SkipHandler as stop:
                 return Response(status_code=stop.status, headers=_NO_STORE)
             answer = await run(*args, **kwargs)
             # A decorator between that is no `async def` makes a plain function of an async endpoint.
             answer = await answer if iscoroutine(answer) else answer
+            _mark_redirect(answer)
             return answer if payment.transaction_id is None else forbid_storing(answer)
 
         mark(guard, endpoint, sold)
@@ -204,6 +207,13 @@ NO_KEY = "paid takes the name of what is sold. Write {}."
 async def _ask_with_request(request: HTTPConnection[Any], choose: Choose) -> object:
     chosen = choose(request) if is_async(choose) else await run_in_threadpool(choose, request)
     return await chosen if isawaitable(chosen) else chosen
+
+
+def _mark_redirect(response: Any) -> None:
+    """Mark a redirect as a result, so that a copy of it is told from a login's (`core.release`)."""
+    if isinstance(response, Response) and is_redirect(response.status_code):
+        if RAW_MARK not in response.raw_headers:
+            response.raw_headers.append(RAW_MARK)
 
 
 def forbid_storing(response: Any) -> Any:
@@ -247,12 +257,20 @@ _NO_REQUEST = (
 )
 
 
-async def authorize(connection: HTTPConnection[Any], sold: Offer, ask: AsyncAsk | None = None) -> Payment:
-    """Ask whether the endpoint of this connection may run. Raises `SkipHandler`; refuses a websocket."""
+async def authorize(
+    connection: HTTPConnection[Any],
+    sold: Offer,
+    ask: AsyncAsk | None = None,
+    prices_inside: int | None = None,
+) -> Payment:
+    """Ask whether the endpoint of this connection may run. Raises `SkipHandler`; refuses a websocket.
+
+    `prices_inside`: see `Checkout.start_work`; None where a dependency asks.
+    """
     if connection.scope["type"] != "http":
         # 1008 is "policy violation", the code of RFC 6455 for a refusal.
         raise WebSocketException(1008, "payment required")
-    return await require_payment(connection.scope, sold, ask)
+    return await ask_payment(connection.scope, sold, ask, prices_inside)
 
 
 def _find_request(args: tuple[Any, ...], kwargs: dict[str, Any]) -> HTTPConnection[Any]:

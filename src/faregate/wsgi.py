@@ -32,6 +32,7 @@ from faregate.middleware.request import IncomingRequest, read_body
 from faregate.middleware.snapshot import Snapshot
 from faregate.middleware.wsgi_environ import (
     Environ,
+    drop_conditions,
     find_content_length,
     find_path,
     has_payment,
@@ -92,6 +93,7 @@ class PaywallMiddleware:
         outer = environ.get(_CHECKOUT)
         environ[_CHECKOUT] = checkout
         if checkout.has_payment:
+            drop_conditions(environ)
             # A server sends what its own wrapper made past any middleware. To it, Werkzeug's is any iterable.
             environ["wsgi.file_wrapper"] = FileWrapper
             for name in _BYPASS_KEYS:
@@ -105,10 +107,10 @@ class PaywallMiddleware:
             if outer is not None:
                 environ[_CHECKOUT] = outer  # whoever called this application may answer itself
 
-    def find_bypass(self, checkout: "WSGICheckout", server_environ: Environ, status: int) -> str:
+    def find_bypass(self, checkout: "WSGICheckout", server_environ: Environ, may_be_login: bool) -> str:
         """For adapters that know what a request is for: describe what answered in place of what is sold.
 
-        Called before an answer leaves that nobody pays for.
+        Called before such a response leaves: see `checkout.FindBypass`.
         """
         return ""
 
@@ -182,6 +184,11 @@ def require_payment(environ: Environ, offer: Offer, ask: Ask | None = None) -> P
     Raises `SkipHandler` when the payer's answer is something else than the work, and
     `ConfigurationError` when there is no paywall in front.
     """
+    return ask_payment(environ, offer, ask, 0)
+
+
+def ask_payment(environ: Environ, offer: Offer, ask: Ask | None, prices_inside: int | None) -> Payment:
+    """`require_payment` for adapters. `prices_inside`: see `Checkout.start_work`; None before the handler."""
     check_required("environ", environ, offer, ask)
     checkout = find_checkout(environ)
     if checkout is None:
@@ -191,9 +198,12 @@ def require_payment(environ: Environ, offer: Offer, ask: Ask | None = None) -> P
         )
     checkout.find_route = partial(checkout.middleware.find_route, environ)
     checkout.find_handler = partial(checkout.middleware.find_handler, environ)
-    return checkout.authorize(
+    payment = checkout.authorize(
         offer, partial(_take_snapshot, environ), ask or partial(_ask_with_environ, environ)
     )
+    if prices_inside is not None:
+        checkout.start_work(prices_inside)
+    return payment
 
 
 def find_checkout(environ: Environ) -> WSGICheckout | None:
@@ -242,7 +252,7 @@ class _PaywallResponder:
         body: Iterable[bytes] = ()
         try:
             if checkout.prefix_offer is not None:
-                require_payment(environ, checkout.prefix_offer)
+                ask_payment(environ, checkout.prefix_offer, None, None)
             if checkout.state is not State.DECIDED:
                 body = app(environ, self.start_response)
             if checkout.state is State.FREE and self._mistake is None:

@@ -280,7 +280,7 @@ def denied() -> Any:
         (missing, 404),
         (denied, 403),
         (lambda: None, 500),
-        (lambda: HttpResponse(status=304), 304),
+        (lambda: HttpResponse(status=304), 500),
         (lambda: HttpResponse("no", status=400), 400),
     ],
 )

@@ -215,7 +215,7 @@ def test_tasks_that_ask_at_once_bind_the_body_once_and_sell_nothing(
 
     anyio.run(ask_twice)
     assert bodies == [b"one"]
-    assert all("twice. Ask once, before the work." in error for error in errors)
+    assert all("twice. Ask once, before the work" in error for error in errors)
     assert errors
 
 

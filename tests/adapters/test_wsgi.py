@@ -139,7 +139,7 @@ def test_an_offer_after_the_response_has_begun_is_a_mistake() -> None:
         require_payment(environ, SOLD)
         yield CONTENT
 
-    with pytest.raises(ConfigurationError, match="two offers"):
+    with pytest.raises(ConfigurationError, match="after the response had begun"):
         Seller(app).ask()
 
 
@@ -239,12 +239,11 @@ def test_without_the_middleware_a_paid_handler_is_a_clear_error() -> None:
         Client(selling(anything)).get("/")
 
 
-def test_a_payment_is_given_to_the_handler_that_opens_the_gate() -> None:
+def test_a_payment_is_given_to_the_handler_that_asks_for_it() -> None:
     given: list[Payment] = []
 
     def app(environ: Any, start_response: Start) -> Iterable[bytes]:
         given.append(require_payment(environ, SOLD))
-        assert require_payment(environ, SOLD) is given[-1]
         return anything(environ, start_response)
 
     assert Seller(app).buy().data == CONTENT

@@ -185,11 +185,15 @@ def test_a_raising_handler_answers_500_uncharged(seller: Seller) -> None:
 
 
 @pytest.mark.parametrize("status", [304, 400, 404, 503])
-def test_a_status_that_is_not_billable_is_passed_on_uncharged(seller: Seller, status: int) -> None:
+def test_a_status_that_is_not_billable_is_not_charged(seller: Seller, status: int) -> None:
+    """An error is the handler's own. Anything else could carry the result, and is withheld."""
     path = f"/do?what=status-{status}"
     proof = seller.proof_for(path)
     response = seller.get(path, proof)
-    assert (response.status_code, response.headers["x-mine"]) == (status, "1")
+    if status < 400:
+        assert_withheld(response, 500, "not_billable")
+    else:
+        assert (response.status_code, response.headers["x-mine"]) == (status, "1")
     assert "payment-response" not in response.headers
     assert seller.outcome() == "failed"
     assert_instructions(seller.get(path, proof))

@@ -267,12 +267,32 @@ def test_a_handler_that_raises_is_reported_failed_and_raises_on() -> None:
         play_sale(*BEGINNING, handled(Raise(ZeroDivisionError())), *failed("handler_error"))
 
 
-@pytest.mark.parametrize("status", [304, 400, 404, 500, 503])
-def test_a_status_that_is_not_billable_is_passed_on_uncharged(status: int) -> None:
+@pytest.mark.parametrize("status", [400, 404, 500, 503])
+def test_an_error_is_passed_on_uncharged(status: int) -> None:
     answer = Response(status, (("Payment-Response", "forged"), ("x-own", "1")), b"sorry")
     response = play_sale(*BEGINNING, handled(HandlerResult(answer, {})), *failed(f"status_{status}"))
     assert (response.status, response.body, response.first("x-own")) == (status, b"sorry", "1")
     assert "payment-response" not in names(response)
+
+
+@pytest.mark.parametrize("status", [206, 302, 304, 399])
+def test_what_is_neither_billable_nor_an_error_is_withheld(status: int) -> None:
+    offer = Offer("text_summary", billable=frozenset({200}))
+    asked = sale(offer=offer)
+    answer = Response(status, (("Location", "https://cdn.example/signed"),), b"part of the result")
+    response = play(
+        serve(asked),
+        claimed(),
+        (ResolveOffer(offer), RULES),
+        (CallAccess(asked, RULES, PROOF), AccessGranted(TXN)),
+        started(),
+        (RunHandler(asked, TXN), HandlerResult(answer, {})),
+        WARNED,
+        *failed("not_billable"),
+    )
+    assert (response.status, code(response)) == (500, "not_billable")
+    assert "location" not in names(response)
+    assert b"result" not in response.body
 
 
 def test_an_offer_may_say_what_is_billable() -> None:

@@ -17,8 +17,6 @@ Writing a flow: only `yield from` (a bare `yield` would give the step's answer n
 `GeneratorExit` or a cancellation the process is going away, and the sweep takes over.
 """
 
-from urllib.parse import unquote, urlsplit
-
 from faregate.core import responses
 from faregate.core.claims import (
     AlreadyFailed,
@@ -40,14 +38,13 @@ from faregate.core.completion import RETRY_BUDGET_SECONDS, report_failure, repor
 from faregate.core.models import (
     HandlerResult,
     OfferRevision,
-    Outcome,
     PaidRequest,
     Response,
-    WorkFailed,
     WorkSucceeded,
     header_values,
 )
 from faregate.core.recovery import recover
+from faregate.core.release import build_unpaid, find_slash_redirect
 from faregate.core.request_headers import BadProof, find_credentials, find_proof
 from faregate.core.results import (
     Access,
@@ -89,6 +86,7 @@ from faregate.errors import (
     HandlerError,
     InvalidUsage,
     NoAnswer,
+    NotBillable,
     ServiceError,
     TooManyCalls,
     WorkTimedOut,
@@ -97,7 +95,6 @@ from faregate.events import UNKNOWN_SALE, Authorized, Redelivered, Refused
 from faregate.x402.instructions import are_unguessable
 
 MAX_RESOURCE_URL = 2048
-_REDIRECTS = (301, 302, 303, 307, 308)
 CROWD_PAUSES = (0.1, 0.2, 0.4, 0.8)
 """Seconds to wait, again and again, for what another request is asking the service."""
 
@@ -500,9 +497,9 @@ def _run_and_settle(request: PaidRequest, revision: OfferRevision, payment: Pend
         payment = yield from _describe_failed_work(request, payment, began)
         yield from report_failure(payment, "handler_error")
         raise
-    if isinstance(outcome, WorkFailed):
-        yield from report_failure(payment, outcome.code)
-        return responses.build_unsold(result.response)
+    if isinstance(outcome, Response):
+        yield from report_failure(payment, f"status_{outcome.status}")
+        return outcome
     settlement = yield from report_success(payment, outcome, request.is_observed)
     return (yield from _answer_settlement(request, payment, settlement))
 
@@ -535,27 +532,22 @@ def _describe_handler(request: PaidRequest) -> str:
     return f"{request.http.method} {request.http.url.partition('?')[0]}"
 
 
-def _is_slash_redirect(response: Response, request: PaidRequest) -> bool:
-    """Whether a router redirects to the same path with or without a final slash: the work is done there."""
-    if response.status not in _REDIRECTS:
-        return False
-    here = _read_path(request.http.url)
-    targets = (_read_path(location) for location in header_values(response.headers, "location"))
-    return any(target != here and target.rstrip("/") == here.rstrip("/") for target in targets)
+def _decide_outcome(
+    result: HandlerResult, request: PaidRequest, revision: OfferRevision
+) -> WorkSucceeded | Response:
+    """Decide what the work is: a result to sell, or a response that may leave unpaid.
 
-
-def _read_path(url: str) -> str:
-    try:
-        return unquote(urlsplit(url).path)
-    except ValueError:
-        return url
-
-
-def _decide_outcome(result: HandlerResult, request: PaidRequest, revision: OfferRevision) -> Outcome:
+    Raises `HandlerError` and `InvalidUsage` where it is neither.
+    """
     # A handler in a thread cannot be cut off. If it ends too late, its payment may no longer be valid.
     if result.duration_ms > request.work_seconds * 1000:
         raise WorkTimedOut("the work took longer than its payment is valid")
     status = result.response.status
-    if status not in request.offer.billable or _is_slash_redirect(result.response, request):
-        return WorkFailed(f"status_{status}")
-    return WorkSucceeded(result.response, check_values(result.values, revision), result.duration_ms)
+    if status in request.billable and find_slash_redirect(result.response, request) is None:
+        return WorkSucceeded(result.response, check_values(result.values, revision), result.duration_ms)
+    unpaid = build_unpaid(result.response, request)
+    if unpaid is None:
+        raise NotBillable(
+            f"its status {status} is not billable, and only errors leave unpaid. To sell it, name it in billable"
+        )
+    return unpaid

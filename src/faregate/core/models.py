@@ -13,8 +13,10 @@ Header = tuple[str, str]
 Headers = tuple[Header, ...]
 """Name and value pairs in order; names in any case, values as latin-1 text. Never folded into a dict."""
 
-BILLABLE = frozenset((*range(200, 300), 301, 302, 303, 307, 308))
-"""Statuses of the seller's handler that count as work done (docs/flow.md)."""
+SUCCESSES = frozenset(range(200, 300))
+"""The statuses that are billable by default below a prefix, where a redirect may be a login's."""
+BILLABLE = SUCCESSES | {301, 302, 303, 307, 308}
+"""The statuses that are billable by default where a handler asks for the payment (docs/flow.md)."""
 
 
 def header_values(headers: Headers, name: str) -> list[str]:
@@ -90,14 +92,15 @@ class Offer:
     `sells` is an integration key or an `acr_` revision id. `asset` None takes the revision's own.
     `max_result_bytes` and `max_work_seconds` None take the paywall's. With `replay` False, a result that was
     delivered once is never handed out again. `mime_type` None takes that of the route, or else JSON;
-    `description` None the handler's docstring. Raises `ConfigurationError`.
+    `description` None the handler's docstring. `billable` are the statuses that are sold; None takes 2xx and
+    redirects, or below a path prefix 2xx only. Raises `ConfigurationError`.
     """
 
     sells: str
     asset: str | None = None
     mime_type: str | None = None
     description: str | None = None
-    billable: frozenset[int] = BILLABLE
+    billable: frozenset[int] | None = None
     max_result_bytes: int | None = None
     max_work_seconds: float | None = None
     replay: bool = True
@@ -115,9 +118,10 @@ def _check_offer(offer: Any) -> None:
     """Check what the service cannot. Raises `ConfigurationError`."""
     if not isinstance(offer.sells, str) or not offer.sells:
         raise ConfigurationError("Say what is sold: paid('text_summary') or paid('acr_...').")
-    if not _are_statuses(offer.billable):  # a result with any other status leaves without a payment
-        raise ConfigurationError(f"billable={offer.billable!r}: give a set of statuses, such as {{200}}.")
-    offer.billable = frozenset(offer.billable)
+    if offer.billable is not None:
+        if not _are_statuses(offer.billable):
+            raise ConfigurationError(f"billable={offer.billable!r}: give a set of statuses, such as {{200}}.")
+        offer.billable = frozenset(offer.billable)
     limits = (offer.max_result_bytes, offer.max_work_seconds)
     if not all(most is None or (is_number(most) and 0 < most < math.inf) for most in limits):
         raise ConfigurationError("max_result_bytes and max_work_seconds must be numbers above 0.")
@@ -174,7 +178,8 @@ class PaidRequest:
     `work_seconds` and `result_bytes` are the offer's limits, or else the paywall's. `is_observed`: whether
     there is a listener for events. Without one, the flow of a sale that goes well makes none. `is_chosen`:
     whether the request chose the offer among several, so that the same URL may be sold as another one. `sale`
-    is what is known of the sale before access is called, if there is a listener.
+    is what is known of the sale before access is called, if there is a listener. `prefix_host` is the Host
+    header of a request that is sold by its path prefix, where a router may answer too; None for any other.
     """
 
     offer: Offer
@@ -185,6 +190,14 @@ class PaidRequest:
     is_observed: bool = True
     is_chosen: bool = False
     sale: Sale = UNKNOWN_SALE
+    prefix_host: str | None = None
+
+    @property
+    def billable(self) -> frozenset[int]:
+        """The statuses of the handler that are sold."""
+        if self.offer.billable is not None:
+            return self.offer.billable
+        return BILLABLE if self.prefix_host is None else SUCCESSES
 
 
 # Results of the work

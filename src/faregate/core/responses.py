@@ -41,8 +41,12 @@ EXPOSED: Header = (
 )
 DEFAULT_RETRY_AFTER = "2"
 
+RESULT_MARK = ("faregate-result", "1")
+"""The header that a price puts on what its handler returns, so that a copy is recognized. Never sent."""
+
 _PAYMENT = frozenset(
     (
+        RESULT_MARK[0],
         TRANSACTION.lower(),
         "payment-required",
         "payment-response",
@@ -109,6 +113,11 @@ def build_unsold(response: Response) -> Response:
     """The handler's own answer when nothing was charged for it: it sets no cookies."""
     kept = tuple(pair for pair in _filter_headers(response.headers) if pair[0].lower() != "set-cookie")
     return Response(response.status, kept, response.body)
+
+
+def build_redirect(status: int, location: str) -> Response:
+    """A redirect that the paywall makes itself."""
+    return Response(status, (("Location", location), NO_STORE))
 
 
 def build_free(response: Response) -> Response:

@@ -25,7 +25,7 @@ from faregate.errors import ConfigurationError
 from faregate.middleware.arguments import check_choose
 from faregate.middleware.callables import get_module, is_async, walk
 from faregate.middleware.checkout import SkipHandler
-from faregate.middleware.handlers import mark_price
+from faregate.middleware.handlers import find_offers, mark_price
 from faregate.offers import OfferOptions, make_offer
 
 V = TypeVar("V", bound=Callable[..., Any])
@@ -124,29 +124,35 @@ def wrap_view(view: View, sold: Offer) -> View:
 
 
 def _make_async_guard(view: View, sold: Offer) -> View:
+    prices_inside = len(find_offers(view))
+
     @wraps(view)
     async def guard(*args: Any, **kwargs: Any) -> Any:
-        return await _run_async(view, sold, args, kwargs)
+        return await _run_async(view, sold, prices_inside, args, kwargs)
 
     return guard
 
 
 def _make_guard(view: View, sold: Offer) -> View:
+    prices_inside = len(find_offers(view))
+
     @wraps(view)
     def guard(*args: Any, **kwargs: Any) -> Any:
         if _is_loop_running():
             # An async view behind a plain function, as classes have them.
-            return _run_async(view, sold, args, kwargs)
+            return _run_async(view, sold, prices_inside, args, kwargs)
         request = find_request(args, kwargs)
-        stopped = authorize(request, sold)
+        stopped = authorize(request, sold, prices_inside)
         return _forbid_storing(request, view(*args, **kwargs)) if stopped is None else stopped
 
     return guard
 
 
-async def _run_async(view: View, sold: Offer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+async def _run_async(
+    view: View, sold: Offer, prices_inside: int, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     request = find_request(args, kwargs)
-    stopped = await aauthorize(request, sold)
+    stopped = await aauthorize(request, sold, prices_inside)
     if stopped is not None:
         return stopped
     answer = view(*args, **kwargs)
@@ -161,18 +167,25 @@ def _forbid_storing(request: HttpRequest, answer: Any) -> Any:
     return answer
 
 
-def authorize(request: HttpRequest, offer: Offer) -> HttpResponse | None:
-    """Ask whether the view may run; if not, give a response to stop with, which nobody sees."""
+def authorize(request: HttpRequest, offer: Offer, prices_inside: int | None = None) -> HttpResponse | None:
+    """Ask whether the view may run; if not, give a response to stop with, which nobody sees.
+
+    `prices_inside`: see `Checkout.start_work`; None before the view.
+    """
     checkout = get_checkout(request, offer)
     try:
         payment = checkout.authorize(offer, lambda: checkout.keep_state(request), partial(_ask, request))
     except SkipHandler as stop:
         return _build_stop(stop)
+    if prices_inside is not None:
+        checkout.start_work(prices_inside)
     request.payment = payment  # type: ignore[attr-defined]
     return None
 
 
-async def aauthorize(request: HttpRequest, offer: Offer) -> HttpResponse | None:
+async def aauthorize(
+    request: HttpRequest, offer: Offer, prices_inside: int | None = None
+) -> HttpResponse | None:
     """`authorize`, async."""
     checkout = get_checkout(request, offer)
     try:
@@ -181,6 +194,8 @@ async def aauthorize(request: HttpRequest, offer: Offer) -> HttpResponse | None:
         )
     except SkipHandler as stop:
         return _build_stop(stop)
+    if prices_inside is not None:
+        checkout.start_work(prices_inside)
     request.payment = payment  # type: ignore[attr-defined]
     return None
 

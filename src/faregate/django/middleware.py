@@ -17,7 +17,13 @@ from faregate.django.decorators import aauthorize, authorize
 from faregate.django.offers import find_early_offer, find_sources
 from faregate.django.placement import find_given_away, inspect_view, name_view
 from faregate.django.requests import DjangoCheckout, find_checkout, make_checkout
-from faregate.django.responses import PaywallResponse, aread_response, close_response, read_response
+from faregate.django.responses import (
+    PaywallResponse,
+    aread_response,
+    close_response,
+    has_mark,
+    read_response,
+)
 from faregate.errors import ConfigurationError
 from faregate.middleware.checkout import State, build_timeout_error
 from faregate.middleware.descriptions import HandlerInfo
@@ -152,7 +158,7 @@ class _ShieldedRequest:
 
 
 def _make_checkout(request: HttpRequest) -> DjangoCheckout:
-    checkout = make_checkout(conf.get_config(), request, lambda _status: _describe_bypass(request))
+    checkout = make_checkout(conf.get_config(), request, partial(_describe_bypass, request))
     checkout.find_handler = partial(_find_handler, request)
     return checkout
 
@@ -183,8 +189,13 @@ def _is_refused(request: HttpRequest, view: Any) -> bool:
     return True
 
 
-def _describe_bypass(request: HttpRequest) -> str:
-    """Describe the mistake if something answered in place of a paid view."""
+def _describe_bypass(request: HttpRequest, may_be_login: bool) -> str:
+    """Describe the mistake if something answered in place of a paid view.
+
+    Middleware that answers before the URL is resolved may be a cache; what answers later marks its results.
+    """
+    if may_be_login and request.resolver_match is not None:
+        return ""
     view = _find_view(request)
     if view is None or not inspect_view(view, str(request.method)).offers:
         return ""
@@ -216,7 +227,7 @@ def _answer_unpaid(
     """Without a payment: return the decided response, or else the view's own, unchanged."""
     if response is not None:
         try:
-            if checkout.allow_unpaid(response.status_code):
+            if checkout.allow_unpaid(response.status_code, has_mark(response)):
                 return response
         except ConfigurationError:
             close_response(response)

@@ -17,6 +17,7 @@ from faregate.middleware.checkout import Checkout, FindBypass
 from faregate.middleware.request import read_body
 from faregate.middleware.wsgi_environ import (
     Environ,
+    drop_conditions,
     find_content_length,
     find_path,
     has_payment,
@@ -74,6 +75,8 @@ def make_checkout(config: Config, request: HttpRequest, find_bypass: FindBypass)
     checkout.find_route = partial(_find_route, request)
     setattr(request, _CHECKOUT, checkout)
     if checkout.has_payment:
+        drop_conditions(request.META)
+        vars(request).pop("headers", None)  # made of `META`, and kept
         request.META.pop("wsgi.early_hints", None)  # a way of sending past the buffer
     return checkout
 

@@ -20,7 +20,7 @@ _BESIDE = frozenset(("access-control-expose-headers", "set-cookie"))
 
 
 _CACHING = "_faregate_caching"
-"""On a response: what its view said about caching."""
+"""On a response that a price let pass: what its view said about caching. It stays there."""
 
 
 def mark_private(response: HttpResponseBase) -> None:
@@ -28,6 +28,11 @@ def mark_private(response: HttpResponseBase) -> None:
     if not hasattr(response, _CACHING):
         setattr(response, _CACHING, response.headers.get("Cache-Control"))
     response.headers["Cache-Control"] = NO_STORE[1]
+
+
+def has_mark(response: HttpResponseBase) -> bool:
+    """Whether a price let this response pass, or an earlier request paid for it (`core.release`)."""
+    return isinstance(response, PaywallResponse) or hasattr(response, _CACHING)
 
 
 class _NoCookies(SimpleCookie):

@@ -13,6 +13,7 @@ from werkzeug.routing import Rule
 from werkzeug.wrappers import Response as BaseResponse
 
 from faregate.core.models import Choose, Offer
+from faregate.core.release import is_redirect, may_be_result
 from faregate.core.responses import NO_STORE
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
@@ -26,9 +27,9 @@ from faregate.flask.placement import (
 )
 from faregate.middleware.arguments import check_blocking, check_choose
 from faregate.middleware.callables import is_async
-from faregate.middleware.checkout import SkipHandler, State, is_result_or_cached
+from faregate.middleware.checkout import SkipHandler, State
 from faregate.middleware.handlers import OFFER, find_offers, mark_price
-from faregate.wsgi import find_checkout, require_payment
+from faregate.wsgi import ask_payment, find_checkout
 
 View = Callable[..., Any]
 V = TypeVar("V", bound=View)
@@ -36,6 +37,8 @@ V = TypeVar("V", bound=View)
 _PAYMENT = "faregate.payment"
 _CACHING = "faregate_caching"
 """On a response: what its view said about caching."""
+_MARK = "faregate_result"
+"""On a redirect that a price let pass: a copy of it is no login's (`core.release`)."""
 
 
 # The proxies themselves: each access to an attribute of one looks up the context again.
@@ -55,8 +58,11 @@ payment = cast(Payment, LocalProxy(_payment))
 """The sale that the current request is. Raises `ConfigurationError` where a view is not sold."""
 
 
-def authorize(sold: Offer) -> Response | None:
-    """Ask whether the view may run; if not, give a response to stop with, which nobody sees."""
+def authorize(sold: Offer, prices_inside: int | None = None) -> Response | None:
+    """Ask whether the view may run; if not, give a response to stop with, which nobody sees.
+
+    `prices_inside`: see `Checkout.start_work`; None before the view.
+    """
     environ = _get_request().environ
     if NAME not in _get_app().extensions:
         raise ConfigurationError(
@@ -64,7 +70,7 @@ def authorize(sold: Offer) -> Response | None:
             "call Faregate(app) or paywall.init_app(app)"
         )
     try:
-        environ[_PAYMENT] = require_payment(environ, sold, _ask_with_request)
+        environ[_PAYMENT] = ask_payment(environ, sold, _ask_with_request, prices_inside)
     except SkipHandler as stop:
         return _get_app().response_class(status=stop.status, headers=[NO_STORE])
     return None
@@ -99,18 +105,37 @@ def wrap_view(view: View, sold: Offer) -> View:
         raise ConfigurationError(mistake)
 
     is_coroutine = iscoroutinefunction(view)  # looked up once, not for each request
+    prices_inside = len(find_offers(view))
 
     @wraps(view)
     def guard(*args: Any, **kwargs: Any) -> Any:
-        stopped = authorize(sold)
+        stopped = authorize(sold, prices_inside)
         if stopped is not None:
             return stopped
         run = current_app.ensure_sync(view) if is_coroutine else view
-        return _forbid_storing(run(*args, **kwargs))
+        return _forbid_storing(_mark_redirect(run(*args, **kwargs)))
 
     mark_sold(view)
     mark_price(guard, sold)
     return guard
+
+
+def _mark_redirect(answer: Any) -> Any:
+    """Mark a redirect as a result; one that is a tuple becomes a response, which can carry the mark."""
+    if isinstance(answer, tuple) and is_redirect(_read_status(cast("tuple[Any, ...]", answer))):
+        answer = _get_app().make_response(cast(Any, answer))
+    if isinstance(answer, BaseResponse) and is_redirect(answer.status_code):
+        answer.__dict__[_MARK] = True
+    return answer
+
+
+def _read_status(answer: tuple[Any, ...]) -> int:
+    """Read the status of `(body, status)` or `(body, status, headers)`, an int or a text; 200 without one."""
+    status = answer[1] if len(answer) > 1 else None
+    try:
+        return int(str(status)[:3])
+    except ValueError:
+        return 200
 
 
 def _forbid_storing(answer: Any) -> Any:
@@ -197,7 +222,9 @@ def check_response(response: Response) -> Response:
     rule = asked.url_rule
     if rule is None or not recall_rule(_get_app(), rule, asked.method).offers:
         return response
-    if asked.method != "OPTIONS" and is_result_or_cached(response.status_code):
+    status = response.status_code
+    is_login = is_redirect(status) and _MARK not in response.__dict__
+    if asked.method != "OPTIONS" and may_be_result(status) and not is_login:
         checkout.withhold(describe_answer(rule.endpoint))
     return response
 

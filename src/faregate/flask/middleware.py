@@ -59,7 +59,7 @@ class FlaskPaywallMiddleware(PaywallMiddleware):
             start_response = _apply_cors(environ, start_response)
         return super().__call__(environ, start_response)
 
-    def find_bypass(self, checkout: WSGICheckout, server_environ: Environ, status: int) -> str:
+    def find_bypass(self, checkout: WSGICheckout, server_environ: Environ, may_be_login: bool) -> str:
         """Find what middleware between the paywall and the app answers in place of a paid view."""
         if checkout.is_checked or self.find_sold is None:
             return ""
@@ -84,7 +84,7 @@ class FlaskPaywallMiddleware(PaywallMiddleware):
 def describe_answer(endpoint: str) -> str:
     return (
         f"{endpoint!r} was answered by something above its price, such as a cache: nobody has paid. "
-        "What answers in place of a view belongs below @paywall.paid, or must redirect or refuse."
+        "What answers in place of a view belongs below @paywall.paid, unless it refuses or is a login."
     )
 
 

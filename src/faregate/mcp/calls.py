@@ -16,7 +16,7 @@ from faregate.core.models import Offer, Response
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.mcp.requests import find_payment, read_call, write_bound
-from faregate.mcp.results import HEADERS, Result, build_result, find_status, write_body
+from faregate.mcp.results import HEADERS, NOT_YET, Result, build_result, find_status, write_body
 from faregate.mcp.tools import AnyServer, find_tool, get_low_level, inspect_tool
 from faregate.middleware.checkout import PASSING, AsyncAsk, Checkout, State, build_timeout_error
 from faregate.middleware.descriptions import HandlerInfo
@@ -38,12 +38,13 @@ class ToolCall:
         self._call_next = call_next
         self._params: Mapping[str, Any] = ctx.params or {}
         self.has_payment = find_payment(self._params) is not None
+        self._is_question = False
         scope = getattr(ctx.request, "scope", None)
         self._checkout = Checkout(
             paywall,
             lambda: read_call(self._params, scope),
             self.has_payment,
-            find_bypass=lambda _status: self._find_bypass(),
+            find_bypass=lambda _may_be_login: self._find_bypass(),
             read_body=lambda _length: write_bound(self._params),
         )
 
@@ -52,7 +53,9 @@ class ToolCall:
     async def authorize(self, sold: Offer, ask: AsyncAsk) -> Payment:
         """Let a paid tool run: see `Checkout.authorize`."""
         self._checkout.find_handler = self._find_handler
-        return await self._checkout.aauthorize(sold, lambda: _restore_nothing, ask)
+        payment = await self._checkout.aauthorize(sold, lambda: _restore_nothing, ask)
+        self._checkout.start_work()
+        return payment
 
     def _find_handler(self) -> HandlerInfo | None:
         """Find what the server tells agents of the tool: by default its docstring."""
@@ -90,7 +93,9 @@ class ToolCall:
             result = _dump(await self._call_next(self._ctx))
         except Exception as error:
             return await self._on_error(error)
-        if self._checkout.state in PASSING and self._checkout.allow_unpaid(find_status(result)):
+        status = find_status(result)
+        self._is_question = status == NOT_YET
+        if self._checkout.state in PASSING and self._checkout.allow_unpaid(status):
             return result
         return await self._take(result)
 
@@ -147,7 +152,8 @@ class ToolCall:
 
     def _find_bypass(self) -> str:
         """Describe how a paid tool was bypassed; an empty string if it was not."""
-        if self._tool is None:
+        # The SDK asks the questions of `Resolve` before it calls the tool, and so before the price.
+        if self._tool is None or self._is_question:
             return ""
         found = inspect_tool(self._tool)
         if found.mistake or not found.offers:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar, Unpack, cast, get_args, get_origin, 
 import anyio.to_thread
 from mcp_types import InputRequiredResult
 
-from faregate.core.models import BILLABLE, Choose, Offer, OfferChoice
+from faregate.core.models import Choose, Offer, OfferChoice
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.mcp.calls import STOPPED, find_call
@@ -42,7 +42,7 @@ def paid(
     """
     message = "paid takes the name of what is sold. Write @paid('text_summary')."
     sold = make_offer(sells, among, limits, message)
-    if "billable" in limits or any(one.billable != BILLABLE for one in sold.alternatives):
+    if "billable" in limits or any(offer.billable is not None for offer in sold.alternatives):
         raise ConfigurationError("A tool has no statuses: leave billable out. A result with isError is free.")
 
     def decorate(tool: Tool) -> Tool:

@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 
 from faregate.core.models import Choose, Offer, Response
+from faregate.core.release import is_redirect, may_be_result
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.middleware.asgi_scope import (
@@ -20,8 +21,10 @@ from faregate.middleware.asgi_scope import (
     Send,
     build_messages,
     decode_headers,
+    drop_conditions,
     find_handler,
     find_route,
+    has_mark,
     has_payment,
     parse_scope,
     take_snapshot,
@@ -33,7 +36,6 @@ from faregate.middleware.checkout import (
     SkipHandler,
     State,
     build_timeout_error,
-    is_result_or_cached,
 )
 from faregate.middleware.path_rules import PathMatch
 from faregate.middleware.shielding import is_cancelled_by_itself, is_cancelled_from_outside, make_scope
@@ -43,8 +45,8 @@ from faregate.paywall import Paywall
 _RESPONDER = "faregate.middleware.asgi_responder"
 """The key of a request's responder in its scope."""
 
-FindBypass = Callable[[Scope, Scope], str]
-"""Given both scopes, describes how a paid handler was bypassed; an empty string if none was."""
+FindBypass = Callable[[Scope, Scope, bool], str]
+"""`checkout.FindBypass`, also given the server's scope and the application's."""
 
 _FREE, _CLOSED = State.FREE, State.CLOSED  # Python 3.11 takes 0.15 us to find a member in its class
 
@@ -96,6 +98,8 @@ class PaywallResponder:
         self._shared = shared
         self._offers_made = watch_offers()
         self.has_payment = has_payment(self._raw_headers)
+        if self.has_payment:
+            self._scope["headers"] = drop_conditions(server_scope["method"], self._raw_headers)
         if self.has_payment or path_match.protected:
             self._prepare_checkout()
 
@@ -108,7 +112,7 @@ class PaywallResponder:
             lambda: parse_scope(self._server_scope, self._raw_headers),
             self.has_payment,
             self._path_match,
-            lambda _status: self._find_bypass(self._server_scope, self._scope),
+            lambda may_be_login: self._find_bypass(self._server_scope, self._scope, may_be_login),
             state=self._state,
             offers_made=self._offers_made,
         )
@@ -123,17 +127,24 @@ class PaywallResponder:
     # The handler's side
 
     def authorize(
-        self, offer: Offer, scope: Mapping[str, Any], ask: AsyncAsk | None = None
+        self,
+        offer: Offer,
+        scope: Mapping[str, Any],
+        ask: AsyncAsk | None = None,
+        prices_inside: int | None = None,
     ) -> Coroutine[Any, Any, Payment]:
         """Let a paid handler run: see `Checkout.authorize`. `scope` is the one that it was given.
 
         Without `ask`, a function that chooses gets the scope. The offer is expected from the call on, so
-        a handler that forgets the `await` gives no result away.
+        a handler that forgets the `await` gives no result away. `prices_inside`: see `Checkout.start_work`;
+        None where something before the handler asks.
         """
         self.checkout.expect(offer)
-        return self._authorize(offer, scope, ask)
+        return self._authorize(offer, scope, ask, prices_inside)
 
-    async def _authorize(self, offer: Offer, scope: Mapping[str, Any], ask: AsyncAsk | None) -> Payment:
+    async def _authorize(
+        self, offer: Offer, scope: Mapping[str, Any], ask: AsyncAsk | None, prices_inside: int | None
+    ) -> Payment:
         outer = find_responder(self._server_scope)
         if outer is not None:
             outer.checkout.mark_sold_inside()
@@ -142,9 +153,12 @@ class PaywallResponder:
         root_path = self._server_scope.get("root_path", "")
         self.checkout.find_route = partial(find_route, scope, root_path)
         self.checkout.find_handler = partial(find_handler, scope)
-        return await self.checkout.aauthorize(
+        payment = await self.checkout.aauthorize(
             offer, lambda: self._prepare_work(scope), ask or partial(_ask_with_scope, scope)
         )
+        if prices_inside is not None:
+            self.checkout.start_work(prices_inside)
+        return payment
 
     def _prepare_work(self, scope: Mapping[str, Any]) -> Callable[[], None]:
         # In place: a middleware in between may have copied the scope, but not this.
@@ -218,16 +232,20 @@ class PaywallResponder:
         """Whether this is for no checkout to decide: nobody was asked to pay, and nothing is sold here."""
         if self._state is _CLOSED:
             return False
-        may_be_result = message["type"] == "http.response.start" and is_result_or_cached(message["status"])
-        if may_be_result and (self._offers_made or self._find_bypass(self._server_scope, self._scope)):
-            return False
+        if message["type"] == "http.response.start":
+            status = message["status"]
+            if self._offers_made:
+                return False
+            may_be_login = is_redirect(status) and not has_mark(message)
+            if may_be_result(status) and self._find_bypass(self._server_scope, self._scope, may_be_login):
+                return False
         self._state = _FREE
         return True
 
     def _may_pass(self, message: Message) -> bool:
         checkout = self.checkout
         if message["type"] == "http.response.start":
-            return checkout.allow_unpaid(message["status"])
+            return checkout.allow_unpaid(message["status"], has_mark(message))
         # Other messages have no status of their own; they are treated like a 500.
         return checkout.state in (State.FREE, State.SOLD_INSIDE) or checkout.allow_unpaid(500)
 

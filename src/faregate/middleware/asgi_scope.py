@@ -6,10 +6,11 @@ from typing import Any
 
 from faregate.core.models import Headers, Request, Response
 from faregate.core.request_headers import CREDENTIAL_HEADERS, PAYMENT_HEADERS
+from faregate.core.responses import RESULT_MARK
 from faregate.middleware.buffer import finalize
 from faregate.middleware.descriptions import HandlerInfo
 from faregate.middleware.handlers import pick_method
-from faregate.middleware.request import IncomingRequest
+from faregate.middleware.request import CONDITIONAL_METHODS, CONDITIONS, IncomingRequest
 from faregate.middleware.snapshot import Snapshot
 
 Scope = MutableMapping[str, Any]
@@ -46,6 +47,10 @@ _READ = frozenset((*PAYMENT_HEADERS, *CREDENTIAL_HEADERS, *_SINGLE, _JOINED, *_F
 
 _PAYMENT_LENGTHS = frozenset(map(len, PAYMENT_HEADERS))
 
+_CONDITIONS = frozenset(name.encode() for name in CONDITIONS)
+
+RAW_MARK = (RESULT_MARK[0].encode(), RESULT_MARK[1].encode())
+
 RawHeaders = tuple[tuple[bytes, bytes], ...]
 
 
@@ -56,6 +61,13 @@ def has_payment(headers: RawHeaders) -> bool:
         if len(name) in _PAYMENT_LENGTHS and name.lower() in PAYMENT_HEADERS:
             return True
     return False
+
+
+def drop_conditions(method: str, headers: RawHeaders) -> list[tuple[bytes, bytes]]:
+    """Drop what could make a handler answer with less than the result: see `CONDITIONS`."""
+    if method not in CONDITIONAL_METHODS:
+        return list(headers)
+    return [(name, value) for name, value in headers if name.lower() not in _CONDITIONS]
 
 
 def parse_scope(scope: Mapping[str, Any], raw_headers: RawHeaders) -> IncomingRequest:
@@ -87,6 +99,11 @@ def parse_scope(scope: Mapping[str, Any], raw_headers: RawHeaders) -> IncomingRe
         find_content_length(framing, scope.get("http_version", "1.1")),
         b",".join(accept).decode("latin-1"),
     )
+
+
+def has_mark(start: Message) -> bool:
+    """Whether the start of a response bears the mark of a result (`core.release`)."""
+    return any(name == RAW_MARK[0] for name, _ in start.get("headers", ()))
 
 
 def find_content_length(headers: Iterable[tuple[bytes, bytes]], http_version: str) -> str | None:

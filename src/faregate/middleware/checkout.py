@@ -28,6 +28,7 @@ from faregate.core import responses
 from faregate.core.driver import adrive, drive
 from faregate.core.flow import serve
 from faregate.core.models import Choose, HandlerResult, Offer, OfferChoice, Response
+from faregate.core.release import is_redirect, may_be_result
 from faregate.core.steps import Flow, RunHandler
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError, SoldTwice, WorkInterrupted, WorkTimedOut
@@ -53,8 +54,10 @@ Ask = Callable[[Choose], object]
 
 It may return or raise an error; the framework answers one that is raised."""
 AsyncAsk = Callable[[Choose], Awaitable[object]]
-FindBypass = Callable[[int], str]
-"""Given a status, describes how a paid handler was bypassed; an empty string if none was."""
+FindBypass = Callable[[bool], str]
+"""Describes what answered in a paid handler's place; an empty string if that may leave.
+
+Given whether it may be a login: a redirect without the mark of a result (`core.release`)."""
 
 
 class State(Enum):
@@ -103,7 +106,7 @@ class SkipHandler(Exception):
         self.status = status
 
 
-def _find_no_bypass(_status: int) -> str:
+def _find_no_bypass(_may_be_login: bool) -> str:
     return ""
 
 
@@ -137,6 +140,8 @@ class Checkout:
     _answer: Response | None = None
     _mistake: ConfigurationError | None = None
     _sold_twice: SoldTwice | None = None
+    _asks_left: int | None = None
+    """How often the payment may be asked for again; None before the work, when an adapter may."""
     _completion: "anyio.Event | None" = None
     _restore: Restore | None = None
     _work: GuardedSpan | None = None
@@ -241,6 +246,14 @@ class Checkout:
                 self.cancel_scope.deadline = get_time() + self._work_seconds
         return self._get_payment()
 
+    def start_work(self, prices_inside: int = 0) -> None:
+        """Note that the handler runs now: from here on, its payment may not be asked for again.
+
+        `prices_inside` is how many prices for the same offer stand between this one and the function.
+        """
+        if self._asks_left is None:
+            self._asks_left = prices_inside
+
     def expect(self, sold: Offer) -> None:
         """Let no result leave before `aauthorize` was awaited for this offer."""
         self._expected = sold
@@ -250,15 +263,22 @@ class Checkout:
         if self.state is State.CLOSED:
             # A thread that goes on, or a request that was begun below this one: what it sells reaches nobody.
             raise ConfigurationError(f"A handler sells {offer.sells!r} after its request has ended.")
-        if self.payment is not None and self._sold == offer:
+        if self.payment is not None and self._sold == offer and self._asks_left != 0:
+            if self._asks_left is not None:
+                self._asks_left -= 1
             return False
         if self._sold is not None or self.state is State.FREE:
             mistake = "One request reached two offers. Put one offer on the handler or its group."
             if self._sold == offer:
                 mistake = (
-                    f"One request asked for the payment of {offer.sells!r} twice. Ask once, before the work."
+                    f"One request asked for the payment of {offer.sells!r} twice. Ask once, before the work: "
+                    "one payment is for one call of a paid function."
                 )
-            self._sold_twice = SoldTwice(mistake)  # whoever catches what is raised sells nothing
+            elif self.state is State.FREE:
+                mistake = (
+                    f"The payment of {offer.sells!r} was asked for after the response had begun. Ask before."
+                )
+            self._sold_twice = SoldTwice(mistake)  # an application that catches what is raised sells nothing
             raise ConfigurationError(mistake)
         if not self.path_match.is_path:
             self._refuse_path()
@@ -298,6 +318,7 @@ class Checkout:
             incoming.host,
             is_chosen=is_chosen,
             find_route=self._find_route,
+            is_sold_by_prefix=sold is self.path_match.offer,
         )
         self._move(State.AUTHORIZING)
         self._offer, self._result_bytes = offer, paid_request.result_bytes
@@ -374,19 +395,21 @@ class Checkout:
         if self.state is State.NEW:
             self._move(State.SOLD_INSIDE)
 
-    def allow_unpaid(self, status: int) -> bool:
-        """Decide whether a response with this status may leave although nobody pays for it.
+    def allow_unpaid(self, status: int, has_mark: bool = False) -> bool:
+        """Decide whether a response may leave for which no payment was asked (`core.release`).
 
-        Raises `ConfigurationError` for one that came in place of what is sold.
+        `has_mark`: whether it bears the mark of a result. Raises `ConfigurationError` for one that came in
+        place of what is sold.
         """
         if self.state is State.DECIDED:
             return False
         # If it is sold inside, the inner paywall looks for a bypass and for a refused path.
         if self.state is not State.SOLD_INSIDE:
-            if is_result_or_cached(status):
-                mistake = self._describe_unpaid_offer() or self._find_bypass(status)
-                if mistake and self.incoming.request.method != "OPTIONS":
-                    self.withhold(mistake)
+            mistake = self._describe_unpaid_offer()
+            if not mistake and may_be_result(status):
+                mistake = self._find_bypass(is_redirect(status) and not has_mark)
+            if mistake and self.incoming.request.method != "OPTIONS":
+                self.withhold(mistake)
             if self.path_match.refused:
                 self.refuse_unsold()
                 return False
@@ -594,15 +617,6 @@ def _describe_choice(chosen: object) -> str:
     if isinstance(chosen, str):
         return f"a str of {len(chosen)} characters that is not in among"
     return f"{type(chosen).__name__}, not a name in among"
-
-
-def is_result_or_cached(status: int) -> bool:
-    """Whether the status is a success, or a 304 or 402 that may have come from a cache.
-
-    None of these may leave without a payment in place of a paid handler's response. Redirects and other
-    errors may.
-    """
-    return status < 300 or status in (304, 402)
 
 
 def build_timeout_error() -> WorkTimedOut:

@@ -15,6 +15,11 @@ from faregate.frozen import frozen
 MAX_COMPARED = 64 * 1024
 """Bytes. Of a larger body, or one without a length, no digest is made."""
 
+CONDITIONS = ("if-modified-since", "if-none-match", "if-range", "range")
+"""Headers that are not honoured with a payment: it buys the whole result, not a 206 or a 304 (RFC 9110, 13 and 14)."""
+CONDITIONAL_METHODS = ("GET", "HEAD")
+"""The methods for which they are dropped. A PUT with If-None-Match must not overwrite."""
+
 _MAX_DIGITS = 18
 
 # A client that sends a form again makes up another boundary.

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from faregate.core.models import Request
-from faregate.middleware.request import IncomingRequest
+from faregate.middleware.request import CONDITIONAL_METHODS, CONDITIONS, IncomingRequest
 
 Environ = dict[str, Any]
 """The environment of a WSGI request, for type annotations."""
@@ -39,6 +39,13 @@ def parse_environ(environ: Mapping[str, Any], scheme: str, content_length: str |
         content_length,
         str(environ.get("HTTP_ACCEPT", "")),
     )
+
+
+def drop_conditions(environ: Environ) -> None:
+    """Drop what could make a handler answer with less than the result: see `CONDITIONS`."""
+    if environ.get("REQUEST_METHOD") in CONDITIONAL_METHODS:
+        for name in CONDITIONS:
+            environ.pop(f"HTTP_{name.upper().replace('-', '_')}", None)
 
 
 def has_payment(environ: Mapping[str, Any]) -> bool:

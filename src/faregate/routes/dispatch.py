@@ -30,16 +30,13 @@ class HandlerResolver:
 
     def recall(self, asked: Mapping[str, Any], scope: Mapping[str, Any]) -> Handler | None:
         """The handler that answered `asked`, by what its router has written to `scope` since."""
-        endpoint, route, fastapi = scope.get("endpoint"), scope.get("route"), scope.get("fastapi")
-        if fastapi:  # an included router, whose routes are known by the way they were included
-            route = fastapi.get("effective_route_context")
-        is_unrouted = endpoint is None or route is None or endpoint is asked.get("endpoint")
-        if not is_unrouted:
+        endpoint, route = _get_route(asked, scope)
+        if route is not None:
             known = self._cache.get((id(endpoint), id(route), scope["method"]))
             # Overrides are set by tests, at any time, so what was found before them does not count.
             if known is not None and not known[2].dependency_overrides:
                 return known[3]
-        if is_unrouted or _is_mount(route):
+        if route is None or _is_mount(route):
             # The response came before a router was reached, or its router was given a copy of the scope.
             return self.resolve(asked)
         return self._inspect(endpoint, route, scope["method"])
@@ -79,6 +76,29 @@ class HandlerResolver:
             # Endpoint and route are kept too, so that their ids are not given to other objects.
             self._cache[key] = (endpoint, route, provider, inspect_handler(handler, dependant))
         return self._cache[key][3]
+
+
+def _get_route(asked: Mapping[str, Any], scope: Mapping[str, Any]) -> tuple[Any, Any]:
+    """The endpoint and the route that a router has written to `scope`; None and None if none has."""
+    endpoint, route, fastapi = scope.get("endpoint"), scope.get("route"), scope.get("fastapi")
+    if fastapi:  # an included router, whose routes are known by the way they were included
+        route = fastapi.get("effective_route_context")
+    is_unrouted = endpoint is None or route is None or endpoint is asked.get("endpoint")
+    return (None, None) if is_unrouted else (endpoint, route)
+
+
+def keeps_no_result(asked: Mapping[str, Any], scope: Mapping[str, Any]) -> bool:
+    """Whether what answered without the mark of a result keeps none (`core.release`): it is below a route.
+
+    A dependency of FastAPI cannot mark the result it sells, so a route class of the seller's may keep one.
+    """
+    _, route = _get_route(asked, scope)
+    if route is None or _is_mount(route):
+        return False
+    if not hasattr(route, "dependant"):
+        return True
+    own = getattr(route, "original_route", route)
+    return getattr(type(own).get_route_handler, "__module__", "") == "fastapi.routing"
 
 
 def _is_mount(route: Any) -> bool:
