@@ -211,9 +211,9 @@ async def _ask_with_request(request: HTTPConnection[Any], choose: Choose) -> obj
 
 def _mark_redirect(response: Any) -> None:
     """Mark a redirect as a result, so that a copy of it is told from a login's (`core.release`)."""
-    if isinstance(response, Response) and is_redirect(response.status_code):
-        if RAW_MARK not in response.raw_headers:
-            response.raw_headers.append(RAW_MARK)
+    is_result = isinstance(response, Response) and is_redirect(response.status_code)
+    if is_result and RAW_MARK not in response.raw_headers:
+        response.raw_headers.append(RAW_MARK)
 
 
 def forbid_storing(response: Any) -> Any:

@@ -26,6 +26,7 @@ from faregate.logs import log
 from faregate.middleware.arguments import check_blocking, check_required, choose_paywall
 from faregate.middleware.buffer import finalize
 from faregate.middleware.checkout import PASSING, Ask, Checkout, ReadBody, State
+from faregate.middleware.contexts import WorkContext
 from faregate.middleware.descriptions import HandlerInfo
 from faregate.middleware.path_rules import PathMatch, PathRules
 from faregate.middleware.request import IncomingRequest, read_body
@@ -46,6 +47,7 @@ __all__ = ["Environ", "Payment", "PaywallMiddleware", "on_release", "require_pay
 
 Write = Callable[[bytes], object]
 StartResponse = Callable[..., Write]
+Close = Callable[[], None]
 WSGIApp = Callable[[Environ, StartResponse], Iterable[bytes]]
 OnRelease = Callable[[Response], Headers]
 """Called with a result that is released; gives more headers for its payer."""
@@ -249,23 +251,35 @@ class _PaywallResponder:
     def run(self, app: WSGIApp, environ: Environ) -> Iterable[bytes]:
         """Call the application, and return what the server may send."""
         checkout = self._checkout
+        # With a payment, the application runs in a context of its own.
+        work = WorkContext() if checkout.has_payment else None
         body: Iterable[bytes] = ()
+        close: Close = _do_nothing
         try:
             if checkout.prefix_offer is not None:
                 ask_payment(environ, checkout.prefix_offer, None, None)
             if checkout.state is not State.DECIDED:
-                body = app(environ, self.start_response)
-            if checkout.state is State.FREE and self._mistake is None:
+                call = partial(app, environ, self.start_response)
+                body = call() if work is None else work.run(call)
+                close = _find_close(body)
+                if work is not None:
+                    body, close = work.iterate(body), partial(work.run, close)
+            if checkout.state is State.FREE and self._mistake is None and _is_data(body, environ):
                 return body  # as it is: servers know their own file wrapper by its type
             chunks = self._run_to_start(body)
-            if self._mistake is not None:
-                raise self._mistake
+            mistake = self._mistake or checkout.late
+            if mistake is not None:
+                raise mistake
             if checkout.state in PASSING:
-                return ClosingIterator(chunks, _find_close(body))
+                if work is not None:
+                    work.adopt()
+                return ClosingIterator(self._cut_late(chunks), close)
             answer = self._complete(chunks)
+            if work is not None and answer.released:
+                work.adopt()
         except BaseException as error:
-            answer = self._fail(error, body)
-        return self._send(answer, _find_close(body))
+            answer = self._fail(error, close)
+        return self._send(answer, close)
 
     def start_response(self, status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Write:
         """The application's: buffered when paid for, dropped when decided, passed on otherwise."""
@@ -280,7 +294,14 @@ class _PaywallResponder:
         except ConfigurationError as mistake:
             self._mistake = mistake  # raised when the application has returned what there is to close
             return _drop
-        return self._start_response(status, headers, *((exc_info,) if exc_info else ()))
+        write = self._start_response(status, headers, *((exc_info,) if exc_info else ()))
+        return partial(self._write, write)
+
+    def _write(self, write: Write, chunk: bytes) -> None:
+        """The server's way to send without an iterable, which PEP 3333 keeps for old applications."""
+        if self._checkout.late is not None:
+            raise self._checkout.late
+        write(chunk)
 
     def _run_to_start(self, body: Iterable[bytes]) -> Iterator[bytes]:
         """All chunks. A generator starts its response, and asks for its payment, with the first of them."""
@@ -291,6 +312,15 @@ class _PaywallResponder:
                 break
             early.append(chunk)
         return chain(early, chunks)
+
+    def _cut_late(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """All chunks, until one asks for a payment: the server then cuts the response."""
+        for chunk in chunks:
+            if self._checkout.late is not None:
+                raise self._checkout.late
+            yield chunk
+        if self._checkout.late is not None:
+            raise self._checkout.late
 
     def _complete(self, chunks: Iterable[bytes]) -> Response:
         checkout = self._checkout
@@ -315,7 +345,7 @@ class _PaywallResponder:
         self._checkout.check_deadline()
         self._checkout.buffer.append(chunk)
 
-    def _fail(self, error: BaseException, body: Iterable[bytes]) -> Response:
+    def _fail(self, error: BaseException, close: Close) -> Response:
         """Return what the payer gets when something raised; raise it on where the server must hear of it."""
         try:
             # Asked before `fail`, which changes the state that this depends on.
@@ -327,10 +357,10 @@ class _PaywallResponder:
                 raise error
             return answer
         except BaseException:
-            _find_close(body)()
+            close()
             raise
 
-    def _send(self, answer: Response, close: Callable[[], None]) -> Iterable[bytes]:
+    def _send(self, answer: Response, close: Close) -> Iterable[bytes]:
         """Only the server knows when the response is over, and with it what the application keeps open."""
         headers, content = finalize(answer, self._checkout.incoming.request.method)
         try:
@@ -341,8 +371,19 @@ class _PaywallResponder:
         return ClosingIterator([content], close)
 
 
-def _find_close(body: Iterable[bytes]) -> Callable[[], None]:
-    return getattr(body, "close", lambda: None)
+def _is_data(body: Iterable[bytes], environ: Environ) -> bool:
+    """Whether no code of the application runs while this body is sent."""
+    file_wrapper = environ.get("wsgi.file_wrapper")
+    kinds = (list, tuple, file_wrapper) if isinstance(file_wrapper, type) else (list, tuple)
+    return isinstance(body, kinds)
+
+
+def _find_close(body: Iterable[bytes]) -> Close:
+    return getattr(body, "close", _do_nothing)
+
+
+def _do_nothing() -> None:
+    return None
 
 
 def _drop(_chunk: bytes) -> None:

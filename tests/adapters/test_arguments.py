@@ -130,7 +130,7 @@ def test_an_offer_that_would_give_results_away_cannot_be_made(options: dict[str,
 
 
 def test_an_offer_takes_any_set_of_statuses() -> None:
-    assert Offer("daily_report", billable=wrong([200, 201])).billable == {200, 201}
+    assert Offer("daily_report", billable=wrong([200, 201])).billable == frozenset((200, 201))
 
 
 @pytest.mark.parametrize("sells", ["", 3, None])

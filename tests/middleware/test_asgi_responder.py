@@ -85,10 +85,13 @@ def test_a_result_is_withheld_when_an_offer_was_made_meanwhile() -> None:
 def test_nothing_is_sold_once_a_response_is_on_its_way() -> None:
     async def handle(responder: PaywallResponder) -> None:
         await start(responder, 200)
-        with pytest.raises(ConfigurationError, match="after the response had begun"):
+        with pytest.raises(ConfigurationError, match="after the response began"):
             await responder.authorize(OFFER, {})
+        with pytest.raises(ConfigurationError, match="after the response began"):
+            await responder.send({"type": "http.response.body", "body": b"result"})
 
-    run(handle)
+    with pytest.raises(ConfigurationError, match="after the response began"):
+        run(handle)
 
 
 def test_a_request_that_has_ended_sells_and_sends_nothing() -> None:

@@ -548,6 +548,7 @@ def _decide_outcome(
     unpaid = build_unpaid(result.response, request)
     if unpaid is None:
         raise NotBillable(
-            f"its status {status} is not billable, and only errors leave unpaid. To sell it, name it in billable"
+            f"its status {status} is not billable, and only errors leave unpaid. "
+            "To sell it, name it in billable"
         )
     return unpaid

@@ -14,7 +14,7 @@ place: a cache, a decorator, middleware.
 
 5. An error passes, except a 402: it may be a cached answer with old instructions.
 6. A redirect passes if its maker never sees results: a decorator or a hook below the router, such as
-   a login. One that passed a price before, and so carries `responses.RESULT_MARK`, is withheld, and so is one of
+   a login. One that carries `responses.RESULT_MARK` passed a price before, and is withheld. So is one of
    middleware between the paywall and the router, which may be a cache.
 7. Everything else is withheld.
 8. If the seller's mistake is certain, as a price that was not awaited, every status is withheld.

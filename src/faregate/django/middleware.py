@@ -21,11 +21,13 @@ from faregate.django.responses import (
     PaywallResponse,
     aread_response,
     close_response,
+    cut_late,
     has_mark,
     read_response,
 )
 from faregate.errors import ConfigurationError
 from faregate.middleware.checkout import State, build_timeout_error
+from faregate.middleware.contexts import WorkContext
 from faregate.middleware.descriptions import HandlerInfo
 from faregate.middleware.shielding import is_cancelled_from_outside, make_scope, run_shielded
 
@@ -90,11 +92,20 @@ class PaywallMiddleware:
             if checkout.state is State.DECIDED:  # the path itself is refused: no view runs
                 return _answer_unpaid(checkout, request, None)
             offer = checkout.prefix_offer
-            response = (offer and authorize(request, offer)) or self.get_response(request)
+            # With a payment, the view runs in a context of its own.
+            work = WorkContext() if checkout.has_payment else None
+            response = offer and authorize(request, offer)
+            if not response:
+                call = partial(self.get_response, request)
+                response = call() if work is None else work.run(call)
             if checkout.state is not State.AUTHORIZED:
+                if work is not None:
+                    work.adopt()
                 return _answer_unpaid(checkout, request, response)
             read_response(response, checkout)
             answer = checkout.complete()
+            if work is not None and answer.released:
+                work.adopt()
             if answer.released and checkout.view_state is not None:
                 checkout.view_state.release()
         except BaseException as error:
@@ -228,6 +239,7 @@ def _answer_unpaid(
     if response is not None:
         try:
             if checkout.allow_unpaid(response.status_code, has_mark(response)):
+                cut_late(response, checkout)
                 return response
         except ConfigurationError:
             close_response(response)

@@ -1,13 +1,13 @@
 """Django's responses in our values, and back: each is converted once."""
 
-from collections.abc import AsyncIterable, Generator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, Generator, Iterable
 from contextlib import contextmanager, suppress
 from http.cookies import Morsel, SimpleCookie
 from itertools import chain
 from typing import Any, cast
 
 from asgiref.sync import async_to_sync, sync_to_async
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import FileResponse, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 
 from faregate.core.models import Header, Headers, Response
@@ -125,6 +125,34 @@ def close_response(response: HttpResponseBase) -> None:
         # One that fails must not leave the others open.
         with suppress(Exception):
             closers.pop(0)()
+
+
+def cut_late(response: HttpResponseBase, checkout: Checkout) -> None:
+    """Have a stream break off if it asks for a payment: it began without one, and has to ask before."""
+    # A file is sent by the server; nothing of the application runs meanwhile.
+    if isinstance(response, StreamingHttpResponse) and not isinstance(response, FileResponse):
+        content: Any = response.streaming_content
+        watch: Any = _awatch if isinstance(content, AsyncIterable) else _watch
+        response.streaming_content = watch(content, checkout)
+
+
+def _watch(content: Iterable[bytes], checkout: Checkout) -> Generator[bytes]:
+    for chunk in content:
+        _check_late(checkout)
+        yield chunk
+    _check_late(checkout)
+
+
+async def _awatch(content: AsyncIterable[bytes], checkout: Checkout) -> AsyncGenerator[bytes]:
+    async for chunk in content:
+        _check_late(checkout)
+        yield chunk
+    _check_late(checkout)
+
+
+def _check_late(checkout: Checkout) -> None:
+    if checkout.late is not None:
+        raise checkout.late
 
 
 def _get_content(response: HttpResponseBase) -> Iterable[bytes] | AsyncIterable[bytes]:

@@ -122,14 +122,15 @@ def wrap_view(view: View, sold: Offer) -> View:
 
 def _mark_redirect(answer: Any) -> Any:
     """Mark a redirect as a result; one that is a tuple becomes a response, which can carry the mark."""
-    if isinstance(answer, tuple) and is_redirect(_read_status(cast("tuple[Any, ...]", answer))):
-        answer = _get_app().make_response(cast(Any, answer))
-    if isinstance(answer, BaseResponse) and is_redirect(answer.status_code):
-        answer.__dict__[_MARK] = True
-    return answer
+    response: Any = answer
+    if isinstance(answer, tuple) and is_redirect(_read_status(answer)):
+        response = _get_app().make_response(cast(Any, answer))
+    if isinstance(response, BaseResponse) and is_redirect(response.status_code):
+        response.__dict__[_MARK] = True
+    return response
 
 
-def _read_status(answer: tuple[Any, ...]) -> int:
+def _read_status(answer: Any) -> int:
     """Read the status of `(body, status)` or `(body, status, headers)`, an int or a text; 200 without one."""
     status = answer[1] if len(answer) > 1 else None
     try:

@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextvars import Context, copy_context
 from functools import cached_property, partial
 from inspect import isawaitable
 from typing import Any
@@ -37,6 +38,7 @@ from faregate.middleware.checkout import (
     State,
     build_timeout_error,
 )
+from faregate.middleware.contexts import run_in_context
 from faregate.middleware.path_rules import PathMatch
 from faregate.middleware.shielding import is_cancelled_by_itself, is_cancelled_from_outside, make_scope
 from faregate.offers import watch_offers
@@ -74,6 +76,8 @@ class PaywallResponder:
     _has_received = False
     _closed: anyio.Event | None = None
     _is_sent = False
+    _context: Context | None = None
+    """The context of before the work, in which an answer is sent that is not released."""
 
     def __init__(
         self,
@@ -99,6 +103,7 @@ class PaywallResponder:
         self._offers_made = watch_offers()
         self.has_payment = has_payment(self._raw_headers)
         if self.has_payment:
+            self._context = copy_context()
             self._scope["headers"] = drop_conditions(server_scope["method"], self._raw_headers)
         if self.has_payment or path_match.protected:
             self._prepare_checkout()
@@ -251,6 +256,8 @@ class PaywallResponder:
 
     async def _take(self, message: Message) -> None:
         checkout = self.checkout
+        if checkout.state is State.DECIDED and checkout.late is not None:
+            raise checkout.late
         if checkout.state is not State.AUTHORIZED:
             return
         if message["type"] == "http.response.start":
@@ -310,10 +317,14 @@ class PaywallResponder:
         except Exception as error:
             await self._on_error(error)
         else:
+            if self._is_open and self.checkout.late is not None:
+                raise self.checkout.late  # the server sees no end of the response, and cuts it
             if self._is_open and not self._is_sent and self.checkout.state not in PASSING:
                 await self._answer(RuntimeError("the handler returned without a complete response"))
 
     async def _on_error(self, error: BaseException) -> None:
+        if self._is_open and self.checkout.late is not None:
+            raise self.checkout.late
         must_raise = self.checkout.must_raise(error)
         if self.checkout.state not in PASSING:
             await self._answer(error)
@@ -344,8 +355,12 @@ class PaywallResponder:
         if response.released and "session" in self._server_scope:
             self._share_session()
         for message in build_messages(response, self.checkout.incoming.request.method):
-            if not self._has_server_left:
+            if self._has_server_left:
+                continue
+            if response.released or self._context is None:
                 await self._send(message)
+            else:
+                await run_in_context(self._context, _call_send(self._send, message))
 
     def _share_session(self) -> None:
         """Litestar's handlers set a session that is another object: who keeps sessions outside gets it."""
@@ -366,6 +381,10 @@ async def _ask_with_scope(scope: Mapping[str, Any], choose: Choose) -> object:
         return await chosen if isawaitable(chosen) else chosen
     except Exception as error:
         return error
+
+
+async def _call_send(send: Send, message: Message) -> None:
+    await send(message)
 
 
 async def _do_nothing() -> None:

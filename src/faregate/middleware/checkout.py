@@ -124,7 +124,8 @@ class Checkout:
 
     `payment` is there once the handler may run. `buffer` holds what it answers. `find_route` finds the route
     of the request, for events; `find_handler` what describes its handler, for payers. `cancel_scope` is the
-    scope in which an async handler runs, if it can be cancelled.
+    scope in which an async handler runs, if it can be cancelled. `late` is the mistake of a handler that
+    asks for a payment after its response began: the adapter cuts the response, also if the handler goes on.
     """
 
     # Defaults of the class, and no call that can wait: most requests reach no paid handler.
@@ -132,6 +133,7 @@ class Checkout:
     cancel_scope: "anyio.CancelScope | None" = None
     find_route: FindRoute | None = None
     find_handler: FindHandler | None = None
+    late: ConfigurationError | None = None
     _body_digest = ""
     _expected: Offer | None = None
     _sold: Offer | None = None
@@ -262,7 +264,9 @@ class Checkout:
         """Whether the flow is to be started. Raises `ConfigurationError`."""
         if self.state is State.CLOSED:
             # A thread that goes on, or a request that was begun below this one: what it sells reaches nobody.
-            raise ConfigurationError(f"A handler sells {offer.sells!r} after its request has ended.")
+            # It may also be a stream that is sent: what it asks for too late must not be in it.
+            self.late = ConfigurationError(f"A handler sells {offer.sells!r} after its request has ended.")
+            raise self.late
         if self.payment is not None and self._sold == offer and self._asks_left != 0:
             if self._asks_left is not None:
                 self._asks_left -= 1
@@ -274,10 +278,13 @@ class Checkout:
                     f"One request asked for the payment of {offer.sells!r} twice. Ask once, before the work: "
                     "one payment is for one call of a paid function."
                 )
-            elif self.state is State.FREE:
+            if self.state is State.FREE:
                 mistake = (
-                    f"The payment of {offer.sells!r} was asked for after the response had begun. Ask before."
+                    f"The payment of {offer.sells!r} was asked for after the response began. Ask before."
                 )
+                self.late = self._mistake = ConfigurationError(mistake)
+                self._move(State.DECIDED)
+                raise self.late
             self._sold_twice = SoldTwice(mistake)  # an application that catches what is raised sells nothing
             raise ConfigurationError(mistake)
         if not self.path_match.is_path:

@@ -16,7 +16,7 @@ MAX_COMPARED = 64 * 1024
 """Bytes. Of a larger body, or one without a length, no digest is made."""
 
 CONDITIONS = ("if-modified-since", "if-none-match", "if-range", "range")
-"""Headers that are not honoured with a payment: it buys the whole result, not a 206 or a 304 (RFC 9110, 13 and 14)."""
+"""Headers that are not honoured with a payment: it buys the whole result, not a 206 or a 304."""
 CONDITIONAL_METHODS = ("GET", "HEAD")
 """The methods for which they are dropped. A PUT with If-None-Match must not overwrite."""
 

@@ -11,12 +11,14 @@ it while it completes a payment. Under trio tasks are cancelled by scopes alone,
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import Any, cast
 
 import anyio
 import anyio.lowlevel
 from anyio.lowlevel import RunVar
+
+from faregate.middleware.contexts import run_in_context
 
 Work = Callable[[], Coroutine[Any, Any, None]]
 
@@ -31,7 +33,8 @@ async def run_shielded(work: Work) -> None:
     loop = _find_loop()
     if loop is None:
         with anyio.CancelScope(shield=True):
-            await _track(work)
+            # A task of asyncio has a context of its own.
+            await run_in_context(copy_context(), _track(work))
         return
     ended = loop.create_future()
     task = _Task(_run(work, ended), loop=loop)

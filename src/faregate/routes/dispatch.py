@@ -97,8 +97,8 @@ def keeps_no_result(asked: Mapping[str, Any], scope: Mapping[str, Any]) -> bool:
         return False
     if not hasattr(route, "dependant"):
         return True
-    own = getattr(route, "original_route", route)
-    return getattr(type(own).get_route_handler, "__module__", "") == "fastapi.routing"
+    make_handler: Any = getattr(type(getattr(route, "original_route", route)), "get_route_handler", None)
+    return getattr(make_handler, "__module__", "") == "fastapi.routing"
 
 
 def _is_mount(route: Any) -> bool:
