@@ -4,7 +4,9 @@ import asyncio
 import importlib
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import flask
@@ -20,6 +22,7 @@ from faregate.errors import ConfigurationError
 from faregate.flask import Faregate
 from faregate.offers import offer
 from faregate.wsgi import PaywallMiddleware as WSGIMiddleware
+from faregate.wsgi import require_payment as require_payment_wsgi
 from tests import django_site
 from tests.adapters.django_views import project
 from tests.attacks.content import Content
@@ -28,12 +31,14 @@ from tests.attacks.site import make_paywall
 
 django_site.ready()
 
-from django.http import HttpRequest, HttpResponse  # noqa: E402
+from django.core.wsgi import get_wsgi_application  # noqa: E402
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse  # noqa: E402
 from django.test import AsyncClient, Client  # noqa: E402
 from django.urls import path  # noqa: E402
 
 from faregate.django import paid  # noqa: E402
 
+REPORT = offer("daily_report")
 SENTENCE = "was created while a request was running"
 Make = Callable[[], object]
 """Called by the handler before it answers."""
@@ -142,3 +147,127 @@ def test_a_payment_that_nobody_awaits_gives_nothing_away() -> None:
     with pytest.raises(ConfigurationError, match=r"write await require_payment\(\.\.\.\)"):
         TestClient(ASGIMiddleware(app, make_paywall())).get("/sold")
     left[-1].close()
+
+
+# After the response began
+
+
+def stream_asgi(content: Content) -> tuple[bytes, object]:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"free", "more_body": True})
+        for more in (True, False):
+            with suppress(ConfigurationError):
+                await require_payment(scope, REPORT)
+            with suppress(ConfigurationError):
+                await send(
+                    {"type": "http.response.body", "body": content.mark("body").encode(), "more_body": more}
+                )
+
+    return _collect_asgi(ASGIMiddleware(app, make_paywall()))
+
+
+def _collect_asgi(app: Any) -> tuple[bytes, object]:
+    sent: list[bytes] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message.get("body", b""))
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    scope = {"type": "http", "method": "GET", "path": "/sold", "headers": [], "query_string": b""}
+    try:
+        asyncio.run(app(scope, receive, send))
+    except ConfigurationError as error:
+        return b"".join(sent), error
+    return b"".join(sent), None
+
+
+def _collect_wsgi(app: Any) -> tuple[bytes, object]:
+    sent: list[bytes] = []
+    environ = werkzeug.test.create_environ("/sold")
+    try:
+        body = app(environ, lambda status, headers, error=None: sent.append)
+        try:
+            sent.extend(body)
+        finally:
+            if hasattr(body, "close"):
+                body.close()
+    except ConfigurationError as error:
+        return b"".join(sent), error
+    return b"".join(sent), None
+
+
+def stream_wsgi(content: Content) -> tuple[bytes, object]:
+    def app(environ: Any, start_response: Any) -> Iterator[bytes]:
+        start_response("200 OK", [])
+        yield b"free"
+        with suppress(ConfigurationError):
+            require_payment_wsgi(environ, REPORT)
+        yield content.mark("body").encode()
+
+    return _collect_wsgi(WSGIMiddleware(app, make_paywall()))
+
+
+def write_wsgi(content: Content) -> tuple[bytes, object]:
+    def app(environ: Any, start_response: Any) -> list[bytes]:
+        write = start_response("200 OK", [])
+        write(b"free")
+        with suppress(ConfigurationError):
+            require_payment_wsgi(environ, REPORT)
+        with suppress(ConfigurationError):
+            write(content.mark("body").encode())
+        return []
+
+    return _collect_wsgi(WSGIMiddleware(app, make_paywall()))
+
+
+def stream_flask(content: Content) -> tuple[bytes, object]:
+    app = flask.Flask(__name__)
+    paywall = Faregate()
+    paywall.init_app(app, make_paywall())
+    views = SimpleNamespace(sold=paywall.paid("daily_report")(lambda: content.mark("body")))
+
+    @app.get("/sold")
+    def stream() -> Any:
+        def chunks() -> Iterator[str]:
+            yield "free"
+            with suppress(ConfigurationError):
+                views.sold()
+            yield content.mark("body")
+
+        return flask.Response(flask.stream_with_context(chunks()))
+
+    return _collect_wsgi(app)
+
+
+def stream_django(content: Content) -> tuple[bytes, object]:
+    views = SimpleNamespace(sold=paid("daily_report")(lambda request: HttpResponse(content.mark("body"))))
+
+    def stream(request: HttpRequest) -> StreamingHttpResponse:
+        def chunks() -> Iterator[str]:
+            yield "free"
+            with suppress(ConfigurationError):
+                views.sold(request)
+            yield content.mark("body")
+
+        return StreamingHttpResponse(chunks())
+
+    with project(path("sold", stream)):
+        return _collect_wsgi(get_wsgi_application())
+
+
+STREAMS = [stream_asgi, stream_wsgi, write_wsgi, stream_flask, stream_django]
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+def test_a_price_in_the_middle_of_a_response_cuts_it(
+    stream: Callable[[Content], tuple[bytes, object]],
+) -> None:
+    """The application catches what is raised, and goes on."""
+    content = Content()
+    sent, error = stream(content)
+    figures.count("prices in the middle of a response", content.found_in([sent]))
+    assert sent == b"free"
+    assert isinstance(error, ConfigurationError)
