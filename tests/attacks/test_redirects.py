@@ -12,6 +12,7 @@ from starlette.routing import Route
 
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.emulator import Wallet
+from faregate.offers import offer
 from faregate.wsgi import PaywallMiddleware as WSGIMiddleware
 from tests import django_site
 from tests.adapters.django_views import COMMON, PAYWALL, project
@@ -25,7 +26,7 @@ from django.http import HttpResponse  # noqa: E402
 from django.urls import path  # noqa: E402
 
 Serve = Callable[[], Any]
-SOLD = {"/sold": "daily_report"}
+SOLD = {"/sold": offer("daily_report", billable={200, 301, 307, 308})}
 
 
 def starlette_app() -> Any:

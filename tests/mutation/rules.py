@@ -29,6 +29,8 @@ STATE = ("tests/attacks/test_state.py", "-k", "starlette")
 ANSWERS = ("tests/attacks/test_answers.py",)
 MISTAKES = ("tests/attacks/test_mistakes.py",)
 ORDERS = ("tests/attacks/test_orders.py",)
+RELEASE = ("tests/attacks/test_release.py", "tests/core/test_release.py")
+RANGES = ("tests/attacks/test_release.py", "-k", "whole_result")
 REFUSED = ("tests/attacks/test_refused.py",)
 DOCSTRINGS = ("tests/adapters/test_descriptions.py",)
 OPENAPI = ("tests/adapters/test_openapi.py",)
@@ -77,6 +79,7 @@ class Mutant:
 DATABASE = "src/faregate/selfhosted/database/"
 SQL_STORE = tuple(f"tests/selfhosted/test_{name}.py" for name in ("store", "attempts", "concurrency"))
 FLOW = "src/faregate/core/flow.py"
+RELEASE_PY = "src/faregate/core/release.py"
 SETTLEMENT = "src/faregate/core/completion.py"
 RECOVERY = "src/faregate/core/recovery.py"
 SETTINGS = "src/faregate/settings.py"
@@ -193,9 +196,32 @@ MUTANTS = (
            "    if is_observed:\n        yield from EmitEvent(\n            Worked(",
            "    if is_observed:\n        yield from EmitEvent(\n            Worked("),
     Mutant("decide-twice", ROW, "self._is_held(lease, RowState.RUNNING, *", "self._is_held(lease, RowState.RUNNING, RowState.SUCCEEDED, *"),
-    Mutant("charge-for-errors", FLOW, "if status not in request.offer.billable or", "if"),
-    Mutant("charge-for-the-slash", FLOW, " or _is_slash_redirect(result.response, request)", "", ("tests/attacks/test_redirects.py",)),
-    Mutant("offers-of-a-request-are-free", CHECKOUT, "self._describe_unpaid_offer() or self", "self", ("tests/attacks/test_late_prices.py",)),
+    Mutant("charge-for-errors", FLOW, "if status in request.billable and", "if"),
+    Mutant("charge-for-the-slash", FLOW, " and find_slash_redirect(result.response, request) is None", "", ("tests/attacks/test_redirects.py",)),
+    # What may leave unpaid (`core.release`)
+    Mutant("unbilled-statuses-leave", FLOW, "    if unpaid is None:\n        raise NotBillable(", "    if unpaid is None:\n        return responses.build_unsold(result.response)\n        raise NotBillable(", RELEASE),
+    Mutant("any-status-is-an-error", RELEASE_PY, "return 400 <= status <= 599", "return status >= 300", RELEASE),
+    Mutant("prefixes-bill-logins", "src/faregate/core/models.py", "return BILLABLE if self.prefix_host is None else SUCCESSES", "return BILLABLE", RELEASE),
+    Mutant("slash-redirects-to-other-hosts", RELEASE_PY, 'location.netloc in ("", request.prefix_host) and ', "", RELEASE),
+    Mutant("slash-redirects-with-a-signature", RELEASE_PY, " if is_here and location.query == query else None", " if is_here else None", RELEASE),
+    Mutant("slash-redirects-leave-the-host", RELEASE_PY, "    if _PATH.match(target) is None:\n        return None\n", "", RELEASE),
+    Mutant("ranges-reach-paid-handlers", ASGI_RESPONDER, "drop_conditions(server_scope[\"method\"], self._raw_headers)", "list(self._raw_headers)", RANGES),
+    Mutant("ranges-reach-paid-wsgi-handlers", WSGI, "            drop_conditions(environ)\n", "", RANGES),
+    Mutant("ranges-reach-paid-views", DJANGO + "requests.py", "        drop_conditions(request.META)\n", "", RANGES),
+    Mutant("copied-redirects-are-logins", CHECKOUT, "is_redirect(status) and not has_mark", "is_redirect(status)", (*RELEASE, "-k", "django")),
+    Mutant("copied-redirects-are-logins-on-asgi", ASGI_RESPONDER, "is_redirect(status) and not has_mark(message)", "is_redirect(status)", RELEASE),
+    Mutant("copied-redirects-are-logins-in-flask", "src/faregate/flask/decorators.py", "is_redirect(status) and _MARK not in response.__dict__", "is_redirect(status)", RELEASE),
+    Mutant("redirects-that-are-tuples-bear-no-mark", "src/faregate/flask/decorators.py", "        response = _get_app().make_response(cast(Any, answer))", "        pass", RELEASE),
+    Mutant("route-classes-keep-no-result", DISPATCH, 'return getattr(make_handler, "__module__", "") == "fastapi.routing"', "return True", RELEASE),
+    Mutant("middleware-inside-redirects", DISPATCH, "    if route is None or _is_mount(route):\n        return False\n", "    if route is None or _is_mount(route):\n        return True\n", ANSWERS),
+    Mutant("twenty-works-for-one-payment", CHECKOUT, " and self._asks_left != 0:", ":", RELEASE),
+    Mutant("late-prices-are-forgotten", CHECKOUT, "                self.late = self._mistake = ConfigurationError(mistake)\n                self._move(State.DECIDED)\n                raise self.late\n", "                raise ConfigurationError(mistake)\n", ("tests/attacks/test_late_prices.py",)),
+    Mutant("late-prices-in-streams-go-on", WSGI, "        for chunk in chunks:\n            if self._checkout.late is not None:\n                raise self._checkout.late\n", "        for chunk in chunks:\n", ("tests/attacks/test_late_prices.py",)),
+    Mutant("late-prices-in-django-streams-go-on", DJANGO + "responses.py", "    for chunk in content:\n        _check_late(checkout)\n        yield chunk", "    for chunk in content:\n        yield chunk", ("tests/attacks/test_late_prices.py",)),
+    Mutant("contexts-leave-unpaid", ASGI_RESPONDER, "if response.released or self._context is None:", "if True:", RELEASE),
+    Mutant("contexts-leave-unpaid-on-wsgi", WSGI, "work = WorkContext() if checkout.has_payment else None", "work = None", RELEASE),
+    Mutant("contexts-leave-unpaid-in-django", DJANGO + "middleware.py", "work = WorkContext() if checkout.has_payment else None", "work = None", RELEASE),
+    Mutant("offers-of-a-request-are-free", CHECKOUT, "mistake = self._describe_unpaid_offer()", 'mistake = ""', ("tests/attacks/test_late_prices.py",)),
     Mutant("unawaited-payments-are-free", CHECKOUT, "        self._expected = sold", "        pass", ("tests/attacks/test_late_prices.py",)),
     Mutant("many-headers-hide-the-environ", "src/faregate/middleware/snapshot.py", "if deep or is_own or len(value)", "if deep or len(value)", ("tests/attacks/test_state.py",)),
     Mutant("charge-for-exceptions", FLOW, '        yield from report_failure(payment, "handler_error")\n'
@@ -334,7 +360,7 @@ MUTANTS = (
     Mutant("payment-without-a-choice-was-not-charged", CHECKOUT, "_NOT_CHOSEN_PAID if self.has_payment else _NOT_CHOSEN", "_NOT_CHOSEN", CHOICES),
     Mutant("what-payers-send-is-logged", CHECKOUT, 'return f"a str of {len(chosen)} characters that is not in among"', "return repr(chosen)", CHOICES),
     Mutant("tool-chooses-by-a-misspelt-argument", MCP + "decorators.py", "if not is_given and one.kind not in _VARIADIC:", "if False:", CHOICES),
-    Mutant("failed-tool-is-billable-by-choice", MCP + "decorators.py", "any(one.billable != BILLABLE for one in sold.alternatives)", "False", CHOICES),
+    Mutant("failed-tool-is-billable-by-choice", MCP + "decorators.py", "any(offer.billable is not None for offer in sold.alternatives)", "False", CHOICES),
     Mutant("choice-of-nothing-named", "src/faregate/offers.py", "if isinstance(among, str) or not isinstance(among, Sequence) or not among:", "if False:", CHOICES),
     # A result goes to the client that paid for it
     Mutant("handed-to-another-client", ROW, "if not self._is_bound_to(fingerprint, STABLE):", "if False:", CLIENTS),
@@ -427,7 +453,7 @@ MUTANTS = (
            "            return self._take(message)\n        elif not self._may_pass(message) or",
            "        elif self.checkout.state not in (*PASSING, State.AUTHORIZED):\n            return self._take(message)\n"
            "        elif (self.checkout.state is not State.AUTHORIZED and not self._may_pass(message)) or", ADAPTER_TESTS),
-    Mutant("result-before-a-checkout-passes", ASGI_RESPONDER, "        if may_be_result and (", "        if False and (", ANSWERS),
+    Mutant("result-before-a-checkout-passes", ASGI_RESPONDER, "            if may_be_result(status) and ", "            if False and ", ANSWERS),
     Mutant("second-start-is-not-judged", ASGI_RESPONDER, "        if self._state is _CLOSED:\n            return False\n",
            "        if self._state is not State.NEW:\n            return self._state is _UNPAID\n", ("tests/middleware/test_asgi_responder.py",)),
     Mutant("verdict-not-enforced", ASGI_RESPONDER, "        elif self.checkout.state not in PASSING:\n"
@@ -472,8 +498,8 @@ MUTANTS = (
            "kept = _filter_headers(response.headers)", STATE),
     Mutant("answered-by-another", ASGI, "if handler is None or handler.mistake or not handler.offers:",
            "if handler is None or handler.mistake or handler.offers:", ANSWERS),
-    Mutant("not-modified-is-no-result", CHECKOUT, "return status < 300 or status in (304, 402)", "return status < 300 or status in (402,)", ANSWERS),
-    Mutant("answered-on-a-mount", DISPATCH, "if is_unrouted or _is_mount(route):", "if is_unrouted:", ANSWERS),
+    Mutant("not-modified-is-no-result", RELEASE_PY, "return status == 402 or not is_error(status)", "return status in (200, 402)", ANSWERS),
+    Mutant("answered-on-a-mount", DISPATCH, "        if route is None or _is_mount(route):\n            # The", "        if route is None:\n            # The", ANSWERS),
     Mutant("answered-before-the-router", DISPATCH, "            return self.resolve(asked)\n"
            "        return self._inspect(",
            "            return None\n"
@@ -544,11 +570,10 @@ MUTANTS = (
            "            if checkout.state is not State.DECIDED and not checkout.allow_unpaid(code):", WSGI_TESTS),
     Mutant("wsgi-closed-early", WSGI, "answer = self._complete(chunks)",
            "chunks = iter(list(chunks))\n"
-           "            _find_close(body)()\n"
+           "            close()\n"
            "            answer = self._complete(chunks)", WSGI_TESTS),
-    Mutant("wsgi-body-left-open", WSGI, "            _find_close(body)()\n"
-           "            raise",
-           "            raise", WSGI_TESTS),
+    Mutant("wsgi-body-left-open", WSGI, "            close()\n            raise\n\n    def _send",
+           "            raise\n\n    def _send", WSGI_TESTS),
     Mutant("wsgi-missing-middleware-is-free", WSGI, "    checkout = find_checkout(environ)\n    if checkout is None:\n        raise ConfigurationError(\n            f\"A handler", "    checkout = find_checkout(environ)\n    if checkout is None:\n        return Payment(None)\n        raise ConfigurationError(\n            f\"A handler", WSGI_TESTS),
     Mutant("wsgi-environ-leaves-unpaid", WSGI, "    return snapshot.restore\n", "    return lambda: None\n", WSGI_EDGES),
     Mutant("wsgi-stored-unpaid", WSGI, "        if not answer.released:\n"
@@ -565,7 +590,7 @@ MUTANTS = (
     Mutant("flask-price-below-the-route-is-free", FLASK_PLACEMENT, "    return hasattr(view, _SOLD) and not find_offers(view)\n", "    return False\n", FLASK_TESTS),
     Mutant("flask-wrapped-function-is-free", FLASK_PLACEMENT, "    for one in walk(view):\n        if isinstance(one, FunctionType) and not is_price(one):", "    for one in [view]:\n        if isinstance(one, FunctionType) and not is_price(one):", FLASK_TESTS),
     Mutant("flask-cache-above-gives-away", FLASK_DECORATORS, "        checkout.withhold(describe_answer(rule.endpoint))\n", "        pass\n", FLASK_TESTS),
-    Mutant("flask-cached-402-is-an-answer", CHECKOUT, "return status < 300 or status in (304, 402)", "return status < 300 or status in (304,)", FLASK_TESTS),
+    Mutant("flask-cached-402-is-an-answer", RELEASE_PY, "return status == 402 or not is_error(status)", "return not is_error(status)", FLASK_TESTS),
     Mutant("flask-middleware-inside-gives-away", FLASK_MIDDLEWARE, 'return "" if endpoint is None else describe_answer(endpoint)', 'return ""', FLASK_TESTS),
     Mutant("flask-static-files-outside-are-well", FLASK_PLACEMENT, "if middleware.path_rules.match(url).protected or find_sold(",
            "if False and find_sold(", FLASK_TESTS),
@@ -596,7 +621,7 @@ MUTANTS = (
     Mutant("django-sends-before-it-is-paid", DJANGO + "middleware.py", "            read_response(response, checkout)\n"
            "            answer = checkout.complete()",
            "            return response", DJANGO_TESTS),
-    Mutant("django-verdict-not-enforced", DJANGO + "middleware.py", "if checkout.allow_unpaid(response.status_code):",
+    Mutant("django-verdict-not-enforced", DJANGO + "middleware.py", "if checkout.allow_unpaid(response.status_code, has_mark(response)):",
            "if checkout.state is State.DECIDED or checkout.allow_unpaid(response.status_code):", DJANGO_TESTS),
     Mutant("django-cancel-is-heard", DJANGO + "middleware.py", "await run_shielded(lambda: self._serve_in_time(checkout, request, shielded))",
            "await self._serve_in_time(checkout, request, shielded)", DJANGO_TESTS),
@@ -655,9 +680,9 @@ MUTANTS = (
     Mutant("django-runs-what-is-refused", "src/faregate/django/middleware.py", "            if checkout.state is State.DECIDED:  # the path itself is refused: no view runs\n"
            "                return _answer_unpaid(checkout, request, None)\n"
            "            offer = checkout.prefix_offer\n"
-           "            response = (offer and authorize(",
+           "            # With",
            "            offer = checkout.prefix_offer\n"
-           "            response = (offer and authorize(", ("tests/adapters/test_django.py",)),
+           "            # With", ("tests/adapters/test_django.py",)),
     Mutant("django-awaits-what-is-refused", "src/faregate/django/middleware.py", "            if checkout.state is State.DECIDED:  # the path itself is refused: no view runs\n"
            "                return _answer_unpaid(checkout, request, None)\n"
            "            offer = checkout.prefix_offer\n"
@@ -975,14 +1000,14 @@ MUTANTS = (
     Mutant("console-shows-markup-of-sellers", CONSOLE + "markup.py", "return child if isinstance(child, Markup) else escape(str(child))", "return str(child)", CONSOLE_TESTS),
     # Tools of MCP servers
     Mutant("mcp-sells-failed-tools", MCP + "results.py", 'return _ERROR if result.get("isError") else _COMPLETE', "return _COMPLETE", MCP_TESTS),
-    Mutant("mcp-sells-questions", MCP + "results.py", "return _NOT_YET\n", "return _COMPLETE\n", MCP_TESTS),
+    Mutant("mcp-sells-questions", MCP + "results.py", "return NOT_YET\n", "return _COMPLETE\n", MCP_TESTS),
     Mutant("mcp-forgets-the-arguments", MCP + "requests.py", '{"arguments": params.get("arguments") or {}}', "{}", MCP_TESTS),
     Mutant("mcp-forgets-the-answers", MCP + "requests.py", 'bound["inputResponses"] = answers', "pass", MCP_TESTS),
     Mutant("mcp-binds-nothing", MCP + "calls.py", "            read_body=lambda _length: write_bound(self._params),\n", "", MCP_TESTS),
     Mutant("mcp-forgets-the-client", MCP + "requests.py", "(*_find_credentials(scope), *proof)", "proof", MCP_TRANSPORTS),
     Mutant("mcp-takes-an-order-of-keys-for-another-payment", MCP + "requests.py", "sort_keys=True", "sort_keys=False", MCP_TESTS),
     Mutant("mcp-cancels-paid-work", MCP + "middleware.py", "await run_shielded(work)", "await work()", MCP_TESTS),
-    Mutant("mcp-answers-past-the-checkout", MCP + "calls.py", "self._checkout.allow_unpaid(find_status(result))", "True", MCP_MISTAKES),
+    Mutant("mcp-answers-past-the-checkout", MCP + "calls.py", "self._checkout.allow_unpaid(status)", "True", MCP_MISTAKES),
     Mutant("mcp-overlooks-a-passed-price", MCP + "calls.py", "        if found.mistake or not found.offers:\n            return found.mistake\n", "        return found.mistake\n", MCP_MISTAKES),
     Mutant("mcp-starts-with-a-tool-given-away", MCP + "middleware.py", "            check_tools(self._server)\n", "", MCP_MISTAKES),
     Mutant("mcp-lets-a-tool-say-it-was-paid", MCP + "results.py", "meta.pop(PAYMENT_RESPONSE, None)", "pass", MCP_TESTS),
