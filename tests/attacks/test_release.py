@@ -5,7 +5,7 @@ that is proven, whatever the status, and wherever the answer comes from.
 """
 
 import contextvars
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
@@ -65,6 +65,8 @@ class Work:
     """How often the application calls the paid function."""
     remember: bool = False
     """Whether a memo stands above the price."""
+    seen: set[str] = field(default_factory=set)
+    """The names of the headers that the handler was given."""
     forget: bool = False
     """Whether the handler makes its price while it runs."""
 
@@ -73,8 +75,9 @@ class Work:
         mark = self.content.mark("header")
         return {"X-Mark": mark, "Location": f"https://cdn.example/sold?X-Amz-Signature={mark}"}
 
-    def do(self) -> tuple[int, dict[str, str], str]:
+    def do(self, request_headers: Iterable[str]) -> tuple[int, dict[str, str], str]:
         self.content.runs += 1
+        self.seen = {name.lower().removeprefix("http_").replace("_", "-") for name in request_headers}
         SEEN.set(self.content.mark("state"))
         body = "" if self.status in (204, 304) else self.content.mark("body")
         return self.status, self.headers, body
@@ -115,7 +118,7 @@ def serve_starlette(work: Work, paywall: Paywall, is_prefix: bool) -> AbstractCo
     async def report(request: Request) -> Response:
         if work.forget:
             faregate.starlette.paid("daily_report")
-        status, headers, body = work.do()
+        status, headers, body = work.do(request.headers)
         return Response(body, status, headers)
 
     price = faregate.starlette.paid("daily_report", **work.options)
@@ -161,10 +164,10 @@ def outside_wsgi(app: Any) -> Any:
 
 
 def serve_fastapi(work: Work, paywall: Paywall, is_prefix: bool) -> AbstractContextManager[str]:
-    async def report() -> FastAPIResponse:
+    async def report(request: Request) -> FastAPIResponse:
         if work.forget:
             faregate.fastapi.paid("daily_report")
-        status, headers, body = work.do()
+        status, headers, body = work.do(request.headers)
         return FastAPIResponse(body, status, headers)
 
     class Remembering(APIRoute):
@@ -194,7 +197,7 @@ def serve_asgi(work: Work, paywall: Paywall, is_prefix: bool) -> AbstractContext
                 asked.close()
             else:
                 await asked
-        status, headers, body = work.do()
+        status, headers, body = work.do(name.decode() for name, _ in scope["headers"])
         raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
         await send({"type": "http.response.start", "status": status, "headers": raw})
         await send({"type": "http.response.body", "body": body.encode()})
@@ -213,7 +216,7 @@ def serve_flask(work: Work, paywall: Paywall, is_prefix: bool) -> AbstractContex
     def report() -> Any:
         if work.forget:
             front.paid("daily_report")(lambda: "")
-        status, headers, body = work.do()
+        status, headers, body = work.do(flask.request.headers.keys())
         return body, status, headers
 
     view: Any = report if is_prefix or work.forget else front.paid("daily_report", **work.options)(report)
@@ -235,7 +238,7 @@ def serve_wsgi(work: Work, paywall: Paywall, is_prefix: bool) -> AbstractContext
             offer("daily_report")
         for _ in range(0 if is_prefix or work.forget else work.calls):
             require_payment_wsgi(environ, sold)
-        status, headers, body = work.do()
+        status, headers, body = work.do(environ)
         start_response(f"{status} Some", list(headers.items()))
         return [body.encode()]
 
@@ -245,10 +248,10 @@ def serve_wsgi(work: Work, paywall: Paywall, is_prefix: bool) -> AbstractContext
 
 @contextmanager
 def serve_django(work: Work, paywall: Paywall, is_prefix: bool) -> Generator[str]:
-    def report(_request: HttpRequest) -> HttpResponse:
+    def report(request: HttpRequest) -> HttpResponse:
         if work.forget:
             faregate.django.paid("daily_report")
-        status, headers, body = work.do()
+        status, headers, body = work.do(request.headers)
         return HttpResponse(body, status=status, headers=headers)
 
     price = faregate.django.paid("daily_report", **work.options)
@@ -344,9 +347,12 @@ def test_a_redirect_below_a_prefix_may_be_a_login_and_is_not_charged(adapter: st
 @pytest.mark.parametrize("adapter", SERVE)
 def test_a_payment_buys_the_whole_result(adapter: str) -> None:
     """Ranges and conditions do not reach the handler, so that it answers with the result."""
+    conditions = {"Range": "bytes=0-", "If-Range": "x", "If-None-Match": "*", "If-Modified-Since": "x"}
     with buying(adapter, Work()) as buyer:
-        answer = buyer.buy(**{"Range": "bytes=0-", "If-None-Match": "*", "If-Range": "x"})
+        answer = buyer.buy(**conditions)
     assert (answer.status_code, answer.text) == (200, buyer.work.content.mark("body"))
+    assert "host" in buyer.work.seen
+    assert buyer.work.seen.isdisjoint(map(str.lower, conditions))
 
 
 @pytest.mark.parametrize("status", [200, 204, 206, *REDIRECTS, 304])
