@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route, Router
 from starlette.staticfiles import StaticFiles
 from starlette.testclient import TestClient
@@ -208,6 +209,42 @@ def test_middleware_inside_may_refuse(status: int) -> None:
     client = TestClient(Starlette(routes=[Route("/sold", endpoint(Content()))], middleware=layers))
     answer = client.get("/sold", follow_redirects=False)
     assert (answer.status_code, answer.headers["x-refused"]) == (status, "yes")
+
+
+def redirecting(content: Content) -> Any:
+    async def redirect(request: Request, call_next: Any) -> Response:
+        return RedirectResponse(f"/{content.mark('header')}")
+
+    return Middleware(BaseHTTPMiddleware, dispatch=redirect)
+
+
+@pytest.mark.parametrize("place", ["application", "mount"])
+def test_middleware_inside_may_not_redirect(place: str) -> None:
+    """It may be a cache that keeps a redirect that was sold. A login belongs outside, or on the route."""
+    content = Content()
+    inside = redirecting(content)
+    routes: list[Any] = [Route("/sold", endpoint(content))]
+    if place == "mount":
+        routes, layers = [Mount("", routes=routes, middleware=[inside])], [front(make_paywall())]
+    else:
+        layers = [front(make_paywall()), inside]
+    client = TestClient(Starlette(routes=routes, middleware=layers), raise_server_exceptions=False)
+    answer = client.get("/sold", follow_redirects=False)
+    figures.count("middleware that answers, inside", content.found_in([str(answer.headers).encode()]))
+    assert (answer.status_code, "location" in answer.headers) == (502, False)
+
+
+def test_a_login_on_the_route_may_redirect() -> None:
+    def login(function: Any) -> Any:
+        async def check(request: Request) -> Response:
+            return RedirectResponse("/login") if "user" not in request.query_params else await function(request)
+
+        return wraps(function)(check)
+
+    routes = [Route("/sold", login(endpoint(Content())))]
+    client = TestClient(Starlette(routes=routes, middleware=[front(make_paywall())]))
+    assert client.get("/sold", follow_redirects=False).headers["location"] == "/login"
+    assert client.get("/sold?user=1").status_code == 402
 
 
 def test_options_may_be_answered_by_anybody() -> None:
