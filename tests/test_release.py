@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from faregate.middleware.arguments import LOWEST_STARLETTE
 from tests.support.shell import Terminal
 
 ROOT = Path(__file__).parents[1]
@@ -44,6 +45,13 @@ def test_the_classifiers_are_the_pythons_that_are_tested(metadata: dict[str, Any
 
     assert named == ["3.11", *run.split()]
     assert metadata["requires-python"] == ">=3.11"
+
+
+def test_every_extra_wants_the_starlette_that_the_paywall_wants() -> None:
+    lowest = ".".join(map(str, LOWEST_STARLETTE))
+    named = re.findall(r'"starlette>=([^"]+)"', (ROOT / "pyproject.toml").read_text())
+    assert len(named) > 3
+    assert set(named) == {lowest}
 
 
 @pytest.mark.parametrize(

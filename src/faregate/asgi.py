@@ -16,6 +16,7 @@ from faregate.middleware.arguments import (
     check_asgi_app,
     check_not_added_twice,
     check_required,
+    check_starlette,
     choose_paywall,
 )
 from faregate.middleware.asgi_responder import PaywallResponder, find_responder
@@ -60,6 +61,7 @@ class PaywallMiddleware:
         check_lifespan(sweep_every, drain_seconds)
         check_arguments(arguments, signature(type(self)).parameters)
         check_asgi_app(app)
+        check_starlette()
         self.app = app
         self.paywall = choose_paywall("PaywallMiddleware", paywall, arguments)
         self.path_rules = PathRules(offers, refuse)

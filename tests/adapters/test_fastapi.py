@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Annotated, Any
 
@@ -13,7 +14,9 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from fastapi.testclient import TestClient
 from pydantic import BaseModel
 from starlette.applications import Starlette
+from starlette.background import BackgroundTask
 from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
@@ -215,6 +218,60 @@ def test_background_tasks_run_for_what_is_released_and_only_then(shop: Shop, sel
     if released:
         assert eventually(lambda: len(ran) == 2)
     assert ran == (["dependency after 1 completions", "handler after 1 completions"] if released else [])
+
+
+class Passes(BaseHTTPMiddleware):
+    """Gives the response on, in the way of most middleware that users write."""
+
+    async def dispatch(self, request: Request, call_next: Any) -> Response:
+        response: Response = await call_next(request)
+        return response
+
+
+class Rewrites(BaseHTTPMiddleware):
+    """Reads the whole response, and answers with another."""
+
+    async def dispatch(self, request: Request, call_next: Any) -> Response:
+        response = await call_next(request)
+        body = b"".join([chunk async for chunk in response.body_iterator])
+        return Response(body, response.status_code, media_type="application/json")
+
+
+@pytest.mark.parametrize("inside", [[Passes], [Rewrites], [Passes, Rewrites]])
+@pytest.mark.parametrize("sells", ["daily_report", "slow_settlement"])
+def test_a_middleware_inside_lets_nothing_run_before_the_proof(sells: str, inside: list[Any]) -> None:
+    """Background tasks, the handler's own too, and what dependencies do after their `yield`."""
+    ran, shop = list[str](), Shop()
+    # `add_middleware` would put them outside of the paywall.
+    shop.app.user_middleware.extend(Middleware(kind) for kind in inside)
+
+    async def later(word: str) -> None:
+        ran.append(f"{word} after {shop.completions} completions")
+
+    async def database() -> AsyncGenerator[None]:
+        yield
+        await later("commit")
+
+    sold = [Depends(paid(sells)), Depends(database)]
+
+    @shop.app.get("/adds", dependencies=sold)
+    async def adds(tasks: BackgroundTasks) -> str:
+        tasks.add_task(later, "task")
+        return CONTENT
+
+    @shop.app.get("/answers", dependencies=sold)
+    async def answers() -> Response:
+        return PlainTextResponse(CONTENT, background=BackgroundTask(later, "task"))
+
+    with calling(shop.app) as http:
+        for count, path in enumerate(("/adds", "/answers"), 1):
+            ran.clear()
+            if buy(http, path).status_code == 200:
+                assert eventually(lambda: len(ran) == 2)
+                assert ran == [f"task after {count} completions", f"commit after {count} completions"]
+            else:
+                time.sleep(0.05)
+                assert (sells, ran) == ("slow_settlement", [])
 
 
 # Streams

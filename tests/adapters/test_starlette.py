@@ -17,6 +17,7 @@ from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route, WebSocketRoute
+from starlette.testclient import TestClient
 
 import faregate.fastapi
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
@@ -60,6 +61,28 @@ def test_background_tasks_of_work_that_is_not_released_do_not_run(seller: Seller
     assert seller.get("/late", seller.proof_for("/late")).status_code == 202
     time.sleep(0.4)
     assert seller.work.background == []
+
+
+@pytest.mark.parametrize("version", ["0.52.1", "1.0.1", "1.6.0"])
+def test_a_starlette_that_runs_background_tasks_of_what_was_not_sold_is_refused(
+    version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("starlette.__version__", version)
+    message = f"needs Starlette 1.7 or later, and {version} is installed"
+    with pytest.raises(ConfigurationError, match=message):
+        ASGIMiddleware(Starlette(), a_paywall())
+    fastapi_app = FastAPI()
+    fastapi_app.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=a_paywall())
+    for app in (shop_of(Route("/", report)), fastapi_app):
+        with pytest.raises(ConfigurationError, match=message), TestClient(app):
+            pass
+
+
+@pytest.mark.parametrize("version", ["1.7.0", "1.10.0", "2.0.0rc1"])
+def test_a_later_starlette_starts(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("starlette.__version__", version)
+    with TestClient(shop_of(Route("/", report))):
+        pass
 
 
 def test_a_body_in_a_buffer_that_is_used_again_is_sold_as_it_was_sent() -> None:

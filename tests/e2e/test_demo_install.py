@@ -23,7 +23,7 @@ case "$*" in
 -c*) exit 0 ;;
 "-m venv"*) mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
 "-m pip install"*)
-    echo "Collecting starlette>=1.0.1 (from faregate==0.1.0)"
+    echo "Collecting starlette>=1.7 (from faregate==0.1.0)"
     [ -z "$FAILS" ] || { echo "ERROR: No matching distribution found for starlette" >&2; exit 1; }
     echo "Installing collected packages: starlette, uvicorn" ;;
 *) echo "played" ;;

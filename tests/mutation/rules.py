@@ -542,6 +542,7 @@ MUTANTS = (
            "            return PathMatch(ambiguous=True)\n",
            "", ADAPTER_TESTS),
     Mutant("background-of-the-unsold", ASGI_RESPONDER, "if not answer.released:", "if False:", ADAPTER_TESTS),
+    Mutant("starlette-that-runs-background-of-the-unsold", ASGI, "        check_starlette()\n", "", ("tests/adapters/test_starlette.py",)),
     Mutant("mistake-is-forgiven", CHECKOUT, "self._decide(responses.build_unavailable(502))\n"
            "        self._mistake = mistake",
            "self._mistake = mistake", ADAPTER_TESTS),

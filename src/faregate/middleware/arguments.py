@@ -3,6 +3,8 @@
 A wrong type would otherwise fail with an error of ours, in a request, at a place that says nothing to them.
 """
 
+import re
+import sys
 from collections.abc import Mapping
 from inspect import signature
 from typing import Any
@@ -62,6 +64,27 @@ def check_asgi_app(app: Any) -> None:
         ) from None
     except ValueError:  # what is written in C does not say what it takes
         return
+
+
+def check_starlette() -> None:
+    """Refuse a Starlette whose `BaseHTTPMiddleware` does not wait until the response has been sent.
+
+    Below 1.7 what stands inside such a middleware goes on at once: background tasks, and what dependencies do
+    after their `yield`, run before the payment is proven, and without one. Raises `ConfigurationError`.
+    """
+    # Not imported here: other ASGI frameworks need no Starlette.
+    version = str(getattr(sys.modules.get("starlette"), "__version__", ""))
+    number = re.match(r"(\d+)\.(\d+)", version)
+    if number is not None and tuple(map(int, number.groups())) < LOWEST_STARLETTE:
+        lowest = ".".join(map(str, LOWEST_STARLETTE))
+        raise ConfigurationError(
+            f"PaywallMiddleware needs Starlette {lowest} or later, and {version} is installed: below a "
+            "BaseHTTPMiddleware, older versions run background tasks although the payment failed. Write: "
+            f"pip install 'starlette>={lowest}'"
+        )
+
+
+LOWEST_STARLETTE = (1, 7)
 
 
 def check_choose(sold: Offer) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import litestar
@@ -18,6 +19,7 @@ from starlette.applications import Starlette
 from starlette.background import BackgroundTask
 from starlette.endpoints import HTTPEndpoint
 from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -125,8 +127,17 @@ def starlette_stored_late(paywall: Paywall, content: Content) -> Any:
 # FastAPI
 
 
-def fastapi_site(paywall: Paywall, content: Content) -> Any:
-    app = FastAPI(openapi_url=None)
+async def passes(request: Request, call_next: Any) -> Any:
+    return await call_next(request)
+
+
+def fastapi_behind_middleware(paywall: Paywall, content: Content) -> Any:
+    """With a middleware between the paywall and the handler, which runs the handler in a task of its own."""
+    return fastapi_site(paywall, content, [Middleware(BaseHTTPMiddleware, dispatch=passes)])
+
+
+def fastapi_site(paywall: Paywall, content: Content, inside: Sequence[Middleware] = ()) -> Any:
+    app = FastAPI(openapi_url=None, middleware=inside)
     app.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=paywall)
     app.add_middleware(SessionMiddleware, SECRET)
     app.add_middleware(Telling)
@@ -273,6 +284,7 @@ ASGI_SITES = [
     Site("starlette-stored-session", starlette_stored),
     Site("starlette-session-stored-late", starlette_stored_late),
     Site("fastapi", fastapi_site),
+    Site("fastapi-behind-middleware", fastapi_behind_middleware),
     Site("asgi", plain_site),
     Site("quart", quart_site, EVERYWHERE - {"state", "mapping", "background"}),
     Site("litestar-cookies", litestar_cookies, EVERYWHERE - {"state", "mapping", "message"}),
