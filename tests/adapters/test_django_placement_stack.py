@@ -2,6 +2,7 @@
 
 import functools
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,13 +17,16 @@ django_site.ready()
 from django.conf import settings  # noqa: E402
 from django.contrib.auth.decorators import login_required  # noqa: E402
 from django.core import checks  # noqa: E402
+from django.core.asgi import get_asgi_application  # noqa: E402
+from django.core.wsgi import get_wsgi_application  # noqa: E402
 from django.http import FileResponse, HttpRequest, HttpResponse  # noqa: E402
 from django.urls import path  # noqa: E402
 from django.utils.decorators import method_decorator  # noqa: E402
 from django.views import View  # noqa: E402
 from django.views.decorators.http import etag  # noqa: E402
 
-from faregate.django import paid  # noqa: E402
+from faregate.django import PaywallMiddleware, paid  # noqa: E402
+from faregate.errors import ConfigurationError  # noqa: E402
 from tests.adapters.django_placement import (  # noqa: E402
     ANSWERED,
     CONTENT,
@@ -166,6 +170,7 @@ def find_errors(prefix: str, middleware: list[str], **more: Any) -> list[str]:
 
 def test_what_answers_before_the_paywall_below_a_prefix_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "reports").mkdir()
+    (tmp_path / "reports" / "y").write_bytes(CONTENT)
     whitenoise: dict[str, Any] = {"STATIC_URL": "/static/", "INSTALLED_APPS": settings.INSTALLED_APPS}
     outside, inside = [WHITENOISE, PAYWALL], [PAYWALL, WHITENOISE]
     assert find_errors("/static/sold", outside, **whitenoise) == ["faregate.E009"]
@@ -231,7 +236,119 @@ def test_a_file_of_whitenoise_at_the_address_of_a_sold_view_is_an_error(tmp_path
         with site(route, MIDDLEWARE=[WHITENOISE, PAYWALL], **more) as here:
             found = [one for one in checks.run_checks() if str(one.id).startswith("faregate")]
             assert [one.id for one in found] == ids
-            assert b"".join(here.ask("/sold/today").streaming_content) == CONTENT  # what it warns of
+            if ids:
+                with pytest.raises(ConfigurationError, match="answers at /sold/today by itself"):
+                    here.ask("/sold/today")
+            else:
+                assert b"".join(here.ask("/sold/today").streaming_content) == CONTENT
+
+
+def write_files(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(CONTENT)
+
+
+class Wraps:
+    """A seller's own middleware that makes the paywall: its place in MIDDLEWARE is not seen."""
+
+    def __new__(cls, get_response: Any) -> Any:
+        return PaywallMiddleware(get_response)
+
+
+STARTS: dict[str, tuple[dict[str, Any], str]] = {
+    "below-a-prefix": ({"root": ["reports/x"]}, "/reports/x"),
+    "below-a-prefix-in-other-letters": ({"root": ["Reports/x"]}, "/Reports/x"),
+    "a-file-that-is-a-prefix": ({"root": ["reports"]}, "/reports"),
+    "below-a-refused-prefix": ({"root": ["drafts/x"]}, "/drafts/x"),
+    "the-index-of-a-folder-at-a-view": (
+        {"root": ["sold/index.html"], "WHITENOISE_INDEX_FILE": True},
+        "/sold/",
+    ),
+    "a-static-file-at-a-view": ({"static": ["sold"]}, "/static/sold"),
+    "below-a-script-name": (
+        {"static": [], "FORCE_SCRIPT_NAME": "/app", "STATIC_URL": "/app/reports/"},
+        "/reports",
+    ),
+    "more-than-three": ({"root": [f"reports/{name}" for name in "abcde"]}, " and 2 others by itself"),
+    "made-by-a-class-of-the-seller": (
+        {"root": ["reports/x"], "MIDDLEWARE": [WHITENOISE, f"{__name__}.Wraps"]},
+        "/reports/x",
+    ),
+    "elsewhere": ({"root": ["robots.txt", "sold/y"], "static": ["css/site.css"]}, ""),
+    "below-the-paywall": ({"root": ["reports/x"], "MIDDLEWARE": [PAYWALL, WHITENOISE]}, ""),
+}
+
+
+@pytest.mark.parametrize("refreshes", [False, True])
+@pytest.mark.parametrize("start", STARTS)
+def test_a_project_whose_whitenoise_gives_away_does_not_start(
+    start: str, refreshes: bool, tmp_path: Path
+) -> None:
+    more, message = STARTS[start]
+    more = {"MIDDLEWARE": [WHITENOISE, PAYWALL], "STATIC_URL": "/static/"} | more
+    write_files(tmp_path / "root", *more.pop("root", ()))
+    write_files(tmp_path / "static", *more.pop("static", ()))
+    (tmp_path / "root").mkdir(exist_ok=True)
+    (tmp_path / "static").mkdir(exist_ok=True)
+    more |= {"WHITENOISE_ROOT": str(tmp_path / "root"), "STATIC_ROOT": str(tmp_path / "static")}
+    path_rules = {"OFFERS": {"/reports": "daily_report"}, "REFUSE": ["/drafts"]}
+    routes = [path("sold/", SOLD(fresh())), path("static/sold", SOLD(fresh())), path("free", fresh())]
+    with project(*routes, FAREGATE=path_rules, WHITENOISE_AUTOREFRESH=refreshes, **more):
+        for load in (get_wsgi_application, get_asgi_application):
+            if message:
+                with pytest.raises(ConfigurationError, match=re.escape(message)):
+                    load()
+            else:
+                load()
+
+
+SERVED = """
+import django
+from django.conf import settings
+from django.http import HttpResponse
+from django.urls import path
+
+settings.configure(
+    INSTALLED_APPS=["faregate.django"], DATABASES={}, ROOT_URLCONF=__name__,
+    WHITENOISE_ROOT="root", STATIC_URL="static/",
+    MIDDLEWARE=["whitenoise.middleware.WhiteNoiseMiddleware", "faregate.django.PaywallMiddleware"],
+    FAREGATE={"BASE_URL": "emulator:", "OFFERS": {"/reports": "daily_report"}},
+)
+urlpatterns = [path("reports/x", lambda request: HttpResponse())]
+
+from django.core.asgi import get_asgi_application
+from django.core.wsgi import get_wsgi_application
+
+
+def load_wsgi():
+    return get_wsgi_application()
+
+
+def load_asgi():
+    return get_asgi_application()
+"""
+SERVERS = {
+    "gunicorn": ["gunicorn", "--bind", "127.0.0.1:0", "shop:load_wsgi()"],
+    "uvicorn": ["uvicorn", "--port", "0", "--factory", "shop:load_asgi"],
+}
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_a_server_does_not_start_with_a_file_that_is_sold(server: str, tmp_path: Path) -> None:
+    write_files(tmp_path / "root", "reports/x")
+    (tmp_path / "shop.py").write_text(SERVED)
+    environ = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+    done = subprocess.run(
+        [sys.executable, "-m", *SERVERS[server]],
+        cwd=tmp_path,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+    assert done.returncode != 0
+    assert "answers at /reports/x by itself, for free" in done.stderr
 
 
 def test_files_of_whitenoise_below_the_paywall_are_sold(tmp_path: Path) -> None:

@@ -664,7 +664,12 @@ MUTANTS = (
     Mutant("django-given-away-elsewhere", DJANGO + "placement.py", "    found = _given_away.get(resolver)\n", "    return {}\n    found = _given_away.get(resolver)\n", DJANGO_PLACEMENT),
     Mutant("django-two-middlewares", DJANGO + "requests.py", "    if find_checkout(request) is not None:\n", "    if False:\n", DJANGO_PLACEMENT),
     Mutant("django-transactions-are-not-told", DJANGO + "placement.py", "    if is_atomic_in(using, view):\n", "    if False:\n", DJANGO_PLACEMENT),
-    Mutant("django-static-files-before-are-well", DJANGO + "stack.py", "(_WHITENOISE in kinds and _serves(prefix)) or _FLATPAGES in kinds", "False", DJANGO_PLACEMENT),
+    Mutant("django-static-files-before-are-well", DJANGO + "stack.py", "elif _WHITENOISE in kinds:", "elif False:", DJANGO_PLACEMENT),
+    Mutant("django-flatpages-before-are-well", DJANGO + "stack.py", "if _FLATPAGES in kinds:", "if False:", DJANGO_PLACEMENT),
+    Mutant("django-starts-although-files-are-free", DJANGO + "middleware.py", "        _check_start()\n", "        conf.get_config()\n", DJANGO_PLACEMENT),
+    Mutant("django-files-below-a-prefix-are-well", DJANGO + "stack.py", "if rules.match(url, root).protected or _is_sold(url):", "if _is_sold(url):", DJANGO_PLACEMENT),
+    Mutant("django-files-at-a-view-are-well", DJANGO + "stack.py", "if rules.match(url, root).protected or _is_sold(url):", "if rules.match(url, root).protected:", DJANGO_PLACEMENT),
+    Mutant("index-file-is-no-file", "src/faregate/middleware/static_files.py", "            if index in names:\n", "            if False:\n", DJANGO_PLACEMENT),
     Mutant("django-endless-stream", "src/faregate/django/responses.py", "        checkout.check_deadline()\n"
            "        checkout.buffer.append(chunk)\n"
            "\n"

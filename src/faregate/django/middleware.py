@@ -25,6 +25,7 @@ from faregate.django.responses import (
     has_mark,
     read_response,
 )
+from faregate.django.stack import list_given_away
 from faregate.errors import ConfigurationError
 from faregate.middleware.checkout import State, build_timeout_error
 from faregate.middleware.contexts import WorkContext
@@ -44,7 +45,7 @@ class PaywallMiddleware:
         self.get_response = get_response
         # Python's own knows of marked functions only from 3.12 on.
         self.async_mode = iscoroutinefunction(get_response)  # pyright: ignore[reportDeprecated]
-        conf.get_config()  # a mistake in the settings fails the start
+        _check_start()
         if self.async_mode:
             # Mark the class as async-capable, but do the actual switch inside __call__.
             markcoroutinefunction(self)
@@ -166,6 +167,16 @@ class _ShieldedRequest:
     def __init__(self) -> None:
         self.has_client_left = False
         self.ended = asyncio.Event()
+
+
+def _check_start() -> None:
+    """Fail the start for a mistake in the settings, and for what gives away what is sold.
+
+    Servers run no system checks. Raises `ConfigurationError`.
+    """
+    mistakes = [f"{one.message} {one.hint}" for one in list_given_away(conf.get_config().path_rules)]
+    if mistakes:
+        raise ConfigurationError(" ".join(mistakes))
 
 
 def _make_checkout(request: HttpRequest) -> DjangoCheckout:

@@ -1,28 +1,31 @@
 """Find mistakes in `MIDDLEWARE`: the paywall's place in it, and middleware that answers instead of it."""
 
-import os
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from inspect import isclass
-from os.path import isdir, join
-from urllib.parse import urlsplit
+from typing import Any
 
 from django.conf import settings
+from django.core.exceptions import MiddlewareNotUsed
+from django.http import HttpRequest, HttpResponse
 from django.urls import Resolver404, resolve
 from django.utils.module_loading import import_string
 
 from faregate.django.placement import inspect_view
 from faregate.middleware.path_rules import PathRules
+from faregate.middleware.static_files import list_urls
 
 PAYWALL = "faregate.django.PaywallMiddleware"
 LAST = f'Put "{PAYWALL}" at the end of MIDDLEWARE.'
+_PAYWALL = "faregate.django.middleware.PaywallMiddleware"
 _WHITENOISE = "whitenoise.middleware.WhiteNoiseMiddleware"
 _FLATPAGES = "django.contrib.flatpages.middleware.FlatpageFallbackMiddleware"
+_SHOWN = 3
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """A mistake, what to do, and the number of the system check that tells it."""
+    """A mistake, what to do, and the number of the system check that reports it."""
 
     number: str
     message: str
@@ -30,9 +33,9 @@ class Mistake:
 
 
 def list_stack_mistakes(path_rules: PathRules | None) -> Iterator[Mistake]:
-    """E001: missing. E005: there twice. E007: not the last one. E009: answers below a prefix before it."""
+    """E001: missing. E005: there twice. E007: not the last one. E009: see `list_given_away`."""
     names: Sequence[str] = settings.MIDDLEWARE
-    places = [place for place, name in enumerate(names) if _is_paywall(name)]
+    places = _find_places(names)
     if not places:
         yield Mistake("E001", "The paywall is not in MIDDLEWARE: every paid view is an error.", LAST)
         return
@@ -42,53 +45,69 @@ def list_stack_mistakes(path_rules: PathRules | None) -> Iterator[Mistake]:
     if after := names[places[0] + 1 :]:
         seen = f"{after[0]!r} comes after the paywall: it sees results before they are paid for."
         yield Mistake("E007", seen, LAST)
-    for name in names[: places[0]]:
-        yield from _list_answers(
-            name, () if path_rules is None else (*path_rules.offers, *path_rules.refused)
-        )
+    yield from list_given_away(path_rules)
 
 
-def _is_paywall(name: str) -> bool:
-    """By what it is: it may be named by its own module, or be a subclass."""
-    from faregate.django.middleware import PaywallMiddleware
+def list_given_away(path_rules: PathRules | None) -> Iterator[Mistake]:
+    """E009: what stands before the paywall and answers where something is sold or refused.
 
-    found = import_string(name)
-    return isclass(found) and issubclass(found, PaywallMiddleware)
-
-
-def _list_answers(name: str, prefixes: Sequence[str]) -> Iterator[Mistake]:
-    """List the middleware that is known to answer before the paywall."""
-    # By name, because WhiteNoise may not be installed; with its bases, because it may be a subclass.
-    kinds = [f"{kind.__module__}.{kind.__qualname__}" for kind in getattr(import_string(name), "__mro__", ())]
-    sold = [
-        prefix for prefix in prefixes if (_WHITENOISE in kinds and _serves(prefix)) or _FLATPAGES in kinds
-    ]
-    if _WHITENOISE in kinds:
-        sold += filter(_is_sold, _list_root())
-    for place in sold:
-        yield Mistake(
-            "E009",
-            f"{name!r} comes before the paywall and answers at {place} by itself, for free.",
-            "Keep what is sold out of its reach, or serve it by a view.",
-        )
-
-
-def _serves(prefix: str) -> bool:
-    """Whether WhiteNoise has files below this prefix: static ones, or a folder of its root."""
-    static = getattr(settings, "WHITENOISE_STATIC_PREFIX", None) or urlsplit(settings.STATIC_URL or "").path
-    mine, theirs = f"{prefix.rstrip('/')}/", f"/{static.strip('/')}/".replace("//", "/").casefold()
-    if static and (mine.startswith(theirs) or theirs.startswith(mine)):
-        return True
-    root = getattr(settings, "WHITENOISE_ROOT", None)
-    return bool(root) and isdir(join(str(root), prefix.strip("/")))
+    Where a class of the seller's own makes the paywall, its place is not known: all of MIDDLEWARE is looked
+    through.
+    """
+    names: Sequence[str] = settings.MIDDLEWARE
+    rules = PathRules() if path_rules is None else path_rules
+    for name in names[: min(_find_places(names), default=len(names))]:
+        kinds = _list_kinds(name)
+        places: list[str] = []
+        if _FLATPAGES in kinds:
+            places = [*rules.offers, *rules.refused]
+        elif _WHITENOISE in kinds:
+            places = list(dict.fromkeys(_list_files(name, rules)))
+        if places:
+            more = f" and {len(places) - _SHOWN} others" if len(places) > _SHOWN else ""
+            yield Mistake(
+                "E009",
+                f"{name!r} comes before the paywall and answers at {', '.join(places[:_SHOWN])}{more} by "
+                "itself, for free.",
+                "Keep what is sold out of its reach, or serve it by a view.",
+            )
 
 
-def _list_root() -> Iterator[str]:
-    """The addresses of the files in WhiteNoise's root."""
-    root = str(getattr(settings, "WHITENOISE_ROOT", None) or "")
-    for folder, _, names in os.walk(root) if root else ():
-        below = os.path.relpath(folder, root).replace(os.sep, "/")
-        yield from ("/" + (name if below == "." else f"{below}/{name}") for name in names)
+def _find_places(names: Sequence[str]) -> list[int]:
+    return [place for place, name in enumerate(names) if _PAYWALL in _list_kinds(name)]
+
+
+def _list_kinds(name: str) -> list[str]:
+    """The names of a middleware's class and its bases. By name: WhiteNoise may not be installed."""
+    bases: tuple[type, ...] = getattr(import_string(name), "__mro__", ())
+    return [f"{kind.__module__}.{kind.__qualname__}" for kind in bases]
+
+
+def _list_files(name: str, rules: PathRules) -> Iterator[str]:
+    """List where WhiteNoise answers although something is sold or refused there."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Django makes another one, which warns of missing folders
+            whitenoise: Any = import_string(name)(_answer_nothing)
+    except MiddlewareNotUsed:
+        return
+    root = (settings.FORCE_SCRIPT_NAME or "").rstrip("/")
+    for prefix in (*rules.offers, *rules.refused):
+        # Files may be collected there later.
+        if any(_overlap(prefix, f"{above}{whitenoise.static_prefix}") for above in {"", root}):
+            yield prefix
+    for url in list_urls(whitenoise):
+        if rules.match(url, root).protected or _is_sold(url):
+            yield url
+
+
+def _answer_nothing(_request: HttpRequest) -> HttpResponse:
+    return HttpResponse()
+
+
+def _overlap(prefix: str, static: str) -> bool:
+    mine, theirs = f"{prefix.rstrip('/')}/", static.casefold()
+    return mine.startswith(theirs) or theirs.startswith(mine)
 
 
 def _is_sold(url: str) -> bool:

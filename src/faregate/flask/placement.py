@@ -4,7 +4,6 @@ A mistake would give something away, or charge for nothing. It is an error with 
 it, and told by `flask faregate routes` and `flask faregate check`.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from inspect import isclass
@@ -22,6 +21,7 @@ from faregate.core.models import Offer
 from faregate.flask.middleware import NAME, FlaskPaywallMiddleware
 from faregate.middleware.callables import get_module, walk
 from faregate.middleware.handlers import OFFER, find_offers, is_price
+from faregate.middleware.static_files import list_urls
 from faregate.wsgi import Environ
 
 View = Callable[..., Any]
@@ -171,21 +171,13 @@ def _list_stack_mistakes(app: Flask, middleware: FlaskPaywallMiddleware) -> Iter
     for one in takewhile(lambda one: one is not middleware, walk(app.wsgi_app)):
         bases: tuple[type, ...] = type(one).__mro__
         kinds = {f"{kind.__module__}.{kind.__qualname__}" for kind in bases}
-        urls = _list_urls(one) if _WHITENOISE in kinds else ()
+        urls = list_urls(one) if _WHITENOISE in kinds else ()
         for url in urls:
             if middleware.path_rules.match(url).protected or find_sold(app, create_environ(url)):
                 yield (
                     f"WhiteNoise stands outside of the paywall and has a file at {url}, which is sold or "
                     "refused: the file is free. Take it away, or serve it by a view."
                 )
-
-
-def _list_urls(whitenoise: Any) -> Iterator[str]:
-    yield from whitenoise.files
-    for root, prefix in whitenoise.directories:  # where it looks for each request
-        for folder, _, names in os.walk(str(root)):
-            below = str(os.path.relpath(folder, root)).replace(os.sep, "/")
-            yield from (prefix + (name if below == "." else f"{below}/{name}") for name in names)
 
 
 def find_sold(app: Flask, environ: Environ) -> str | None:
