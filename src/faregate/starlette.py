@@ -30,7 +30,7 @@ from faregate.middleware.arguments import check_choose
 from faregate.middleware.asgi_scope import RAW_MARK, ASGIApp, Receive, Scope, Send, decode_headers
 from faregate.middleware.callables import is_async
 from faregate.middleware.checkout import AsyncAsk, SkipHandler
-from faregate.middleware.handlers import inspect_handler, mark, mark_maker
+from faregate.middleware.handlers import has_login, inspect_handler, mark, mark_maker, name_handler
 from faregate.middleware.openapi import with_payments
 from faregate.offers import OfferOptions, make_offer
 from faregate.paywall import Paywall
@@ -249,6 +249,11 @@ def _check_endpoint(endpoint: Any, sold: Offer) -> None:
         raise ConfigurationError(f"An endpoint sells {sold.sells!r} and {others[0]!r}. Keep one offer.")
     if not signature(endpoint).parameters:
         raise ConfigurationError(_NO_REQUEST)
+    if has_login(endpoint):
+        raise ConfigurationError(
+            f"A login stands below the price of {name_handler(endpoint)}: a payer who is not logged in would "
+            "pay for a redirect. Put @requires above @paid."
+        )
 
 
 _NO_REQUEST = (

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import pytest
-from fastapi import APIRouter, Depends, FastAPI, Request, Security
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, Security
 from fastapi.routing import APIRoute
 from starlette.applications import Starlette
+from starlette.authentication import requires
 from starlette.endpoints import HTTPEndpoint
 from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse, Response
@@ -18,7 +19,7 @@ from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.fastapi import Payment, PaywallMiddleware, paid
 from faregate.paywall import Paywall
 from tests.attacks.content import Content
-from tests.attacks.decorators import cached
+from tests.attacks.decorators import cached, timed
 from tests.attacks.report import figures
 from tests.attacks.trial import IMPORT, REQUEST, SOLD, START, run_trial
 
@@ -29,6 +30,7 @@ NO_DECORATOR = "is a dependency, not a decorator: write @app.get"
 NO_ARGUMENT = "takes the name of what is sold. Write"
 NOT_CALLED = "depends on paid itself and sells nothing. Write Depends(paid('text_summary'))"
 ABOVE = "but its route runs it without the price. Put @paid below the decorator of the route"
+LOGIN = "pay for a redirect. Ask for the login in a dependency before paid(...)"
 ANSWERED = "something in front of it answered without a payment"
 UNOPENED = (
     "was created while a request was running, and sells nothing there. Make it where the handler is defined"
@@ -134,6 +136,53 @@ def sell_by_parameter(
 
 
 FORMS |= {name: Form(row[0], sell_by_parameter(row[0], row[2]), row[1]) for name, row in PARAMETERS.items()}
+
+
+@form(START, LOGIN)
+def login_on_a_route_with_a_price(app: FastAPI, content: Content) -> None:
+    @app.get("/sold", dependencies=[Depends(paid("daily_report"))])
+    @requires("member", redirect="sold")
+    async def sold(request: Request) -> str:
+        return content.mark("body")
+
+
+@form(START, LOGIN)
+def login_on_a_blocking_route_with_a_price_as_its_parameter(app: FastAPI, content: Content) -> None:
+    @app.get("/sold")
+    @requires("member")
+    def sold(request: Request, payment: Annotated[Payment, Depends(paid("daily_report"))]) -> str:
+        return content.mark("body")
+
+
+@form(START, LOGIN)
+def login_on_a_route_of_a_sold_application(app: FastAPI, content: Content) -> None:
+    app.router.dependencies.append(Depends(paid("daily_report")))
+
+    @requires("member")
+    async def sold(request: Request) -> str:
+        return content.mark("body")
+
+    app.add_api_route("/sold", timed(sold))
+
+
+@form(IMPORT, "Put @requires above @paid")
+def login_below_the_price_of_starlette(app: FastAPI, content: Content) -> None:
+    @app.get("/sold")
+    @starlette_paid("daily_report")
+    @requires("member", redirect="sold")
+    async def sold(request: Request) -> str:
+        return content.mark("body")
+
+
+@form(SOLD)
+def login_in_a_dependency_before_the_price(app: FastAPI, content: Content) -> None:
+    async def login(request: Request) -> None:
+        if "x-member" not in request.headers:
+            raise HTTPException(303, headers={"location": "/login"})
+
+    @app.get("/sold", dependencies=[Depends(login), Depends(paid("daily_report"))])
+    async def sold() -> str:
+        return content.mark("body")
 
 
 @form(SOLD)

@@ -18,12 +18,13 @@ from faregate.starlette import PaywallMiddleware, paid
 from tests.attacks.content import Content
 from tests.attacks.decorators import CACHES, OTHERS, Members
 from tests.attacks.report import figures
-from tests.attacks.trial import REQUEST, SOLD, Make, run_trial
+from tests.attacks.trial import IMPORT, REQUEST, SOLD, Make, run_trial
 from tests.support.products import take_part
 
 PRICE = "paid"
 DECORATORS: dict[str, Any] = {PRICE: paid("daily_report"), **CACHES, **OTHERS}
 ANSWERED = "something in front of it answered without a payment. Put the price outside"
+LOGIN = "Put @requires above @paid"
 
 ALONE = [(PRICE,)]
 PAIRS = [order for other in (*CACHES, *OTHERS) for order in permutations((PRICE, other))]
@@ -123,8 +124,10 @@ def test_no_order_of_decorators_gives_a_handler_away(kind: str, order: tuple[str
     trial = run_trial(making(kind, order))
     figures.count("orders of decorators", trial.leaks, max(trial.tries, 1))
     assert trial.leaks == []
-    outside = order[: order.index(PRICE)]
-    if set(outside) & {*CACHES}:
+    outside, inside = order[: order.index(PRICE)], order[order.index(PRICE) + 1 :]
+    if "login" in inside:
+        assert (trial.outcome, LOGIN in trial.said) == (IMPORT, True), trial
+    elif set(outside) & {*CACHES}:
         assert (trial.outcome, ANSWERED in trial.said, trial.sales) == (REQUEST, True, 1), trial
     else:
         assert trial.outcome == SOLD, trial

@@ -512,6 +512,8 @@ MUTANTS = (
            "held: list[object] = []", ORDERS),
     Mutant("price-in-an-object", CALLABLES, "[found.__func__, *(_find_kept(found.__self__) if through_self else ())]", "[found.__func__]", ORDERS),
     Mutant("price-above-its-route", HANDLERS, "if unpriced is not None and not offers:", "if False:", MISTAKES),
+    Mutant("charged-for-a-login", STARLETTE, "    if has_login(endpoint):\n", "    if False:\n", ORDERS),
+    Mutant("charged-for-a-login-below-a-dependency", HANDLERS, "if asked and has_login(handler):", "if False:", MISTAKES),
     Mutant("price-that-is-not-called", HANDLERS, "if any(_read(one, MAKES_OFFERS)", "if False and any(_read(one, MAKES_OFFERS)", MISTAKES),
     Mutant("mistake-that-came-later", ASGI, 'return "" if handler is None else handler.mistake', 'return ""', MISTAKES),
     Mutant("failed-start-is-sent-only", STARLETTE, "raise mistake.with_traceback(None)",

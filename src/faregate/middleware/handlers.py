@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import Any, get_type_hints
 
 from faregate.core.models import Offer
-from faregate.middleware.callables import walk, walk_chain
+from faregate.middleware.callables import get_module, walk, walk_chain
 
 OFFER, SOLD, MAKES_OFFERS = "faregate_offer", "faregate_sold", "faregate_makes_offers"
 _PRICE = "faregate_guard"
@@ -21,7 +21,7 @@ _PRICE = "faregate_guard"
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """The offers of a handler, or the mistake that would give its result away."""
+    """The offers of a handler, or the mistake that would give its result away or charge for none."""
 
     offers: tuple[Offer, ...] = ()
     mistake: str = ""
@@ -43,14 +43,24 @@ def inspect_handler(handler: Any, dependant: Any = None, overrides: Any = ()) ->
             f"{name_handler(handler)} depends on paid itself and sells nothing. "
             "Write Depends(paid('text_summary')), with what is sold."
         )
-    for call in calls:
-        offers.update(dict.fromkeys(inspect_handler(call).offers))
+    asked = dict.fromkeys(offer for call in calls for offer in inspect_handler(call).offers)
+    if asked and has_login(handler):
+        mistake = (
+            f"A login stands on {name_handler(handler)}, below its price: a payer who is not logged in would "
+            "pay for a redirect. Ask for the login in a dependency before paid(...)."
+        )
+    offers.update(asked)
     if unpriced is not None and not offers:
         mistake = (
             f"{name_handler(handler)} is sold as {unpriced.sells!r}, but its route runs it without the "
             "price. Put @paid below the decorator of the route, next to the function."
         )
     return Handler(tuple(offers), mistake)
+
+
+def has_login(handler: Any) -> bool:
+    """Whether Starlette's `@requires` is on a handler, which redirects or refuses those who are not in."""
+    return any(get_module(one) == "starlette.authentication" for one in walk(handler, through_self=True))
 
 
 def mark(wrapper: Any, handler: Any, offer: Offer) -> None:
