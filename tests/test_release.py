@@ -29,14 +29,19 @@ def metadata() -> dict[str, Any]:
     return read
 
 
-def test_links_of_the_published_readme_are_addresses_of_files(metadata: dict[str, Any]) -> None:
-    source = metadata["urls"]["Source"]
-    links = re.findall(r"\]\(([^)]+)\)", metadata["readme"]["text"])
-    files = [link.removeprefix(source) for link in links if link.startswith(source)]
+def test_the_published_readme_has_no_link_to_a_file_and_no_address_that_is_not_decided(
+    metadata: dict[str, Any],
+) -> None:
+    published, ours = metadata["readme"]["text"], (ROOT / "README.md").read_text()
+    links = re.findall(r"\]\(([^)]+)\)", published)
 
-    assert len(files) > 40
     assert [link for link in links if not link.startswith(("https://", "#"))] == []
-    assert [file for file in files if not (ROOT / re.sub(r"^/(blob|raw)/main/|#.*", "", file)).exists()] == []
+    assert links == [
+        link for link in re.findall(r"\]\(([^)]+)\)", ours) if link.startswith(("https://", "#"))
+    ]
+    assert "\n* Sells the tools of MCP servers to agents" in published
+    assert "urls" not in metadata
+    assert ".example" not in (ROOT / "pyproject.toml").read_text()
 
 
 def test_the_classifiers_are_the_pythons_that_are_tested(metadata: dict[str, Any]) -> None:
@@ -105,6 +110,18 @@ def test_a_release_under_another_tag_is_refused(tag: str, message: str) -> None:
     )
     assert done.returncode == 1
     assert message in done.stderr
+
+
+def test_a_release_without_the_address_of_the_repository_is_refused(metadata: dict[str, Any]) -> None:
+    done = subprocess.run(
+        ["scripts/package", "--release"],
+        cwd=ROOT,
+        env={**os.environ, "TAG": f"v{metadata['version']}"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "has no Source in [project.urls]: decide where the repository lives" in done.stderr
 
 
 def test_the_image_of_the_emulator_is_healthy_while_it_answers(tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ def login_on_a_route_of_a_sold_application(app: FastAPI, content: Content) -> No
 @form(IMPORT, "Put @requires above @paid")
 def login_below_the_price_of_starlette(app: FastAPI, content: Content) -> None:
     @app.get("/sold")
-    @starlette_paid("daily_report")
+    @faregate.starlette.paid("daily_report")
     @requires("member", redirect="sold")
     async def sold(request: Request) -> str:
         return content.mark("body")
