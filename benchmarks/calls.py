@@ -1,7 +1,7 @@
 """What a call to the service costs over each transport, and what a flood of calls does to an event loop.
 
-    .venv/bin/python benchmarks/calls.py                              # about two minutes
-    .venv/bin/python benchmarks/calls.py --rounds 1 --calls 300       # it works; its figures mean nothing
+    .venv-faregate/bin/python benchmarks/calls.py  # about two minutes
+    .venv-faregate/bin/python benchmarks/calls.py --rounds 1 --calls 300  # it works; its figures mean nothing
 
 The first table is processor time of one `access` in microseconds, client and threads together: the median
 of the rounds, in which all take turns. The second is many calls at once to a service that takes a second

@@ -1,8 +1,8 @@
 """How fast the emulator is, and whether it stays so: calls per second, and growth to 100,000 transactions.
 
-    .venv/bin/python benchmarks/emulator.py             # both: about three minutes
-    .venv/bin/python benchmarks/emulator.py --rounds 3 --seconds 3 --skip growth
-    .venv/bin/python benchmarks/emulator.py --sizes 1000 10000 --skip load
+    .venv-faregate/bin/python benchmarks/emulator.py  # both: about three minutes
+    .venv-faregate/bin/python benchmarks/emulator.py --rounds 3 --seconds 3 --skip growth
+    .venv-faregate/bin/python benchmarks/emulator.py --sizes 1000 10000 --skip load
 
 The load: the emulator as `faregate.emulator.server` serves it, and a bare Starlette endpoint that reads a
 POST and answers a fixed 402 under the same uvicorn settings. The server has one core and the client another.

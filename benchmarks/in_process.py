@@ -1,9 +1,9 @@
 """What one paid request costs inside the process: no sockets, a service that answers at once, memory journal.
 
-    .venv/bin/python benchmarks/in_process.py                          # this checkout
-    .venv/bin/python benchmarks/in_process.py --against ../old         # beside another one, in turns
-    .venv/bin/python benchmarks/in_process.py --profile fastapi        # where the time goes
-    .venv/bin/python benchmarks/in_process.py --case free              # an unpaid route, with and without
+    .venv-faregate/bin/python benchmarks/in_process.py  # this checkout
+    .venv-faregate/bin/python benchmarks/in_process.py --against ../old  # beside another one, in turns
+    .venv-faregate/bin/python benchmarks/in_process.py --profile fastapi  # where the time goes
+    .venv-faregate/bin/python benchmarks/in_process.py --case free  # an unpaid route, with and without
 
 For each adapter: microseconds of processor time, Python calls, and turns of the event loop. Each checkout
 runs in a process of its own, and they take turns, so that a ratio is that of one moment. Medians of the

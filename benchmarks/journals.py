@@ -1,8 +1,8 @@
 """Sales per second of each journal, and processor time of each: claim, start, decide and release.
 
-    .venv/bin/python benchmarks/journals.py                 # every journal whose program is here
-    .venv/bin/python benchmarks/journals.py --journals memory sqlite --callers 1 64 --rounds 3 --seconds 2
-    PYTHONPATH=../old/src .venv/bin/python benchmarks/journals.py --callers 1 16     # another checkout
+    .venv-faregate/bin/python benchmarks/journals.py  # every journal whose program is here
+    .venv-faregate/bin/python benchmarks/journals.py --journals memory sqlite --callers 1 64 --seconds 2
+    PYTHONPATH=../old/src .venv-faregate/bin/python benchmarks/journals.py --callers 1 16  # another checkout
 
 Without a paywall, a service or work: what a sale costs beyond them. Callers are threads, or tasks of an event
 loop. `two syncs` writes as much to a file and syncs it twice per sale, each caller a file of its own: what no

@@ -1,10 +1,10 @@
 """How fast the self-hosted service is, and whether it stays so with many transactions.
 
-    .venv/bin/python benchmarks/service.py                  # about eight minutes; results/service-<time>.json
-    .venv/bin/python benchmarks/service.py --quick          # one minute: does it run?
-    .venv/bin/python benchmarks/service.py --docs           # writes docs/performance.md as well
-    .venv/bin/python benchmarks/service.py --skip growth --databases postgres
-    .venv/bin/python benchmarks/service.py --skip growth --databases postgres --apart
+    .venv-faregate/bin/python benchmarks/service.py  # about eight minutes; results/service-<time>.json
+    .venv-faregate/bin/python benchmarks/service.py --quick  # one minute: does it run?
+    .venv-faregate/bin/python benchmarks/service.py --docs  # writes docs/performance.md as well
+    .venv-faregate/bin/python benchmarks/service.py --skip growth --databases postgres
+    .venv-faregate/bin/python benchmarks/service.py --skip growth --databases postgres --apart
 
 Sales: `faregate service serve` in one process and in two, on SQLite and on PostgreSQL, over real HTTP. A sale
 is access with a proof and complete; its payment is verified and settled at once (`settled_service.py`), so

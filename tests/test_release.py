@@ -95,7 +95,7 @@ def test_the_hooks_run_tools_of_the_virtual_environment() -> None:
     [local] = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
     tools = {hook["entry"].split()[0] for hook in local["hooks"]}
 
-    assert {Path(tool).parent for tool in tools} == {Path(".venv/bin")}
+    assert {Path(tool).parent for tool in tools} == {Path(".venv-faregate/bin")}
     assert [tool for tool in tools if not (Path(sys.prefix) / "bin" / Path(tool).name).exists()] == []
 
 

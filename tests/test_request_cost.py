@@ -2,7 +2,7 @@
 
 A rise above 5 % fails. If it is worth its price, or the figures fell, write the new ones here:
 
-    .venv/bin/python benchmarks/in_process.py --count
+    .venv-faregate/bin/python benchmarks/in_process.py --count
 """
 
 import json

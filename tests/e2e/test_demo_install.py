@@ -21,7 +21,7 @@ STAND_IN = """\
 echo "$*" >>"$CALLS"
 case "$*" in
 -c*) exit 0 ;;
-"-m venv"*) mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
+"-m venv"*) mkdir -p .venv-faregate/bin && cp "$0" .venv-faregate/bin/python ;;
 "-m pip install"*)
     echo "Collecting starlette>=1.7 (from faregate==0.1.0)"
     [ -z "$FAILS" ] || { echo "ERROR: No matching distribution found for starlette" >&2; exit 1; }
@@ -63,7 +63,7 @@ def test_the_demo_installs_its_own_extra_only(checkout: Path) -> None:
 
 def test_the_installation_is_shown(checkout: Path) -> None:
     shown = run(checkout, "demo").stderr
-    for what in ("making .venv", "collecting starlette", "installing 2 packages"):
+    for what in ("making .venv-faregate", "collecting starlette", "installing 2 packages"):
         assert what in shown
 
 
@@ -94,6 +94,22 @@ def test_the_tests_install_what_the_demo_left_out(checkout: Path) -> None:
     run(checkout, "demo")
     run(checkout, "test")
     assert "--group dev" in installations(checkout)[-1]
+
+
+def test_the_environment_of_the_user_is_left_alone(checkout: Path) -> None:
+    theirs = checkout / ".venv/bin/python"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("#!/bin/sh\ntouch touched\n")
+    theirs.chmod(0o755)
+    for script in ("demo", "test", "check", "fix"):
+        run(checkout, script)
+    assert not (checkout / "touched").exists()
+    assert [path for path in (checkout / ".venv").rglob("*") if path.is_file()] == [theirs]
+    assert all(re.search(r"\.venv(?![-\w])", path.read_text()) is None for path in _list_scripts())
+
+
+def _list_scripts() -> list[Path]:
+    return [path for path in (ROOT / "scripts").iterdir() if path.is_file()] + [ROOT / "benchmarks/run"]
 
 
 # Hides what the extra does not bring, in every process of the demo.
