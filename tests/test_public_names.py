@@ -133,7 +133,7 @@ OF_JOURNALS = [
     ),
     (
         "cryptography",
-        OPEN.format("sqlite:x"),
+        OPEN.format("sqlite:///x"),
         "ConfigurationError: journal is sqlite:..., which needs more packages: "
         "pip install 'faregate[sqlite]'",
     ),

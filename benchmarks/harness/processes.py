@@ -161,7 +161,7 @@ def _open_journal(contestant: Contestant, directory: str) -> Generator[str]:
         with redis_server() as url:
             yield url
     else:
-        yield "memory:" if contestant.journal == "memory" else f"sqlite:{directory}/journal.db"
+        yield "memory:" if contestant.journal == "memory" else f"sqlite:///{directory}/journal.db"
 
 
 def _build_command(contestant: Contestant, port: int) -> list[str]:

@@ -563,7 +563,7 @@ def check_memory(settings: Settings) -> None:
     if settings.api_key.environment == "live":
         raise ConfigurationError(
             "A live key with the memory journal would forget what payers are owed when the process ends. "
-            f"Set {settings.spell('journal')} to sqlite:///absolute/path (or redis:, postgresql:), or use a "
+            f"Set {settings.spell('journal')} to sqlite:////absolute/path (or redis:, postgresql:), or use a "
             "test key."
         )
     workers = find_server_workers() or 1
@@ -573,7 +573,7 @@ def check_memory(settings: Settings) -> None:
             logging.WARNING,
             "This server runs %d workers, and each has a memory journal of its own: the work for one payment "
             "may be done twice, and a payer who returns may not find the result. Set %s to a "
-            "journal that they share, such as sqlite:///absolute/path, or run one worker.%s",
+            "journal that they share, such as sqlite:////absolute/path, or run one worker.%s",
             workers,
             settings.spell("journal"),
             _ONE_EMULATOR.format(settings.spell("base_url")) if settings.embedded else "",

@@ -88,7 +88,7 @@ PUBLIC = {**LIVE, "PUBLIC_URL": "https://seller.example"}
         (LIVE, "set FAREGATE['PUBLIC_URL'], such as"),
         ({**LIVE, "PUBLIC_URL": "x"}, "FAREGATE['PUBLIC_URL'] must be the http(s) address"),
         ({**PUBLIC, "JOURNAL": "memory:"}, "Set FAREGATE['JOURNAL'] to sqlite:"),
-        ({**PUBLIC, "JOURNAL": "sqlite:x"}, "set FAREGATE['JOURNAL_KEY']. Create one"),
+        ({**PUBLIC, "JOURNAL": "sqlite:///x"}, "set FAREGATE['JOURNAL_KEY']. Create one"),
         ({**PUBLIC, "API_KEY": "svc_test_x", "JOURNAL": "cloud:"}, "FAREGATE['JOURNAL'] is 'cloud:'"),
         ({"BASE_URL": "emulator:", "TIMEOUT": 60}, "FAREGATE_MAX_REQUEST_SECONDS is 50, and reporting an"),
         ({"BASE_URL": "emulator:", "TIMEOUT": 60}, "or FAREGATE['TIMEOUT'] smaller"),

@@ -34,7 +34,7 @@ GTHREAD = f"{GUNICORN} -k gthread --threads 8"
 WAITRESS = "waitress --listen 127.0.0.1:{port} --threads 8 {app}"
 WERKZEUG = "tests.contract.werkzeug_server {port} {app}"
 
-MEMORY, SQLITE, DJANGO = "memory:", "sqlite://{folder}/journal", "django:"
+MEMORY, SQLITE, DJANGO = "memory:", "sqlite:///{folder}/journal", "django:"
 
 WITH_PREFIXES = {
     "asgi_app",

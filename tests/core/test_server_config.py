@@ -108,7 +108,7 @@ def test_a_shared_journal_is_not(
 ) -> None:
     monkeypatch.setitem(sys.modules, "uwsgi", SimpleNamespace(numproc=4))
     assert find_server_workers() == 4
-    Paywall(environ={"FAREGATE_BASE_URL": "emulator:"}, journal=f"sqlite://{tmp_path}/journal.db")
+    Paywall(environ={"FAREGATE_BASE_URL": "emulator:"}, journal=f"sqlite:///{tmp_path}/journal.db")
     assert WARNING not in caplog.text
     Paywall(environ={"FAREGATE_BASE_URL": "emulator:"})
     assert f"This server runs 4 workers, and {WARNING}" in caplog.text

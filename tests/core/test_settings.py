@@ -72,7 +72,7 @@ def test_the_emulator_needs_nothing_else() -> None:
         ({**LIVE, "FAREGATE_PUBLIC_URL": ""}, {}, "set FAREGATE_PUBLIC_URL"),
         ({**LIVE, "FAREGATE_BASE_URL": "emulator:"}, {}, "Use the test key"),
         (LIVE, {}, "memory journal"),
-        ({**TEST, "FAREGATE_JOURNAL": "mysql://somewhere"}, {}, "'memory:', 'sqlite:///absolute/path', "),
+        ({**TEST, "FAREGATE_JOURNAL": "mysql://somewhere"}, {}, "'memory:', 'sqlite:////absolute/path', "),
         ({**TEST, "FAREGATE_JOURNAL": "sqlite:"}, {}, "which is not a journal"),
         ({**TEST, "FAREGATE_JOURNAL": "redis:somewhere"}, {}, "which is not a journal"),
         ({**TEST, "FAREGATE_JOURNAL": "postgresql:somewhere"}, {}, "which is not a journal"),
@@ -80,12 +80,16 @@ def test_the_emulator_needs_nothing_else() -> None:
         (TEST, {"redelivery_window": 0}, "a number above 0"),
         ({**TEST, "FAREGATE_JOURNAL": "sqlite://host/path"}, {}, "which is not a journal"),
         ({**TEST, "FAREGATE_JOURNAL": "sqlite::memory:"}, {}, "which is not a journal"),
+        ({**TEST, "FAREGATE_JOURNAL": "sqlite:///:memory:"}, {}, "which is not a journal"),
+        ({**TEST, "FAREGATE_JOURNAL": "sqlite:///x.db?timeout=5"}, {}, "which is not a journal"),
+        ({**TEST, "FAREGATE_JOURNAL": "sqlite:x.db"}, {}, "Set it to 'sqlite:///x.db' for a path from"),
+        ({**TEST, "FAREGATE_JOURNAL": "sqlite:/srv/x.db"}, {}, "or to 'sqlite:////srv/x.db' for an absolute"),
         (
-            {**TEST, "FAREGATE_JOURNAL": "sqlite:///no/such/folder/journal.db"},
+            {**TEST, "FAREGATE_JOURNAL": "sqlite:////no/such/folder/journal.db"},
             {},
             "make /no/such/folder first",
         ),
-        ({**LIVE, "FAREGATE_JOURNAL": "sqlite:///tmp/journal.db"}, {}, "set FAREGATE_JOURNAL_KEY"),
+        ({**LIVE, "FAREGATE_JOURNAL": "sqlite:////tmp/journal.db"}, {}, "set FAREGATE_JOURNAL_KEY"),
         ({**TEST, "FAREGATE_JOURNAL_KEY": "hunter2"}, {}, "base64 of 32 random bytes"),
         ({**TEST, "FAREGATE_JOURNAL_KEY": f"{KEY},"}, {}, "base64 of 32 random bytes"),
         (TEST, {"journal_key": [KEY, "hunter2"]}, "secrets.token_bytes(32)"),
@@ -222,7 +226,7 @@ def test_a_journal_may_be_made_of_its_context() -> None:
 @pytest.mark.parametrize("live", [False, True])
 def test_a_journal_in_a_file_is_named_in_the_environment(tmp_path: Path, live: bool) -> None:
     named = {
-        "FAREGATE_JOURNAL": f"sqlite://{tmp_path}/journal.db",
+        "FAREGATE_JOURNAL": f"sqlite:///{tmp_path}/journal.db",
         "FAREGATE_JOURNAL_KEY": f"{KEY}, {OLD_KEY}",
     }
     paywall = Paywall(environ={**(LIVE if live else TEST), **named})
@@ -235,7 +239,7 @@ def test_a_journal_in_a_file_is_named_in_the_environment(tmp_path: Path, live: b
 
 def test_a_journals_path_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    journal = Paywall(environ=TEST, journal="sqlite:journal.db", journal_key=KEY).journal
+    journal = Paywall(environ=TEST, journal="sqlite:///journal.db", journal_key=KEY).journal
     monkeypatch.chdir("/")
     journal.claim("proof", Claimant("GET /"))
     assert (tmp_path / "journal.db").exists()
@@ -245,14 +249,14 @@ def test_a_journals_path_may_be_relative(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_test_key_is_key_enough_for_its_own_journal(tmp_path: Path) -> None:
     def keys(api_key: str) -> tuple[bytes, ...]:
-        return Paywall(environ=TEST, api_key=api_key, journal=f"sqlite:{tmp_path}/x").settings.journal_keys
+        return Paywall(environ=TEST, api_key=api_key, journal=f"sqlite:///{tmp_path}/x").settings.journal_keys
 
     assert keys("svc_test_x") == keys("svc_test_x") != keys("svc_test_y")
     assert [len(key) for key in keys("svc_test_x")] == [32]
 
 
 def test_what_blocks_is_called_from_loops_in_threads(tmp_path: Path) -> None:
-    stored = Paywall(environ=TEST, journal=f"sqlite:{tmp_path}/journal.db")
+    stored = Paywall(environ=TEST, journal=f"sqlite:///{tmp_path}/journal.db")
     assert stored.backend.journal is stored.journal
     assert isinstance(stored.async_backend.journal, AsyncJournal)
     assert isinstance(stored.journal, SqliteJournal)
@@ -287,7 +291,7 @@ def test_an_argument_of_another_type_is_named(arguments: Any, says: str) -> None
 
 
 def test_an_option_that_does_not_exist_is_no_silent_default() -> None:
-    misspelt: Any = {"max_result_byte": 10, "jornal": "sqlite:journal.db"}
+    misspelt: Any = {"max_result_byte": 10, "jornal": "sqlite:///journal.db"}
     with pytest.raises(ConfigurationError, match="jornal, max_result_byte: no such option") as caught:
         Paywall(environ=TEST, **misspelt)
     assert str(caught.value).endswith("Did you mean journal? Did you mean max_result_bytes?")

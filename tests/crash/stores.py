@@ -65,7 +65,7 @@ def place_of(kind: str, url: str, folder: Path) -> Place:
         case "django-postgres" | "django-mariadb":
             kept = {"OPTIONS": {}, "CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}
             return _in_django({**settings_of(server_of(kind), url), **kept})
-    return Place(url or f"sqlite://{folder / 'journal.db'}")
+    return Place(url or f"sqlite:///{folder / 'journal.db'}")
 
 
 def _in_django(settings: dict[str, Any]) -> Place:

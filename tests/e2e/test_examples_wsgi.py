@@ -42,7 +42,7 @@ def test_a_report_and_a_summary_are_paid_for(
 ) -> None:
     payer = PAYERS[library]()
     if command[0] != "waitress":  # one process
-        environ["FAREGATE_JOURNAL"] = f"sqlite:{tmp_path / 'journal.db'}"
+        environ["FAREGATE_JOURNAL"] = f"sqlite:///{tmp_path / 'journal.db'}"
     with server("the example", command, environ) as seller:
         report = payer.call("GET", f"{seller}/reports/today")
         summary = payer.call("POST", f"{seller}/summary", "one two three four five six")

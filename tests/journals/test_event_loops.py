@@ -130,7 +130,7 @@ def test_two_paywalls_that_share_a_file_are_one_seller(tmp_path: Path) -> None:
             api_key="svc_test_emulator",
             environ={},
             transport=transport,
-            journal=f"sqlite:{tmp_path}/journal.db",
+            journal=f"sqlite:///{tmp_path}/journal.db",
         )
 
     one, other = paywall(), paywall()
@@ -151,7 +151,7 @@ def test_two_paywalls_that_share_a_file_are_one_seller(tmp_path: Path) -> None:
 def test_what_one_worker_started_another_does_not_run(tmp_path: Path) -> None:
     arguments: Any = {
         "environ": {"FAREGATE_BASE_URL": "emulator:"},
-        "journal": f"sqlite:{tmp_path}/journal.db",
+        "journal": f"sqlite:///{tmp_path}/journal.db",
     }
     one, other = Paywall(**arguments), Paywall(**arguments)
     one.journal.claim("proof", HERE)

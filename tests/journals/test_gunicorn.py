@@ -44,7 +44,7 @@ def seller(tmp_path: Path) -> Generator[httpx.Client]:
             "FAREGATE_BASE_URL": service,
             "FAREGATE_API_KEY": TEST_KEY,
             "FAREGATE_PUBLIC_URL": "https://seller.example",
-            "FAREGATE_JOURNAL": "sqlite:journal.db",
+            "FAREGATE_JOURNAL": "sqlite:///journal.db",
         }
         server = subprocess.Popen([sys.executable, *command.split()], cwd=tmp_path, env=environment)
         try:

@@ -11,6 +11,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import make_url
 
 from faregate.core.claims import Claimant, Claimed, InProgress, Replayable
 from faregate.core.models import Response, WorkSucceeded
@@ -72,15 +73,81 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
         SqliteJournal(tmp_path, keys=[KEY])
 
 
-@pytest.mark.parametrize("name", ["a b.db", "100%.db", "%20.db", "a?mode=ro#b.db"])
+@pytest.mark.parametrize("name", ["a b.db", "100%.db", "%20.db", "a&mode=ro#b.db"])
 def test_special_characters_of_urls_are_plain_in_a_path(tmp_path: Path, name: str) -> None:
-    journal = journal_from_url(
-        f"sqlite://{tmp_path}/{name}", [KEY], JournalContext("test", "", DEFAULT_POLICY)
-    )
-    assert isinstance(journal, SqliteJournal)
+    journal = open_url(f"sqlite:///{tmp_path}/{name}")
     started(journal)
     journal.disconnect()
     assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def open_url(url: str) -> SqliteJournal:
+    journal = journal_from_url(url, [KEY], JournalContext("test", "", DEFAULT_POLICY))
+    assert isinstance(journal, SqliteJournal)
+    return journal
+
+
+@pytest.mark.parametrize(
+    "url", ["sqlite:///shop.db", "sqlite:////{folder}/shop.db", "sqlite:///data/shop.db"]
+)
+def test_a_url_names_the_file_that_sqlalchemy_would_open(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service's database and the journal are named in one way: four slashes for an absolute path."""
+    (tmp_path / "data").mkdir()
+    monkeypatch.chdir(tmp_path)
+    url = url.format(folder=str(tmp_path).removeprefix("/"))
+    journal = open_url(url)
+    started(journal)
+    journal.disconnect()
+    named = make_url(url).database
+    assert named is not None
+    [created] = tmp_path.rglob("shop.db")
+    assert created == tmp_path / named
+
+
+@pytest.fixture
+def own_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to start in, with an empty folder beside it to which absolute paths lead."""
+    (tmp_path / "home").mkdir()
+    monkeypatch.chdir(tmp_path / "home")
+    return tmp_path
+
+
+def test_a_journal_of_three_slashes_is_not_begun_anew_elsewhere(own_root: Path) -> None:
+    """What was an absolute path is now a relative one: the old file has payments that are open."""
+    old = own_root / "shop.db"
+    journal = open_url(f"sqlite:///{old}")
+    started(journal)
+    journal.disconnect()
+    path = str(old).removeprefix("/")
+    (own_root / "home" / path).parent.mkdir(parents=True)  # also where the folder of the relative path exists
+    with pytest.raises(ConfigurationError) as refused:
+        open_url(f"sqlite:///{path}")
+    relative = own_root / "home" / path
+    assert f"that is {relative}, which does not exist, but {old} does" in str(refused.value)
+    assert f"Set it to 'sqlite:///{old}' to use that journal" in str(refused.value)
+    assert f"to 'sqlite:///{relative}' to begin a new one" in str(refused.value)
+    assert not relative.exists()
+    relative.touch()  # a relative journal that is there is the one that is meant
+    assert open_url(f"sqlite:///{path}")
+
+
+def test_a_relative_folder_that_does_not_exist_is_named_in_both_readings(own_root: Path) -> None:
+    path = f"{str(own_root).removeprefix('/')}/new/shop.db"
+    with pytest.raises(ConfigurationError) as refused:
+        open_url(f"sqlite:///{path}")
+    assert f"Set it to 'sqlite:////{path}' if you mean /{path}, or make" in str(refused.value)
+    assert f"make {own_root}/home/{path.removesuffix('/shop.db')} first" in str(refused.value)
+
+
+def test_three_slashes_in_the_root_folder_are_both_readings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """systemd starts a service in `/`."""
+    monkeypatch.chdir("/")
+    (tmp_path / "shop.db").touch()
+    assert open_url(f"sqlite:///{str(tmp_path).removeprefix('/')}/shop.db")
 
 
 def test_a_file_stays_where_it_was_when_the_process_goes_elsewhere(

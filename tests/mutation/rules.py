@@ -96,6 +96,7 @@ ROW_ACCESS = "src/faregate/journals/row_access.py"
 OPEN_PAYMENTS = "src/faregate/journals/open_payments.py"
 WRITER = "src/faregate/journals/writer.py"
 ENCRYPTION = "src/faregate/journals/encryption.py"
+REGISTRY = "src/faregate/journals/registry.py"
 SQLITE = "src/faregate/journals/sqlite/"
 REDIS = "src/faregate/journals/redis/"
 DJANGO_JOURNAL = "src/faregate/django/journal/"
@@ -617,6 +618,8 @@ MUTANTS = (
     Mutant("flask-late-prefix-in-place-is-free", FLASK_EXTENSION, "return copy(value) if isinstance(value, _CHANGEABLE) else value", "return value", FLASK_TESTS),
     Mutant("flask-late-setting-fails-once", "src/faregate/flask/middleware.py", "            check_config()\n            self.check_config = None", "            self.check_config = None\n            check_config()", FLASK_TESTS),
     Mutant("workers-with-a-journal-each", "src/faregate/settings.py", "if workers > 1:", "if workers > 9:", ("tests/core/test_server_config.py",)),
+    Mutant("a-new-journal-beside-the-old", REGISTRY, "    if os.path.isfile(absolute):", "    if False:", ("tests/journals/test_sqlite.py",)),
+    Mutant("a-new-journal-in-a-new-folder", REGISTRY, "    if not os.path.isdir(folder):", "    if False:", ("tests/journals/test_sqlite.py",)),
     Mutant("flask-two-paywalls", FLASK_EXTENSION, "if NAME in app.extensions:", "if False:", FLASK_TESTS),
     Mutant("text-for-truth", "src/faregate/settings.py", "if not isinstance(value, setting.types) or is_stray_bool:",
            "if False:", ("tests/core/test_settings.py",)),

@@ -145,7 +145,7 @@ def selling(folder: Path) -> Generator[Seller]:
         environ = {
             "FAREGATE_API_KEY": TEST_KEY,
             "FAREGATE_BASE_URL": url,
-            "FAREGATE_JOURNAL": f"sqlite:{folder / 'journal.db'}",
+            "FAREGATE_JOURNAL": f"sqlite:///{folder / 'journal.db'}",
             "FAREGATE_JOURNAL_KEY": base64.b64encode(KEY).decode(),
         }
         yield Seller(service, folder / "journal.db", environ)

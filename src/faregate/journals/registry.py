@@ -1,7 +1,8 @@
 """Create a journal from its URL, importing only the store it names; adapt a journal to event loops."""
 
+import os
 from collections.abc import Sequence
-from typing import Protocol, TypedDict, runtime_checkable
+from typing import Final, Protocol, TypedDict, runtime_checkable
 
 from faregate.core.interfaces import Journal
 from faregate.errors import ConfigurationError
@@ -18,7 +19,8 @@ EXTRAS = {
     "postgres": "postgres",
 }
 """The scheme of a URL, and the extra of faregate that its journal needs."""
-EXAMPLES = "'memory:', 'sqlite:///absolute/path', 'redis://host:6379/0' or 'postgresql://user@host/database'"
+EXAMPLES = "'memory:', 'sqlite:////absolute/path', 'redis://host:6379/0' or 'postgresql://user@host/database'"
+_SQLITE: Final = "sqlite:///"
 
 
 class Options(TypedDict):
@@ -48,7 +50,7 @@ def journal_from_url(
             case "sqlite":
                 from faregate.journals.sqlite import SqliteJournal
 
-                return SqliteJournal(_parse_sqlite_path(url.partition(":")[2]), **options)
+                return SqliteJournal(_find_sqlite_file(url, setting), **options)
             case "redis":
                 from faregate.journals.redis import RedisJournal
 
@@ -78,22 +80,52 @@ def as_async(journal: Journal) -> Journal:
 def check_url(url: str, setting: str) -> None:
     """Raises `ConfigurationError` if no journal has such a URL."""
     scheme, _, rest = url.partition(":")
-    well_formed = _parse_sqlite_path(rest) if scheme == "sqlite" else rest.startswith("//")
+    well_formed = _parse_sqlite_path(url) if scheme == "sqlite" else rest.startswith("//")
     if url == MEMORY or (scheme in EXTRAS and well_formed):
         return
     # A URL with a user or a query may hold a password.
     shown = f"{url!r}" if not {"@", "?"} & set(url) else f"'{scheme}:...'"
+    path = rest.lstrip("/")
+    if scheme == "sqlite" and _parse_sqlite_path(_SQLITE + path) and "@" not in path:
+        raise ConfigurationError(
+            f"{setting} is {shown}, which is not a journal. Set it to '{_SQLITE}{path}' for a path from the "
+            f"current folder, or to '{_SQLITE}/{path}' for an absolute path."
+        )
     raise ConfigurationError(
         f"{setting} is {shown}, which is not a journal. Set it to {EXAMPLES}, "
         "or give the paywall a journal object of your own."
     )
 
 
-def _parse_sqlite_path(rest: str) -> str:
-    """Parse `sqlite:///absolute/path` (or four slashes, as SQLAlchemy has it) or `sqlite:relative/path`.
+def _parse_sqlite_path(url: str) -> str:
+    """Parse `sqlite:///relative/path` or `sqlite:////absolute/path`, which SQLAlchemy reads in the same way.
 
-    Return "" for anything else.
+    Return "" for any other URL. SQLAlchemy reads options after a `?`: there are none here.
     """
-    rest = rest.removeprefix("/") if rest.startswith("////") else rest
-    path = rest.removeprefix("//") if rest.startswith("///") else rest
-    return "" if path.startswith("//") or not path.strip("/") or path == ":memory:" else path
+    path = url.removeprefix(_SQLITE) if url.startswith(_SQLITE) else ""
+    is_file = path.strip("/") and not path.startswith("//") and path != ":memory:" and "?" not in path
+    return path if is_file else ""
+
+
+def _find_sqlite_file(url: str, setting: str) -> str:
+    """Return the path in a well-formed URL. Raises `ConfigurationError` if it seems meant to be absolute.
+
+    A new journal in another place than the old one has forgotten what payers are owed.
+    """
+    path = _parse_sqlite_path(url)
+    relative, absolute = os.path.join(os.getcwd(), path), os.path.join("/", path)
+    if relative == absolute or os.path.exists(relative):  # an absolute path is joined to nothing
+        return path
+    if os.path.isfile(absolute):
+        raise ConfigurationError(
+            f"{setting} is {url!r}. With three slashes that is {relative}, which does not exist, but "
+            f"{absolute} does. Set it to '{_SQLITE}{absolute}' to use that journal, or to "
+            f"'{_SQLITE}{relative}' to begin a new one."
+        )
+    folder = os.path.dirname(relative)
+    if not os.path.isdir(folder):
+        raise ConfigurationError(
+            f"{setting} is {url!r}. With three slashes that is {relative}, in a folder that does not exist. "
+            f"Set it to '{_SQLITE}{absolute}' if you mean {absolute}, or make {folder} first."
+        )
+    return path

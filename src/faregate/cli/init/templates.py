@@ -28,7 +28,7 @@ FAREGATE_BASE_URL=emulator:
 # Live: real money. The journal must outlive the process. Its key is base64 of 32 random bytes:
 # python -c "import secrets, base64; print(base64.b64encode(secrets.token_bytes(32)).decode())"
 # FAREGATE_API_KEY=svc_live_...
-# FAREGATE_JOURNAL=sqlite:/var/lib/shop/journal.db
+# FAREGATE_JOURNAL=sqlite:////var/lib/shop/journal.db
 # FAREGATE_JOURNAL_KEY=...
 """
 
