@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from docs_site.pages import DOCS
 from faregate.cli import fill_command
 from faregate.cli.command import Command
-from faregate.cli.registry import COMMANDS
+from faregate.cli.registry import GROUPS
 
 PAGE = DOCS / "cli.md"
 _BLOCK = re.compile(r"^(<!-- commands -->\n).*?^(<!-- end of commands -->\n)", re.MULTILINE | re.DOTALL)
@@ -15,7 +15,10 @@ _BLOCK = re.compile(r"^(<!-- commands -->\n).*?^(<!-- end of commands -->\n)", r
 
 def with_commands(text: str) -> str:
     """The page as its file should be: with the current commands."""
-    sections = "\n".join("\n".join(_describe(command)) for command in COMMANDS)
+    sections = "\n".join(
+        f"## {group}\n\n" + "\n".join("\n".join(_describe(command)) for command in commands)
+        for group, commands in GROUPS.items()
+    )
     return _BLOCK.sub(lambda match: f"{match[1]}\n{sections}\n{match[2]}", text)
 
 

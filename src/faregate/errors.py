@@ -7,6 +7,7 @@ is for the commands.
 """
 
 import difflib
+import re
 from collections.abc import Iterable
 
 
@@ -187,6 +188,15 @@ class CommandError(Exception):
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str:
-    """Ask after the known name that is nearest, to end a message with; return "" if none is near."""
-    found = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.75)
-    return f" Did you mean {found[0]}?" if found else ""
+    """Ask after the known name that is nearest, to end a message with; return "" if none is near.
+
+    Among near names, one that has all words of `name` comes first: FAREGATE_BASE_URL for FAREGATE_URL.
+    """
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=len(names) or 1, cutoff=0.75)
+    with_all_words = [one for one in near if _split_words(name) <= _split_words(one)]
+    return f" Did you mean {(with_all_words or near)[0]}?" if near else ""
+
+
+def _split_words(name: str) -> set[str]:
+    return set(re.split("[_-]", name))

@@ -43,6 +43,35 @@ def test_a_bare_call_is_helped(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(command.name in told for command in COMMANDS)
 
 
+def test_the_help_fits_a_terminal_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    main([])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) < 24
+    assert max(map(len, lines)) <= 80
+    heads = [line.split()[0] for line in lines if line[:1].isupper()]
+    assert heads == ["Build", "Sell", "Run"]
+    listed = [line[7:].split()[0] for line in lines[3:] if line]
+    assert listed == [command.name for command in COMMANDS]
+
+
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [
+        ("transaction", " Did you mean transactions?"),
+        ("recipt", " Did you mean receipt?"),
+        ("serve", " Did you mean service?"),
+        ("sell", " `faregate --help` lists the commands."),
+    ],
+)
+def test_a_command_that_does_not_exist(typed: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main([typed, "--json"])
+    assert stopped.value.code == 2
+    usage, message = capsys.readouterr().err.splitlines()
+    assert usage == "usage: faregate [-h] [--version] COMMAND ..."
+    assert message == f"faregate: error: '{typed}' is not a command.{hint}"
+
+
 @pytest.mark.parametrize("command", [["faregate"], [sys.executable, "-m", "faregate"]])
 def test_its_version(command: list[str]) -> None:
     command = [

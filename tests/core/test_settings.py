@@ -290,6 +290,22 @@ def test_an_argument_of_another_type_is_named(arguments: Any, says: str) -> None
         Paywall(environ=TEST, **arguments)
 
 
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [
+        ("FAREGATE_URL", "FAREGATE_BASE_URL"),
+        ("FAREGATE_KEY", "FAREGATE_API_KEY"),
+        ("FAREGATE_JURNAL", "FAREGATE_JOURNAL"),
+        ("FAREGATE_BASEURL", "FAREGATE_BASE_URL"),
+        ("FAREGATE_WORK_SECONDS", "FAREGATE_MAX_WORK_SECONDS"),
+    ],
+)
+def test_a_misspelt_variable_names_the_one_that_is_meant(variable: str, meant: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Paywall(environ={**TEST, variable: "hunter2"})
+    assert str(caught.value) == f"{variable} is not a setting of faregate. Did you mean {meant}?"
+
+
 def test_an_option_that_does_not_exist_is_no_silent_default() -> None:
     misspelt: Any = {"max_result_byte": 10, "jornal": "sqlite:///journal.db"}
     with pytest.raises(ConfigurationError, match="jornal, max_result_byte: no such option") as caught:

@@ -336,7 +336,7 @@ import sys
 from faregate.cli import main
 for packages in (["x402"], ["eth_account"], ["x402", "eth_account", "eth_keys"]):
     sys.modules.update(dict.fromkeys(packages))
-    assert main(["pay", "http://127.0.0.1:1/"]) == 1
+    assert main(["pay", "http://127.0.0.1:1/"]) == 2
     assert main(["probe"]) == 2
     for package in packages:
         del sys.modules[package]

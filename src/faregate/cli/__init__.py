@@ -3,17 +3,18 @@
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from importlib.metadata import version
+from itertools import chain, repeat
 from typing import Final
 
 from faregate.cli.command import Command, fill_parser, import_name
-from faregate.cli.registry import APP_OPTIONS, COMMANDS
-from faregate.errors import CommandError, FaregateError
+from faregate.cli.registry import APP_OPTIONS, COMMANDS, GROUPS
+from faregate.errors import CommandError, FaregateError, nearest_name
 
 _TARGETS: Final = {
     "routes": "faregate.cli.app_loader:open_routes",
@@ -36,11 +37,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     Some commands have more statuses; their help lists them.
     """
     words = sys.argv[1:] if argv is None else list(argv)
-    parser = build_parser(words)
-    if not words:
-        parser.print_help()
-        return 0
     try:
+        parser = build_parser(words)
+        if not words:
+            parser.print_help()
+            return 0
+        _check_name(parser, words[0])
         arguments = parser.parse_args(words)
         status = _run(arguments.command, arguments)
         # Here, where a closed pipe is still caught.
@@ -49,10 +51,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader, such as `head`, has stopped. At exit the interpreter must not flush into the pipe again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except CommandError as error:
+    except (CommandError, ImportError) as error:  # a package of an extra is missing
         print(f"faregate: {error}", file=sys.stderr)
         return 2
-    except (FaregateError, ImportError) as error:
+    except FaregateError as error:
         print(f"faregate: {error}", file=sys.stderr)
         return 1
     return status
@@ -60,9 +62,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def build_parser(words: Sequence[str] = (), *, fill_all: bool = False) -> ArgumentParser:
     """The parser, in which the command that `words` call is filled; or each, with `fill_all`."""
-    parser = ArgumentParser(prog="faregate", description="Charge for an HTTP resource.")
+    parser = _GroupedParser(prog="faregate")
     parser.add_argument("--version", action="version", version=f"faregate {version('faregate')}")
-    subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
+    subparsers = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=ArgumentParser)
     for command in COMMANDS:
         subparser = subparsers.add_parser(
             command.name,
@@ -77,6 +79,28 @@ def build_parser(words: Sequence[str] = (), *, fill_all: bool = False) -> Argume
             with suppress(ImportError, FaregateError):  # its extra is not installed: no options then
                 fill_command(subparser, command)
     return parser
+
+
+class _GroupedParser(ArgumentParser):
+    """The parser of `faregate`, whose help lists the commands in groups, on one screen of 80 by 24."""
+
+    def format_help(self) -> str:
+        groups = ["\n".join(_format_group(name, commands)) for name, commands in GROUPS.items()]
+        about = "`faregate COMMAND --help` lists the options of a command."
+        return f"{self.format_usage()}{about}\n\n" + "\n\n".join(groups) + "\n"
+
+
+def _format_group(name: str, commands: Sequence[Command]) -> Iterator[str]:
+    for head, command in zip(chain([name], repeat("")), commands, strict=False):
+        yield f"{head:<7}{command.name:<14}{command.summary}"
+
+
+def _check_name(parser: ArgumentParser, name: str) -> None:
+    """Exit with 2 if there is no such command."""
+    names = [command.name for command in COMMANDS]
+    if not name.startswith("-") and name not in names:
+        hint = nearest_name(name, names) or " `faregate --help` lists the commands."
+        parser.error(f"{name!r} is not a command.{hint}")
 
 
 def fill_command(parser: ArgumentParser, command: Command) -> None:

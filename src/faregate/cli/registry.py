@@ -312,56 +312,50 @@ INIT: Final = Command(
     ),
 )
 
-COMMANDS: Final = (
-    INIT,
-    Command(
-        "emulator",
-        "run the merchant service on this machine",
-        "faregate.emulator.cli:run_emulator",
-        add_arguments="faregate.emulator.cli:add_emulator",
-    ),
-    Command(
-        "service",
-        "run the merchant service yourself, and settle real payments",
-        "faregate.selfhosted.cli:run_service",
-        add_arguments="faregate.selfhosted.cli:add_service",
-    ),
-    Command(
-        "pay",
-        "buy what is at a URL, and show each step",
-        "faregate.pay.cli:run_pay",
-        add_arguments="faregate.pay.cli:add_pay",
-    ),
-    ROUTES,
-    CHECK,
-    SWEEP,
-    HOLDS,
-    JOURNAL,
-    TRANSACTIONS,
-    PAYERS,
-    RESOURCES,
-    CONTRACTS,
-    RECEIPT,
-    REPORT,
-    Command(
-        "probe",
-        "test how a merchant service decides",
-        "faregate.probe.cli:run_probe",
-        add_arguments="faregate.probe.cli:add_probe",
-    ),
-    Command(
-        "completion",
-        "print a script that completes commands in a shell",
-        "faregate.cli:run_completion",
-        add_arguments="faregate.cli:add_completion",
-    ),
-    Command(
-        "openapi",
-        "print the merchant service as an OpenAPI 3.1 document",
-        "faregate.merchant.openapi.__main__:run_openapi",
-        add_arguments="faregate.merchant.openapi.__main__:add_openapi",
-    ),
+EMULATOR: Final = Command(
+    "emulator",
+    "run the merchant service on this machine, with a console",
+    "faregate.emulator.cli:run_emulator",
+    add_arguments="faregate.emulator.cli:add_emulator",
 )
+SERVICE: Final = Command(
+    "service",
+    "run the merchant service yourself, with real payments",
+    "faregate.selfhosted.cli:run_service",
+    add_arguments="faregate.selfhosted.cli:add_service",
+)
+PAY: Final = Command(
+    "pay",
+    "buy what is at a URL, and show each step",
+    "faregate.pay.cli:run_pay",
+    add_arguments="faregate.pay.cli:add_pay",
+)
+PROBE: Final = Command(
+    "probe",
+    "test how a merchant service decides",
+    "faregate.probe.cli:run_probe",
+    add_arguments="faregate.probe.cli:add_probe",
+)
+COMPLETION: Final = Command(
+    "completion",
+    "print a script that completes commands in a shell",
+    "faregate.cli:run_completion",
+    add_arguments="faregate.cli:add_completion",
+)
+OPENAPI: Final = Command(
+    "openapi",
+    "print the merchant service as an OpenAPI 3.1 document",
+    "faregate.merchant.openapi.__main__:run_openapi",
+    add_arguments="faregate.merchant.openapi.__main__:add_openapi",
+)
+
+GROUPS: Final = {
+    "Build": (INIT, EMULATOR, PAY, ROUTES, CHECK, OPENAPI, COMPLETION),
+    "Sell": (TRANSACTIONS, PAYERS, RESOURCES, CONTRACTS, RECEIPT, REPORT),
+    "Run": (SWEEP, HOLDS, JOURNAL, SERVICE, PROBE),
+}
+"""The commands by what a seller is doing, as `faregate --help` and docs/cli.md list them."""
+COMMANDS: Final = tuple(command for commands in GROUPS.values() for command in commands)
 
 APP_OPTIONS: Final = (
     Option("app", "the application, as servers name it: shop:app", metavar="MODULE:APP"),
