@@ -12,6 +12,10 @@ from faregate.errors import ConfigurationError
 from faregate.service.identifiers import build_id
 
 
+class PortTaken(ConfigurationError):
+    """Another program listens on the port."""
+
+
 def system_clock() -> datetime:
     return datetime.now(UTC)
 
@@ -27,7 +31,7 @@ def random_id(prefix: str, moment: datetime, /) -> str:
 
 
 def open_listener(host: str = "127.0.0.1", port: int = 0) -> socket.socket:
-    """Open a listening socket; port 0 is any free one. `ConfigurationError` if that is not possible."""
+    """Open a listening socket; port 0 is any free one. Raises `PortTaken`, `ConfigurationError`."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -37,10 +41,10 @@ def open_listener(host: str = "127.0.0.1", port: int = 0) -> socket.socket:
         listener.listen(1024)
     except (OSError, OverflowError) as error:
         listener.close()
-        remedy = ""
+        fault = f"cannot listen on {host} port {port}: {error}"
         if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-            remedy = ". Stop what listens there, or give another port"
-        raise ConfigurationError(f"cannot listen on {host} port {port}: {error}{remedy}") from None
+            raise PortTaken(f"{fault}. Stop what listens there, or give another port") from None
+        raise ConfigurationError(fault) from None
     return listener
 
 

@@ -1,10 +1,12 @@
 """`faregate emulator`, run as a process."""
 
 import json
+import os
 import signal
 import socket
 import subprocess
-from contextlib import suppress
+import sys
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import httpx
@@ -12,8 +14,11 @@ import pytest
 
 from faregate.cli import main
 from faregate.emulator import LIVE_KEY, TEST_KEY
+from faregate.emulator.cli import DEFAULT_PORT
+from faregate.system import PortTaken, open_listener
 from tests.emulator.process import running, started
 from tests.support.preloaded import PreloadedPython
+from tests.support.waiting import eventually
 
 from .seller import bearer
 
@@ -74,6 +79,79 @@ def test_text_names_address_keys_environment_and_resources() -> None:
     assert LIVE_KEY not in text
     for words in ("0.01 USDC", "0.01 EURC", "free", "archived", "text_summary", "acr_"):
         assert words in text
+
+
+def test_the_port_of_the_docs_unless_it_is_taken() -> None:
+    """The first line says which. Tests of other processes may have the port already."""
+    with ExitStack() as stack:
+        with suppress(PortTaken):
+            stack.enter_context(open_listener(port=DEFAULT_PORT))
+        line, _ = stack.enter_context(running())
+        url = line.split()[6]
+        assert httpx.URL(url).port != DEFAULT_PORT
+        assert line == f"The Merchant API is emulated at {url} (port 8402 is taken; stop it with Ctrl-C).\n"
+        assert httpx.get(url, trust_env=False).status_code == 200
+
+
+def test_the_port_of_the_docs_is_the_first_choice(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a number that is free: 8402 may belong to a test of another process."""
+    with open_listener() as free:
+        port = free.getsockname()[1]
+    monkeypatch.setattr("faregate.emulator.cli.DEFAULT_PORT", port)
+    monkeypatch.setattr("faregate.emulator.server.run", lambda _, listener, **__: listener.close())
+    assert main(["emulator"]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first == f"The Merchant API is emulated at http://127.0.0.1:{port} (stop it with Ctrl-C)."
+
+
+def test_a_port_that_was_asked_for_is_the_one_or_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with open_listener() as taken:
+        assert main(["emulator", "--port", str(taken.getsockname()[1])]) == 1
+    assert "Stop what listens there, or give another port" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_the_console_is_opened_in_a_browser(host: str, tmp_path: Path) -> None:
+    """The browser gets the console's page, and the server does not wait for its end."""
+    shown = tmp_path / "shown"
+    browser = tmp_path / "browser"
+    browser.write_text(
+        f"#!{sys.executable}\nimport os, sys, time, urllib.request\n"
+        "page = urllib.request.urlopen(sys.argv[1]).read().decode()\n"
+        f"open('{shown}.part', 'w').write(f'{{sys.argv[1]}} {{page}}')\n"
+        f"os.rename('{shown}.part', '{shown}')\ntime.sleep(60)\n"
+    )
+    browser.chmod(0o755)
+    words = ["-m", "faregate", "emulator", "--open", "--port", "0", "--host", host, "--allow-remote"]
+    with PreloadedPython(words, {**os.environ, "BROWSER": str(browser)}, own_group=True) as process:
+        try:
+            port = httpx.URL(process.stdout.readline().split()[6]).port
+            assert eventually(shown.exists)
+            url, page = shown.read_text().split(" ", 1)
+            assert url == f"http://127.0.0.1:{port}/"
+            assert "<title>" in page
+        finally:
+            process.kill()
+
+
+def test_without_a_browser_the_address_is_said(tmp_path: Path) -> None:
+    errors = tmp_path / "errors"
+    environ = {**os.environ, "BROWSER": str(tmp_path / "none"), "PATH": str(tmp_path), "DISPLAY": ""}
+    words = ["-m", "faregate", "emulator", "--open", "--port", "0"]
+    with PreloadedPython(words, environ, errors=errors) as process:
+        try:
+            url = process.stdout.readline().split()[6]
+            assert eventually(lambda: errors.read_text() != "")
+            assert errors.read_text() == f"No web browser was found. Open {url}/ in one.\n"
+        finally:
+            process.kill()
+
+
+def test_no_console_is_opened_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["emulator", "--open", "--no-control"]) == 2
+    assert capsys.readouterr().err.startswith("faregate: --open shows the console, which --no-control")
 
 
 def test_a_tenant_of_ones_own(tmp_path: Path) -> None:

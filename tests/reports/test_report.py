@@ -116,6 +116,23 @@ def test_the_page_needs_nothing_and_fits_a_phone(service: dict[str, str], tmp_pa
             checked.close()
 
 
+@pytest.mark.parametrize("words", [[], ["--html", "march.html"]])
+def test_the_page_is_shown_in_a_browser(
+    words: list[str], service: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    browser = tmp_path / "browser"
+    browser.write_text('#!/bin/sh\nprintf %s "$1" > shown\n')
+    browser.chmod(0o755)
+    name = words[-1] if words else "faregate-report.html"
+    ran = in_pipe([*WORDS, "--open", *words], {**service, "BROWSER": str(browser)})
+    assert (ran.status, ran.stderr) == (0, "")
+    assert ran.stdout.startswith(f"Wrote {name}: ")
+    assert (tmp_path / "shown").read_text() == (tmp_path / name).as_uri()
+    ran = in_pipe([*WORDS, "--open"], {**service, "BROWSER": "none", "PATH": "", "DISPLAY": ""})
+    assert (ran.status, ran.stdout.splitlines()[-1]) == (0, "No web browser was found. Open the file in one.")
+
+
 def _listen(page: Page, said: list[str], asked: list[str]) -> None:
     page.on("console", lambda message: said.append(message.text))
     page.on("request", lambda request: asked.append(request.url))

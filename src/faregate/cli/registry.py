@@ -287,6 +287,7 @@ REPORT: Final = Command(
         _choice("--by", f"one bar for each {', '.join(_STEPS)}; default: what fits the time", "STEP", _STEPS),
         _AS_OF,
         Option("--html", "write a page to this file: one file, without scripts", str, metavar="FILE"),
+        Option("--open", "show the page in a web browser; without --html it is faregate-report.html"),
         *_FORM,
     ),
     target="service",

@@ -1,7 +1,9 @@
 """`report`: revenue and outcomes over time, on the terminal, as JSON or as a page."""
 
 import json as jsonlib
+import webbrowser
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Final
 
 from faregate.cli.command import Echo
@@ -26,6 +28,8 @@ from faregate.reports.summary import (
 )
 
 DEFAULT_DAYS: Final = 30
+DEFAULT_PAGE: Final = "faregate-report.html"
+"""In the current folder: a browser that is installed as a snap has no access to /tmp."""
 _BLOCKS: Final = " ▏▎▍▌▋▊▉█"
 _LONGEST_BAR: Final = 24
 _SHORTEST_BAR: Final = 6
@@ -40,17 +44,21 @@ def run_report(
     by: str | None,
     as_of: datetime | None,
     html: str,
+    open: bool,
     json: bool,
     text: bool,
 ) -> int:
-    """Print the report, or write it to the file `html`. All of it is one snapshot."""
-    if html and (json or text):
-        raise CommandError("Use one of --html, --json and --text.")
+    """Print the report, or write a page to the file `html` and open it. All of it is one snapshot."""
+    if (html or open) and (json or text):
+        raise CommandError("--html and --open make a page: leave out --json and --text.")
     as_json = prints_json(json, text)
     summary = _read(client, since, until, by, as_of)
-    if html:
-        write_text(html, build_page(summary, client.environment))
-        echo(f"Wrote {html}: {format_span(summary)}. As of {format_moment(summary.as_of)}.")
+    if html or open:
+        path = html or DEFAULT_PAGE
+        write_text(path, build_page(summary, client.environment))
+        echo(f"Wrote {path}: {format_span(summary)}. As of {format_moment(summary.as_of)}.")
+        if open and not webbrowser.open(Path(path).absolute().as_uri()):
+            echo("No web browser was found. Open the file in one.")
     elif as_json:
         echo(jsonlib.dumps(_to_json(summary, client.environment), indent=2))
     else:

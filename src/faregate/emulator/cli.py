@@ -1,11 +1,14 @@
 """`faregate emulator`: read the account, listen, print address and keys, serve, and print each call."""
 
 import json
+import socket
 import sys
+import webbrowser
 from argparse import ArgumentParser, Namespace
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
+from threading import Thread
 from typing import Any, Final
 
 from faregate.core.models import Response, WireRequest, header_values
@@ -15,22 +18,27 @@ from faregate.emulator.delivery import Delivery
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.state_file import StateFile
 from faregate.emulator.tenants import Tenants
-from faregate.errors import ConfigurationError
+from faregate.errors import CommandError, ConfigurationError
 from faregate.service.builtin import builtin_account
 from faregate.service.config import Account, Resource
 from faregate.service.published_payers import TEST_PAYERS
-from faregate.system import system_clock
+from faregate.system import PortTaken, get_url, system_clock
 from faregate.x402.tokens import format_price
 
 _PROOF: Final = "payment-signature"
 _MAX: Final = 200
+DEFAULT_PORT: Final = 8402
 DESCRIPTION = "Run the Merchant API on this machine, for development and tests. No account is needed."
 
 
 def add_emulator(command: ArgumentParser) -> None:
     command.description = DESCRIPTION
     add = command.add_argument
-    add("--port", type=int, default=0, help="port to listen on; the default 0 picks a free port")
+    add(
+        "--port",
+        type=int,
+        help=f"port to listen on; 0 picks a free one; default {DEFAULT_PORT}, or a free one if that is taken",
+    )
     add(
         "--host",
         default="127.0.0.1",
@@ -62,6 +70,7 @@ def add_emulator(command: ArgumentParser) -> None:
         action="store_true",
         help="return the execution id of free access",
     )
+    add("--open", action="store_true", help="show the console in a web browser")
     add("--json", action="store_true", help="print address and keys as one line of JSON, and no calls")
     add("--quiet", action="store_true", help="do not print a line for each call on stderr")
 
@@ -87,11 +96,13 @@ def format_json(emulator: Emulator, url: str, arguments: Namespace) -> str:
 
 
 def format_text(emulator: Emulator, url: str, arguments: Namespace) -> str:
+    is_another = arguments.port is None and not url.endswith(f":{DEFAULT_PORT}")
+    taken = f"port {DEFAULT_PORT} is taken; " if is_another else ""
     keys = [key for key in emulator.account.keys if arguments.allow_live or key.environment == "test"]
-    page = "" if arguments.no_control else f"Console: {url}/\n"
+    page = "" if arguments.no_control else f"Console: {get_console_url(url)}\n"
     return "\n".join(
         (
-            f"The Merchant API is emulated at {url} (stop it with Ctrl-C).",
+            f"The Merchant API is emulated at {url} ({taken}stop it with Ctrl-C).",
             f"{page}\nKeys:",
             *(f"  {key.key}  ({', '.join(key.capabilities)})" for key in keys),
             "\nFor your app:",
@@ -125,9 +136,10 @@ def _format_resource(emulator: Emulator, resource: Resource) -> tuple[str, str, 
 
 def run_emulator(arguments: Namespace) -> int:
     """Serve until interrupted, then return 0; `ConfigurationError` if it cannot start."""
-    from faregate.emulator.server import listen, run
-    from faregate.system import get_url
+    from faregate.emulator.server import run
 
+    if arguments.open and arguments.no_control:
+        raise CommandError("--open shows the console, which --no-control disables.")
     emulator = Emulator(
         _load_account(arguments.account),
         clock=_build_clock(arguments.freeze, arguments.rate),
@@ -140,12 +152,38 @@ def run_emulator(arguments: Namespace) -> int:
     state = None if arguments.state is None else StateFile(arguments.state)
     if state is not None:
         state.begin(tenants)
-    listener = listen(arguments.host, arguments.port, allow_remote=arguments.allow_remote)
+    listener = _listen(arguments)
     greet = format_json if arguments.json else format_text
     with suppress(KeyboardInterrupt):
-        print(greet(emulator, get_url(listener), arguments), flush=True)
+        print(greet(emulator, url := get_url(listener), arguments), flush=True)
+        if arguments.open:
+            # A browser in the terminal would keep the server from running.
+            Thread(target=_open_console, args=(get_console_url(url),), daemon=True).start()
         run(tenants, listener, control=not arguments.no_control, state=state)
     return 0
+
+
+def get_console_url(url: str) -> str:
+    """Return the console's address on this machine: it answers at a loopback address only."""
+    return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:") + "/"
+
+
+def _listen(arguments: Namespace) -> socket.socket:
+    """Listen on the port that was given, else on the default one, else on a free one."""
+    from faregate.emulator.server import listen
+
+    try:
+        port = DEFAULT_PORT if arguments.port is None else arguments.port
+        return listen(arguments.host, port, allow_remote=arguments.allow_remote)
+    except PortTaken:
+        if arguments.port is not None:
+            raise
+        return listen(arguments.host, allow_remote=arguments.allow_remote)
+
+
+def _open_console(url: str) -> None:
+    if not webbrowser.open(url):
+        print(f"No web browser was found. Open {url} in one.", file=sys.stderr, flush=True)
 
 
 def _print_call(request: WireRequest, delivery: Delivery) -> None:
