@@ -54,3 +54,14 @@ def test_no_help_ends_in_a_traceback(run: Run) -> None:
     unhelped = {name for name, done in helps.items() if done.returncode}
     assert unhelped == {"emulator", "service"}
     assert all(len(helps[name].stderr.splitlines()) == 1 for name in unhelped)
+
+
+def test_settings_of_a_folder_that_cannot_be_read_are_a_message(run: Run, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("FAREGATE_API_KEY=svc_test_hidden\n")
+    done = run("contracts", cwd=tmp_path)
+    assert done.returncode == 1
+    tip, fault = done.stderr.splitlines()
+    assert tip == "faregate: the settings in .env are not read: pip install 'faregate[cli]'"
+    assert "Set FAREGATE_BASE_URL" in fault
+    (tmp_path / ".env").write_text("OTHER=1\n")
+    assert len(run("contracts", cwd=tmp_path).stderr.splitlines()) == 1

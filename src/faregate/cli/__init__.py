@@ -13,6 +13,7 @@ from itertools import chain, repeat
 from typing import Final
 
 from faregate.cli.command import Command, fill_parser, import_name
+from faregate.cli.env_file import load_env_file
 from faregate.cli.registry import APP_OPTIONS, COMMANDS, GROUPS
 from faregate.errors import CommandError, FaregateError, nearest_name
 
@@ -44,6 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         _check_name(parser, words[0])
         arguments = parser.parse_args(words)
+        load_env_file()
         status = _run(arguments.command, arguments)
         # Here, where a closed pipe is still caught.
         sys.stdout.flush()

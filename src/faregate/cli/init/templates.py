@@ -15,7 +15,9 @@ PYTEST_INI: Final = f"""\
 """
 ENVIRON: Final = """\
 # Settings of faregate. Copy this file to .env, and keep .env out of version control.
-# Load it before you start the application: set -a; . ./.env; set +a
+# `faregate` and `flask run` read .env in the current folder, if python-dotenv is installed.
+# uvicorn: uvicorn --env-file .env shop:app
+# gunicorn, Django: set -a; . ./.env; set +a
 
 # On this machine: the whole service inside your process. No account is needed, and no money moves.
 FAREGATE_BASE_URL=emulator:
