@@ -66,7 +66,8 @@ class Settings(FrozenModel):
     """Checked settings. Times in seconds, rates per second."""
 
     database: SecretStr = _describe(
-        "where everything is kept: sqlite:///file.db or postgresql://user:password@host/name",
+        "where everything is kept: sqlite:///file.db, sqlite:////folder/file.db (four slashes: an absolute "
+        "path) or postgresql://user:password@host/name",
         SecretStr(DEFAULT_DATABASE),
         in_repr=False,
     )
