@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from fastapi import Depends, FastAPI
@@ -237,7 +237,9 @@ def test_middleware_inside_may_not_redirect(place: str) -> None:
 def test_a_login_on_the_route_may_redirect() -> None:
     def login(function: Any) -> Any:
         async def check(request: Request) -> Response:
-            return RedirectResponse("/login") if "user" not in request.query_params else await function(request)
+            if "user" in request.query_params:
+                return cast(Response, await function(request))
+            return RedirectResponse("/login")
 
         return wraps(function)(check)
 

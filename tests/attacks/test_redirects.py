@@ -26,7 +26,7 @@ from django.http import HttpResponse  # noqa: E402
 from django.urls import path  # noqa: E402
 
 Serve = Callable[[], Any]
-SOLD = {"/sold": offer("daily_report", billable={200, 301, 307, 308})}
+SOLD = {"/sold": offer("daily_report", billable=frozenset((200, 301, 307, 308)))}
 
 
 def starlette_app() -> Any:

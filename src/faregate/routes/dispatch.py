@@ -97,7 +97,8 @@ def keeps_no_result(asked: Mapping[str, Any], scope: Mapping[str, Any]) -> bool:
         return False
     if not hasattr(route, "dependant"):
         return True
-    make_handler: Any = getattr(type(getattr(route, "original_route", route)), "get_route_handler", None)
+    kind: Any = type(getattr(route, "original_route", route))
+    make_handler: Any = getattr(kind, "get_route_handler", None)
     return getattr(make_handler, "__module__", "") == "fastapi.routing"
 
 
