@@ -97,8 +97,8 @@ def keeps_no_result(asked: Mapping[str, Any], scope: Mapping[str, Any]) -> bool:
         return False
     if not hasattr(route, "dependant"):
         return True
-    kind: Any = type(getattr(route, "original_route", route))
-    make_handler: Any = getattr(kind, "get_route_handler", None)
+    own: object = getattr(route, "original_route", route)
+    make_handler: object = getattr(own.__class__, "get_route_handler", None)
     return getattr(make_handler, "__module__", "") == "fastapi.routing"
 
 
