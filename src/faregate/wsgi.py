@@ -38,6 +38,7 @@ from faregate.middleware.wsgi_environ import (
     find_path,
     has_payment,
     parse_environ,
+    withhold_connection,
 )
 from faregate.paywall import Paywall
 from faregate.settings import Arguments, check_arguments
@@ -54,10 +55,6 @@ OnRelease = Callable[[Response], Headers]
 
 _CHECKOUT = "faregate.middleware.checkout"
 """The key of a request's checkout in its environ."""
-
-# Ways of sending past the buffer; a paid handler is not offered them.
-_BYPASS_KEYS = ("wsgi.early_hints", "wsgi.websocket", "werkzeug.socket", "gunicorn.socket")
-
 
 class PaywallMiddleware:
     """Holds every response of a paid handler until its payment is proven.
@@ -98,8 +95,7 @@ class PaywallMiddleware:
             drop_conditions(environ)
             # A server sends what its own wrapper made past any middleware. To it, Werkzeug's is any iterable.
             environ["wsgi.file_wrapper"] = FileWrapper
-            for name in _BYPASS_KEYS:
-                environ.pop(name, None)
+            withhold_connection(environ)
         if path_match.refused and path_match.offer is None and self.is_opaque:
             checkout.refuse_unsold()  # what would run is not known
         try:

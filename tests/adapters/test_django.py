@@ -30,6 +30,7 @@ from django.urls import path, re_path  # noqa: E402
 
 from faregate.django import Payment, paid  # noqa: E402
 from faregate.emulator import Wallet  # noqa: E402
+from faregate.middleware.wsgi_environ import BYPASS_KEYS  # noqa: E402
 from tests.adapters.django_kinds import (  # noqa: E402
     CONTENT,
     KINDS,
@@ -346,16 +347,17 @@ def test_without_the_middleware_a_paid_view_is_an_error_and_never_free(serve: An
             assert (response.status_code, CONTENT in response.text) == (500, False), place
 
 
-def test_early_hints_are_withheld_from_payers() -> None:
-    """gunicorn gives a handler a way to send headers at once."""
+@pytest.mark.parametrize("name", BYPASS_KEYS)
+def test_a_paid_view_is_not_given_the_connection(name: str) -> None:
+    """gunicorn gives a handler a way to send headers at once, and others give it the socket."""
 
-    def hinting(request: HttpRequest) -> HttpResponse:
-        return HttpResponse(str("wsgi.early_hints" in request.META))
+    def sending(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(str(name in request.META))
 
-    hints: dict[str, Any] = {"wsgi.early_hints": print}
-    with project(path("hint", SOLD(hinting))):
-        proof = Wallet().pay(ask_wsgi("/hint", **hints)[1]["payment-required"])
-        assert ask_wsgi("/hint", proof, **hints)[2] == b"False"
+    given: dict[str, Any] = {name: print}
+    with project(path("send", SOLD(sending))):
+        proof = Wallet().pay(ask_wsgi("/send", **given)[1]["payment-required"])
+        assert ask_wsgi("/send", proof, **given)[2] == b"False"
 
 
 # Requests

@@ -59,6 +59,20 @@ def seller() -> Seller:
 # Views
 
 
+@pytest.mark.parametrize("is_websocket", [True, False])
+def test_an_upgrade_of_a_sold_view_is_refused(seller: Seller, is_websocket: bool) -> None:
+    """Extensions for websockets send frames over the server's socket, from a view like any other."""
+    seller.sells(content(), websocket=is_websocket)
+    proof = {} if is_websocket else seller.proof("/paid")
+    upgrade = {"Connection": "Upgrade", "Upgrade": "websocket" if is_websocket else "mine"}
+    for headers in (upgrade, upgrade | proof, upgrade | {"PAYMENT-SIGNATURE": "cHJvb2Y="}):
+        refused = seller.ask("/paid", headers=headers)
+        assert (refused.status_code, refused.get_json()["code"]) == (400, "upgrade_not_sold")
+        assert CONTENT not in refused.data
+    assert seller.statuses == []
+    assert is_websocket or seller.ask("/paid", headers=proof).data == CONTENT
+
+
 def test_a_view_that_knows_the_payment_from_its_factory_is_sold(seller: Seller) -> None:
     """A factory imports `payment` inside itself: the view closes over the proxy."""
     from faregate.flask import payment as found

@@ -15,6 +15,7 @@ from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.transports import EmbeddedTransport
 from faregate.errors import ConfigurationError
 from faregate.merchant.client import MerchantClient
+from faregate.middleware.wsgi_environ import BYPASS_KEYS
 from faregate.offers import offer
 from faregate.paywall import Paywall
 from faregate.wsgi import PaywallMiddleware, require_payment
@@ -205,7 +206,7 @@ def test_a_refused_request_opens_nothing() -> None:
 # Ways past the paywall
 
 
-@pytest.mark.parametrize("name", ["wsgi.early_hints", "wsgi.websocket", "werkzeug.socket", "gunicorn.socket"])
+@pytest.mark.parametrize("name", BYPASS_KEYS)
 def test_a_paid_wsgi_handler_is_not_given_the_connection(name: str) -> None:
     seen: list[bool] = []
 

@@ -134,8 +134,10 @@ TEXT = "text/plain"
 FORGED = (("PAYMENT-RESPONSE", "Zm9yZ2Vk"), ("PAYMENT-REQUIRED", "Zm9yZ2Vk"), ("Cache-Control", "public"))
 
 
-def work(place: str, what: str, payment: Payment | None, body: bytes = b"") -> Answer:
-    """Run a handler: one line in the log, then what the query asks for."""
+def work(
+    place: str, what: str, payment: Payment | None, body: bytes = b"", environ: Any = None
+) -> Answer:
+    """Run a handler: one line in the log, then what the query asks for. `environ` is that of a WSGI server."""
     note("closed" if place == CLOSED else "work", place, None if payment is None else payment.transaction_id)
     what, _, more = what.partition("-")
     match what:
@@ -168,6 +170,9 @@ def work(place: str, what: str, payment: Payment | None, body: bytes = b"") -> A
             return Answer()
         case "later":
             return Answer(place=place)
+        case "frame":
+            send_frame(environ or {})
+            return Answer()
         case "echo":
             return Answer(chunks=(CONTENT.encode(), b": ", body), media_type=TEXT)
         case _:
@@ -178,6 +183,26 @@ def pattern(size: int) -> Iterator[bytes]:
     """`size` bytes of which no two chunks are alike, in pieces of 64 KiB."""
     for at in range(0, size, 65536):
         yield (b"%015d\n" % at * 4096)[: size - at]
+
+
+FRAME = b"frame with paid content"
+
+
+def send_frame(environ: Any) -> None:
+    """Send over the connection itself, found as websocket libraries find it in the environs of servers."""
+    if "eventlet.input" in environ:
+        connection = environ["eventlet.input"].get_socket()
+    else:
+        stream = environ.get("wsgi.input")
+        stream = getattr(stream, "rfile", stream)
+        sockets = (
+            environ.get("werkzeug.socket"),
+            environ.get("gunicorn.socket"),
+            getattr(getattr(stream, "raw", None), "_sock", None),
+        )
+        connection = next((one for one in sockets if one is not None), None)
+    if connection is not None:
+        connection.sendall(FRAME)
 
 
 # The log

@@ -45,6 +45,8 @@ LEASES = ("tests/journals/test_leases.py",)
 REVISIONS = ("tests/core/test_revisions.py",)
 TOLERANCE = ("tests/merchant/test_tolerance.py", "tests/core")
 ADDRESSES = ("tests/core", "tests/cli/test_journal.py")
+UPGRADES = ("tests/middleware/test_upgrades.py",)
+FLASK_UPGRADES = ("tests/adapters/test_flask.py", "-k", "upgrade")
 WSGI_EDGES = ("tests/adapters/test_wsgi_edges.py",)
 FLASK_TESTS = tuple(
     f"tests/adapters/test_flask{part}.py" for part in ("", "_commands", "_placement", "_state")
@@ -107,6 +109,8 @@ ASGI_RESPONDER = "src/faregate/middleware/asgi_responder.py"
 BUFFER = "src/faregate/middleware/buffer.py"
 PATH_RULES = "src/faregate/middleware/path_rules.py"
 WSGI = "src/faregate/wsgi.py"
+WSGI_ENVIRON = "src/faregate/middleware/wsgi_environ.py"
+REQUEST = "src/faregate/middleware/request.py"
 ROUTE_ACCESS = "src/faregate/routes/access.py"
 ASGI = "src/faregate/asgi.py"
 SHIELDING = "src/faregate/middleware/shielding.py"
@@ -556,7 +560,14 @@ MUTANTS = (
            "        self._restore_all()",
            "        self._restore_all()", AUDIT_TESTS),
     Mutant("opens-although-refused", CHECKOUT, "            return False\n        self._sold = offer", "            pass\n        self._sold = offer", ("tests/middleware/test_checkout.py",)),
-    Mutant("wsgi-connection-given-away", WSGI, "                environ.pop(name, None)", "                pass", AUDIT_TESTS),
+    Mutant("wsgi-connection-given-away", WSGI, "            withhold_connection(environ)\n", "", AUDIT_TESTS),
+    Mutant("django-connection-given-away", DJANGO + "requests.py", "        withhold_connection(request.META)\n", "        pass\n", DJANGO_TESTS),
+    Mutant("key-of-the-connection-kept", WSGI_ENVIRON, "        environ.pop(name, None)", "        pass", AUDIT_TESTS),
+    Mutant("wsgi-input-leads-to-the-socket", WSGI_ENVIRON, 'environ["wsgi.input"] = _Input(environ["wsgi.input"])', "pass", UPGRADES),
+    Mutant("upgrade-runs-the-work", CHECKOUT, "if self.state is not State.DECIDED and self.incoming.is_upgrade:", "if False:", FLASK_UPGRADES),
+    Mutant("websocket-is-no-upgrade", REQUEST, "    return any(name not in _OF_SERVERS for name in protocols)", "    return False", UPGRADES),
+    Mutant("tunnel-is-no-upgrade", REQUEST, 'if method.upper() == "CONNECT" or has_websocket_headers:', "if has_websocket_headers:", UPGRADES),
+    Mutant("key-of-a-websocket-is-no-upgrade", REQUEST, 'if method.upper() == "CONNECT" or has_websocket_headers:', 'if method.upper() == "CONNECT":', UPGRADES),
     Mutant("wsgi-stream-without-an-end", WSGI, "        self._checkout.check_deadline()\n"
            "        self._checkout.buffer",
            "        self._checkout.buffer", AUDIT_TESTS),

@@ -22,6 +22,7 @@ from faregate.middleware.wsgi_environ import (
     find_path,
     has_payment,
     parse_environ,
+    withhold_connection,
 )
 
 _CHECKOUT = "_faregate_checkout"
@@ -77,7 +78,7 @@ def make_checkout(config: Config, request: HttpRequest, find_bypass: FindBypass)
     if checkout.has_payment:
         drop_conditions(request.META)
         vars(request).pop("headers", None)  # made of `META`, and kept
-        request.META.pop("wsgi.early_hints", None)  # a way of sending past the buffer
+        withhold_connection(request.META)
     return checkout
 
 

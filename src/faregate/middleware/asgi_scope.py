@@ -10,7 +10,7 @@ from faregate.core.responses import RESULT_MARK
 from faregate.middleware.buffer import finalize
 from faregate.middleware.descriptions import HandlerInfo
 from faregate.middleware.handlers import pick_method
-from faregate.middleware.request import CONDITIONAL_METHODS, CONDITIONS, IncomingRequest
+from faregate.middleware.request import CONDITIONAL_METHODS, CONDITIONS, IncomingRequest, asks_upgrade
 from faregate.middleware.snapshot import Snapshot
 
 Scope = MutableMapping[str, Any]
@@ -41,8 +41,12 @@ _PROTOCOL_KEYS = frozenset(
 
 _SINGLE = (b"host", b"content-type")
 _JOINED = b"accept"
+_UPGRADE = b"upgrade"
+_WEBSOCKET = (b"sec-websocket-key", b"sec-websocket-version")
 _FRAMING = (b"content-length", b"transfer-encoding")
-_READ = frozenset((*PAYMENT_HEADERS, *CREDENTIAL_HEADERS, *_SINGLE, _JOINED, *_FRAMING))
+_READ = frozenset(
+    (*PAYMENT_HEADERS, *CREDENTIAL_HEADERS, *_SINGLE, _JOINED, _UPGRADE, *_WEBSOCKET, *_FRAMING)
+)
 """Names of the headers that are read. Most requests have few of them."""
 
 _PAYMENT_LENGTHS = frozenset(map(len, PAYMENT_HEADERS))
@@ -76,6 +80,8 @@ def parse_scope(scope: Mapping[str, Any], raw_headers: RawHeaders) -> IncomingRe
     single: dict[bytes, bytes] = {}
     framing: list[tuple[bytes, bytes]] = []
     accept: list[bytes] = []
+    upgrade: list[bytes] = []
+    has_websocket_headers = False
     for name, value in raw_headers:
         # ASGI says that names are in lower case. Not every server keeps to that.
         kind = name if name in _READ or name.islower() else name.lower()
@@ -87,6 +93,10 @@ def parse_scope(scope: Mapping[str, Any], raw_headers: RawHeaders) -> IncomingRe
             framing.append((kind, value))
         elif kind == _JOINED:
             accept.append(value)
+        elif kind == _UPGRADE:
+            upgrade.append(value)
+        elif kind in _WEBSOCKET:
+            has_websocket_headers = True
         else:
             kept.append((name, value))
     return IncomingRequest(
@@ -98,6 +108,11 @@ def parse_scope(scope: Mapping[str, Any], raw_headers: RawHeaders) -> IncomingRe
         single.get(b"content-type", b"").decode("latin-1"),
         find_content_length(framing, scope.get("http_version", "1.1")),
         b",".join(accept).decode("latin-1"),
+        asks_upgrade(
+            scope["method"],
+            b",".join(upgrade).decode("latin-1"),
+            has_websocket_headers=has_websocket_headers,
+        ),
     )
 
 

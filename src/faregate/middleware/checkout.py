@@ -289,6 +289,9 @@ class Checkout:
             raise ConfigurationError(mistake)
         if not self.path_match.is_path:
             self._refuse_path()
+        if self.state is not State.DECIDED and self.incoming.is_upgrade:
+            # What a handler sends over the connection itself leaves before its payment is proven.
+            self.refuse(400, "upgrade_not_sold", _UPGRADE_NOT_SOLD)
         if self.state is not State.DECIDED and self.incoming.request.method == "OPTIONS":
             # Costs nothing and runs nothing. CORS is a middleware's, outside: a 402 needs it as well.
             self._decide(Response(204, (responses.NO_STORE,)))
@@ -611,6 +614,10 @@ class Checkout:
         return self._flow
 
 
+_UPGRADE_NOT_SOLD = (
+    "This resource is sold as an HTTP response. Ask for it without Upgrade, websocket headers or CONNECT. "
+    "This request charged nothing."
+)
 _NOT_CHOSEN = "The price of this resource could not be determined. Nothing was charged."
 # The payment may be one that settles: what becomes of it is not known here.
 _NOT_CHOSEN_PAID = (

@@ -33,7 +33,8 @@ class IncomingRequest:
     `request` is what the flow sees. `path` and `root_path` are decoded. `origin` is the address on which the
     server listens, which no payer can choose; `host` is the Host header, which a payer can. `content_length`
     is the declared length of the body, "0" if there is none; None for a body whose length is not declared.
-    `accept` is the Accept header, its lines joined by commas.
+    `accept` is the Accept header, its lines joined by commas. `is_upgrade` says whether the request asks for
+    another protocol on its connection (`asks_upgrade`).
     """
 
     request: Request
@@ -44,6 +45,23 @@ class IncomingRequest:
     content_type: str
     content_length: str | None
     accept: str = ""
+    is_upgrade: bool = False
+
+
+def asks_upgrade(method: str, upgrade: str, *, has_websocket_headers: bool) -> bool:
+    """Return whether a handler could take over the connection of such a request.
+
+    `upgrade` is its Upgrade header. A websocket needs none on some servers: the Sec-WebSocket headers do.
+    Servers speak the protocols of `_OF_SERVERS` themselves or ignore them, and clients such as curl and Java
+    offer them with ordinary requests. A `Connection: upgrade` alone asks for nothing: proxies add it to all.
+    """
+    if method.upper() == "CONNECT" or has_websocket_headers:
+        return True
+    protocols = (name.partition("/")[0].strip().lower() for name in upgrade.split(","))
+    return any(name not in _OF_SERVERS for name in protocols)
+
+
+_OF_SERVERS = frozenset(("", "h2", "h2c", "http", "tls"))
 
 
 def digest_body(body: bytes, content_type: str) -> str:

@@ -1,12 +1,17 @@
-"""Convert a WSGI environ to core values; Django's `request.META` is one too. Pure."""
+"""Convert a WSGI environ to core values; Django's `request.META` is one too.
 
-from collections.abc import Mapping
+Also takes from an environ what a handler could send with, past the paywall.
+"""
+
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from io import BytesIO
+from types import NoneType
 from typing import Any
 from urllib.parse import quote
 
 from faregate.core.models import Request
-from faregate.middleware.request import CONDITIONAL_METHODS, CONDITIONS, IncomingRequest
+from faregate.middleware.request import CONDITIONAL_METHODS, CONDITIONS, IncomingRequest, asks_upgrade
 
 Environ = dict[str, Any]
 """The environment of a WSGI request, for type annotations."""
@@ -19,6 +24,20 @@ _CREDENTIAL_HEADERS = (
     ("Idempotency-Key", "HTTP_IDEMPOTENCY_KEY"),
 )
 _FLOW_HEADERS = _PAYMENT_HEADERS + _CREDENTIAL_HEADERS
+_WEBSOCKET_HEADERS = ("HTTP_SEC_WEBSOCKET_KEY", "HTTP_SEC_WEBSOCKET_VERSION")
+
+BYPASS_KEYS = (
+    "wsgi.early_hints",
+    "wsgi.websocket",  # gevent-websocket
+    "werkzeug.socket",
+    "gunicorn.socket",
+    "eventlet.input",
+    "eventlet.websocket",
+    "meinheld.client",
+    "uwsgi.sock",
+)
+"""The keys under which servers give a handler the connection itself, or another way to send."""
+
 _URL_SAFE = "/:@!$&'()*+,;=~-._"
 _MAX_KEPT = 256
 """The longest path that is remembered as it was read: strangers choose the paths."""
@@ -38,6 +57,11 @@ def parse_environ(environ: Mapping[str, Any], scheme: str, content_length: str |
         environ.get("CONTENT_TYPE", ""),
         content_length,
         str(environ.get("HTTP_ACCEPT", "")),
+        asks_upgrade(
+            environ["REQUEST_METHOD"],
+            str(environ.get("HTTP_UPGRADE", "")),
+            has_websocket_headers=any(name in environ for name in _WEBSOCKET_HEADERS),
+        ),
     )
 
 
@@ -46,6 +70,37 @@ def drop_conditions(environ: Environ) -> None:
     if environ.get("REQUEST_METHOD") in CONDITIONAL_METHODS:
         for name in CONDITIONS:
             environ.pop(f"HTTP_{name.upper().replace('-', '_')}", None)
+
+
+def withhold_connection(environ: Environ) -> None:
+    """Take from an environ what a handler could send with past the paywall, its input's socket among it."""
+    for name in BYPASS_KEYS:
+        environ.pop(name, None)
+    # Servers' own streams lead to the socket, as gevent's by `rfile.raw`, or send themselves (100 Continue).
+    if not type(environ.get("wsgi.input")) in (BytesIO, _Input, NoneType):
+        environ["wsgi.input"] = _Input(environ["wsgi.input"])
+
+
+class _Input:
+    """The body of a request, with what PEP 3333 names and no more."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def read(self, *size: int) -> bytes:
+        content: bytes = self._stream.read(*size)
+        return content
+
+    def readline(self, *size: int) -> bytes:
+        line: bytes = self._stream.readline(*size)
+        return line
+
+    def readlines(self, *hint: int) -> list[bytes]:
+        lines: list[bytes] = self._stream.readlines(*hint)
+        return lines
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._stream)
 
 
 def has_payment(environ: Mapping[str, Any]) -> bool:

@@ -68,7 +68,7 @@ def endpoint(place: str) -> Any:
 
 def worked(place: str, request: HttpRequest) -> Answer:
     payment = getattr(request, "payment", None)
-    return handlers.work(place, request.GET.get("what", ""), payment, request.body)
+    return handlers.work(place, request.GET.get("what", ""), payment, request.body, request.META)
 
 
 async def streamed(answer: Answer) -> AsyncIterator[bytes]:

@@ -14,7 +14,7 @@ from tests.contract.handlers import Answer, Sold
 def endpoint(place: str, sold: bool = True) -> Any:
     def view(**_parameters: str) -> Any:
         what = request.args.get("what", "")
-        answer = handlers.work(place, what, payment if sold else None, request.get_data())
+        answer = handlers.work(place, what, payment if sold else None, request.get_data(), request.environ)
         time.sleep(answer.seconds)
         return native(answer)
 

@@ -45,7 +45,7 @@ def inner(environ: Any, start_response: Any) -> Iterable[bytes]:
 def handler(place: str, payment: Any, environ: Any, start_response: Any) -> Iterable[bytes]:
     what = parse_qs(environ["QUERY_STRING"]).get("what", [""])[0]
     size = int(environ.get("CONTENT_LENGTH") or 0)
-    answer = handlers.work(place, what, payment, environ["wsgi.input"].read(size))
+    answer = handlers.work(place, what, payment, environ["wsgi.input"].read(size), environ)
     time.sleep(answer.seconds)
     headers = [("Content-Type", answer.media_type), *answer.headers]
     headers += [("Set-Cookie", f"{name}={value}") for name, value in answer.cookies]
