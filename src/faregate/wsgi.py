@@ -56,6 +56,7 @@ OnRelease = Callable[[Response], Headers]
 _CHECKOUT = "faregate.middleware.checkout"
 """The key of a request's checkout in its environ."""
 
+
 class PaywallMiddleware:
     """Holds every response of a paid handler until its payment is proven.
 

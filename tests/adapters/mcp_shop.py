@@ -12,7 +12,13 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Context, Elicit, Resolve
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.shared.exceptions import MCPError
-from mcp_types import CallToolResult, TextContent
+from mcp_types import (
+    CallToolResult,
+    InputRequiredResult,
+    LoggingMessageNotification,
+    LoggingMessageNotificationParams,
+    TextContent,
+)
 from pydantic import BaseModel
 
 from faregate.emulator import TEST_KEY, Wallet
@@ -204,11 +210,52 @@ def add_tools(shop: Shop) -> None:
         return repr(getattr(answer, "data", None))
 
     @server.tool()
+    @paid("free_notes")
+    async def questioned_for_nothing(ctx: Context) -> str:
+        answer = await ctx.elicit("Which size?", Choice)
+        return repr(getattr(answer, "data", None))
+
+    @server.tool(structured_output=False)
+    @paid("daily_report")
+    async def question() -> Any:
+        runs.append("question")
+        return InputRequiredResult(input_requests={}, request_state="sunny for 42 days")
+
+    @server.tool()
     @paid("daily_report")
     async def asking(choice: Annotated[Choice, Resolve(choose)]) -> str:
         runs.append(f"asking {choice.size}")
         return choice.size
 
     @server.tool()
+    @paid("daily_report")
+    async def talking(ctx: Context) -> str:
+        await talk(ctx)
+        runs.append("talked")
+        while not shop.may_end:
+            await anyio.sleep(0.01)
+        return "sunny"
+
+    @server.tool()
+    @paid("free_notes")
+    async def chatting_for_nothing(ctx: Context) -> str:
+        await talk(ctx)
+        return "done"
+
+    @server.tool()
+    async def chatting(ctx: Context) -> str:
+        await talk(ctx)
+        return "done"
+
+    @server.tool()
     async def echo(text: str) -> str:
         return text
+
+
+async def talk(ctx: Context) -> None:
+    """Say the result by every way there is beside it."""
+    await ctx.report_progress(42, 43, "sunny")
+    for text, related in (("sunny for 42 days", ctx.request_id), ("sunny for all of 42 days", None)):
+        params = LoggingMessageNotificationParams(level="info", data=text)
+        await ctx.session.send_notification(LoggingMessageNotification(params=params), related)
+    await ctx.session.send_resource_updated("report://sunny/42")

@@ -290,13 +290,28 @@ async def test_what_is_no_payment_buys_nothing(shop: Shop, payment: Any) -> None
 
 
 @on_every_loop
-async def test_a_paid_tool_may_ask_its_client(shop: Shop) -> None:
-    async def answer(_context: Any, _params: ElicitRequestParams) -> ElicitResult:
+async def test_only_a_tool_that_is_not_charged_for_may_ask_its_client(shop: Shop) -> None:
+    """A question leaves before the payment is proven, and can carry the result."""
+    asked: list[str] = []
+
+    async def answer(_context: Any, params: ElicitRequestParams) -> ElicitResult:
+        asked.append(params.message)
         return ElicitResult(action="accept", content={"size": "small"})
 
     async with shop.connect(mode=LEGACY, elicitation_callback=answer) as buyer:
         result = await buyer.buy("questioned")
-    assert (text_of(result), shop.statuses) == ("Choice(size='small')", ["succeeded"])
+        assert (result.is_error, receipt_of(result), asked, shop.statuses) == (True, None, [], ["failed"])
+        free = await buyer.call("questioned_for_nothing")
+    assert (text_of(free), asked) == ("Choice(size='small')", ["Which size?"])
+
+
+async def test_a_paid_tool_that_returns_a_question_gives_nothing_away(shop: Shop) -> None:
+    """Where its annotations do not say so, only the call shows it."""
+    async with shop.connect(mode=MODERN) as buyer:
+        with pytest.raises(MCPError) as raised:
+            await buyer.buy("question")
+    assert "sunny" not in str(raised.value.error)
+    assert (shop.runs, shop.statuses) == (["question"], ["failed"])
 
 
 async def test_questions_are_asked_before_the_price_and_bound_to_the_payment(shop: Shop) -> None:

@@ -134,10 +134,8 @@ TEXT = "text/plain"
 FORGED = (("PAYMENT-RESPONSE", "Zm9yZ2Vk"), ("PAYMENT-REQUIRED", "Zm9yZ2Vk"), ("Cache-Control", "public"))
 
 
-def work(
-    place: str, what: str, payment: Payment | None, body: bytes = b"", environ: Any = None
-) -> Answer:
-    """Run a handler: one line in the log, then what the query asks for. `environ` is that of a WSGI server."""
+def work(place: str, what: str, payment: Payment | None, body: bytes = b"", environ: Any = None) -> Answer:
+    """Run a handler: one line in the log, then what the query asks for. `environ` is of a WSGI server."""
     note("closed" if place == CLOSED else "work", place, None if payment is None else payment.transaction_id)
     what, _, more = what.partition("-")
     match what:

@@ -1,4 +1,4 @@
-"""Which requests ask for the connection itself, in a scope and in an environ; and what a handler's input is."""
+"""Which requests ask for the connection itself, and what the input of a paid WSGI handler is."""
 
 from io import BytesIO
 from typing import Any
@@ -63,7 +63,11 @@ def test_the_input_is_what_wsgi_names_and_no_more() -> None:
     stream = environ["wsgi.input"]
     assert {name for name in dir(stream) if not name.startswith("_")} == {"read", "readline", "readlines"}
     assert (stream.read(4), stream.readline(), stream.readline(2)) == (b"one\n", b"two\n", b"th")
-    assert (next(iter(stream)), stream.readlines(1), list(stream)) == (b"ree\n", [b"four\n"], [b"five\n", b"six"])
+    assert (next(iter(stream)), stream.readlines(1), list(stream)) == (
+        b"ree\n",
+        [b"four\n"],
+        [b"five\n", b"six"],
+    )
     assert stream.read() == b""
 
 

@@ -156,6 +156,7 @@ PAY = "src/faregate/pay/"
 MCP = "src/faregate/mcp/"
 MCP_TESTS = ("tests/adapters/test_mcp.py",)
 MCP_MISTAKES = ("tests/adapters/test_mcp_mistakes.py",)
+MCP_STREAMS = ("tests/adapters/test_mcp_streams.py",)
 MCP_TRANSPORTS = ("tests/adapters/test_mcp_transports.py",)
 
 MUTANTS = (
@@ -1032,6 +1033,14 @@ MUTANTS = (
     Mutant("mcp-answers-past-the-checkout", MCP + "calls.py", "self._checkout.allow_unpaid(status)", "True", MCP_MISTAKES),
     Mutant("mcp-overlooks-a-passed-price", MCP + "calls.py", "        if found.mistake or not found.offers:\n            return found.mistake\n", "        return found.mistake\n", MCP_MISTAKES),
     Mutant("mcp-starts-with-a-tool-given-away", MCP + "middleware.py", "            check_tools(self._server)\n", "", MCP_MISTAKES),
+    Mutant("mcp-speaks-before-it-is-paid", MCP + "calls.py", "self._outbox.is_holding = payment.transaction_id is not None", "pass", (*MCP_STREAMS, "-k", "paid_tool_says")),
+    Mutant("mcp-tells-the-progress-before-it-is-paid", MCP + "channels.py", "await self._channel.progress(self._outbox.count_progress())", "await self._channel.progress(progress, total, message)", (*MCP_STREAMS, "-k", "paid_tool_says")),
+    Mutant("mcp-speaks-on-the-standalone-stream", MCP + "channels.py", "    if connection.has_standalone_channel:", "    if False:", (*MCP_STREAMS, "-k", "paid_tool_says")),
+    Mutant("mcp-says-what-is-not-released", MCP + "calls.py", "        if answer.released:\n            await self._outbox", "        if True:\n            await self._outbox", (*MCP_STREAMS, "-k", "paid_tool_says")),
+    Mutant("mcp-asks-before-it-is-paid", MCP + "channels.py", '        if self._outbox.is_holding:\n            raise ConfigurationError(', '        if False:\n            raise ConfigurationError(', (*MCP_TESTS, "-k", "ask_its_client")),
+    Mutant("mcp-returns-a-question-unpaid", MCP + "calls.py", "            if is_question(result):", "            if False:", (*MCP_TESTS, "-k", "returns_a_question")),
+    Mutant("mcp-starts-with-an-event-store", MCP + "tools.py", "        mistakes.append(EVENT_STORE)", "        pass", MCP_STREAMS),
+    Mutant("mcp-sells-beside-an-event-store", MCP + "calls.py", "        if has_event_store(self._ctx):", "        if False:", (*MCP_STREAMS, "-k", "kept")),
     Mutant("mcp-lets-a-tool-say-it-was-paid", MCP + "results.py", "meta.pop(PAYMENT_RESPONSE, None)", "pass", MCP_TESTS),
     Mutant("mcp-is-inside-the-sellers-middleware", MCP + "middleware.py", "server.middleware.insert(_find_place(server), middleware)", "server.middleware.append(middleware)", MCP_MISTAKES),
     Mutant("mcp-lets-work-outlive-its-payment", MCP + "calls.py", "                self._checkout.cancel_scope = cancel_scope\n", "", (*MCP_TESTS, "-k", "too_long")),

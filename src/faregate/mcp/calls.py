@@ -15,14 +15,26 @@ from pydantic import BaseModel
 from faregate.core.models import Offer, Response
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
+from faregate.mcp.channels import EVENT_STORE, Outbox, has_event_store, hold_messages
 from faregate.mcp.requests import find_payment, read_call, write_bound
-from faregate.mcp.results import HEADERS, NOT_YET, Result, build_result, find_status, write_body
+from faregate.mcp.results import HEADERS, Result, build_result, find_status, is_question, write_body
 from faregate.mcp.tools import AnyServer, find_tool, get_low_level, inspect_tool
-from faregate.middleware.checkout import PASSING, AsyncAsk, Checkout, State, build_timeout_error
+from faregate.middleware.checkout import (
+    PASSING,
+    AsyncAsk,
+    Checkout,
+    SkipHandler,
+    State,
+    build_timeout_error,
+)
 from faregate.middleware.descriptions import HandlerInfo
 from faregate.middleware.shielding import is_cancelled_by_itself, is_cancelled_from_outside, make_scope
 from faregate.paywall import Paywall
 
+QUESTION = (
+    "A paid tool cannot return InputRequiredResult: it would be asked again with a payment that is used. Ask "
+    "before the price, with parameters annotated with Resolve(...)."
+)
 STOPPED = CallToolResult(content=[], is_error=True)
 """What a tool returns in place of its work when the client's answer is decided already."""
 
@@ -34,7 +46,8 @@ class ToolCall:
         self, server: AnyServer, paywall: Paywall, ctx: ServerRequestContext[Any, Any], call_next: CallNext
     ) -> None:
         self._server = server
-        self._ctx = ctx
+        self._outbox = Outbox()
+        self._ctx = hold_messages(ctx, self._outbox)
         self._call_next = call_next
         self._params: Mapping[str, Any] = ctx.params or {}
         self.has_payment = find_payment(self._params) is not None
@@ -52,8 +65,15 @@ class ToolCall:
 
     async def authorize(self, sold: Offer, ask: AsyncAsk) -> Payment:
         """Let a paid tool run: see `Checkout.authorize`."""
+        if has_event_store(self._ctx):
+            self._checkout.withhold(EVENT_STORE)
         self._checkout.find_handler = self._find_handler
-        payment = await self._checkout.aauthorize(sold, lambda: _restore_nothing, ask)
+        try:
+            payment = await self._checkout.aauthorize(sold, lambda: _restore_nothing, ask)
+        except SkipHandler:
+            self._outbox.is_holding = True
+            raise
+        self._outbox.is_holding = payment.transaction_id is not None
         self._checkout.start_work()
         return payment
 
@@ -94,19 +114,24 @@ class ToolCall:
         except Exception as error:
             return await self._on_error(error)
         status = find_status(result)
-        self._is_question = status == NOT_YET
+        self._is_question = is_question(result)
         if self._checkout.state in PASSING and self._checkout.allow_unpaid(status):
             return result
         return await self._take(result)
 
     async def _take(self, result: Result) -> Result:
         if self._checkout.state is State.AUTHORIZED:
+            if is_question(result):
+                return await self._on_error(ConfigurationError(QUESTION))
             try:
                 self._checkout.start_buffer(find_status(result), HEADERS)
                 self._checkout.buffer.append(write_body(result))
             except Exception as error:
                 return await self._on_error(error)
-        return self._build(await self._checkout.acomplete())
+        answer = await self._checkout.acomplete()
+        if answer.released:
+            await self._outbox.release()
+        return self._build(answer)
 
     async def _on_error(self, error: BaseException) -> Result:
         # Asked before `afail`, which changes the state that this depends on.

@@ -11,7 +11,7 @@ from mcp_types import InputRequiredResult
 from faregate.core.models import Choose, Offer, OfferChoice
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
-from faregate.mcp.calls import STOPPED, find_call
+from faregate.mcp.calls import QUESTION, STOPPED, find_call
 from faregate.middleware.callables import is_async
 from faregate.middleware.checkout import SkipHandler
 from faregate.middleware.handlers import inspect_handler, mark, mark_maker
@@ -92,10 +92,7 @@ def _check_tool(tool: Any, sold: Offer) -> Signature:
     except NameError as error:
         raise ConfigurationError(f"The annotations of a paid tool cannot be read: {error}.") from error
     if _mentions(declared.return_annotation, InputRequiredResult):
-        raise ConfigurationError(
-            "A paid tool cannot return InputRequiredResult: it would be asked again with a payment that is "
-            "used. Ask before the price, with parameters annotated with Resolve(...)."
-        )
+        raise ConfigurationError(QUESTION)
     return declared
 
 

@@ -24,14 +24,19 @@ Result = dict[str, Any]
 _OWN: Header = ("MCP-Result", "tool")
 HEADERS: Headers = (("Content-Type", "application/json"), _OWN)
 
-_COMPLETE, _ERROR, NOT_YET = 200, 500, 300
+_COMPLETE, _ERROR, _NOT_YET = 200, 500, 300
 
 
 def find_status(result: Mapping[str, Any]) -> int:
     """The status of a result: only 200 can be sold. 300 is a question to the client, and no result yet."""
-    if result.get("resultType", "complete") != "complete":
-        return NOT_YET
+    if is_question(result):
+        return _NOT_YET
     return _ERROR if result.get("isError") else _COMPLETE
+
+
+def is_question(result: Mapping[str, Any]) -> bool:
+    """Whether it asks the client for more (`InputRequiredResult`), and is no result yet."""
+    return bool(result.get("resultType", "complete") != "complete")
 
 
 def write_body(result: Result) -> bytes:

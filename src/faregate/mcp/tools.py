@@ -8,6 +8,7 @@ from mcp.server import MCPServer, Server
 from mcp.server.mcpserver.tools import Tool, ToolManager
 
 from faregate.errors import ConfigurationError
+from faregate.mcp.channels import EVENT_STORE
 from faregate.mcp.requests import METHOD, ROOT
 from faregate.middleware.handlers import Handler, inspect_handler, name_handler
 from faregate.paywall import Paywall
@@ -58,7 +59,21 @@ def check_tools(server: AnyServer) -> None:
 
 
 def list_mistakes(server: AnyServer) -> tuple[str, ...]:
-    return tuple(found.mistake for tool in list_tools(server) if (found := inspect_tool(tool)).mistake)
+    handlers = [inspect_tool(tool) for tool in list_tools(server)]
+    mistakes = [found.mistake for found in handlers if found.mistake]
+    # What a low-level server sells is not known before it is called.
+    if _has_event_store(server) and (isinstance(server, Server) or any(found.offers for found in handlers)):
+        mistakes.append(EVENT_STORE)
+    return tuple(mistakes)
+
+
+def _has_event_store(server: AnyServer) -> bool:
+    """Whether the HTTP application of a server keeps what it sends. A stateless one keeps nothing."""
+    try:
+        manager = get_low_level(server).session_manager
+    except RuntimeError:  # there is none: nobody has made the application
+        return False
+    return manager.event_store is not None and not manager.stateless
 
 
 def find_server(app: Any) -> AnyServer | None:

@@ -77,7 +77,7 @@ def withhold_connection(environ: Environ) -> None:
     for name in BYPASS_KEYS:
         environ.pop(name, None)
     # Servers' own streams lead to the socket, as gevent's by `rfile.raw`, or send themselves (100 Continue).
-    if not type(environ.get("wsgi.input")) in (BytesIO, _Input, NoneType):
+    if type(environ.get("wsgi.input")) not in (BytesIO, _Input, NoneType):
         environ["wsgi.input"] = _Input(environ["wsgi.input"])
 
 
