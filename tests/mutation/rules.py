@@ -1023,7 +1023,7 @@ MUTANTS = (
     Mutant("console-shows-markup-of-sellers", CONSOLE + "markup.py", "return child if isinstance(child, Markup) else escape(str(child))", "return str(child)", CONSOLE_TESTS),
     # Tools of MCP servers
     Mutant("mcp-sells-failed-tools", MCP + "results.py", 'return _ERROR if result.get("isError") else _COMPLETE', "return _COMPLETE", MCP_TESTS),
-    Mutant("mcp-sells-questions", MCP + "results.py", "return NOT_YET\n", "return _COMPLETE\n", MCP_TESTS),
+    Mutant("mcp-sells-questions", MCP + "results.py", "return _NOT_YET\n", "return _COMPLETE\n", MCP_TESTS),
     Mutant("mcp-forgets-the-arguments", MCP + "requests.py", '{"arguments": params.get("arguments") or {}}', "{}", MCP_TESTS),
     Mutant("mcp-forgets-the-answers", MCP + "requests.py", 'bound["inputResponses"] = answers', "pass", MCP_TESTS),
     Mutant("mcp-binds-nothing", MCP + "calls.py", "            read_body=lambda _length: write_bound(self._params),\n", "", MCP_TESTS),
