@@ -431,13 +431,49 @@ def test_the_same_proof_for_another_request_answers_409(seller: Seller, path: st
     assert len(seller.runs()) == 1
 
 
-def test_another_encoding_of_the_same_payment_runs_nothing(seller: Seller) -> None:
+def encode_anew(proof: str) -> str:
+    return base64.b64encode(json.dumps(decode_header(proof), indent=1).encode()).decode()
+
+
+@pytest.mark.parametrize("path", ["/paid", pytest.param("/paid?q=2", marks=thorough)])
+def test_another_encoding_of_a_delivered_payment_is_never_asked_to_pay(seller: Seller, path: str) -> None:
     proof = seller.proof_for("/paid")
     assert_released(seller.get("/paid", proof))
-    encoded = base64.b64encode(json.dumps(decode_header(proof), indent=1).encode()).decode()
-    response = seller.get("/paid", encoded)
-    assert response.status_code in (402, 409)
-    assert ("paid content" in response.text, len(seller.runs())) == (False, 1)
+    response = seller.get(path, encode_anew(proof))
+    assert_withheld(response, 409, "proof_already_used")
+    # A stranger can read a settled authorization on the chain.
+    assert "transaction_id" not in response.json()
+    assert len(seller.runs()) == 1
+    assert_released(seller.get("/paid", proof))
+
+
+def test_another_encoding_of_a_payment_that_is_running_is_never_asked_to_pay(seller: Seller) -> None:
+    path = "/do?what=sleep-0.5"
+    proof = seller.proof_for(path)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(seller.get, path, proof)
+        assert eventually(lambda: len(seller.runs()) == 1)
+        second = seller.get(path, encode_anew(proof))
+        assert_released(first.result())
+    assert_withheld(second, 409, "payment_in_progress")
+    assert len(seller.runs()) == 1
+
+
+def test_another_encoding_of_a_held_payment_is_never_asked_to_pay(seller: Seller) -> None:
+    proof = seller.proof_for("/paid")
+    seller.service.fails("complete", *[lost_after] * 3)
+    assert_unconfirmed(seller.get("/paid", proof), seller)
+    assert_withheld(seller.get("/paid", encode_anew(proof)), 409, "payment_in_progress")
+    assert_released(seller.get("/paid", proof))
+    assert len(seller.runs()) == 1
+
+
+def test_another_encoding_of_a_payment_that_failed_gets_instructions(seller: Seller) -> None:
+    """Nothing was charged, so a new payment is right."""
+    path = "/do?what=status-503"
+    proof = seller.proof_for(path)
+    assert seller.get(path, proof).status_code == 503
+    assert_instructions(seller.get(path, encode_anew(proof)))
 
 
 def test_many_payers_at_once_each_get_their_own(seller: Seller) -> None:

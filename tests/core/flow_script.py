@@ -34,6 +34,7 @@ from faregate.core.steps import (
     CallComplete,
     ClaimProof,
     EmitEvent,
+    FindOtherEncoding,
     Flow,
     GetTime,
     GetTransaction,
@@ -235,6 +236,11 @@ def asked_without_proof(answer: Any) -> Pair:
 
 def abandoned(answer: Any = True) -> Pair:
     return AbandonClaim(LEASE_HELD), answer
+
+
+def other_encoding(answer: Any = None) -> Pair:
+    """What the journal has of this payment under other bytes."""
+    return FindOtherEncoding(LEASE_HELD, PROOF), answer
 
 
 def left_pending(answer: Any = None) -> Pair:

@@ -100,6 +100,7 @@ from tests.core.flow_script import (
     left_pending,
     looked_up,
     names,
+    other_encoding,
     play,
     play_sale,
     recorded,
@@ -180,14 +181,14 @@ def test_pending_access_without_an_id_drops_the_claim() -> None:
 
 
 def test_a_refused_proof_gets_the_402_and_its_claim_is_dropped() -> None:
-    assert_402(play_sale(claimed(), found(), accessed(UNPAID), ALL_KEYS, abandoned()))
+    assert_402(play_sale(claimed(), found(), accessed(UNPAID), ALL_KEYS, other_encoding(), abandoned()))
 
 
 def test_a_proof_that_a_row_of_another_key_may_know_is_nobodys_402() -> None:
     """While a new journal key is brought to one worker after the other, this one may miss the row."""
     refused = (claimed(), found(), accessed(UNPAID))
     for answer in (True, Raise(JournalError("down"))):
-        response = play_sale(*refused, (HasUnknownKeys(), answer), WARNED, abandoned())
+        response = play_sale(*refused, (HasUnknownKeys(), answer), WARNED, other_encoding(), abandoned())
         assert (response.status, code(response)) == (503, "payment_unconfirmed")
 
 
@@ -199,10 +200,31 @@ def test_a_transaction_that_a_row_of_another_key_may_have_is_not_called_used() -
 
 def test_a_refusal_for_a_claim_that_was_taken_over_is_nobodys_402() -> None:
     """The proof may be refused because it is being sold, or was sold, by whoever has the claim by now."""
-    refused = (claimed(), found(), accessed(UNPAID), ALL_KEYS)
+    refused = (claimed(), found(), accessed(UNPAID), ALL_KEYS, other_encoding())
     assert play_sale(*refused, abandoned(False)).status == 409
     unknown = abandoned(Raise(JournalError("disk")))
     assert play_sale(*refused, unknown, WARNED).status == 503
+
+
+@pytest.mark.parametrize(
+    ("use", "expected"),
+    [(InProgress(), "payment_in_progress"), (AlreadyUsed(TXN), "proof_already_used")],
+    ids=["open", "delivered"],
+)
+def test_a_refusal_of_a_payment_that_is_in_use_in_another_encoding_is_nobodys_402(
+    use: Any, expected: str
+) -> None:
+    refused = (claimed(), found(), accessed(UNPAID), ALL_KEYS, other_encoding(use), abandoned())
+    response = play_sale(*refused)
+    assert (response.status, code(response)) == (409, expected)
+    # A stranger can read an authorization on the chain.
+    assert "transaction_id" not in body(response)
+
+
+def test_a_refusal_is_nobodys_402_while_the_journal_cannot_be_asked_for_other_encodings() -> None:
+    unknown = other_encoding(Raise(JournalError("disk")))
+    response = play_sale(claimed(), found(), accessed(UNPAID), ALL_KEYS, unknown, WARNED)
+    assert response.status == 503
 
 
 # Situation 5

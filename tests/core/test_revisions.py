@@ -31,6 +31,7 @@ from tests.core.flow_script import (
     accessed,
     claimed,
     found,
+    other_encoding,
     play,
     play_sale,
     sale,
@@ -54,8 +55,8 @@ def test_a_new_revision_sells_at_once() -> None:
 def test_a_new_revision_sells_to_who_paid_already_as_well() -> None:
     """And what is begun then is begun under the new one."""
     asked_anew = (CallAccess(sale(), NEWER, PROOF), UNPAID)
-    script = (claimed(), found(), accessed(REJECTED), (REFRESH, NEWER), asked_anew, ALL_KEYS, abandoned())
-    assert play_sale(*script).status == 402
+    script = (claimed(), found(), accessed(REJECTED), (REFRESH, NEWER), asked_anew)
+    assert play_sale(*script, ALL_KEYS, other_encoding(), abandoned()).status == 402
 
 
 @pytest.mark.parametrize("again", [RULES, Raise(NoAnswer("down")), Raise(ConfigurationError("no such key"))])

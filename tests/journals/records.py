@@ -17,6 +17,7 @@ CLAIMED: dict[str, Any] = {
     "lease_until": 2.0,
     "due_at": 0.0,
     "expires_at": 3.0,
+    "forget_at": None,
     "delivered": False,
     "redelivered": 0,
     "holds_so_far": 0,

@@ -27,6 +27,7 @@ LEASED: dict[str, Any] = {
     "key_id": "key",
     "client": "",
     "body": "",
+    "authorization_hash": "",
 }
 """Of a record, where these columns stand in it."""
 

@@ -174,7 +174,7 @@ def test_what_is_written_of_a_row_that_is_gone_is_no_error(journal: AnyJournal) 
 
 def test_a_deleted_row_frees_its_transaction(journal: AnyJournal, clock: Clock) -> None:
     released(journal)
-    clock.now += TERMS.redelivery_window
+    clock.now += TERMS.delivered_retention
     fresh(journal.claim("proof", HERE))
     twin = fresh(journal.claim("the same payment, encoded anew", HERE))
     assert journal.record_transaction(twin, TXN, ACR, WORK_SECONDS)

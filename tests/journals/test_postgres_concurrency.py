@@ -147,7 +147,7 @@ PREPARED = "SELECT count(*) FROM pg_prepared_statements"
 def test_each_statement_is_prepared_once(journal: PostgresJournal) -> None:
     for number in range(10):
         started(journal, str(number), f"txn_{number}")
-    assert asked_inside(journal, PREPARED) == 3  # insert, purge and update
+    assert asked_inside(journal, PREPARED) == 4  # insert, drop of results, purge and update
 
 
 def test_no_statement_is_prepared_behind_a_pooler(

@@ -17,6 +17,7 @@ from faregate.core.claims import Claimant, Claimed, InProgress, Replayable
 from faregate.core.models import Response, WorkSucceeded
 from faregate.errors import ConfigurationError, JournalError, JournalUnreadable
 from faregate.journals.redis import RedisJournal
+from faregate.journals.redis.schema import VERSION
 from faregate.journals.redis.store import RedisStore
 from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.redis_journal import ask, opened, running
@@ -245,12 +246,12 @@ def test_a_newer_version_is_refused_and_left_alone(server: RedisServer, journal:
     lease = started(journal)
     [schema] = ask(server, "KEYS", "*schema")
     mark = ask(server, "GET", schema).decode()
-    ask(server, "SET", schema, f"5{mark[1:]}")
+    ask(server, "SET", schema, f"{VERSION + 1}{mark[1:]}")
     for _ in range(2):  # in use, and opened anew
-        with pytest.raises(JournalUnreadable, match=r"of version 5, .*use the newer faregate"):
+        with pytest.raises(JournalUnreadable, match=rf"of version {VERSION + 1}, .*use the newer faregate"):
             journal.record_outcome(lease, GOOD)
         journal.disconnect()
-    assert ask(server, "GET", schema).decode() == f"5{mark[1:]}"
+    assert ask(server, "GET", schema).decode() == f"{VERSION + 1}{mark[1:]}"
     ask(server, "SET", schema, mark)
     assert journal.record_outcome(lease, GOOD)
 

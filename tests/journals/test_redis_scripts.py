@@ -53,10 +53,11 @@ def store(server: RedisServer) -> Generator[RedisStore]:
 def record(name: str = "a", **changes: Any) -> Record:
     row: dict[str, Any] = {
         "key": name.encode() * 32, "stamp": 2**62 + 1, "fence": 2**62 + 3, "generation": 1,
-        "state": "claimed", "request": "5e", "transaction_id": None, "revision_id": "", "since": NOW,
+        "state": "claimed", "request": "5e", "transaction_id": None, "revision_id": "",
+        "since": NOW,
         **LEASED,
-        "lease_until": LEASE, "due_at": 0.0, "expires_at": LATER, "delivered": False, "redelivered": 0,
-        "holds_so_far": 0, "size": 0, "reason": "", "proof": ENCRYPTED,
+        "lease_until": LEASE, "due_at": 0.0, "expires_at": LATER, "forget_at": None, "delivered": False,
+        "redelivered": 0, "holds_so_far": 0, "size": 0, "reason": "", "proof": ENCRYPTED,
         "request_line": ENCRYPTED, "payer": None,
         "payment_response": None, "receipt": None, "result": None,
     }  # fmt: skip
@@ -66,7 +67,13 @@ def record(name: str = "a", **changes: Any) -> Record:
 RUNNING: dict[str, Any] = {"state": "running", "transaction_id": "txn_1", "expires_at": None}
 OK: dict[str, Any] = {"state": "ok", "result": ENCRYPTED, "size": 9}
 FINAL: dict[str, Any] = {"proof": None, "expires_at": LATER}
-SETTLED: dict[str, Any] = {"state": "settled", "payment_response": ENCRYPTED, "receipt": ENCRYPTED, **FINAL}
+SETTLED: dict[str, Any] = {
+    "state": "settled",
+    "payment_response": ENCRYPTED,
+    "receipt": ENCRYPTED,
+    "forget_at": LATER + 1,
+    **FINAL,
+}
 DELIVERED: dict[str, Any] = {**SETTLED, "delivered": True}
 CLOSED: dict[str, Any] = {"state": "closed", "result": None, "size": 0, **FINAL}
 STUCK: dict[str, Any] = {"state": "stuck", "reason": "404"}
@@ -139,12 +146,17 @@ def test_a_large_result_is_stored_apart_and_deleted_with_its_row(
 
 @pytest.mark.parametrize("how", ["purge", "delete", "insert"])
 def test_a_deleted_row_leaves_no_key_behind(server: RedisServer, store: RedisStore, how: str) -> None:
-    row = put(store, RUNNING, {**OK, "result": b"x" * (APART + 1)}, DELIVERED)
+    row = put(store, RUNNING, {**OK, "result": b"x" * (APART + 1)}, DELIVERED, authorization_hash="ab")
+    assert kept(server)["authorizations"] == "zset"
     if how == "purge":
-        assert (store.purge(LATER - 1, 10), store.purge(LATER, 10), store.purge(LATER, 10)) == (0, 1, 0)
+        assert (store.purge(LATER, 10), store.drop_results(LATER - 1, 10)) == (0, 0)
+        assert (store.drop_results(LATER, 10), store.drop_results(LATER, 10)) == (1, 0)
+        assert not any(name.startswith("result:") for name in kept(server))
+        assert (store.measure(), store.purge(LATER, 10)) == ((1, 0), 0)
+        assert (store.purge(LATER + 1, 10), store.purge(LATER + 1, 10)) == (1, 0)
     else:
         if how == "insert":
-            assert store.insert(record("b"), [b"b" * 32], LATER)
+            assert store.insert(record("b"), [b"b" * 32], LATER + 1)
             row = record("b")
         assert store.delete(row["key"], row["stamp"])
     assert kept(server) == {"schema": "string", "bytes": "string"}
@@ -199,7 +211,9 @@ IMPOSSIBLE: list[tuple[Steps, dict[str, Any], str]] = [
     ((RUNNING,), {"state": "stuck"}, "stuck_for_a_reason"),
     ((RUNNING,), {"reason": "why"}, "stuck_for_a_reason"),
     ((RUNNING,), {"state": "claimed", "transaction_id": None, "expires_at": LATER}, "never_back"),
-    ((RUNNING, OK, SETTLED), {"state": "paid", **CLOSED, "payment_response": None, "receipt": None},
+    ((RUNNING, OK), {**SETTLED, "forget_at": None}, "settled_is_remembered"),
+    ((RUNNING, OK), {"forget_at": LATER}, "settled_is_remembered"),
+    ((RUNNING, OK, SETTLED), {**CLOSED, "payment_response": None, "receipt": None, "forget_at": None},
      "never_back"),
     ((RUNNING, OK, CLOSED), {"state": "running", "expires_at": None, "proof": ENCRYPTED}, "never_back"),
     ((RUNNING, OK), {"state": "running", "result": None}, "never_back"),
@@ -237,7 +251,7 @@ def test_a_transaction_belongs_to_one_row_until_it_is_deleted(store: RedisStore)
     with pytest.raises(TransactionTaken):
         store.replace(twin["key"], twin["stamp"], {"stamp": 1, **RUNNING}, True)
     assert found(store, "b") == twin
-    store.purge(LATER, 1)
+    assert (store.drop_results(LATER, 1), store.forget_delivered(1)) == (1, 1)
     twin = moved(store, twin, RUNNING)
     moved(store, twin, {"transaction_id": "txn_1"})
 

@@ -42,8 +42,19 @@ class DictStore:
         self.before("find_transaction")
         return self.rows.get(self.transactions.get(transaction_id, b""))
 
+    def find_authorization(self, hashes: Sequence[str], own: bytes, now: float) -> Record | None:
+        self.before("find_authorization")
+        others = [
+            row
+            for row in self.rows.values()
+            if row["authorization_hash"] in hashes and row["key"] != own and row["state"] != "closed"
+            if not may_be_removed(row, now)
+        ]
+        return min(others, key=lambda row: row["transaction_id"] is None, default=None)
+
     def insert(self, record: Record, candidate_keys: Sequence[bytes], now: float) -> bool:
         self.before("insert")
+        self.drop_results(now, FORGOTTEN_AT_ONCE)
         self._forget_expired(now, FORGOTTEN_AT_ONCE)
         there = self.rows.get(record["key"])
         if there is not None and there["stamp"] == record["stamp"]:
@@ -119,6 +130,19 @@ class DictStore:
     def open_namespace(self, namespace: str) -> Generator["DictStore"]:
         yield DictStore()
 
+    def drop_results(self, now: float, limit: int) -> int:
+        rows = [row for row in self.rows.values() if row["state"] == "settled" and row["delivered"]]
+        over = [row for row in rows if (row["expires_at"] or 0.0) <= now][:limit]
+        for row in over:
+            changes: dict[str, Any] = {"state": "paid", "expires_at": row["forget_at"], "size": 0}
+            nothing = dict.fromkeys(("request_line", "payment_response", "receipt", "result"))
+            text = {"client": "", "body": "", "stamp": -1 - row["stamp"]}
+            self._write(cast(Record, {**row, **changes, **nothing, **text}), row)
+        return len(over)
+
+    def forget_delivered(self, limit: int) -> int:
+        return 0
+
     def purge(self, now: float, limit: int) -> int:
         return self._forget_expired(now, limit)
 
@@ -171,7 +195,8 @@ def impossible(row: Record, before: Record | None) -> str:
 
 
 def _changed_for_the_worse(row: Record, before: Record) -> bool:
-    ended = before["state"] in FINAL and row["state"] != before["state"]
+    dropped = before["state"] == "settled" and row["state"] == "paid"
+    ended = before["state"] in FINAL and row["state"] != before["state"] and not dropped
     again = row["state"] == "claimed" and before["state"] != "claimed"
     other = None not in (row["result"], before["result"]) and row["result"] != before["result"]
     return ended or again or other

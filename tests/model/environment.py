@@ -23,6 +23,7 @@ from tests.model.dict_store import DictStore
 from tests.model.fault_plan import FaultPlan
 from tests.model.journal_views import KEY, JournalView, MemoryView, StoredView
 from tests.model.replies import FAULTS
+from tests.support.encodings import encode_payment
 
 ACCESS_FAULTS = tuple(fault for fault in FAULTS if fault != "another id")
 """Whoever is granted another id than it should cannot know."""
@@ -101,6 +102,7 @@ class Environment:
 
 def _proofs(rng: Random, payments: int) -> dict[str, int]:
     """One proof for each payment, and for some a second one: the same payment, encoded anew."""
-    proofs = {f"proof{number}": number for number in range(1, payments + 1)}
-    again = {f"{proof}=": number for proof, number in proofs.items() if rng.random() < 0.25}
-    return proofs | again
+    numbers = range(1, payments + 1)
+    proofs = {encode_payment(nonce=f"0x{number:064x}"): number for number in numbers}
+    again = [number for number in numbers if rng.random() < 0.25]
+    return proofs | {encode_payment(nonce=f"0x{number:064x}", indent=1): number for number in again}

@@ -64,6 +64,9 @@ def thaw(frozen: Frozen, fences: Iterator[int]) -> MemoryJournal:
             journal._transactions[row.transaction_id] = row.key
         if row.expires_at is None:
             journal._owed[row.key] = row
+        if row.state is RowState.PAID_NO_RESULT and row.delivered:
+            journal._delivered[row.key] = row
+        journal._note_authorization(row)
         journal._note_expiry(row)
     return journal
 
@@ -106,6 +109,15 @@ def was_taken_under_lease(before: Frozen, after: Frozen) -> bool:
         row[AT["lease_until"]] > NOW and fences.get(row[AT["key"]], row[AT["fence"]]) != row[AT["fence"]]
         for row in before
     )
+
+
+def is_spent(row: tuple[Any, ...] | None) -> bool:
+    """Whether its result was delivered as often as it may be, or was dropped in its time."""
+    if row is None:
+        return False
+    was_settled = row[AT["forget_at"]] is not None
+    dropped = row[AT["state"]] is RowState.PAID_NO_RESULT and was_settled
+    return dropped or row[AT["redelivered"]] >= TERMS.redeliveries
 
 
 def is_owed(row: tuple[Any, ...] | None) -> bool:

@@ -102,13 +102,13 @@ def check_answer(response: Any, payment: Payment, facts: Facts, standing: Transa
 def _is_excused(payment: Payment, facts: Facts, standing: TransactionState) -> bool:
     """What the journal cannot know.
 
-    Another encoding of a payment is a proof it never saw, and so is one that it has forgotten in time, or
-    that others sold for: the service says 402 to each. And what the service refused a moment ago it may
-    grant to somebody who asked before, and lost the claim.
+    A payment that it has forgotten in time is one that it never saw, and so is one that others sold for: the
+    service says 402 to each. And what the service refused a moment ago it may grant to somebody who asked
+    before, and lost the claim.
     """
     if standing is TransactionState.OWN:
         return False
-    others = standing is TransactionState.OTHERS or not facts.told
+    others = standing is TransactionState.NOBODYS and not facts.told
     return facts.refused or (payment.status == SUCCEEDED and (facts.over or others))
 
 

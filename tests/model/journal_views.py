@@ -22,6 +22,7 @@ class Line(NamedTuple):
     state: str
     reason: str
     redelivered: int
+    was_settled: bool
 
 
 class JournalView(Protocol):
@@ -66,7 +67,16 @@ class StoredView:
 
 def _line_of(row: Row) -> Line:
     owed = row.expires_at is None
-    return Line(row.key, row.fence, row.lease_until, owed, row.state.value, row.reason, row.redelivered)
+    return Line(
+        row.key,
+        row.fence,
+        row.lease_until,
+        owed,
+        row.state.value,
+        row.reason,
+        row.redelivered,
+        row.was_settled,
+    )
 
 
 def _line_in(record: Record) -> Line:
@@ -78,6 +88,7 @@ def _line_in(record: Record) -> Line:
         record["state"],
         record["reason"],
         record["redelivered"],
+        record["forget_at"] is not None,
     )
 
 

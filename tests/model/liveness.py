@@ -11,7 +11,17 @@ from faregate.core.steps import Flow
 from faregate.journals.states import RowState
 from tests.model.backend import How, ModelBackend
 from tests.model.flow_tree import loud
-from tests.model.frozen_journal import AT, TERMS, Frozen, freeze, is_owed, jumped, row_of, standing_of, thaw
+from tests.model.frozen_journal import (
+    AT,
+    Frozen,
+    freeze,
+    is_owed,
+    is_spent,
+    jumped,
+    row_of,
+    standing_of,
+    thaw,
+)
 from tests.model.interning import Told
 from tests.model.invariants import check_answer, check_end, check_swept, is_content
 from tests.model.replies import transaction
@@ -48,8 +58,7 @@ class Healing:
 
     def _check_ends(self) -> None:
         payment, facts = self._backend.payments[1], self._backend.facts[1]
-        row = row_of(self._rows(), TXN)
-        spent = row is not None and row[AT["redelivered"]] >= TERMS.redeliveries
+        spent = is_spent(row_of(self._rows(), TXN))
         check_end(payment, facts, any(map(is_owed, self._rows())), spent or self._given)
 
     def _come_back(self, proof: str) -> None:

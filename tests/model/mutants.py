@@ -139,6 +139,9 @@ MUTANTS = (
     Mutant("released on a GET", release_on_a_look),
     Mutant("a fresh 402 while unconfirmed", wrap=mutated_flows.fresh_402),
     Mutant("a 402 that a newer request made untrue", wrap=mutated_flows.any_402),
+    Mutant(
+        "a 402 for another encoding of a payment", wrap=mutated_flows.deaf_to_other_encodings, scope=ENCODED
+    ),
     Mutant("who lost the decision goes on", wrap=mutated_flows.deaf_to_a_lost_decision),
     Mutant("who could not start works", wrap=mutated_flows.deaf_to_a_refused_start),
     Mutant("a failed complete counts as paid", wrap=mutated_flows.released_without_an_answer),

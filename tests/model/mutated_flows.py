@@ -5,7 +5,15 @@ from typing import Any
 
 from faregate.core.models import Response, WorkSucceeded
 from faregate.core.results import CompletionPaid, CompletionPending
-from faregate.core.steps import AbandonClaim, CallComplete, Flow, RecordOutcome, RecordTransaction, Step
+from faregate.core.steps import (
+    AbandonClaim,
+    CallComplete,
+    FindOtherEncoding,
+    Flow,
+    RecordOutcome,
+    RecordTransaction,
+    Step,
+)
 from tests.model.replies import INSTRUCTIONS, PAYMENT_RESPONSE
 
 PAID = CompletionPaid(PAYMENT_RESPONSE, "{}")
@@ -55,6 +63,12 @@ def fresh_402(flow: Flow[Any]) -> Flow[Any]:
 
 def any_402(flow: Flow[Any]) -> Flow[Any]:
     return _between(flow, _replacing(lambda question, answer: isinstance(question, AbandonClaim) or answer))
+
+
+def deaf_to_other_encodings(flow: Flow[Any]) -> Flow[Any]:
+    return _between(
+        flow, _replacing(lambda question, answer: None if isinstance(question, FindOtherEncoding) else answer)
+    )
 
 
 def deaf_to_a_lost_decision(flow: Flow[Any]) -> Flow[Any]:

@@ -9,10 +9,11 @@ from faregate.core.flow import serve
 from faregate.core.models import PaidRequest
 from faregate.core.recovery import sweep
 from faregate.core.steps import Flow
-from tests.core.flow_script import PROOF, sale
+from tests.core.flow_script import sale
 from tests.model.backend import SLOWLY
+from tests.support.encodings import encode_payment
 
-FIRST, ANEW = PROOF, PROOF.rstrip("=")
+FIRST, ANEW = encode_payment(), encode_payment(indent=1)
 """One payment in two encodings: two proofs."""
 
 

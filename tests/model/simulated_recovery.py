@@ -63,6 +63,7 @@ class Recovery:
     def _check_end(self, number: int) -> None:
         payment, facts = self._environment.backend.payments[number], self._environment.backend.facts[number]
         line = self._environment.books.line(transaction(number))
-        spent = line is not None and line.redelivered >= REDELIVERIES
+        dropped = line is not None and line.state == "paid" and line.was_settled
+        spent = dropped or (line is not None and line.redelivered >= REDELIVERIES)
         owed = line is not None and line.owed
         check_end(payment, facts, owed, spent or number in self._watch.given)

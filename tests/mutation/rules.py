@@ -14,6 +14,7 @@ BATCH_TESTS = ("tests/journals/test_sqlite_batches.py", "tests/journals/test_sql
 WRITER_TESTS = ("tests/journals/test_writer.py",)
 LARGE_TESTS = ("tests/journals/test_sqlite_large.py",)
 UNFETCHED_TESTS = ("tests/journals/test_payment_info.py",)
+PAID_BEFORE = ("tests/journals/test_paid_before.py",)
 REDIS_SERVERS = ("tests/journals/test_redis_servers.py",)
 PROCESS_TESTS = ("tests/journals/test_processes.py",)
 LIMITS = ("tests/merchant/test_limits.py",)
@@ -318,7 +319,7 @@ MUTANTS = (
     Mutant("tracing-decides", "src/faregate/observers.py", "        return action()\n    except Exception as error:\n", "        return action()\n    except TypeError as error:\n", ("tests/telemetry/test_telemetry.py",)),
     Mutant("revenue-counted-by-both", SETTLEMENT, "                if record is SettlementWrite.FIRST:\n", "                if True:\n"),
     Mutant("an-end-told-by-both", SETTLEMENT, "    if (yield from write(step, True, payment.transaction_id)):\n        yield from EmitEvent(Failed(", "    yield from write(step, True, payment.transaction_id)\n    if True:\n        yield from EmitEvent(Failed("),
-    Mutant("a-second-settlement-is-the-first", PROCEDURES, "            was_settled = row.state is RowState.SETTLED\n", "", ("tests/journals/test_leases.py",)),
+    Mutant("a-second-settlement-is-the-first", PROCEDURES, "            was_settled = row.was_settled\n", "", ("tests/journals/test_leases.py",)),
     Mutant("a-sale-counted-after-its-row", PROCEDURES, "            return SettlementWrite.REPEATED\n", "            return SettlementWrite.FIRST\n", ("tests/journals/test_contract.py",)),
     Mutant("a-sale-counted-after-its-row-in-memory", MEMORY, "                return SettlementWrite.REPEATED\n", "                return SettlementWrite.FIRST\n", ("tests/journals/test_contract.py",)),
     Mutant("a-sale-counted-for-a-newer-row", ROW, "if was_settled or not (changed or self.state in FINAL):", "if was_settled:", ("tests/journals/test_contract.py",)),
@@ -417,7 +418,20 @@ MUTANTS = (
            'cannot be read: {error}", payment.transaction_id)\n'
            "        return TransactionState.UNAVAILABLE"),
     # No fresh 402 while the fate is open
-    Mutant("402-for-a-claim-that-was-lost", FLOW, "build_unavailable(503)))\n    if not ours:\n", "build_unavailable(503)))\n    if False:\n"),
+    Mutant("402-for-a-claim-that-was-lost", FLOW, "if not ours or isinstance(use, InProgress):", "if isinstance(use, InProgress):"),
+    Mutant("402-for-an-open-payment-in-another-encoding", FLOW, "if not ours or isinstance(use, InProgress):", "if not ours:"),
+    Mutant("402-for-a-used-payment-in-another-encoding", FLOW, "    if use is not None:\n", "    if False:\n"),
+    Mutant("an-encoding-is-forgotten-in-memory", MEMORY, "            self._note_authorization(row)\n", "", PAID_BEFORE),
+    Mutant("a-failed-payment-is-open-in-another-encoding", ROW, "    if state is RowState.UNPAID:\n        return None\n", "", PAID_BEFORE),
+    Mutant("an-encoding-is-found-under-one-key", ENCRYPTION, "[_hash_authorization(key, named) for key in self._keys.values()]", "[_hash_authorization(self._newest, named)]", PAID_BEFORE),
+    Mutant("paid-for-and-sold-again-after-ten-minutes", ROW, "or self.has_expired_result(now):", "and not self.has_expired_result(now):", PAID_BEFORE),
+    Mutant("forgotten-while-it-could-be-sent", ROW, "max(validity, _get_retention(policy))", "_get_retention(policy)", PAID_BEFORE),
+    Mutant("forgotten-with-its-result", ROW, "        self.expires_at = self.forget_at\n        self.outcome", "        self.outcome", PAID_BEFORE),
+    Mutant("a-late-delivery-is-forgotten-early", ROW, "self.forget_at = max(self.forget_at or now, now + _get_retention(policy))", "pass", PAID_BEFORE),
+    Mutant("dropped-and-brought-back", "src/faregate/journals/sql.py", "stamp = -1 - stamp, ", "", PAID_BEFORE),
+    Mutant("dropped-without-a-trace-in-redis", f"{REDIS}journal.lua", "stamp = '-1' .. row.stamp, ", "", PAID_BEFORE),
+    Mutant("a-full-journal-forgets-nothing", "src/faregate/journals/quota.py", "        return forgotten > 0\n", "        return False\n", PAID_BEFORE),
+    Mutant("unfetched-and-sold-again", "src/faregate/journals/open_payments.py", "self._policy.paid_retention\n", "0.0\n", PAID_BEFORE),
     Mutant("402-for-a-transaction-that-was-learned", PROCEDURES, "                return unknown\n", "                return True\n", STORE_TESTS),
     Mutant("402-for-a-transaction-learned-in-memory", MEMORY, "and row.state is RowState.CLAIMED", "", ("tests/core", "tests/journals/test_open_payments.py")),
     Mutant("402-while-unknown", FLOW, "            return (yield from _answer_settlement(request, payment, settlement))\n"
@@ -728,10 +742,10 @@ MUTANTS = (
     Mutant("two-proofs", REQUEST_HEADERS, "if names.count(PROOF) > 1:", "if False:", CORE),
     Mutant("huge-proofs", REQUEST_HEADERS, "if len(proof) > MAX_PROOF_BYTES:", "if False:", CORE),
     # Journals that outlive their process
-    Mutant("paid-result-is-removed-by-a-claim", "src/faregate/journals/store.py", "<= now and not is_unfetched", "<= now", UNFETCHED_TESTS),
-    Mutant("paid-result-is-purged-unsaid", f"{SQLITE}store.py", " AND NOT ({UNFETCHED}) LIMIT ?", " LIMIT ?", UNFETCHED_TESTS),
+    Mutant("paid-result-is-removed-by-a-claim", "src/faregate/journals/store.py", 'record["forget_at"] if record["delivered"] else None', 'record["expires_at"]', UNFETCHED_TESTS),
+    Mutant("paid-result-is-purged-unsaid", f"{SQLITE}store.py", " AND NOT ({IS_SETTLED}) LIMIT ?", " LIMIT ?", UNFETCHED_TESTS),
     Mutant("paid-result-is-forgotten-in-memory", "src/faregate/journals/memory.py", "        if row.is_unfetched:\n            self._unfetched[row.key] = row\n            return\n", "", UNFETCHED_TESTS),
-    Mutant("paid-result-expires-in-redis", f"{REDIS}journal.lua", "if row.state == 'settled' and row.delivered ~= '1' then", "if false then", UNFETCHED_TESTS),
+    Mutant("paid-result-expires-in-redis", f"{REDIS}journal.lua", "return row.delivered == '1' and delivered or unfetched end", "return delivered end", UNFETCHED_TESTS),
     Mutant("expired-is-answered", PROCEDURES, "if may_be_removed(record, now):",
            "if False:", ("tests/journals/test_contract.py",)),
     Mutant("overtaken-claim-is-believed", PROCEDURES, "return None if stamp is None else self._rows.grant(claim, after, stamp, after.lease_until - now)",
@@ -802,7 +816,7 @@ MUTANTS = (
            "            self._forking.add(threading.get_ident())\n", PROCESS_TESTS),
     Mutant("encrypted-values-move", ENCRYPTION, 'hmac.digest(key.encryption, row, "sha256")', "key.encryption", STORE_TESTS),
     Mutant("request-in-the-clear", ENCRYPTION, 'digest(b"request", claimant.request)', "claimant.request", STORE_TESTS),
-    Mutant("older-keys-find-nothing", ENCRYPTION, "claimant) for key in self._keys.values())", "claimant) for key in [self._newest])", STORE_TESTS),
+    Mutant("older-keys-find-nothing", ENCRYPTION, "claimant, named) for key in self._keys.values())", "claimant, named) for key in [self._newest])", STORE_TESTS),
     Mutant("never-full", "src/faregate/journals/quota.py", "        if self._is_full():\n            self._full_at = now\n            raise", "        if False:\n            raise", STORE_TESTS),
     Mutant("the-loop-waits-for-the-disk", "src/faregate/journals/registry.py", "journal.as_async() if isinstance(journal, SupportsAsync) else journal",
            "journal", STORE_TESTS),

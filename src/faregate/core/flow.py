@@ -65,6 +65,7 @@ from faregate.core.steps import (
     ClaimProof,
     CloseExecution,
     EmitEvent,
+    FindOtherEncoding,
     Flow,
     GetKnownRevision,
     GetTime,
@@ -268,23 +269,33 @@ def _serve_first_use(request: PaidRequest, proof: str, claim: Claimed) -> Flow[R
             settlement = yield from recover(payment, awaited=True)
             return (yield from _answer_settlement(request, payment, settlement))
         case AccessUnpaid():
-            return (yield from _handle_refused_proof(request, lease, access))
+            return (yield from _handle_refused_proof(request, lease, proof, access))
         case _:
             yield from write(AbandonClaim(lease), False)
             return (yield from _refuse_access(request, access))
 
 
-def _handle_refused_proof(request: PaidRequest, lease: Lease, access: AccessUnpaid) -> Flow[Response]:
-    """Answer a 402 to a proof. Another worker may have used it, who took this claim over meanwhile."""
+def _handle_refused_proof(
+    request: PaidRequest, lease: Lease, proof: str, access: AccessUnpaid
+) -> Flow[Response]:
+    """Answer a 402 to a proof. Its payment may be in use: by another worker, or in another encoding.
+
+    Another worker took this claim over meanwhile. Another encoding has a row of its own, under which the
+    service knows the payment.
+    """
     may_be_missed = yield from _may_miss_rows()
     try:
+        use = yield from FindOtherEncoding(lease, proof)
         ours = yield from AbandonClaim(lease)
     except Exception as error:
-        # It is unknown whether the claim is still ours. A 402 would make the payer sign a second payment.
-        yield from LogWarning(f"the journal could not {AbandonClaim.action}: {error}")
+        # It is unknown whether the payment is in use. A 402 would make the payer sign a second payment.
+        yield from LogWarning(f"the journal could not find out whether a refused payment is in use: {error}")
         return (yield from _refuse(request, responses.build_unavailable(503)))
-    if not ours:
+    if not ours or isinstance(use, InProgress):
         return (yield from _refuse(request, responses.build_in_progress()))
+    if use is not None:
+        # Do not tell the transaction: a stranger can read an authorization on the chain and send it.
+        return (yield from _refuse(request, responses.build_already_used()))
     if may_be_missed:
         return (yield from _refuse(request, responses.build_unconfirmed(None)))
     return (yield from _refuse_access(request, access))

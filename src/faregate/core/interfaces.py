@@ -7,7 +7,15 @@ A sync backend returns values; an async one returns values or awaitables, so tha
 from collections.abc import Awaitable
 from typing import ClassVar, Literal, Protocol, TypeAlias, TypeVar
 
-from faregate.core.claims import Claim, Claimant, Lease, PendingPayment, SettlementWrite
+from faregate.core.claims import (
+    AlreadyUsed,
+    Claim,
+    Claimant,
+    InProgress,
+    Lease,
+    PendingPayment,
+    SettlementWrite,
+)
 from faregate.core.models import HandlerResult, Offer, OfferRevision, Outcome, PaidRequest
 from faregate.core.results import Access, Completion, Guessability, TransactionReply
 from faregate.events import Event
@@ -26,6 +34,15 @@ class Journal(Protocol):
 
     def claim(self, proof: str, claimant: Claimant) -> MaybeAwaitable[Claim]:
         """Take the row of this proof for this request, or say what became of it."""
+        ...
+
+    def find_other_encoding(
+        self, lease: Lease, proof: str
+    ) -> MaybeAwaitable[InProgress | AlreadyUsed | None]:
+        """Say what became of the payment of this proof under other bytes, in any row but that of the lease.
+
+        None if there is no such row, if its payment failed, or if the proof cannot be read.
+        """
         ...
 
     def has_unknown_keys(self) -> MaybeAwaitable[bool]:

@@ -8,7 +8,15 @@ from collections.abc import Generator
 from dataclasses import field
 from typing import Any, ClassVar, Generic, TypeVar
 
-from faregate.core.claims import Claim, Claimant, Lease, PendingPayment, SettlementWrite
+from faregate.core.claims import (
+    AlreadyUsed,
+    Claim,
+    Claimant,
+    InProgress,
+    Lease,
+    PendingPayment,
+    SettlementWrite,
+)
 from faregate.core.interfaces import Backend, MaybeAwaitable
 from faregate.core.models import HandlerResult, Offer, OfferRevision, Outcome, PaidRequest
 from faregate.core.results import Access, Completion, Guessability, TransactionReply
@@ -166,6 +174,17 @@ class ClaimProof(Step[Claim]):
 
     def perform(self, backend: Backend) -> MaybeAwaitable[Claim]:
         return backend.journal.claim(self.proof, self.claimant)
+
+
+@frozen
+class FindOtherEncoding(Step[InProgress | AlreadyUsed | None]):
+    """What became of the payment of this proof under other bytes; None if nothing did."""
+
+    lease: Lease
+    proof: str = field(repr=False)
+
+    def perform(self, backend: Backend) -> MaybeAwaitable[InProgress | AlreadyUsed | None]:
+        return backend.journal.find_other_encoding(self.lease, self.proof)
 
 
 @frozen

@@ -16,6 +16,7 @@ from faregate.core.claims import Claimant
 from faregate.core.request_headers import hash_credential
 from faregate.errors import ConfigurationError, JournalUnreadable
 from faregate.journals.row import Fingerprint
+from faregate.x402.headers import find_authorization
 
 try:
     from cryptography.exceptions import InvalidTag
@@ -69,8 +70,14 @@ class Keyring:
 
     def lookup_keys(self, proof: str, claimant: Claimant) -> dict[bytes, LookupKey]:
         """Under which keys the row of a proof may be stored, newest first: one for each journal key."""
-        lookup_keys = (_derive_lookup_key(key, proof, claimant) for key in self._keys.values())
+        named = find_authorization(proof)
+        lookup_keys = (_derive_lookup_key(key, proof, claimant, named) for key in self._keys.values())
         return {lookup.key: lookup for lookup in lookup_keys}
+
+    def hash_authorization(self, proof: str) -> list[str]:
+        """Hash the authorization of a proof, once for each journal key; an empty list if it has none."""
+        named = find_authorization(proof)
+        return [_hash_authorization(key, named) for key in self._keys.values()] if named else []
 
     def encrypt(self, row: bytes, field: str, plain: bytes) -> bytes:
         """Return key id, nonce and ciphertext. `row` is the row's lookup key."""
@@ -139,7 +146,7 @@ def _pad(data: bytes) -> bytes:
     return data + bytes(-len(data) % 16)
 
 
-def _derive_lookup_key(key: _Key, proof: str, claimant: Claimant) -> LookupKey:
+def _derive_lookup_key(key: _Key, proof: str, claimant: Claimant, authorization: str) -> LookupKey:
     """Hash with the row's key as a salt: rows of one client, or with equal bodies, do not show as such."""
     row = hmac.digest(key.lookup, proof.encode(), "sha256")
 
@@ -150,7 +157,14 @@ def _derive_lookup_key(key: _Key, proof: str, claimant: Claimant) -> LookupKey:
         hash_credential(one, lambda text: digest(b"client", text)[:16]) for one in claimant.credentials
     )
     body = digest(b"body", claimant.body_digest)[:32] if claimant.body_digest else ""
-    return LookupKey(row, key.id.hex(), Fingerprint(digest(b"request", claimant.request), client, body))
+    named = _hash_authorization(key, authorization) if authorization else ""
+    fingerprint = Fingerprint(digest(b"request", claimant.request), client, body, named)
+    return LookupKey(row, key.id.hex(), fingerprint)
+
+
+def _hash_authorization(key: _Key, authorization: str) -> str:
+    """Hash without the row's key: the rows of one authorization must show as such, to find one by another."""
+    return hmac.digest(key.lookup, b"authorization\0" + authorization.encode(), "sha256").hex()[:32]
 
 
 def _derive_key(key: bytes) -> _Key:

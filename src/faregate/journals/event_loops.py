@@ -51,6 +51,7 @@ class AsyncJournal:
             return lambda *args, **kwargs: drive(procedure(*args, **kwargs))
 
         self.claim = awaiting(procedures.claim)
+        self.find_other_encoding = awaiting(procedures.find_other_encoding)
         self.record_transaction = awaiting(procedures.record_transaction)
         self.record_pending = awaiting(procedures.record_pending)
         self.record_outcome = awaiting(procedures.record_outcome)

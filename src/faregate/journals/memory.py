@@ -13,10 +13,12 @@ from collections.abc import Callable
 from hashlib import sha256
 
 from faregate.core.claims import (
+    AlreadyUsed,
     Claim,
     Claimant,
     Claimed,
     HoldInfo,
+    InProgress,
     Lease,
     PendingPayment,
     Replayable,
@@ -33,8 +35,9 @@ from faregate.journals.payment_info import (
     is_found_by,
 )
 from faregate.journals.policy import DEFAULT_POLICY, JournalPolicy
-from faregate.journals.row import Fingerprint, Holder, Row, size_of
+from faregate.journals.row import Fingerprint, Holder, Row, find_use, size_of
 from faregate.journals.states import RowState
+from faregate.x402.headers import find_authorization
 
 
 class MemoryJournal:
@@ -64,6 +67,8 @@ class MemoryJournal:
         self._owed: dict[bytes, Row] = {}
         self._unfetched: dict[bytes, Row] = {}
         self._transactions: dict[str, bytes] = {}
+        self._authorizations: dict[str, dict[bytes, Row]] = {}
+        self._delivered: dict[bytes, Row] = {}
         self._expiring: list[tuple[float, bytes]] = []
         self._bytes = 0
         self._fences = itertools.count(1)
@@ -74,13 +79,15 @@ class MemoryJournal:
     def clear(self) -> None:
         """Forget everything, open payments too: for tests."""
         with self._lock:
-            for kept in (self._rows, self._owed, self._unfetched, self._transactions, self._expiring):
+            for kept in (self._rows, self._owed, self._unfetched, self._delivered, self._expiring):
                 kept.clear()
+            self._transactions.clear()
+            self._authorizations.clear()
             self._bytes = 0
 
     def claim(self, proof: str, claimant: Claimant) -> Claim:
         key = self._hash(proof)
-        fingerprint = self._fingerprint(claimant)
+        fingerprint = self._fingerprint(claimant, find_authorization(proof))
         with self._lock:
             now = self._clock()
             self._forget_expired(now)
@@ -92,17 +99,33 @@ class MemoryJournal:
                 if isinstance(claim, Claimed | Replayable):
                     self._note_expiry(row)
                 return claim
+            if len(self._rows) >= self._max_rows and self._delivered:
+                # A new payment matters more than to remember a delivered one.
+                self._forget(next(iter(self._delivered.values())))
             if len(self._rows) >= self._max_rows or self._bytes >= self._max_bytes:
                 raise JournalFull(f"the memory journal is full ({len(self._rows)} rows, {self._bytes} bytes)")
             row = Row.create(key, "", fingerprint, proof, claimant.request, self._holder(), now, self._policy)
             self._rows[key] = row
+            self._note_authorization(row)
             self._note_expiry(row)
             return Claimed(Lease(key, row.fence))
 
-    def _fingerprint(self, claimant: Claimant) -> Fingerprint:
+    def find_other_encoding(self, lease: Lease, proof: str) -> InProgress | AlreadyUsed | None:
+        authorization = find_authorization(proof)
+        with self._lock:
+            self._forget_expired(self._clock())
+            rows = self._authorizations.get(self._hash(authorization).hex(), {}) if authorization else {}
+            others = [row for row in rows.values() if row.key != lease.key]
+            # A row with a transaction tells more than one without.
+            others.sort(key=lambda row: not row.transaction_id)
+            uses = (find_use(row.state, row.transaction_id) for row in others)
+            return next((use for use in uses if use is not None), None)
+
+    def _fingerprint(self, claimant: Claimant, authorization: str) -> Fingerprint:
         """Hash credentials, so that none is kept."""
         client = [hash_credential(one, lambda text: self._hash(text).hex()) for one in claimant.credentials]
-        return Fingerprint(claimant.request, frozenset(client), claimant.body_digest)
+        named = self._hash(authorization).hex() if authorization else ""
+        return Fingerprint(claimant.request, frozenset(client), claimant.body_digest, named)
 
     def _hash(self, text: str) -> bytes:
         # No hash leaves this process, so a secret in front of the text does, at half the time of an HMAC.
@@ -183,7 +206,7 @@ class MemoryJournal:
             if row is None:
                 # Only a row that has ended is removed, so this payment was counted before.
                 return SettlementWrite.REPEATED
-            was_settled = row.state is RowState.SETTLED
+            was_settled = row.was_settled
             changed = row.record_settlement(lease, payment_response, receipt, delivered, now, self._policy)
             if changed:
                 self._note_expiry(row)
@@ -228,7 +251,9 @@ class MemoryJournal:
             now = self._clock()
             expired = [row for row in self._unfetched.values() if row.expires_at and row.expires_at <= now]
             for row in expired[:limit]:
-                self._forget(row)
+                self._bytes -= size_of(row.outcome)
+                row.drop_unfetched_result(now, self._policy)
+                self._note_expiry(row)
             return tuple(row.transaction_id for row in expired[:limit])
 
     def list_unfetched(self, limit: int) -> list[HoldInfo]:
@@ -275,6 +300,10 @@ class MemoryJournal:
     def _is_free(self, transaction_id: str, key: bytes) -> bool:
         return self._transactions.get(transaction_id, key) == key
 
+    def _note_authorization(self, row: Row) -> None:
+        if row.authorization_hash:
+            self._authorizations.setdefault(row.authorization_hash, {})[row.key] = row
+
     def _note_expiry(self, row: Row) -> None:
         if row.expires_at is None:
             return
@@ -290,7 +319,14 @@ class MemoryJournal:
             at, key = heapq.heappop(self._expiring)
             row = self._rows.get(key)
             # If the expiry of the row has moved, it has a newer entry, and this one is stale.
-            if row is not None and row.expires_at == at:
+            if row is None or row.expires_at != at:
+                continue
+            if row.has_expired_result(now):
+                self._bytes -= size_of(row.outcome)
+                row.drop_result()
+                self._delivered[row.key] = row
+                self._note_expiry(row)
+            else:
                 self._forget(row)
 
     def _forget(self, row: Row) -> None:
@@ -298,4 +334,9 @@ class MemoryJournal:
         del self._rows[row.key]
         self._owed.pop(row.key, None)
         self._unfetched.pop(row.key, None)
+        self._delivered.pop(row.key, None)
+        same = self._authorizations.get(row.authorization_hash, {})
+        same.pop(row.key, None)
+        if not same:
+            self._authorizations.pop(row.authorization_hash, None)
         self._transactions.pop(row.transaction_id, None)

@@ -5,8 +5,9 @@ from faregate.errors import JournalUnreadable
 from faregate.journals.operations import Procedure, run_procedure
 from faregate.journals.quota import Quota
 from faregate.journals.reader import describe_hold
-from faregate.journals.row import Row
+from faregate.journals.row import NOT_FETCHED, Row
 from faregate.journals.row_access import RowAccess, make_id
+from faregate.journals.states import RowState
 from faregate.journals.store import Due, Record
 
 
@@ -89,14 +90,24 @@ class OpenPaymentQueue:
         Not one whose payer comes at this moment.
         """
         expired = self._store.list_unfetched(self._rows.clock(), limit)
-        # Delete by stamp: if the payer fetches the result at this moment, the stamp has changed and the row
+        # Replace by stamp: if the payer fetches the result at this moment, the stamp has changed and the row
         # stays.
-        removed = tuple(one["transaction_id"] or "" for one in expired if self._remove(one))
-        self._quota.free(len(removed))
-        return removed
+        return tuple(one["transaction_id"] or "" for one in expired if self._remove(one))
 
     def _remove(self, record: Record) -> bool:
-        return self._store.delete(record["key"], record["stamp"])
+        """Do as `Row.drop_unfetched_result`, without its key: the sweep may not have it."""
+        until = self._rows.clock() + self._policy.paid_retention
+        changes = {
+            "state": RowState.PAID_NO_RESULT.value,
+            "expires_at": until,
+            "forget_at": until,
+            "size": 0,
+            "reason": NOT_FETCHED,
+            "payment_response": None,
+            "result": None,
+            "stamp": make_id(),
+        }
+        return self._store.replace(record["key"], record["stamp"], changes, False)
 
     def lease_hold(self, transaction_id: str) -> PendingPayment | None:
         """Take the row of this transaction, due or not, even stuck; None while another has the lease."""

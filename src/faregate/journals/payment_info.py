@@ -154,20 +154,24 @@ def describe_row(
         row.reason,
         row.holds_so_far,
         size,
-        max(0, policy.redeliveries - row.redelivered) if row.delivered else 0,
+        max(0, policy.redeliveries - row.redelivered) if _has_delivered_result(row, now) else 0,
         readable,
     )
 
 
 def _get_status(row: Row, now: float, leased: bool) -> PaymentStatus:
+    if row.delivered:
+        return PaymentStatus.DELIVERED
     if row.state is RowState.SETTLED:
-        if row.delivered:
-            return PaymentStatus.DELIVERED
         is_over = row.expires_at is not None and row.expires_at <= now
         return PaymentStatus.EXPIRED if is_over else PaymentStatus.NOT_FETCHED
     if leased and row.state in _LEASED:
         return _LEASED[row.state]
     return _OPEN.get(row.state) or _FINAL[row.state]
+
+
+def _has_delivered_result(row: Row, now: float) -> bool:
+    return row.state is RowState.SETTLED and row.delivered and not row.has_expired_result(now)
 
 
 def is_found_by(row: Row, reference: Reference) -> bool:

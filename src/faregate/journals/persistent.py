@@ -4,7 +4,16 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
-from faregate.core.claims import Claim, Claimant, HoldInfo, Lease, PendingPayment, SettlementWrite
+from faregate.core.claims import (
+    AlreadyUsed,
+    Claim,
+    Claimant,
+    HoldInfo,
+    InProgress,
+    Lease,
+    PendingPayment,
+    SettlementWrite,
+)
 from faregate.core.interfaces import Journal
 from faregate.core.models import Outcome
 from faregate.journals.encryption import Keyring
@@ -74,6 +83,9 @@ class PersistentJournal:
 
     def claim(self, proof: str, claimant: Claimant) -> Claim:
         return self._perform(self._procedures.claim(proof, claimant))
+
+    def find_other_encoding(self, lease: Lease, proof: str) -> InProgress | AlreadyUsed | None:
+        return self._perform(self._procedures.find_other_encoding(lease, proof))
 
     def record_transaction(self, lease: Lease, transaction_id: str, revision_id: str, seconds: float) -> bool:
         return self._perform(self._procedures.record_transaction(lease, transaction_id, revision_id, seconds))

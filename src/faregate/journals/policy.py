@@ -18,6 +18,8 @@ class JournalPolicy:
     `redelivery_window`, `redeliveries`: how long and how often a delivered result is replayed; 0 is never.
     `failed_retention`, `paid_retention`: how long an unpaid row, and a paid one without a result, are
     remembered. The latter is long, because its payer must not be asked to pay again.
+    `delivered_retention`: how long a delivered row is remembered at least, most of it without its result. It
+    is longer, up to `paid_retention`, if its payment says that it is valid for longer.
     """
 
     claim_lease: float = 30.0
@@ -32,6 +34,7 @@ class JournalPolicy:
     redeliveries: int = 3
     failed_retention: float = 3600.0
     paid_retention: float = 2_592_000.0
+    delivered_retention: float = 86_400.0
     max_age: float = 259_200.0
 
     @classmethod

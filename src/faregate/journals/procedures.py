@@ -8,14 +8,24 @@ Only after a conflict the row is read, and decides again; a refusal, too, is an 
 from collections.abc import Callable
 from functools import partial
 
-from faregate.core.claims import Claim, Claimant, Claimed, Lease, Replayable, Resumable, SettlementWrite
+from faregate.core.claims import (
+    AlreadyUsed,
+    Claim,
+    Claimant,
+    Claimed,
+    InProgress,
+    Lease,
+    Replayable,
+    Resumable,
+    SettlementWrite,
+)
 from faregate.core.models import Outcome
 from faregate.errors import JournalError, JournalFull
 from faregate.journals.codec import NOT_READ
 from faregate.journals.encryption import LookupKey
 from faregate.journals.operations import BlockingCall, Delete, Find, Insert, Procedure
 from faregate.journals.quota import Quota
-from faregate.journals.row import Row, size_of
+from faregate.journals.row import Row, find_use, size_of
 from faregate.journals.row_access import RowAccess, make_id
 from faregate.journals.states import RowState
 from faregate.journals.store import Record, TransactionTaken, may_be_removed
@@ -43,13 +53,14 @@ class Procedures:
             now = self._clock()
             # A full journal refuses only new rows. A known proof is still answered.
             full = yield from self._check_quota(now)
+            make_room = partial(self._quota.make_room, now)
             row, stamp = self._create_row(proof, claimant, next(iter(lookup_keys.values())), now), make_id()
             if full is None and (yield Insert(self._rows.codec.pack(row, stamp), list(lookup_keys), now)):
                 return self._count(row, stamp)
             record: Record | None = yield Find(list(lookup_keys))
             if record is not None and record["stamp"] == stamp:  # written twice, as the first reply was lost
                 return self._count(row, stamp)
-            if record is None and full is not None:
+            if record is None and full is not None and not (yield BlockingCall(make_room)):
                 raise full
             claim = (
                 None
@@ -102,6 +113,15 @@ class Procedures:
             return claim
         stamp = yield from self._rows.replace(row, record["stamp"], after)
         return None if stamp is None else self._rows.grant(claim, after, stamp, after.lease_until - now)
+
+    def find_other_encoding(self, lease: Lease, proof: str) -> Procedure[InProgress | AlreadyUsed | None]:
+        """Find what became of this payment in another encoding."""
+        hashes = self._rows.keyring.hash_authorization(proof)
+        if not hashes:
+            return None
+        find = partial(self._rows.store.find_authorization, hashes, lease.key, self._clock())
+        record: Record | None = yield BlockingCall(find)
+        return None if record is None else find_use(RowState(record["state"]), record["transaction_id"] or "")
 
     # Writes under a lease
 
@@ -173,7 +193,7 @@ class Procedures:
 
         def change(row: Row) -> bool:
             nonlocal was_settled
-            was_settled = row.state is RowState.SETTLED
+            was_settled = row.was_settled
             return row.record_settlement(lease, payment_response, receipt, delivered, now, policy)
 
         row, changed = yield from self._end(lease, change)

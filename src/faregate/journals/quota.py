@@ -25,7 +25,7 @@ class Quota:
         self._rows = self._bytes = 0
         # The first claim measures, as if the last measurement were old.
         self._measured_at = -MEASURE_SECONDS
-        self._full_at = -FULL_SECONDS
+        self._full_at = self._forgot_none_at = -FULL_SECONDS
 
     def add(self, rows: int, size: int) -> None:
         self._rows += rows
@@ -37,7 +37,10 @@ class Quota:
         self._full_at = -FULL_SECONDS
 
     def purge(self, now: float) -> None:
-        """Delete expired rows with their results."""
+        """Delete expired rows, and the results of delivered ones."""
+        for _ in range(MAX_PURGE_BATCHES):
+            if self._store.drop_results(now, PURGE_BATCH) < PURGE_BATCH:
+                break
         for _ in range(MAX_PURGE_BATCHES):
             deleted = self._store.purge(now, PURGE_BATCH)
             if deleted:
@@ -58,12 +61,28 @@ class Quota:
         if not self._measured_at <= now < self._measured_at + MEASURE_SECONDS:
             self._measure(now)
         if self._is_full():
-            # Expired rows count until they are deleted.
+            # Expired rows and results count until they are deleted.
+            self._store.drop_results(now, PURGE_BATCH)
             self._store.purge(now, PURGE_BATCH)
             self._measure(now)
         if self._is_full():
             self._full_at = now
             raise self._error()
+
+    def make_room(self, now: float) -> bool:
+        """Forget delivered payments if there are too many rows: a new payment matters more.
+
+        Return whether there were any.
+        """
+        is_known = self._forgot_none_at <= now < self._forgot_none_at + FULL_SECONDS
+        if self._rows < self._max_rows or is_known:
+            return False
+        forgotten = self._store.forget_delivered(PURGE_BATCH)
+        if forgotten:
+            self.free(forgotten)
+        else:
+            self._forgot_none_at = now
+        return forgotten > 0
 
     def _error(self) -> JournalFull:
         return JournalFull(f"the journal is full ({self._rows} rows, {self._bytes} bytes of results)")

@@ -13,6 +13,8 @@
 4. Only rows that owe nothing expire: SETTLED, UNPAID, PAID_NO_RESULT, and a CLAIMED row that never learned of
    a transaction. An open payment is never forgotten. A result that is paid and was never fetched is served
    until a sweep removes it and emits `Expired`.
+5. A SETTLED row that expires loses its result and becomes PAID_NO_RESULT. That it was paid is remembered for
+   as long as its authorization may still be sent: a payer who comes late is not asked to pay again.
 
 A journal calls a method of the row, and stores the row if it returns True: it changed.
 """
@@ -44,20 +46,27 @@ from faregate.core.request_headers import EXACT, GUESSABLE, STABLE
 from faregate.frozen import frozen
 from faregate.journals.policy import JournalPolicy
 from faregate.journals.states import AWAITING_SETTLEMENT, FINAL, RowState
-from faregate.x402.headers import find_payer
+from faregate.x402.headers import find_payer, find_validity
 
 TOO_OLD = "not settled in time"
+NOT_FETCHED = "not_fetched"
+"""The reason of a paid row whose payer did not come in time."""
 MAX_REQUEST_LINE = 4096
 """Characters of a request line that are kept: a stranger chooses the URL."""
 
 
 @frozen
 class Fingerprint:
-    """Keyed hashes of a request: of method and URL, of each credential, and of its body (or "")."""
+    """Keyed hashes of a request: of method and URL, of each credential, and, or "", of its body and its
+    payment's authorization.
+
+    The latter is the same in all encodings of a payment.
+    """
 
     request: str
     client: frozenset[str] = frozenset()
     body: str = ""
+    authorization: str = ""
 
 
 @frozen
@@ -79,8 +88,9 @@ class Row:
     spaces. A hash begins with `EXACT`, `STABLE` or `GUESSABLE` (`faregate.core.request_headers`) if its
     credential was so marked. `holds_so_far` counts how often the payment was left open for a later retry:
     each time doubles the back-off, up to a limit, and operators see the number as `HoldInfo.attempts`.
-    `request_line` is the method and the URL, for operators. `payer` is an address, or empty where the receipt
-    or the proof has it. `reason` is why a row is stuck, or why it ended without a result.
+    `forget_at` is until when a settled row is remembered, with its result or without; None if it was never
+    settled. `request_line` is the method and the URL, for operators. `payer` is an address, or empty where
+    the receipt or the proof has it. `reason` is why a row is stuck, or why it ended without a result.
     """
 
     key: bytes
@@ -97,6 +107,8 @@ class Row:
     seller: str = ""
     client: str = ""
     body: str = ""
+    authorization_hash: str = ""
+    forget_at: float | None = None
     state: RowState = RowState.CLAIMED
     generation: int = 1
     transaction_id: str = ""
@@ -125,6 +137,7 @@ class Row:
     ) -> "Row":
         line, until = request_line[:MAX_REQUEST_LINE], now + 2 * policy.claim_lease
         row = cls(key, key_id, fingerprint.request, proof, line, holder.fence, now, 0.0, until)
+        row.authorization_hash = fingerprint.authorization
         row._bind_client(fingerprint, holder, now + policy.claim_lease, now)
         return row
 
@@ -154,7 +167,7 @@ class Row:
             return RequestMismatch()
         if self.state is RowState.UNPAID:
             return AlreadyFailed()
-        if self.state is RowState.PAID_NO_RESULT:
+        if self.state is RowState.PAID_NO_RESULT or self.has_expired_result(now):
             return AlreadyUsed(self.transaction_id)
         # The client is checked before the lease: a stranger who rebuilt the proof gets the same answer
         # whether or not a result is being settled, and is never told to come back for it.
@@ -206,8 +219,7 @@ class Row:
         if not isinstance(self.outcome, WorkSucceeded):
             return AlreadyUsed(self.transaction_id)
         if not self.delivered:
-            self.delivered = True
-            self.touched_at, self.expires_at = now, now + policy.redelivery_window
+            self._deliver_first(now, policy)
         elif replay is ReplayPolicy.NEVER or self.redelivered >= policy.redeliveries:
             return AlreadyUsed(self.transaction_id)
         elif replay is ReplayPolicy.SAME_CLIENT and not self._has_secret_credentials:
@@ -218,6 +230,36 @@ class Row:
 
     def is_leased(self, now: float, policy: JournalPolicy, owner_until: float) -> bool:
         return self.lease_until > now and max(self.touched_at + policy.owner_lease, owner_until) > now
+
+    def _deliver_first(self, now: float, policy: JournalPolicy) -> None:
+        self.delivered = True
+        self.touched_at, self.expires_at = now, now + policy.redelivery_window
+        self.forget_at = max(self.forget_at or now, now + _get_retention(policy))
+
+    def has_expired_result(self, now: float) -> bool:
+        """Whether its result was delivered, and is not delivered again: the time for that is over."""
+        is_over = self.expires_at is not None and self.expires_at <= now
+        return self.state is RowState.SETTLED and self.delivered and is_over
+
+    def drop_result(self) -> None:
+        """Remember of a delivered payment only that it was paid. `RowStore.drop_results` does the same."""
+        self.state = RowState.PAID_NO_RESULT
+        self.expires_at = self.forget_at
+        self.outcome = None
+        self.client = self.body = self.request_line = self.payment_response = self.receipt = ""
+
+    def drop_unfetched_result(self, now: float, policy: JournalPolicy) -> None:
+        """Remember of a payment that its result was not fetched, and what it was for."""
+        self.state = RowState.PAID_NO_RESULT
+        self.expires_at = self.forget_at = now + policy.paid_retention
+        self.outcome = None
+        self.payment_response = ""
+        self.reason = NOT_FETCHED
+
+    @property
+    def was_settled(self) -> bool:
+        """Whether a settlement was recorded, even if the result is gone by now."""
+        return self.forget_at is not None
 
     @property
     def is_unfetched(self) -> bool:
@@ -350,13 +392,16 @@ class Row:
         # It was settled without a delivery. This is the first one.
         if self.state is RowState.SETTLED and delivered and not self.delivered:
             self.fence = lease.fence
-            self.delivered = True
-            self.touched_at, self.expires_at = now, now + policy.redelivery_window
+            self._deliver_first(now, policy)
             return True
         if self.state not in (RowState.SUCCEEDED, RowState.STUCK) or not isinstance(
             self.outcome, WorkSucceeded
         ):
             return False
+        # An authorization is sent when it is valid already, so this is no less than what is left of it.
+        # Read it before `_end` deletes the proof.
+        validity = min(find_validity(self.proof), policy.paid_retention)
+        self.forget_at = now + max(validity, _get_retention(policy))
         self._end(RowState.SETTLED, now)
         self.fence = lease.fence
         self.payment_response = payment_response
@@ -370,7 +415,7 @@ class Row:
 
         `was_settled` is of the row before that call, and `changed` its answer.
         """
-        if self.state is RowState.SETTLED and self.delivered and not changed and self.fence != lease.fence:
+        if self.delivered and not changed and self.fence != lease.fence:
             return SettlementWrite.DELIVERED_ELSEWHERE
         # A settlement that fits no result here was for an earlier row of this proof, which has expired.
         if was_settled or not (changed or self.state in FINAL):
@@ -444,6 +489,20 @@ class Row:
         Taken from the key, a hash, so that rows need no random numbers.
         """
         return 0.75 + self.key[self.holds_so_far % len(self.key)] / 510
+
+
+def _get_retention(policy: JournalPolicy) -> float:
+    """For how long a settled row is remembered at least: no shorter than any of them has its result."""
+    return max(policy.delivered_retention, policy.redelivery_window, policy.undelivered_retention)
+
+
+def find_use(state: RowState, transaction_id: str) -> InProgress | AlreadyUsed | None:
+    """Tell what a row in this state makes of the same payment in another encoding; None if it is unused."""
+    if state is RowState.UNPAID:
+        return None
+    if state in FINAL:
+        return AlreadyUsed(transaction_id)
+    return InProgress()
 
 
 FIELDS = tuple(each.name for each in fields(Row))

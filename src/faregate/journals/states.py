@@ -30,7 +30,7 @@ class RowState(Enum):
     UNPAID = "closed"
     """The payment failed for certain."""
     PAID_NO_RESULT = "paid"
-    """Paid, and there is no result to hand out."""
+    """Paid, and there is no result to hand out, or not any more."""
     STUCK = "stuck"
     """The service gives no answer that would end it; left to the payer or to an operator."""
 
@@ -49,7 +49,7 @@ TRANSITIONS: dict[RowState, tuple[RowState, ...]] = {
     RowState.SUCCEEDED: (RowState.STUCK, *FINAL),
     RowState.FAILED: (RowState.STUCK, *_NO_RESULT),
     RowState.STUCK: (*OWED, *FINAL),
-    RowState.SETTLED: (),
+    RowState.SETTLED: (RowState.PAID_NO_RESULT,),
     RowState.UNPAID: (),
     RowState.PAID_NO_RESULT: (),
 }
@@ -82,6 +82,7 @@ COLUMN_RULES = (
     ColumnRule("decided_has_outcome", "result", False, (*DECIDED, RowState.SETTLED), (RowState.STUCK,)),
     ColumnRule("settled_is_paid", "payment_response", False, (RowState.SETTLED,)),
     ColumnRule("settled_has_its_receipt", "receipt", False, (RowState.SETTLED,), (RowState.PAID_NO_RESULT,)),
+    ColumnRule("settled_is_remembered", "forget_at", False, (RowState.SETTLED,), (RowState.PAID_NO_RESULT,)),
     ColumnRule("proof_until_final", "proof", True, FINAL),
     ColumnRule(
         "payer_without_receipt", "payer", True, (RowState.CLAIMED, *OWED, RowState.SETTLED), _NO_RESULT

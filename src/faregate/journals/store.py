@@ -14,11 +14,12 @@ from faregate.journals.states import RowState
 class Record(TypedDict):
     """One row as it is stored (`faregate.journals.row`). Its keys are the names of the stored columns.
 
-    `key` is the lookup key, derived with the journal key `key_id`. `request`, `client` and `body` are keyed
-    hashes; `seller` is a hash of an API key. `proof`, `request_line`, `payer`, `payment_response`, `receipt`
-    and `result` (the outcome: a result or a failure code) are encrypted. `stamp` is the concurrency stamp: a
-    new random number with every write. A write names the stamp that it read, and changes nothing if another
-    write came in between. `expires_at` is None exactly while the payment is open.
+    `key` is the lookup key, derived with the journal key `key_id`. `request`, `client`, `body` and
+    `authorization_hash` are keyed hashes; `seller` is a hash of an API key. `proof`, `request_line`, `payer`,
+    `payment_response`, `receipt` and `result` (the outcome: a result or a failure code) are encrypted.
+    `stamp` is the concurrency stamp: a new random number with every write. A write names the stamp that it
+    read, and changes nothing if another write came in between. `expires_at` is None exactly while the payment
+    is open.
     """
 
     key: bytes
@@ -36,9 +37,11 @@ class Record(TypedDict):
     key_id: str
     client: str
     body: str
+    authorization_hash: str
     lease_until: float
     due_at: float
     expires_at: float | None
+    forget_at: float | None
     delivered: bool
     redelivered: int
     holds_so_far: int
@@ -78,9 +81,12 @@ ENCRYPTED = ("proof", "request_line", "payer", "payment_response", "receipt", "r
 
 
 def may_be_removed(record: Record, now: float) -> bool:
-    """Whether its time is over. A result that nobody has fetched is served until a sweep removes it."""
-    is_unfetched = record["state"] == RowState.SETTLED.value and not record["delivered"]
-    return record["expires_at"] is not None and record["expires_at"] <= now and not is_unfetched
+    """Whether its time is over. That a settled row was paid is remembered for longer than its result."""
+    until = record["expires_at"]
+    if record["state"] == RowState.SETTLED.value:
+        # A result that nobody has fetched is served until a sweep removes it.
+        until = record["forget_at"] if record["delivered"] else None
+    return until is not None and until <= now
 
 
 class KeyUsage(NamedTuple):
@@ -115,6 +121,13 @@ class RowStore(Protocol):
 
     def find_transaction(self, transaction_id: str) -> Record | None: ...
 
+    def find_authorization(self, hashes: Sequence[str], own: bytes, now: float) -> Record | None:
+        """Find a row with one of these hashes of an authorization, and with another key than `own`.
+
+        Not one that is closed or may be removed. One with a transaction comes before one without.
+        """
+        ...
+
     def find_result(self, key: bytes) -> bytes | None:
         """Read the `result` of this row; None if it has none, or is gone."""
         ...
@@ -123,7 +136,7 @@ class RowStore(Protocol):
         """Add a row, unless there is one with any of the `candidate_keys` (its own key among them).
 
         These are the keys of one proof under all journal keys, so that a rotation makes no second row. Also
-        deletes a few rows that `purge` would.
+        does for a few rows what `drop_results` and `purge` would.
         """
         ...
 
@@ -192,8 +205,19 @@ class RowStore(Protocol):
         """Open the rows of another namespace of this store."""
         ...
 
+    def drop_results(self, now: float, limit: int) -> int:
+        """Make rows without a result of up to `limit` delivered ones that have expired; return how many.
+
+        See `Row.drop_result`. Each gets a stamp that no process makes: a negative one.
+        """
+        ...
+
     def purge(self, now: float, limit: int) -> int:
-        """Delete up to `limit` expired rows, except those of `list_unfetched`; return how many."""
+        """Delete up to `limit` expired rows that are not settled; return how many."""
+        ...
+
+    def forget_delivered(self, limit: int) -> int:
+        """Delete up to `limit` delivered rows without a result, the first to expire; return how many."""
         ...
 
     def measure(self) -> tuple[int, int]:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from faregate.journals.payment_info import FoundPayments, PaymentInfo, PaymentStatus, Reference, ReferenceKind
 from faregate.journals.policy import DEFAULT_POLICY
+from faregate.journals.row import NOT_FETCHED
 from faregate.maintenance.journal import JournalView
 
 _ANSWERS = {
@@ -78,6 +79,7 @@ _REASONS = {
     "payment_failed": "The payment failed.",
     "interrupted": "The process died or was stopped while the work was done.",
     "not_started": "No work was done for it here.",
+    NOT_FETCHED: "Nobody came for the result in time, and it was removed.",
     DISCARDED: "An operator discarded it.",
 }
 """Why a payment ended without a result. Other reasons are the code with which the work failed."""
@@ -119,8 +121,9 @@ def explain_unknown(reference: Reference, unreadable: int) -> Answer:
     lines = [
         f"This journal has no payment with the {reference.kind.value} {reference.value}: it never had it, or "
         f"has removed it. Kept are: a delivered result for {DEFAULT_POLICY.redelivery_window / 60:g} minutes "
-        "unless redelivery_window says otherwise, one that nobody fetched for a day, a payment that failed "
-        "for an hour, and a paid one without a result for 30 days. What is open is never removed.",
+        "unless redelivery_window says otherwise, and for a day its transaction; one that nobody fetched for "
+        "a day; a payment that failed for an hour; and a paid one without a result for 30 days. What is open "
+        "is never removed.",
     ]
     if unreadable:
         rows = "1 row" if unreadable == 1 else f"{unreadable} rows"

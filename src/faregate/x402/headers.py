@@ -22,6 +22,7 @@ _MAX_NAMED: Final = 100
 _CACHED_PAYMENTS: Final = 256
 """Payments that are kept as they were read: complete sends the proof of access once more."""
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]+={0,2}", re.ASCII)
+_URL_ALPHABET: Final = str.maketrans("-_", "+/")
 _ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{40}", re.ASCII)
 _NONCE: Final = re.compile(r"0x[0-9a-fA-F]{64}", re.ASCII)
 _SIGNATURE: Final = re.compile(r"0x(?:[0-9a-fA-F]{2}){1,4096}", re.ASCII)
@@ -172,6 +173,25 @@ def find_payer(proof: str) -> str:
     return ""
 
 
+def find_authorization(proof: str) -> str:
+    """Return what identifies the EIP-3009 authorization in a `PAYMENT-SIGNATURE` header, or "". Never raises.
+
+    Payer and nonce, in lower case: they stay the same in whatever bytes the header is written.
+    """
+    authorization = _find_object(_find_object(_decode_leniently(proof), "payload"), "authorization")
+    payer, nonce = _find_text(authorization, "from"), _find_text(authorization, "nonce")
+    return f"{payer}/{nonce}" if payer and nonce else ""
+
+
+def find_validity(proof: str) -> int:
+    """Return for how many seconds the EIP-3009 authorization in this header is valid, or 0. Never raises."""
+    authorization = _find_object(_find_object(_decode_leniently(proof), "payload"), "authorization")
+    try:
+        return max(0, _get_number(authorization, "validBefore") - _get_number(authorization, "validAfter"))
+    except InvalidPayload:
+        return 0
+
+
 def find_settlement(payment_response: str) -> tuple[str, str]:
     """Return the payer and the transaction hash that a `PAYMENT-RESPONSE` header names, or "" for each."""
     settled = _decode_leniently(payment_response)
@@ -180,8 +200,10 @@ def find_settlement(payment_response: str) -> tuple[str, str]:
 
 def _decode_leniently(header: str) -> dict[str, Any]:
     # Nothing is verified here: a header that cannot be read leaves the payer unknown, and stops no sale.
+    # A service may accept base64 without padding, or with the alphabet of URLs.
+    bare = header.rstrip("=").translate(_URL_ALPHABET)
     try:
-        found = parse_json(base64.b64decode(header, validate=True))
+        found = parse_json(base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True))
     except (ValueError, RecursionError):
         return {}
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}

@@ -42,6 +42,12 @@ UNFETCHED = Q(state=RowState.SETTLED.value, delivered=False)
 """The rows that are paid and whose result nobody has fetched."""
 
 
+DELIVERED = Q(state=RowState.SETTLED.value, delivered=True)
+"""The rows whose result was delivered, and which still have it."""
+REMEMBERED = Q(state=RowState.PAID_NO_RESULT.value, delivered=True)
+"""The rows whose result was delivered, and which have it no more."""
+
+
 class JournalRow(models.Model):
     """One proof (`faregate.journals.store.Record`). The binary columns are encrypted."""
 
@@ -63,9 +69,11 @@ class JournalRow(models.Model):
     key_id: "Text" = models.CharField(max_length=16)
     client: "LongText" = models.TextField(blank=True)
     body: "Text" = models.CharField(max_length=32, blank=True)
+    authorization_hash: "Text" = models.CharField(max_length=32, blank=True)
     lease_until: "Seconds" = models.FloatField()
     due_at: "Seconds" = models.FloatField()
     expires_at: "MaybeSeconds" = models.FloatField(null=True)
+    forget_at: "MaybeSeconds" = models.FloatField(null=True)
     delivered: "Flag" = models.BooleanField()
     redelivered: "Count" = models.PositiveIntegerField()
     holds_so_far: "Count" = models.PositiveIntegerField()
@@ -88,6 +96,7 @@ class JournalRow(models.Model):
             ),
             models.Index(fields=["namespace", "expires_at", "size"], name="faregate_expiring"),
             models.Index(fields=["namespace", "key_id"], name="faregate_keys"),
+            models.Index(fields=["namespace", "authorization_hash"], name="faregate_authorizations"),
             models.Index(fields=["namespace", "expires_at"], name="faregate_unfetched", condition=UNFETCHED),
         ]
         constraints: ClassVar = [

@@ -8,9 +8,10 @@ from typing import Any, TypeVar, cast
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.db import IntegrityError, connections
-from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet, Sum
+from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet, Sum
+from django.db.models.functions import Coalesce
 
-from faregate.django.journal.models import UNFETCHED, JournalRow, LeaseOwner
+from faregate.django.journal.models import DELIVERED, REMEMBERED, UNFETCHED, JournalRow, LeaseOwner
 from faregate.django.journal.transactions import (
     ConnectionLost,
     atomic_transaction,
@@ -50,6 +51,15 @@ _TIMES = {
 _WITHOUT_RESULT = tuple(name for name in COLUMNS if name != "result")
 _PLAIN = tuple(name for name in COLUMNS if name not in ENCRYPTED)
 _NOTHING_ENCRYPTED = dict.fromkeys(ENCRYPTED)
+_DROP_RESULT: dict[str, Any] = {
+    "state": RowState.PAID_NO_RESULT.value,
+    "stamp": -1 - F("stamp"),
+    "expires_at": F("forget_at"),
+    "size": 0,
+    **dict.fromkeys(("client", "body"), ""),
+    **dict.fromkeys(("request_line", "payment_response", "receipt", "result")),
+}
+"""The changes of `Row.drop_result`."""
 _FROM = {
     state.value: tuple(before.value for before, following in TRANSITIONS.items() if state in following)
     for state in RowState
@@ -104,6 +114,15 @@ class DjangoStore:
         return None if row is None else _record(row)
 
     @retry_on_disconnect
+    def find_authorization(self, hashes: Sequence[str], own: bytes, now: float) -> Record | None:
+        is_kept = Q(expires_at__isnull=True) | Q(expires_at__gt=now) | Q(state=RowState.SETTLED.value)
+        rows = self._rows().filter(is_kept, authorization_hash__in=hashes)
+        rows = rows.exclude(key=own.hex()).exclude(state=RowState.UNPAID.value)
+        with read_connection(self._using):
+            first = rows.order_by(F("transaction_id").asc(nulls_last=True)).values(*_WITHOUT_RESULT).first()
+        return None if first is None else _record(first)
+
+    @retry_on_disconnect
     def find_result(self, key: bytes) -> bytes | None:
         with read_connection(self._using):
             result = self._rows().filter(key=key.hex()).values_list("result", flat=True).first()
@@ -135,7 +154,8 @@ class DjangoStore:
     def _purge(self, now: float) -> None:
         if self._purge_at - PURGE_SECONDS <= now < self._purge_at:
             return
-        if self._delete_expired(now, PURGE_WITH_INSERT) < PURGE_WITH_INSERT:
+        dropped = self._drop_results(now, PURGE_WITH_INSERT)
+        if max(dropped, self._delete_expired(now, PURGE_WITH_INSERT)) < PURGE_WITH_INSERT:
             self._purge_at = now + PURGE_SECONDS
 
     @retry_on_disconnect
@@ -260,7 +280,8 @@ class DjangoStore:
         owed = Count("id", filter=Q(expires_at__isnull=True))
         with read_connection(self._using):
             rows = self._rows().values("key_id")
-            found = rows.annotate(rows=Count("id"), owed=owed, last_expiry=Max("expires_at"))
+            last = Max(Coalesce("forget_at", "expires_at"))
+            found = rows.annotate(rows=Count("id"), owed=owed, last_expiry=last)
             return [KeyUsage(**row) for row in found]
 
     @retry_on_disconnect
@@ -321,27 +342,47 @@ class DjangoStore:
         yield DjangoStore(namespace, self._using)
 
     @retry_on_disconnect
+    def drop_results(self, now: float, limit: int) -> int:
+        return self._drop_results(now, limit)
+
+    def _drop_results(self, now: float, limit: int) -> int:
+        expired = self._rows().filter(DELIVERED, expires_at__lte=now)
+        with write_transaction(self._using):
+            keys = list(expired.values_list("key", flat=True)[:limit])
+            return expired.filter(key__in=keys).update(**_DROP_RESULT) if keys else 0
+
+    @retry_on_disconnect
     def purge(self, now: float, limit: int) -> int:
         return self._delete_expired(now, limit)
 
+    @retry_on_disconnect
+    def forget_delivered(self, limit: int) -> int:
+        rows = self._rows().filter(REMEMBERED).order_by("expires_at")
+        with write_transaction(self._using):
+            keys = list(rows.values_list("key", flat=True)[:limit])
+            return self._delete_where(keys, "delivered =", True) if keys else 0
+
     def _delete_expired(self, now: float, limit: int) -> int:
-        """Repeat the condition in the DELETE: a row may have been claimed again since it was selected."""
+        """Repeat the condition in the DELETE: a row may have been claimed again since it was selected.
+
+        That it is not settled need not be repeated: no row that expires becomes so.
+        """
         with write_transaction(self._using):
             expired = self._list_expired(now, limit)
             return self._delete_where(expired, "expires_at <=", now) if expired else 0
 
     def _list_expired(self, now: float, limit: int) -> list[str]:
-        expired = self._rows().filter(~UNFETCHED, expires_at__lte=now)
+        expired = self._rows().filter(expires_at__lte=now).exclude(state=RowState.SETTLED.value)
         return list(expired.values_list("key", flat=True)[:limit])
 
-    def _delete_where(self, keys: Sequence[str], condition: str, value: float) -> int:
+    def _delete_where(self, keys: Sequence[str], condition: str, value: float | bool) -> int:
         """Execute one conditional DELETE. Django's may SELECT first, and delete without the condition."""
         connection = connections[self._using]
         names = JournalRow._meta.db_table, "namespace", "key"  # noqa: SLF001
         table, namespace, name = map(connection.ops.quote_name, names)
         mine = f"{namespace} = %s AND {name} IN ({', '.join('%s' for _ in keys)})"
         with connection.cursor() as cursor:
-            values: list[str | float] = [self._namespace, *keys, value]
+            values: list[str | float | bool] = [self._namespace, *keys, value]
             cursor.execute(f"DELETE FROM {table} WHERE {mine} AND {condition} %s", values)  # noqa: S608
             return int(cursor.rowcount)
 

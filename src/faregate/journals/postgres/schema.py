@@ -12,7 +12,7 @@ from psycopg.rows import TupleRow
 from faregate.journals.postgres import errors
 from faregate.journals.sql import CONSTRAINTS, FORBIDDEN_TRANSITION, UNFETCHED
 
-VERSION = 5
+VERSION = 6
 LOCK = 0x666172656761746A
 """The advisory lock held while the tables are created: an arbitrary number, never to be changed.
 
@@ -38,9 +38,11 @@ TABLES = (
         key_id text NOT NULL,
         client text NOT NULL,
         body text NOT NULL,
+        authorization_hash text NOT NULL,
         lease_until double precision NOT NULL,
         due_at double precision NOT NULL,
         expires_at double precision,
+        forget_at double precision,
         delivered boolean NOT NULL,
         redelivered bigint NOT NULL CHECK (redelivered >= 0),
         holds_so_far bigint NOT NULL CHECK (holds_so_far >= 0),
@@ -70,6 +72,10 @@ TABLES = (
     # This one covers `measure` as well, and finds the stuck ones among those that never expire.
     "CREATE INDEX faregate_journal_expiring ON faregate_journal (expires_at, namespace, size)",
     "CREATE INDEX faregate_journal_keys ON faregate_journal (key_id, namespace)",
+    """
+    CREATE INDEX faregate_journal_authorizations ON faregate_journal (authorization_hash, namespace)
+    WHERE authorization_hash <> ''
+    """,
     # A sale that goes well never has a row in it.
     f"CREATE INDEX faregate_journal_unfetched ON faregate_journal (expires_at, namespace) WHERE {UNFETCHED}",
     # Processes that hold leases for longer than their rows say, and how long each is known to live.

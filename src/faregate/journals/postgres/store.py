@@ -26,7 +26,7 @@ from faregate.journals.postgres.pipeline import (
     perform,
 )
 from faregate.journals.postgres.pool import Pool
-from faregate.journals.sql import UNFETCHED
+from faregate.journals.sql import DELIVERED, DROP_RESULT, IS_SETTLED, OTHER_ENCODING, REMEMBERED, UNFETCHED
 from faregate.journals.store import (
     COLUMNS,
     ENCRYPTED,
@@ -59,6 +59,10 @@ _MINE = "FROM faregate_journal WHERE namespace = %s"
 _HOW = "set_config('synchronous_commit', %s, true) <> '' AND set_config('lock_timeout', %s, true) <> ''"
 _FIND_RESULT = f"SELECT result {_MINE} AND key = %s"
 _FIND_TRANSACTION = f"SELECT {_WITHOUT_RESULT} {_MINE} AND transaction_id = %s"
+_FIND_AUTHORIZATION = (
+    f"SELECT {_WITHOUT_RESULT} {_MINE} AND authorization_hash <> '' AND authorization_hash = ANY(%s::text[]) "
+    f"AND key <> %s AND {OTHER_ENCODING}"
+)
 _OWED = f"SELECT {_PLAIN} {_MINE} AND expires_at IS NULL ORDER BY since LIMIT %s"
 _TAKEN = f"SELECT {_WITHOUT_RESULT} {_MINE} AND expires_at IS NULL AND stamp = %s"
 _TIME = "SELECT extract(epoch FROM clock_timestamp())::float8"
@@ -67,8 +71,16 @@ _KEY = f"SELECT {_MINE} AND key = %s"
 _HAS_STAMP = f"{_KEY} AND stamp = %s"
 _UNFETCHED = f"SELECT {_PLAIN} {_MINE} AND {UNFETCHED} AND expires_at <= %s ORDER BY expires_at LIMIT %s"
 _NEXT_PAGE = f"SELECT {_WITHOUT_RESULT} {_MINE} AND key > %s ORDER BY key LIMIT {PAGE}"
-_EXPIRED = f"SELECT key {_MINE} AND expires_at <= %s AND NOT ({UNFETCHED}) LIMIT %s FOR UPDATE SKIP LOCKED"
+_LOCK = "LIMIT %s FOR UPDATE SKIP LOCKED"
+_EXPIRED = f"SELECT key {_MINE} AND expires_at <= %s AND NOT ({IS_SETTLED}) {_LOCK}"
 _PURGE = f"DELETE {_MINE} AND key = ANY(ARRAY({_EXPIRED}))"
+_DROPPED = f"SELECT key {_MINE} AND expires_at <= %s AND {DELIVERED} {_LOCK}"
+_DROP = (
+    f"UPDATE faregate_journal SET {DROP_RESULT} WHERE namespace = %s "  # noqa: S608
+    f"AND key = ANY(ARRAY({_DROPPED}))"
+)
+_REMEMBERED = f"SELECT key {_MINE} AND {REMEMBERED} ORDER BY expires_at {_LOCK}"
+_FORGET = f"DELETE {_MINE} AND key = ANY(ARRAY({_REMEMBERED}))"
 _DELETE = f"DELETE {_MINE} AND key = %s AND stamp = %s AND {_HOW}"
 _OWNER_LIVES = (
     "EXISTS (SELECT 1 FROM faregate_journal_owner WHERE id = faregate_journal.owner AND until > %s)"
@@ -87,8 +99,8 @@ _KEYS = (
     "SELECT id FROM one WHERE id IS NOT NULL"
 )
 _USAGE = (
-    "SELECT key_id, count(*), count(*) FILTER (WHERE expires_at IS NULL), max(expires_at) "
-    f"{_MINE} GROUP BY key_id"
+    "SELECT key_id, count(*), count(*) FILTER (WHERE expires_at IS NULL), "
+    f"max(coalesce(forget_at, expires_at)) {_MINE} GROUP BY key_id"
 )
 _NAMESPACES = "SELECT namespace, count(*) FROM faregate_journal WHERE expires_at IS NULL GROUP BY namespace"
 _NEXT_NAMESPACE = "SELECT min(namespace) FROM faregate_journal"
@@ -164,21 +176,23 @@ class PostgresStore(BatchedRows):
                 task.error = self._explain(failure.cause)
 
     def _prepare_purge(self, batch: Sequence[Task[PostgresStatement]]) -> Iterator[Task[PostgresStatement]]:
-        """Make a task without a caller, if it is time to look for expired rows."""
+        """Make tasks without a caller, if it is time to look for expired rows."""
         times = [task.work.inserted_at for task in batch if task.work.inserted_at is not None]
         now = max(times, default=self._purge_at)
         # The lower bound is for a clock that was set back: without it, nothing would be purged until the old
         # time.
         if not times or self._purge_at - PURGE_SECONDS <= now < self._purge_at:
             return
-        limit = len(times) * PURGE_WITH_INSERT
+        limit, mine = len(times) * PURGE_WITH_INSERT, self._namespace
+        self._purge_at = now + PURGE_SECONDS
 
         def parse(result: PGresult) -> None:
-            if (result.command_tuples or 0) < limit:
-                self._purge_at = now + PURGE_SECONDS
+            if (result.command_tuples or 0) >= limit:
+                self._purge_at = 0.0  # there are more
 
-        query = encode(f"{_PURGE} AND {_HOW}", self._namespace, self._namespace, now, limit)
-        yield Task(PostgresStatement(query, parse, durable=False))
+        for statement in (_DROP, _PURGE):
+            query = encode(f"{statement} AND {_HOW}", mine, mine, now, limit)
+            yield Task(PostgresStatement(query, parse, durable=False))
 
     def _try(self, batch: Sequence[Task[PostgresStatement]]) -> Failure | None:
         how = self._how(any(task.work.durable for task in batch))
@@ -198,6 +212,10 @@ class PostgresStore(BatchedRows):
 
     def find_transaction(self, transaction_id: str) -> Record | None:
         rows = self._read(_FIND_TRANSACTION, transaction_id)
+        return _record(rows[0]) if rows else None
+
+    def find_authorization(self, hashes: Sequence[str], own: bytes, now: float) -> Record | None:
+        rows = self._fetch(_FIND_AUTHORIZATION, self._namespace, list(hashes), own, now)
         return _record(rows[0]) if rows else None
 
     def list_owed(self, limit: int) -> list[Record]:
@@ -246,9 +264,17 @@ class PostgresStore(BatchedRows):
         row = self._run(take_row)
         return None if row is None else _record(row)
 
+    def drop_results(self, now: float, limit: int) -> int:
+        return self._change_some(_DROP, now, limit)
+
     def purge(self, now: float, limit: int) -> int:
-        mine = self._namespace
-        return self._write(f"{_PURGE} AND {_HOW}", (mine, mine, now, limit))
+        return self._change_some(_PURGE, now, limit)
+
+    def forget_delivered(self, limit: int) -> int:
+        return self._change_some(_FORGET, limit)
+
+    def _change_some(self, statement: str, *values: Any) -> int:
+        return self._write(f"{statement} AND {_HOW}", (self._namespace, self._namespace, *values))
 
     def renew(self, owner: str, until: float, now: float) -> None:
         self._write(_RENEW, (now - OWNER_RETENTION, owner, until))

@@ -10,9 +10,12 @@
 --   owners        until when each process is known to live whose leases last longer than its rows say
 --   keys          how many rows are stored under each journal key
 --   owed          open rows, scored by when they were claimed
+--   unfetched     settled rows that were never delivered, scored by when they may be removed
+--   delivered     settled rows that were, scored by when they lose their result
+--   remembered    rows that were delivered and have no result any more, scored by when they may be deleted
 --   expiring      the other rows, scored by when they may be deleted
---   unfetched     instead: those that are settled and were never delivered
 --   transactions  which row has a transaction
+--   authorizations  the members HASH:KEY, of the hash of an authorization and the key of a row that has it
 --   bytes         the size of all results
 --
 -- ARGV: the journal id; 'first', or 'again' if it was sent before and the reply was lost; the command; its
@@ -30,7 +33,8 @@ local is_repeated = ARGV[2] == 'again'
 local prefix = string.sub(KEYS[1], 1, -7)
 local due, owed, expiring = prefix .. 'due', prefix .. 'owed', prefix .. 'expiring'
 local leased, owners, keys = prefix .. 'leased', prefix .. 'owners', prefix .. 'keys'
-local unfetched = prefix .. 'unfetched'
+local unfetched, delivered, remembered = prefix .. 'unfetched', prefix .. 'delivered', prefix .. 'remembered'
+local authorizations = prefix .. 'authorizations'
 local transactions, bytes = prefix .. 'transactions', prefix .. 'bytes'
 local function row_at(key) return prefix .. 'row:' .. key end
 local function result_at(key) return prefix .. 'result:' .. key end
@@ -49,7 +53,8 @@ end
 local function load(key)
   local names = {
     'stamp', 'state', 'reason', 'transaction_id', 'size', 'expires_at', 'lease_until', 'due_at', 'since',
-    'owner', 'key_id', 'proof', 'payer', 'payment_response', 'receipt', 'delivered', 'apart'}
+    'owner', 'key_id', 'proof', 'payer', 'payment_response', 'receipt', 'delivered', 'apart', 'forget_at',
+    'authorization_hash'}
   local row, values = {}, redis.call('HMGET', row_at(key), unpack(names))
   for at, name in ipairs(names) do row[name] = values[at] or nil end
   if row.stamp then row.result = row.apart or redis.call('HEXISTS', row_at(key), 'result') == 1 or nil end
@@ -66,27 +71,28 @@ local function apply(row, set, cleared)
   return after
 end
 
-local function get_scores(row)
-  if row.state == 'settled' and row.delivered ~= '1' then return nil, nil, nil, nil, row.expires_at end
-  if row.expires_at or not row.stamp then return nil, nil, nil, row.expires_at end
-  if row.state == 'stuck' then return row.since end
-  local until_due = tonumber(row.lease_until) > tonumber(row.due_at) and row.lease_until or row.due_at
-  return row.since, until_due, row.owner ~= '' and row.lease_until or nil
+-- The index that a row with an expiry is in.
+local function get_index(row)
+  if row.state == 'settled' then return row.delivered == '1' and delivered or unfetched end
+  return row.state == 'paid' and row.delivered == '1' and remembered or expiring
 end
 
-local function update_index(index, key, before, after)
-  if before == after then return end
-  if after then redis.call('ZADD', index, after, key) else redis.call('ZREM', index, key) end
+local function get_scores(row)
+  if not row.stamp then return {} end
+  if row.expires_at then return {[get_index(row)] = row.expires_at} end
+  if row.state == 'stuck' then return {[owed] = row.since} end
+  local until_due = tonumber(row.lease_until) > tonumber(row.due_at) and row.lease_until or row.due_at
+  return {[owed] = row.since, [due] = until_due, [leased] = row.owner ~= '' and row.lease_until or nil}
 end
 
 local function update_indexes(key, before, after)
-  local owed_before, due_before, leased_before, expiring_before, unfetched_before = get_scores(before)
-  local owed_after, due_after, leased_after, expiring_after, unfetched_after = get_scores(after)
-  update_index(owed, key, owed_before, owed_after)
-  update_index(due, key, due_before, due_after)
-  update_index(leased, key, leased_before, leased_after)
-  update_index(expiring, key, expiring_before, expiring_after)
-  update_index(unfetched, key, unfetched_before, unfetched_after)
+  local scores_before, scores_after = get_scores(before), get_scores(after)
+  for index, score in pairs(scores_before) do
+    if not scores_after[index] then redis.call('ZREM', index, key) end
+  end
+  for index, score in pairs(scores_after) do
+    if score ~= scores_before[index] then redis.call('ZADD', index, score, key) end
+  end
   local growth = tonumber(after.size or 0) - tonumber(before.size or 0)
   if growth ~= 0 then redis.call('INCRBY', bytes, growth) end
   if before.transaction_id == after.transaction_id then return end
@@ -94,16 +100,26 @@ local function update_indexes(key, before, after)
   if after.transaction_id then redis.call('HSET', transactions, after.transaction_id, key) end
 end
 
+local function get_member(key, row)
+  return row.authorization_hash and row.authorization_hash ~= '' and row.authorization_hash .. ':' .. key
+end
+
 local function delete(key, row)
   redis.call('DEL', row_at(key), result_at(key))
+  if get_member(key, row) then redis.call('ZREM', authorizations, get_member(key, row)) end
   update_indexes(key, row, {})
   if redis.call('HINCRBY', keys, row.key_id, -1) <= 0 then redis.call('HDEL', keys, row.key_id) end
 end
 
+local function delete_from(index, until_score, limit)
+  local chosen = redis.call('ZRANGEBYSCORE', index, '-inf', until_score, 'LIMIT', 0, limit)
+  for _, key in ipairs(chosen) do delete(key, load(key)) end
+  return #chosen
+end
+
 local function delete_expired(now, limit)
-  local expired = redis.call('ZRANGEBYSCORE', expiring, '-inf', now, 'LIMIT', 0, limit)
-  for _, key in ipairs(expired) do delete(key, load(key)) end
-  return #expired
+  local deleted = delete_from(expiring, now, limit)
+  return deleted + delete_from(remembered, now, limit - deleted)
 end
 
 -- Writing. `apart` is a result that is stored under a key of its own.
@@ -144,7 +160,10 @@ local function write(key, before, after, set, cleared)
   if cleared.proof then clear_columns(key, cleared) end
   set_columns(key, set)
   if not cleared.proof then clear_columns(key, cleared) end
-  if not before.key_id then redis.call('HINCRBY', keys, set.key_id, 1) end
+  if not before.key_id then
+    redis.call('HINCRBY', keys, set.key_id, 1)
+    if get_member(key, set) then redis.call('ZADD', authorizations, 0, get_member(key, set)) end
+  end
   update_indexes(key, before, after)
 end
 
@@ -173,6 +192,26 @@ local function write_checked(key, before, set, cleared)
   return true
 end
 
+-- Of a delivered row, keep only that it was paid. Clear first: see `write`.
+local function drop_result(key)
+  local row, cleared = load(key), {result = true, apart = true, receipt = true}
+  cleared.payment_response, cleared.request_line = true, true
+  local set = {state = 'paid', stamp = '-1' .. row.stamp, expires_at = row.forget_at, client = '', body = ''}
+  set.size = '0'
+  clear_columns(key, cleared)
+  write(key, row, apply(row, set, cleared), set, {})
+  -- Write the hash anew: one that ever had a long value needs twice the memory.
+  local columns = redis.call('HGETALL', row_at(key))
+  redis.call('DEL', row_at(key))
+  redis.call('HSET', row_at(key), unpack(columns))
+end
+
+local function drop_results(now, limit)
+  local expired = redis.call('ZRANGEBYSCORE', delivered, '-inf', now, 'LIMIT', 0, limit)
+  for _, key in ipairs(expired) do drop_result(key) end
+  return #expired
+end
+
 -- Commands
 
 local COMMANDS = {}
@@ -195,12 +234,29 @@ function COMMANDS.find_transaction(args)
   return key and read(key)
 end
 
+function COMMANDS.find_authorization(args)
+  local own, now, chosen = args[1], tonumber(args[2]), nil
+  for at = 3, #args do
+    for _, member in ipairs(redis.call('ZRANGEBYLEX', authorizations, '[' .. args[at] .. ':', '(' .. args[at] .. ';')) do
+      local key = string.sub(member, #args[at] + 2)
+      local row = key ~= own and load(key) or {}
+      local expired = row.expires_at and tonumber(row.expires_at) <= now and row.state ~= 'settled'
+      if row.stamp and row.state ~= 'closed' and not expired then
+        if row.transaction_id then return read(key) end
+        chosen = key
+      end
+    end
+  end
+  return chosen and read(chosen)
+end
+
 function COMMANDS.insert(args)
   local key, stamp, now, purged, candidates = args[1], args[2], args[3], args[4], tonumber(args[5])
   for at = 6, 5 + candidates do
     local found = redis.call('HGET', row_at(args[at]), 'stamp')
     if found then return found == stamp and args[at] == key end
   end
+  drop_results(now, purged)
   delete_expired(now, purged)
   return write_checked(key, {}, parse_changes(args, 6 + candidates))
 end
@@ -287,12 +343,12 @@ function COMMANDS.key_ids()
   return redis.call('HGETALL', keys)
 end
 
--- A page of the rows in an index (owed, expiring or unfetched): key, journal key, expiry.
+-- A page of the rows in an index: key, journal key, and when it is removed.
 function COMMANDS.list_rows(args)
   local rows, first = {}, tonumber(args[2])
   for _, key in ipairs(redis.call('ZRANGE', prefix .. args[1], first, first + tonumber(args[3]) - 1)) do
-    local row = redis.call('HMGET', row_at(key), 'key_id', 'expires_at')
-    table.insert(rows, {key, row[1], row[2]})
+    local row = redis.call('HMGET', row_at(key), 'key_id', 'expires_at', 'forget_at')
+    table.insert(rows, {key, row[1], row[3] or row[2]})
   end
   return rows
 end
@@ -317,12 +373,23 @@ function COMMANDS.list(args)
   return rows
 end
 
+function COMMANDS.drop_results(args)
+  return drop_results(args[1], args[2])
+end
+
 function COMMANDS.purge(args)
-  return delete_expired(args[1], args[2])
+  return delete_expired(args[1], tonumber(args[2]))
+end
+
+function COMMANDS.forget_delivered(args)
+  return delete_from(remembered, '+inf', args[1])
 end
 
 function COMMANDS.measure()
-  local rows = redis.call('ZCARD', owed) + redis.call('ZCARD', expiring) + redis.call('ZCARD', unfetched)
+  local rows = 0
+  for _, index in ipairs({owed, expiring, unfetched, delivered, remembered}) do
+    rows = rows + redis.call('ZCARD', index)
+  end
   return {rows, tonumber(redis.call('GET', bytes) or 0)}
 end
 

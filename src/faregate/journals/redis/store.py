@@ -31,7 +31,7 @@ APART = 64 * 1024
 """A larger result has a key of its own, so that reading and writing its row stays fast."""
 
 
-_INDEXES = ("owed", "expiring", "unfetched")
+_INDEXES = ("owed", "expiring", "unfetched", "delivered", "remembered")
 """Each row is in one of them."""
 _PLAIN = tuple(name for name in COLUMNS if name not in ENCRYPTED)
 
@@ -78,6 +78,11 @@ class RedisStore(BatchedRows):
         record: Record | None = self._client.run("find_transaction", transaction_id, parse=_parse_record)
         return record
 
+    def find_authorization(self, hashes: Sequence[str], own: bytes, now: float) -> Record | None:
+        words: list[Word] = ["find_authorization", own.hex(), now, *hashes]
+        record: Record | None = self._client.run(*words, parse=_parse_record)
+        return record
+
     def take_due(self, due: Due, changes: Mapping[str, Any]) -> Record | None:
         # One script finds the row and leases it: nothing can come in between.
         words = ("take_due", *due, DUE_PAGE, DUE_PAGES, *_encode_changes(changes))
@@ -122,8 +127,14 @@ class RedisStore(BatchedRows):
         finally:
             other.disconnect()
 
+    def drop_results(self, now: float, limit: int) -> int:
+        return int(self._client.run("drop_results", now, limit))
+
     def purge(self, now: float, limit: int) -> int:
         return int(self._client.run("purge", now, limit))
+
+    def forget_delivered(self, limit: int) -> int:
+        return int(self._client.run("forget_delivered", limit))
 
     def measure(self) -> tuple[int, int]:
         rows, size = self._client.run("measure")
@@ -141,10 +152,10 @@ class RedisStore(BatchedRows):
     def usage_of_keys(self) -> list[KeyUsage]:
         owed: Counter[str] = Counter(key_id.decode() for _, key_id, _ in self.iterate_index("owed"))
         last: dict[str, float] = {}
-        for index in ("expiring", "unfetched"):
-            for _, key_id, expires_at in self.iterate_index(index):
+        for index in _INDEXES[1:]:
+            for _, key_id, removed_at in self.iterate_index(index):
                 name = key_id.decode()
-                last[name] = max(last.get(name, 0.0), float(expires_at))
+                last[name] = max(last.get(name, 0.0), float(removed_at))
         found = self._count_rows_by_key().items()
         return [KeyUsage(key_id, rows, owed[key_id], last.get(key_id)) for key_id, rows in found]
 
@@ -152,7 +163,7 @@ class RedisStore(BatchedRows):
         return self._client.count_owed()
 
     def iterate_index(self, index: str) -> Iterator[list[bytes]]:
-        """Yield key, key id and expiry of all rows of an index, read in pages."""
+        """Yield key, key id and time of removal of all rows of an index, read in pages."""
         for first in count(0, ROWS):
             rows = self._client.run("list_rows", index, first, ROWS)
             yield from rows

@@ -9,7 +9,7 @@ from pathlib import Path
 from faregate.errors import JournalUnreadable
 from faregate.journals.sql import CONSTRAINTS, FORBIDDEN_TRANSITION, UNFETCHED
 
-VERSION = 7
+VERSION = 8
 APPLICATION_ID = 0x66677431
 """Marks the file as ours. SQLite keeps it in the file's header."""
 
@@ -32,9 +32,11 @@ TABLES = (
         key_id TEXT NOT NULL,
         client TEXT NOT NULL,
         body TEXT NOT NULL,
+        authorization_hash TEXT NOT NULL,
         lease_until REAL NOT NULL,
         due_at REAL NOT NULL,
         expires_at REAL,
+        forget_at REAL,
         delivered INTEGER NOT NULL CHECK (delivered IN (0, 1)),
         redelivered INTEGER NOT NULL CHECK (redelivered >= 0),
         holds_so_far INTEGER NOT NULL CHECK (holds_so_far >= 0),
@@ -58,6 +60,10 @@ TABLES = (
     # Covers `measure` as well, and finds the stuck ones among those that never expire.
     "CREATE INDEX journal_expiring ON journal (namespace, expires_at, size)",
     "CREATE INDEX journal_keys ON journal (namespace, key_id)",
+    """
+    CREATE INDEX journal_authorizations ON journal (namespace, authorization_hash)
+    WHERE authorization_hash <> ''
+    """,
     # A sale that goes well never has a row in it.
     f"CREATE INDEX journal_unfetched ON journal (namespace, expires_at) WHERE {UNFETCHED}",
     # Processes that hold leases for longer than their rows say, and how long each is known to live.

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, cast
 
 from faregate.journals.operations import BatchedRows, Delete, Find, FindResult, Insert, Replace, RowOperation
-from faregate.journals.sql import UNFETCHED
+from faregate.journals.sql import DELIVERED, DROP_RESULT, IS_SETTLED, OTHER_ENCODING, REMEMBERED, UNFETCHED
 from faregate.journals.sqlite.database import SqliteDatabase
 from faregate.journals.sqlite.work import Change, Deletion, FirstMatch, RowWrite, Work
 from faregate.journals.store import (
@@ -49,8 +49,12 @@ _INSERT_PART = "INSERT INTO large VALUES (?, ?, ?, ?)"
 _DELETE = f"DELETE {_MINE} AND key = ? AND stamp = ?"
 _UNFETCHED = f"SELECT {_PLAIN} {_MINE} AND {UNFETCHED} AND expires_at <= ? ORDER BY expires_at LIMIT ?"
 _NEXT_PAGE = f"SELECT {_WITHOUT_RESULT} {_MINE} AND key > ? ORDER BY key LIMIT {PAGE}"
-_EXPIRED = f"SELECT rowid {_MINE} AND expires_at <= ? AND NOT ({UNFETCHED}) LIMIT ?"
+_EXPIRED = f"SELECT rowid {_MINE} AND expires_at <= ? AND NOT ({IS_SETTLED}) LIMIT ?"
 _PURGE = f"DELETE FROM journal WHERE rowid IN ({_EXPIRED})"  # noqa: S608
+_DROPPED = f"SELECT rowid {_MINE} AND expires_at <= ? AND {DELIVERED} LIMIT ?"
+_DROP = f"UPDATE journal SET {DROP_RESULT} WHERE rowid IN ({_DROPPED})"  # noqa: S608
+_REMEMBERED = f"SELECT rowid {_MINE} AND expires_at IS NOT NULL AND {REMEMBERED} ORDER BY expires_at LIMIT ?"
+_FORGET = f"DELETE FROM journal WHERE rowid IN ({_REMEMBERED})"  # noqa: S608
 # A loose index scan: one look-up per key. DISTINCT would read every row.
 _NEXT_KEY = "SELECT min(key_id) FROM journal WHERE namespace = :namespace"
 _KEYS = (
@@ -58,7 +62,10 @@ _KEYS = (
     f"SELECT ({_NEXT_KEY} AND key_id > id) FROM one WHERE id IS NOT NULL) "
     "SELECT id FROM one WHERE id IS NOT NULL"
 )
-_USAGE = f"SELECT key_id, count(*), sum(expires_at IS NULL), max(expires_at) {_MINE} GROUP BY key_id"
+_USAGE = (
+    "SELECT key_id, count(*), sum(expires_at IS NULL), max(coalesce(forget_at, expires_at)) "
+    f"{_MINE} GROUP BY key_id"
+)
 _NAMESPACES = "SELECT namespace, count(*) FROM journal WHERE expires_at IS NULL GROUP BY namespace"
 _NEXT_NAMESPACE = "SELECT min(namespace) FROM journal"
 _ALL_NAMESPACES = (
@@ -119,8 +126,9 @@ class SqliteStore(BatchedRows):
             return insert
 
         def purge_and_insert(connection: sqlite3.Connection) -> bool:
-            deleted = connection.execute(_PURGE, (self._namespace, now, PURGE_WITH_INSERT)).rowcount
-            if deleted < PURGE_WITH_INSERT:
+            values = (self._namespace, now, PURGE_WITH_INSERT)
+            changed = [connection.execute(sql, values).rowcount for sql in (_DROP, _PURGE)]
+            if max(changed) < PURGE_WITH_INSERT:
                 self._purge_at = now + PURGE_SECONDS
             return insert.run(connection)
 
@@ -150,6 +158,10 @@ class SqliteStore(BatchedRows):
 
     def find_transaction(self, transaction_id: str) -> Record | None:
         rows = self._read(_FIND_TRANSACTION, transaction_id)
+        return _record(rows[0]) if rows else None
+
+    def find_authorization(self, hashes: Sequence[str], own: bytes, now: float) -> Record | None:
+        rows = self._read(_find_authorization(len(hashes)), *hashes, own, now)
         return _record(rows[0]) if rows else None
 
     def list_owed(self, limit: int) -> list[Record]:
@@ -230,14 +242,31 @@ class SqliteStore(BatchedRows):
 
         return self._database.write(move)
 
+    def drop_results(self, now: float, limit: int) -> int:
+        return self._change(_DROP, now, limit)
+
     def purge(self, now: float, limit: int) -> int:
-        values = (self._namespace, now, limit)
+        return self._change(_PURGE, now, limit)
+
+    def forget_delivered(self, limit: int) -> int:
+        return self._change(_FORGET, limit)
+
+    def _change(self, statement: str, *values: Any) -> int:
         return self._database.write(
-            lambda connection: connection.execute(_PURGE, values).rowcount, durable=False
+            lambda connection: connection.execute(statement, (self._namespace, *values)).rowcount,
+            durable=False,
         )
 
     def disconnect(self) -> None:
         self._database.disconnect()
+
+
+@cache
+def _find_authorization(hashes: int) -> str:
+    candidates = ", ".join("?" * hashes)
+    # The index has no empty ones, and SQLite must be told that none is looked for.
+    which = f"AND authorization_hash <> '' AND authorization_hash IN ({candidates}) AND key <> ?"
+    return f"SELECT {_WITHOUT_RESULT} {_MINE} {which} AND {OTHER_ENCODING.replace('%s', '?')}"
 
 
 def _first_record(rows: Sequence[Sequence[Any]]) -> Record:
