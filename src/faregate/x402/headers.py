@@ -198,7 +198,9 @@ def find_settlement(payment_response: str) -> tuple[str, str]:
     return _find_text(settled, "payer"), _find_text(settled, "transaction")
 
 
-def _decode_leniently(header: str) -> dict[str, Any]:
+# A journal reads a proof twice: for its key when it comes, and for its validity when it is settled.
+@lru_cache(maxsize=_CACHED_PAYMENTS)
+def _decode_leniently(header: str) -> Mapping[str, Any]:
     # Nothing is verified here: a header that cannot be read leaves the payer unknown, and stops no sale.
     # A service may accept base64 without padding, or with the alphabet of URLs.
     bare = header.rstrip("=").translate(_URL_ALPHABET)
@@ -209,12 +211,12 @@ def _decode_leniently(header: str) -> dict[str, Any]:
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
-def _find_object(holder: dict[str, Any], name: str) -> dict[str, Any]:
+def _find_object(holder: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     found = holder.get(name)
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
-def _find_text(holder: dict[str, Any], name: str) -> str:
+def _find_text(holder: Mapping[str, Any], name: str) -> str:
     found = holder.get(name)
     return found.lower() if isinstance(found, str) and len(found) <= _MAX_NAMED else ""
 
