@@ -52,7 +52,9 @@ class PaywallMiddleware(starlette.PaywallMiddleware):
     def _list(self, app: Any) -> RouteTable:
         table = list_routes(app)
         if not self.path_rules.offers:  # a prefix sells some paths of a route on purpose
-            for notice in _describe_partly_sold(table.routes):
+            notices = set(_describe_partly_sold(table.routes)) - self._notices
+            self._notices |= notices  # the routes may be listed again
+            for notice in sorted(notices):
                 log("sale", logging.WARNING, notice)
         return table
 

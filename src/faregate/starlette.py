@@ -27,7 +27,7 @@ from faregate.core.release import is_redirect
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.middleware.arguments import check_choose
-from faregate.middleware.asgi_scope import RAW_MARK, ASGIApp, Receive, Scope, Send, decode_headers
+from faregate.middleware.asgi_scope import RAW_MARK, ASGIApp, Message, Receive, Scope, Send, decode_headers
 from faregate.middleware.callables import is_async
 from faregate.middleware.checkout import AsyncAsk, SkipHandler
 from faregate.middleware.handlers import has_login, inspect_handler, mark, mark_maker, name_handler
@@ -36,6 +36,7 @@ from faregate.offers import OfferOptions, make_offer
 from faregate.paywall import Paywall
 from faregate.routes import RouteTable
 from faregate.routes import starlette as starlette_routes
+from faregate.routes.changes import RouteWatch
 from faregate.routes.starlette import list_routes
 from faregate.routes.wrappers import unwrap
 from faregate.settings import Arguments
@@ -48,9 +49,10 @@ Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 class PaywallMiddleware(ASGIMiddleware):
     """`faregate.asgi.PaywallMiddleware`; also completes the app's OpenAPI document, if it makes one.
 
-    At the start, or with the first request, the application is looked through for what would give paid
-    handlers away: see `routes.starlette.list_routes`. `allow_outside` names the middleware classes that may
-    stand outside although they are called after caches or files.
+    At the start, after the startup, and with the first request after its routes have changed, the application
+    is looked through for what would give paid handlers away: see `routes.starlette.list_routes`.
+    `allow_outside` names the middleware classes that may stand outside although they are called after caches
+    or files.
 
     Starlette makes its middleware when the server starts, and servers swallow what is raised then: so
     a `ConfigurationError` is kept as `mistake`, told to the server as a failed start, and raised for every
@@ -72,7 +74,8 @@ class PaywallMiddleware(ASGIMiddleware):
         self.mistake: ConfigurationError | None = None
         self.allow_outside: tuple[Any, ...] = ()
         self.app = app  # now: a mistake may end what sets it
-        self._is_checked = False
+        self._watch: RouteWatch | None = None
+        self._notices: set[str] = set()  # what was logged about the routes
         try:
             self.allow_outside = _check_allowed(allow_outside)
             super().__init__(
@@ -88,16 +91,18 @@ class PaywallMiddleware(ASGIMiddleware):
             self.mistake = mistake
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not self._is_checked:
+        if self._watch is None or self._watch.has_changed():
             # Starlette puts the whole application there, with the middleware that stands outside of this one.
             self._check(scope.get("app", self.app))
         if self.mistake is not None:
             await _fail_start(self.mistake, scope, receive, send)
             return
+        if scope["type"] == "lifespan":
+            send = self._check_after_startup(scope.get("app", self.app), send)
         await super().__call__(scope, receive, send)
 
     def _check(self, app: Any) -> None:
-        self._is_checked = True
+        is_first, self._watch = self._watch is None, RouteWatch(app)
         if self.mistake is not None:
             return
         try:
@@ -106,7 +111,22 @@ class PaywallMiddleware(ASGIMiddleware):
             self.mistake = mistake
         else:
             self.mistake = ConfigurationError(" ".join(mistakes)) if mistakes else None
-            add_openapi(app, self)
+            if is_first:
+                add_openapi(app, self)
+
+    def _check_after_startup(self, app: Any, send: Send) -> Send:
+        """The `send` of a lifespan, which looks again once the application has added its routes."""
+
+        async def check_and_send(message: Message) -> None:
+            if message["type"] == "lifespan.startup.complete" and self._watch and self._watch.has_changed():
+                self._check(app)
+                if self.mistake is not None:
+                    raise self.mistake  # in the application, which ends what it has begun
+            if message["type"] == "lifespan.startup.failed" and self.mistake is not None:
+                message = {**message, "message": f"faregate: {self.mistake}"}
+            await send(message)
+
+        return check_and_send
 
     def _list(self, app: Any) -> RouteTable:
         return starlette_routes.list_routes(app)

@@ -1,6 +1,7 @@
 """The middleware: under WSGI it blocks, under ASGI it awaits. Its checkout decides what may leave."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
@@ -15,7 +16,13 @@ from faregate.core.models import Offer
 from faregate.django import conf
 from faregate.django.decorators import aauthorize, authorize
 from faregate.django.offers import find_early_offer, find_sources
-from faregate.django.placement import find_given_away, inspect_view, name_view
+from faregate.django.placement import (
+    find_given_away,
+    find_shadowed,
+    inspect_view,
+    list_shadow_mistakes,
+    name_view,
+)
 from faregate.django.requests import DjangoCheckout, find_checkout, make_checkout
 from faregate.django.responses import (
     PaywallResponse,
@@ -27,6 +34,7 @@ from faregate.django.responses import (
 )
 from faregate.django.stack import list_given_away
 from faregate.errors import ConfigurationError
+from faregate.logs import log
 from faregate.middleware.checkout import State, build_timeout_error
 from faregate.middleware.contexts import WorkContext
 from faregate.middleware.descriptions import HandlerInfo
@@ -46,6 +54,7 @@ class PaywallMiddleware:
         # Python's own knows of marked functions only from 3.12 on.
         self.async_mode = iscoroutinefunction(get_response)  # pyright: ignore[reportDeprecated]
         _check_start()
+        _check_urls()
         if self.async_mode:
             # Mark the class as async-capable, but do the actual switch inside __call__.
             markcoroutinefunction(self)
@@ -179,6 +188,18 @@ def _check_start() -> None:
         raise ConfigurationError(" ".join(mistakes))
 
 
+def _check_urls() -> None:
+    """Raise `ConfigurationError` for a sold view that is never reached. Each request looks again."""
+    try:
+        # Not remembered: the module of the URLs may be the one that is being imported.
+        mistakes = tuple(find_shadowed(get_resolver()))
+    except Exception as error:  # Django raises it again for the first request
+        log("sale", logging.DEBUG, "the URLs were not checked: %r", error)
+        return
+    for mistake in mistakes:
+        raise ConfigurationError(mistake)
+
+
 def _make_checkout(request: HttpRequest) -> DjangoCheckout:
     checkout = make_checkout(conf.get_config(), request, partial(_describe_bypass, request))
     checkout.find_handler = partial(_find_handler, request)
@@ -200,8 +221,10 @@ def _find_early_offer(request: HttpRequest, view: Any) -> Offer | HttpResponse |
 def _is_refused(request: HttpRequest, view: Any) -> bool:
     """Whether this view is below a refused prefix and has no offer. Raises `ConfigurationError`."""
     checkout, placement = find_checkout(request), inspect_view(view, str(request.method))
-    given_away = find_given_away(get_resolver(getattr(request, "urlconf", None))).get(id(view))
-    for mistake in (*placement.mistakes, *((given_away,) if given_away else ())):
+    resolver = get_resolver(getattr(request, "urlconf", None))  # middleware may have chosen another URLconf
+    given_away = find_given_away(resolver).get(id(view))
+    own = (*placement.mistakes, *((given_away,) if given_away else ()))
+    for mistake in (*own, *list_shadow_mistakes(resolver)):
         raise ConfigurationError(mistake)
     if checkout is None or not checkout.path_match.refused:
         return False

@@ -4,8 +4,10 @@ They are errors on the first request that meets them, and are told by `manage.py
 and `faregate_check`.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import PurePath
 from types import FunctionType
 from typing import Any
@@ -13,6 +15,8 @@ from weakref import WeakKeyDictionary
 
 from django.db.transaction import Atomic
 from django.urls import URLPattern, URLResolver
+from django.urls.resolvers import RegexPattern, RoutePattern
+from django.utils.regex_helper import normalize
 from django.views import View
 
 from faregate.core.models import Offer
@@ -21,11 +25,13 @@ from faregate.django.offers import find_early_offer, get_view_class, is_atomic_i
 from faregate.django.options import find_journal_database
 from faregate.middleware.callables import get_closure, get_module, walk, walk_chain
 from faregate.middleware.handlers import find_offers, is_price
+from faregate.routes.shadows import Parameter, Part, build_samples, describe_shadows
 
 _METHOD_NAMES = frozenset(
     (*View.http_method_names, "dispatch", "list", "create", "retrieve", "partial_update", "update", "destroy")
 )
 """Methods of a class that answer requests; REST framework's are among them."""
+METHODS = tuple(name.upper() for name in View.http_method_names if name != "options")
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,14 @@ def find_given_away(resolver: URLResolver) -> dict[int, str]:
     return found
 
 
+def list_shadow_mistakes(resolver: URLResolver) -> tuple[str, ...]:
+    """Describe sold views that are never reached. Looked for once."""
+    found = _shadowed.get(resolver)
+    if found is None:
+        found = _shadowed[resolver] = tuple(find_shadowed(resolver))
+    return found
+
+
 def name_view(view: Any) -> str:
     """Where a person finds a view."""
     named = get_view_class(view) or view
@@ -82,6 +96,8 @@ def name_view(view: Any) -> str:
 
 # The ids of views are safe: the resolver holds its views, and the entry ends with the resolver.
 _given_away: "WeakKeyDictionary[URLResolver, dict[int, str]]" = WeakKeyDictionary()
+
+_shadowed: "WeakKeyDictionary[URLResolver, tuple[str, ...]]" = WeakKeyDictionary()
 
 
 def _find_misplaced_methods(view: Any) -> Iterator[str]:
@@ -174,6 +190,89 @@ def _freeze_arguments(pattern: URLPattern) -> frozenset[tuple[str, object]]:
     given: dict[str, Any] = pattern.default_args
     plain = (str, int, PurePath)
     return frozenset((name, one if isinstance(one, plain) else id(one)) for name, one in given.items())
+
+
+# Paid views that are never reached
+
+_PARAMETER = re.compile(r"<(?:([^>:]+):)?([^>]+)>")
+
+
+def find_shadowed(resolver: URLResolver) -> Iterator[str]:
+    """Describe sold views for which an earlier pattern answers."""
+    shadows: dict[tuple[str, str, str], list[str]] = {}
+    for path, pattern, parts in _walk_parts(resolver, "", [[""]]):
+        for method in list_handlers(pattern.callback, METHODS) or ("GET",):
+            offers = list_offers(pattern.callback, method)
+            other = _find_shadow(resolver, pattern, parts, method) if offers else None
+            if other is not None:
+                key = (path, offers[0].sells, f"{name_view(other.callback)} ({other.pattern})")
+                shadows.setdefault(key, []).append(method)
+    yield from describe_shadows(shadows)
+
+
+def _find_shadow(
+    resolver: URLResolver, pattern: URLPattern, forms: list[list[Part]], method: str
+) -> URLPattern | None:
+    """What answers for all paths of a pattern in its place."""
+    offers, shadow = list_offers(pattern.callback, method), None
+    for path in (path for form in forms for path in build_samples(form)):
+        try:
+            matches = list(_list_matches(resolver, path))
+        except Exception:
+            return None
+        if pattern not in matches:
+            continue  # Django makes no path of every regular expression
+        if matches[0] is pattern or list_offers(matches[0].callback, method) == offers:
+            return None
+        shadow = shadow or matches[0]
+    return shadow
+
+
+def _list_matches(resolver: Any, path: str) -> Iterator[URLPattern]:
+    """The patterns that match a path, in the order in which Django asks them."""
+    found = resolver.pattern.match(path)
+    for pattern in resolver.url_patterns if found else ():
+        if isinstance(pattern, URLResolver):
+            yield from _list_matches(pattern, found[0])
+        elif pattern.pattern.match(found[0]):
+            yield pattern
+
+
+def _walk_parts(
+    resolver: Any, above: str, forms: list[list[Part]]
+) -> Iterator[tuple[str, URLPattern, list[list[Part]]]]:
+    """Every route below a resolver: its path, and the forms that paths for it have."""
+    path = above + str(resolver.pattern)
+    forms = [[*form, *more] for form in forms for more in _list_forms(resolver.pattern, is_end=False)]
+    for pattern in resolver.url_patterns:
+        if isinstance(pattern, URLResolver):
+            yield from _walk_parts(pattern, path, forms)
+        else:
+            ends = _list_forms(pattern.pattern, is_end=True)
+            yield path + str(pattern.pattern), pattern, [[*form, *end] for form in forms for end in ends]
+
+
+def _list_forms(pattern: Any, *, is_end: bool) -> list[list[Part]]:
+    if isinstance(pattern, RoutePattern):
+        return [_split_route(str(pattern), pattern.converters)]
+    if not isinstance(pattern, RegexPattern):
+        return [[getattr(pattern, "language_prefix", "")]]
+    forms = [_split_form(form) for form, _ in normalize(pattern.regex.pattern)]
+    # A regular expression without an end matches longer paths, too.
+    longer = [[*form, Parameter(".+")] for form in forms] if is_end else []
+    return [*forms, *longer]
+
+
+def _split_route(route: str, converters: Mapping[str, Any]) -> list[Part]:
+    texts = _PARAMETER.split(route)
+    parameters = [Parameter(converters[name].regex) for name in texts[2::3]]
+    return [*chain.from_iterable(zip(texts[::3], parameters, strict=False)), texts[-1]]
+
+
+def _split_form(form: str) -> list[Part]:
+    """Of what Django makes of a regular expression, `reports/%(day)s`: a group may have any value."""
+    texts = re.split(r"%\(\w+\)s", form)
+    return [texts[0], *(part for text in texts[1:] for part in (Parameter(".*"), text))]
 
 
 def walk_patterns(resolver: Any) -> Iterator[URLPattern]:

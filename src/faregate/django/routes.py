@@ -4,14 +4,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django.urls import URLResolver, get_resolver
-from django.views import View
 
 from faregate.core.models import Offer
 from faregate.django.conf import get_config
 from faregate.django.offers import list_handlers, list_offers, list_shared_offers
 from faregate.django.placement import (
+    METHODS,
     find_given_away,
     inspect_view,
+    list_shadow_mistakes,
     list_transaction_mistakes,
     name_view,
     walk_patterns,
@@ -19,8 +20,6 @@ from faregate.django.placement import (
 from faregate.django.stack import list_stack_mistakes
 from faregate.routes import RouteInfo, RouteTable
 from faregate.routes.access import apply_path_rules, build_row
-
-_METHODS = tuple(name.upper() for name in View.http_method_names if name != "options")
 
 
 def list_routes() -> RouteTable:
@@ -51,7 +50,7 @@ def _walk(resolver: Any, above: str, given_away: Mapping[int, str]) -> Iterator[
 def _list_rows(view: Any, path: str) -> Iterator[RouteInfo]:
     """One row for a view, or several where its methods are sold differently."""
     name, shared = name_view(view), list_shared_offers(view)
-    methods = tuple(list_handlers(view, _METHODS))
+    methods = tuple(list_handlers(view, METHODS))
     if shared or not methods:
         all_offers = (*shared, *(one for method in methods for one in list_offers(view, method)))
         yield build_row(path, (), name, tuple(dict.fromkeys(all_offers)))
@@ -77,11 +76,12 @@ def list_route_mistakes() -> Iterator[str]:
     """Describe what is wrong with the prices of the routed views."""
     resolver = get_resolver()
     yield from find_given_away(resolver).values()
+    yield from list_shadow_mistakes(resolver)
     for pattern in walk_patterns(resolver):
         yield from _list_mistakes(pattern.callback)
 
 
 def _list_mistakes(view: Any) -> Iterator[str]:
-    for method in list_handlers(view, _METHODS) or ("GET",):
+    for method in list_handlers(view, METHODS) or ("GET",):
         yield from inspect_view(view, method).mistakes
         yield from list_transaction_mistakes(view, method)

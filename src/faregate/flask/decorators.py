@@ -21,6 +21,7 @@ from faregate.flask.middleware import NAME, defer_session_writes, describe_answe
 from faregate.flask.placement import (
     EXEMPT,
     find_login,
+    list_shadow_mistakes,
     list_stack_mistakes,
     mark_sold,
     recall_rule,
@@ -192,7 +193,7 @@ def check_request(_endpoint: str | None, _view_args: object) -> None:
     whether it is async. Raises `ConfigurationError`.
     """
     app, asked = _get_app(), _get_request()
-    for mistake in list_stack_mistakes(app):
+    for mistake in (*list_stack_mistakes(app), *list_shadow_mistakes(app)):
         raise ConfigurationError(mistake)
     defer_session_writes(app)
     rule = asked.url_rule

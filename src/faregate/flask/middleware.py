@@ -45,6 +45,7 @@ class FlaskPaywallMiddleware(PaywallMiddleware):
     def __init__(self, app: WSGIApp, *arguments: Any, **named: Any) -> None:
         super().__init__(_record_cors(app), *arguments, **named)
         self.stack_mistakes: tuple[str, ...] | None = None
+        self.shadow_mistakes: tuple[int, tuple[str, ...]] | None = None  # for this number of rules
         self.find_sold: Callable[[Environ], str | None] | None = None
         self.check_config: Callable[[], None] | None = None
         self.views: Mapping[str, object] = {}

@@ -22,6 +22,7 @@ from faregate.flask.middleware import NAME, FlaskPaywallMiddleware
 from faregate.middleware.callables import get_module, walk
 from faregate.middleware.handlers import OFFER, find_offers, is_price
 from faregate.middleware.static_files import list_urls
+from faregate.routes.shadows import Parameter, build_samples, describe_shadows
 from faregate.wsgi import Environ
 
 View = Callable[..., Any]
@@ -151,6 +152,65 @@ def list_sold_groups(app: Flask) -> Iterator[tuple[str | None, Offer]]:
 def is_in(rule: Rule, group: str | None) -> bool:
     """Whether a rule belongs to a blueprint, or one nested in it."""
     return group is None or rule.endpoint.startswith(f"{group}.")
+
+
+# Rules that another rule shadows
+
+
+def list_shadow_mistakes(app: Flask) -> tuple[str, ...]:
+    """Describe sold rules that are never reached. Looked for again when the app has other rules."""
+    middleware: FlaskPaywallMiddleware = app.extensions[NAME]
+    # Counted in C: this is for each request, and `iter_rules` makes a list of all rules.
+    rule_count = sum(map(len, app.url_map._rules_by_endpoint.values()))  # noqa: SLF001
+    if middleware.shadow_mistakes is None or middleware.shadow_mistakes[0] != rule_count:
+        middleware.shadow_mistakes = (rule_count, tuple(find_shadowed(app)))
+    return middleware.shadow_mistakes[1]
+
+
+def find_shadowed(app: Flask) -> Iterator[str]:
+    """Describe rules that sell something and that another rule of the same weight answers for."""
+    shadows: dict[tuple[str, str, str], list[str]] = {}
+    for rule in app.url_map.iter_rules():
+        if rule.build_only or rule.websocket:
+            continue
+        for method in sorted(rule.methods or ("GET", "POST")):
+            # Flask answers OPTIONS itself.
+            offers = inspect_rule(app, rule, method).offers if method != "OPTIONS" else ()
+            other = _find_shadow(app, rule, method, offers) if offers else None
+            if other is not None:
+                place = f"{rule.host or ''}{rule.rule}"
+                key = (place, offers[0].sells, f"{other.endpoint!r} ({other.rule})")
+                shadows.setdefault(key, []).append(method)
+    yield from describe_shadows(shadows)
+
+
+def _find_shadow(app: Flask, rule: Rule, method: str, offers: tuple[Offer, ...]) -> Rule | None:
+    """What the app's own matcher finds for all addresses of a rule, if it is another one."""
+    shadow = None
+    for address in _build_addresses(rule):
+        domain, _, path = address.partition("|")
+        adapter = app.url_map.bind(domain if app.url_map.host_matching else "localhost", subdomain=domain)
+        try:
+            answering, _ = adapter.match(path, method, return_rule=True)
+        except HTTPException:
+            continue  # a redirect to another address of the rule, or a value that its converter refuses
+        except Exception:
+            return None
+        if answering is rule or inspect_rule(app, answering, method).offers == offers:
+            return None
+        shadow = shadow or answering
+    return shadow
+
+
+def _build_addresses(rule: Rule) -> list[str]:
+    """Addresses that a rule matches: the subdomain or the host, a bar and the path."""
+    converters = rule._converters  # noqa: SLF001 - `Rule.build` takes values, and a regex gives their text
+    return build_samples(
+        [
+            Parameter(converters[text].regex) if is_parameter else text
+            for is_parameter, text in rule._trace  # noqa: SLF001
+        ]
+    )
 
 
 # Code outside the paywall that would answer in its place

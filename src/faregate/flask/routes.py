@@ -11,7 +11,13 @@ from werkzeug.routing import Rule
 from faregate.core.models import Offer
 from faregate.errors import ConfigurationError
 from faregate.flask.middleware import NAME, FlaskPaywallMiddleware
-from faregate.flask.placement import inspect_rule, is_in, list_sold_groups, list_stack_mistakes
+from faregate.flask.placement import (
+    find_shadowed,
+    inspect_rule,
+    is_in,
+    list_sold_groups,
+    list_stack_mistakes,
+)
 from faregate.routes import RouteInfo, RouteTable
 from faregate.routes.access import apply_path_rules, build_row, describe_several_offers
 
@@ -27,7 +33,7 @@ def list_routes(app: Flask) -> RouteTable:
     rows = [row for rule in app.url_map.iter_rules() for row in _rows(app, rule, faults)]
     middleware = get_middleware(app)
     faults.extend(_find_late_setting(middleware))
-    faults.extend((*_empty_groups(app), *list_stack_mistakes(app)))
+    faults.extend((*_empty_groups(app), *list_stack_mistakes(app), *find_shadowed(app)))
     table = RouteTable(tuple(rows), faults=tuple(faults))
     return apply_path_rules(table, middleware.path_rules, paywall=lambda: middleware.paywall)
 

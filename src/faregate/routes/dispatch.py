@@ -4,7 +4,9 @@ Routers of Starlette and FastAPI are recognized by their attributes, without imp
 application that has no such routers, nothing is found.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,7 +28,12 @@ class HandlerResolver:
 
     def resolve(self, asked: Mapping[str, Any]) -> Handler | None:
         """The handler that would answer the request of this ASGI scope, before it runs; None if unknown."""
-        return self._resolve(self._app, dict(asked))
+        found = next(list_matches(self._app, dict(asked)))
+        known = None if found.route is None else self._inspect(found.endpoint, found.route, asked["method"])
+        if not found.prefix_offers:
+            return known
+        offers = (*found.prefix_offers, *(known.offers if known else ()))
+        return Handler(offers, known.mistake if known else "")
 
     def recall(self, asked: Mapping[str, Any], scope: Mapping[str, Any]) -> Handler | None:
         """The handler that answered `asked`, by what its router has written to `scope` since."""
@@ -40,27 +47,6 @@ class HandlerResolver:
             # The response came before a router was reached, or its router was given a copy of the scope.
             return self.resolve(asked)
         return self._inspect(endpoint, route, scope["method"])
-
-    def _resolve(self, app: Any, scope: dict[str, Any]) -> Handler | None:
-        core = unwrap(app)[-1]
-        sold = _get_prefix_offers(app, scope)
-        found = None
-        for route in _find_routes(core):
-            match, child = route.matches(scope)
-            if match.value == _FULL:
-                found = self._follow(route, {**scope, **child})
-                break
-        if not sold:
-            return found
-        return Handler((*sold, *(found.offers if found else ())), found.mistake if found else "")
-
-    def _follow(self, route: Any, scope: dict[str, Any]) -> Handler | None:
-        endpoint = scope.get("endpoint")
-        if _is_mount(route):
-            return self._resolve(endpoint, scope)
-        known = self._inspect(endpoint, route, scope["method"])
-        sold = _get_prefix_offers(getattr(route, "app", None), scope)
-        return Handler((*known.offers, *sold), known.mistake) if sold else known
 
     def _inspect(self, endpoint: Any, route: Any, method: str) -> Handler:
         provider = getattr(route, "dependency_overrides_provider", None)
@@ -102,6 +88,57 @@ def keeps_no_result(asked: Mapping[str, Any], scope: Mapping[str, Any]) -> bool:
     return getattr(make_handler, "__module__", "") == "fastapi.routing"
 
 
+@dataclass(frozen=True, slots=True)
+class RouteMatch:
+    """A route that takes a request, and the offers of the prefixes that its path is below.
+
+    `route` is None for an application that answers by itself, which is the `endpoint` then.
+    """
+
+    endpoint: Any
+    route: Any
+    prefix_offers: tuple[Offer, ...]
+
+
+def list_matches(app: Any, scope: dict[str, Any], above: tuple[Offer, ...] = ()) -> Iterator[RouteMatch]:
+    """List the routes that take the request of this ASGI scope, in the order of the routers.
+
+    The first answers. At least one match is yielded: without a route, the application itself.
+    """
+    core = unwrap(app)[-1]
+    sold = (*above, *_get_prefix_offers(app, scope))
+    has_route = False
+    for route, child in chain(_match(_find_routes(core), scope), _match_frontends(core, scope)):
+        has_route, inner = True, {**scope, **child}
+        if _is_mount(route):
+            yield from list_matches(inner.get("endpoint"), inner, sold)
+        else:
+            own = _get_prefix_offers(getattr(route, "app", None), inner)
+            yield RouteMatch(inner.get("endpoint"), route, (*sold, *own))
+    if not has_route:
+        yield RouteMatch(core, None, sold)
+
+
+def _match(routes: Iterable[Any], scope: dict[str, Any]) -> Iterator[tuple[Any, Mapping[str, Any]]]:
+    """The routes that take a request, and what they add to its scope."""
+    for route in routes:
+        match, child = route.matches(scope)
+        if match.value == _FULL:
+            yield route, child
+
+
+def _match_frontends(core: Any, scope: dict[str, Any]) -> Iterator[tuple[Any, Mapping[str, Any]]]:
+    """FastAPI's frontends come after all routes, the most specific first."""
+    frontends = getattr(getattr(core, "router", core), "_iter_low_priority_routes", tuple)()
+    matches = list(_match(frontends, scope))
+    yield from sorted(matches, key=lambda match: _get_specificity(match[1]), reverse=True)
+
+
+def _get_specificity(child: Mapping[str, Any]) -> int:
+    specificity: int = child.get("fastapi", {}).get("frontend_specificity", 0)
+    return specificity
+
+
 def _is_mount(route: Any) -> bool:
     """Whether a route leads to another application: a mount or a host. FastAPI's static files do not."""
     target = getattr(route, "starlette_route", None) or route
@@ -123,4 +160,3 @@ def _find_routes(core: Any) -> Iterator[Any]:
             yield from contexts()
         elif hasattr(route, "matches"):  # Litestar's routes cannot be asked one by one
             yield route
-    yield from getattr(getattr(core, "router", core), "_iter_low_priority_routes", tuple)()

@@ -9,14 +9,18 @@ from itertools import chain
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.convertors import CONVERTOR_TYPES
 from starlette.endpoints import HTTPEndpoint
-from starlette.routing import BaseRoute, Host, Mount, Route, Router, WebSocketRoute
+from starlette.routing import PARAM_REGEX, BaseRoute, Host, Mount, Route, Router, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 
+from faregate.core.models import Offer
 from faregate.errors import ConfigurationError
 from faregate.middleware.handlers import Handler, inspect_handler, name_handler, pick_method
 from faregate.routes import WEBSOCKET, RouteInfo, RouteTable
 from faregate.routes.access import build_row, describe_several_offers
+from faregate.routes.dispatch import RouteMatch, list_matches
+from faregate.routes.shadows import HOSTS, NO_VALUE, Parameter, Part, build_samples, describe_shadows
 from faregate.routes.wrappers import (
     ANYTHING,
     Around,
@@ -69,7 +73,8 @@ def list_routes(app: Any, expand: Expand = expand_router) -> RouteTable:
         raise ConfigurationError(f"list_routes takes an application or a router, not {type(app).__name__}.")
     table = _list_app(app, MountPoint(), expand)
     faults = (*table.faults, *find_unprotected(table), *_find_sold_mcp(table))
-    return replace(table, faults=faults, mistakes=tuple(dict.fromkeys(table.mistakes)))
+    mistakes = (*table.mistakes, *_find_shadowed(app, table.routes))
+    return replace(table, faults=faults, mistakes=tuple(dict.fromkeys(mistakes)))
 
 
 def _list_app(app: Any, mount: MountPoint, expand: Expand) -> RouteTable:
@@ -180,3 +185,72 @@ def _list_leaf(app: Any, mount: MountPoint) -> RouteTable:
     [row] = build_unlisted_app(app, mount.root + ANYTHING, mount.host).routes
     methods = ("GET",) if isinstance(app, StaticFiles) else ()
     return RouteTable((replace(row, methods=methods),))
+
+
+# Paid routes that are never reached
+
+
+def _find_shadowed(app: Any, routes: Iterable[RouteInfo]) -> Iterator[str]:
+    shadows: dict[tuple[str, str, str], list[str]] = {}
+    for row in routes:
+        if row.access != "paid" or row.offer is None:
+            continue
+        for method in _list_asked_methods(row.methods):
+            try:
+                other = _find_shadow(app, row, row.offer, method)
+            except Exception:  # of a convertor that the application made
+                continue
+            if other is not None:
+                shadows.setdefault((row.place, row.sells, _name_match(other)), []).append(method)
+    yield from describe_shadows(shadows)
+
+
+def _list_asked_methods(methods: tuple[str, ...]) -> tuple[str, ...]:
+    """The methods of a row, with HEAD, which GET may include. OPTIONS is not sold."""
+    asked = dict.fromkeys((*(methods or ("GET", "POST")), *(("HEAD",) if "GET" in methods else ())))
+    return tuple(method for method in asked if method != "OPTIONS")
+
+
+def _find_shadow(app: Any, row: RouteInfo, offer: Offer, method: str) -> RouteMatch | None:
+    """What answers all requests for a route in its place."""
+    shadow = None
+    for scope in _build_scopes(row, method):
+        matches = list_matches(app, scope)
+        first = next(matches)
+        if _sells(first, method, offer) or not any(_sells(later, method, offer) for later in matches):
+            return None
+        shadow = shadow or first
+    return shadow
+
+
+def _sells(match: RouteMatch, method: str, offer: Offer) -> bool:
+    if offer in match.prefix_offers:
+        return True
+    handler = pick_method(match.endpoint, method)
+    return offer in inspect_handler(handler, getattr(match.route, "dependant", None)).offers
+
+
+def _name_match(match: RouteMatch) -> str:
+    name, path = name_handler(match.endpoint or match.route), getattr(match.route, "path", "")
+    return f"{name} ({path})" if path else name
+
+
+def _build_scopes(row: RouteInfo, method: str) -> Iterator[dict[str, Any]]:
+    """Requests for a route."""
+    hosts = build_samples(_split_pattern(row.host.partition(":")[0]), HOSTS) if row.host else HOSTS
+    for path in build_samples(_split_pattern(row.path)):
+        for host in hosts:
+            headers = [(b"host", host.encode())]
+            yield {"type": "http", "method": method, "path": path, "root_path": "", "headers": headers}
+
+
+def _split_pattern(pattern: str) -> list[Part]:
+    if pattern.endswith(ANYTHING):
+        return [*_split_pattern(pattern.removesuffix("*")), Parameter(".+")]
+    parts: list[Part] = []
+    end = 0
+    for found in PARAM_REGEX.finditer(pattern):
+        convertor = CONVERTOR_TYPES.get((found[2] or ":str").removeprefix(":"))
+        parts += [pattern[end : found.start()], Parameter(convertor.regex if convertor else NO_VALUE)]
+        end = found.end()
+    return [*parts, pattern[end:]]
