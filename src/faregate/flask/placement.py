@@ -189,7 +189,8 @@ def _find_shadow(app: Flask, rule: Rule, method: str, offers: tuple[Offer, ...])
     shadow = None
     for address in _build_addresses(rule):
         domain, _, path = address.partition("|")
-        adapter = app.url_map.bind(domain if app.url_map.host_matching else "localhost", subdomain=domain)
+        has_hosts = app.url_map.host_matching
+        adapter = app.url_map.bind(domain if has_hosts else "", subdomain=None if has_hosts else domain)
         try:
             answering, _ = adapter.match(path, method, return_rule=True)
         except HTTPException:

@@ -47,6 +47,9 @@ VALUES: Final = (
     "2031/07/25",
     "en",
     "en-GB",
+    "/faregate",
+    "/7",
+    "faregate/",
     *_RUNS,
 )
 """Values to try for a parameter."""
