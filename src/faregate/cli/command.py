@@ -16,7 +16,7 @@ _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option of a command; a positional argument if `flag` has no dashes.
+    """An option of a command; a positional argument if `flag` has no dashes. With `parse` it may be left out.
 
     `parse` makes its value from text, also from `default`, and raises `ValueError` with a message. Without
     `parse` it is a switch, unless it is positional. `choices` are the texts it may have, for help and
@@ -93,7 +93,7 @@ def fill_parser(parser: ArgumentParser, command: Command) -> None:
 
 
 def _add_option(parser: ArgumentParser, option: Option) -> None:
-    if option.is_positional:
+    if option.is_positional and option.parse is None:
         parser.add_argument(option.flag, metavar=option.metavar, help=option.help)
     elif option.parse is None:
         parser.add_argument(option.flag, action="store_true", help=option.help)
@@ -102,6 +102,7 @@ def _add_option(parser: ArgumentParser, option: Option) -> None:
             option.flag,
             type=raise_as(ArgumentTypeError, option.parse),
             default=option.default,
+            nargs="?" if option.is_positional else None,
             metavar=option.metavar,
             choices=_Choices(option.choices) if option.choices else None,
             help=option.help,

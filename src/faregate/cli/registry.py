@@ -293,7 +293,7 @@ REPORT: Final = Command(
     target="service",
 )
 
-_FRAMEWORKS: Final = ("fastapi", "starlette", "flask", "django", "asgi", "wsgi")
+_FRAMEWORKS: Final = ("fastapi", "starlette", "flask", "django", "asgi", "wsgi", "mcp")
 INIT: Final = Command(
     "init",
     "write the smallest set-up and a test for your framework",
@@ -302,11 +302,12 @@ INIT: Final = Command(
     "the current folder. An existing application is not changed: the lines to add are printed.",
     (
         _choice(
-            "--framework",
+            "name",
             f"{', '.join(_FRAMEWORKS)}; default: that of the application here, or the one installed",
-            "NAME",
+            "FRAMEWORK",
             _FRAMEWORKS,
         ),
+        _choice("--framework", "the same, as an option", "NAME", _FRAMEWORKS),
         Option("--app", "the file of your application, if there are several", str, metavar="FILE"),
         Option("--dry-run", "write nothing, and say what would be written"),
         Option("--force", "overwrite files of the same names"),

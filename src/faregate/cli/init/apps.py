@@ -12,6 +12,8 @@ _CLASSES: Final = {
     ("fastapi", "FastAPI"): "fastapi",
     ("starlette.applications", "Starlette"): "starlette",
     ("flask", "Flask"): "flask",
+    ("mcp.server", "MCPServer"): "mcp",
+    ("mcp.server.mcpserver", "MCPServer"): "mcp",
 }
 _SKIPPED: Final = {"__pycache__", "build", "dist", "node_modules", "site-packages", "test", "tests"}
 _MAX_DEPTH: Final = 3
@@ -36,12 +38,12 @@ class App:
 
 
 def find_apps(folder: Path) -> list[App]:
-    """The applications of FastAPI, Starlette, Flask and Django below a folder, sorted by file."""
-    found = [_read_app(folder, path) for path in sorted(_list_sources(folder))]
+    """The applications of FastAPI, Starlette, Flask, Django and MCP below a folder, sorted by file."""
+    found = [_read_app(folder, path) for path in sorted(list_sources(folder))]
     return [app for app in found if app is not None]
 
 
-def _list_sources(folder: Path) -> Iterator[Path]:
+def list_sources(folder: Path) -> Iterator[Path]:
     """Python files below `folder`, relative to it; without tests and environments."""
     for place, folders, names in os.walk(folder):
         inside = Path(place).relative_to(folder)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from faregate.cli.init.apps import App, find_apps
+from faregate.cli.init.places import Place, choose_place
 from faregate.cli.init.templates import (
     APP_FILE,
     ENVIRON,
@@ -23,8 +24,8 @@ from faregate.cli.init.templates import (
     format_app,
     format_test,
 )
-from faregate.cli.terminal import format_table
-from faregate.errors import CommandError
+from faregate.cli.terminal import format_table, is_stdout_terminal, is_terminal
+from faregate.errors import CommandError, nearest_name
 
 _PYTEST_SECTIONS: Final = {
     PYTEST_FILE: "",
@@ -37,7 +38,7 @@ _PYTEST_SECTIONS: Final = {
 _NEEDED: Final = {"uvicorn": "emulator", "starlette": "emulator", "eth_account": "emulator", "x402": "pay"}
 """The extra that brings each package which the commands below need."""
 _ABOUT: Final = {
-    TEST_FILE: "buys /report in a test",
+    TEST_FILE: "buys it in a test",
     PYTEST_FILE: "lets tests use the emulator",
     ENVIRON_FILE: "the settings, on this machine, for test and for live",
 }
@@ -54,9 +55,12 @@ def run_init(arguments: Namespace) -> int:
     Raises `CommandError` if it cannot choose a framework or an application, or would overwrite a file.
     """
     folder = Path.cwd()
-    app = choose_app(find_apps(folder), arguments.framework, arguments.app)
-    framework = app.framework if app else arguments.framework or choose_installed()
-    files, notes = build_files(folder, framework, app)
+    named: str | None = arguments.name or arguments.framework
+    app = choose_app(find_apps(folder), named, arguments.app)
+    framework = app.framework if app else named or choose_installed()
+    # What is sold there already is for the seller to say.
+    place = choose_place(folder) if app and not app.has_paywall else Place()
+    files, notes = build_files(folder, framework, app, place)
     existing = [name for name in files if (folder / name).exists()]
     if existing and not arguments.force:
         raise CommandError(
@@ -71,7 +75,7 @@ def run_init(arguments: Namespace) -> int:
     if not arguments.dry_run:
         for name, text in files.items():
             (folder / name).write_text(text, encoding="utf-8")
-    print("\n\n".join([*notes, *_describe_next(framework, app, has_test=TEST_FILE in files)]))
+    print("\n\n".join([*notes, *_describe_next(framework, app, place, has_test=TEST_FILE in files)]))
     return 0
 
 
@@ -80,7 +84,9 @@ def choose_app(apps: Sequence[App], framework: str | None, path: str | None) -> 
     if path:
         meant = [app for app in apps if app.path == Path(os.path.normpath(path))]
         if not meant:
-            raise CommandError(f"In {path} there is no application of FastAPI, Starlette, Flask or Django.")
+            raise CommandError(
+                f"In {path} there is no application of FastAPI, Starlette, Flask, Django or MCP."
+            )
         apps = meant
     elif framework:
         apps = [app for app in apps if app.framework == framework]
@@ -91,29 +97,52 @@ def choose_app(apps: Sequence[App], framework: str | None, path: str | None) -> 
 
 
 def choose_installed() -> str:
-    """The one framework that is installed. Raises `CommandError` if there is none, or more than one."""
-    # FastAPI and the emulator bring Starlette: that it is installed says little.
-    installed = [name for name in ("fastapi", "flask", "django") if find_spec(name)]
+    """The one framework that is installed. On a terminal, asks if there is none, or more than one.
+
+    Raises `CommandError` if there is nobody to ask, or the answer is no framework.
+    """
+    # FastAPI, MCP and the emulator bring Starlette: that it is installed says little.
+    installed = [name for name in ("fastapi", "flask", "django", "mcp") if find_spec(name)]
     if not installed and find_spec("starlette"):
         return "starlette"
     if len(installed) == 1:
         return installed[0]
     titles = [TEMPLATES[name].title for name in installed]
     state = f"{_join(titles, 'and')} are installed" if titles else "No framework is installed"
-    raise CommandError(f"{state}: choose one with --framework {_join(list(TEMPLATES), 'or')}.")
+    if is_terminal(sys.stdin) and is_stdout_terminal():
+        return _ask_for_framework(state, installed[0] if installed else "fastapi")
+    raise CommandError(f"{state}: name one, as in `faregate init fastapi`. {_CHOICES}")
 
 
-def build_files(folder: Path, framework: str, app: App | None) -> tuple[dict[str, str], list[str]]:
+_CHOICES: Final = f"The choices are {', '.join(TEMPLATES)}."
+
+
+def _ask_for_framework(state: str, default: str) -> str:
+    print(f"{state}. {_CHOICES}")
+    try:
+        answer = input(f"Which one? [{default}] ").strip().lower() or default
+    except (EOFError, KeyboardInterrupt):
+        raise CommandError("No framework was chosen, and nothing was written.") from None
+    if answer not in TEMPLATES:
+        raise CommandError(f"{answer} is none of them. {_CHOICES}{nearest_name(answer, TEMPLATES)}")
+    return answer
+
+
+def build_files(
+    folder: Path, framework: str, app: App | None, place: Place
+) -> tuple[dict[str, str], list[str]]:
     """The text of each file to write, and what to tell about files that are not written."""
     files: dict[str, str] = {}
     notes: list[str] = []
     if app is None:
         files[APP_FILE] = format_app(framework)
-        files[TEST_FILE] = format_test(framework, Path(APP_FILE).stem, "app", is_factory=False)
+        files[TEST_FILE] = format_test(
+            framework, Path(APP_FILE).stem, _get_default_name(framework), place, is_factory=False
+        )
     elif fault := find_import_fault(folder, app):
         notes.append(f"No test was written: {fault}.")
     else:
-        files[TEST_FILE] = format_test(framework, app.module, app.name, is_factory=app.is_factory)
+        files[TEST_FILE] = format_test(framework, app.module, app.name, place, is_factory=app.is_factory)
     settings = _read_pytest_settings(folder)
     if settings is None:
         files[PYTEST_FILE] = PYTEST_INI
@@ -160,32 +189,40 @@ def _read_pytest_settings(folder: Path) -> str | None:
 
 def _describe_files(files: dict[str, str], framework: str, verb: str) -> str:
     title = TEMPLATES[framework].title
-    about = {APP_FILE: f"{'an' if title == 'ASGI' else 'a'} {title} application that sells /report", **_ABOUT}
+    kind, sold = ("server", "the tool report") if framework == "mcp" else ("application", "/report")
+    article = "an" if title in ("ASGI", "MCP") else "a"
+    about = {APP_FILE: f"{article} {title} {kind} that sells {sold}", **_ABOUT}
     return f"{verb}\n{format_table([('', name, about[name]) for name in files])}"
 
 
-def _describe_next(framework: str, app: App | None, *, has_test: bool) -> list[str]:
-    parts = [_describe_lines(app)] if app else []
+def _describe_next(framework: str, app: App | None, place: Place, *, has_test: bool) -> list[str]:
+    parts = [_describe_lines(app, place)] if app else []
     if missing := _find_missing(framework):
         parts.append(f"First install\n  {missing}")
-    commands = [
-        ("", f"FAREGATE_BASE_URL=emulator: {_format_run(framework, app)}", "# run it"),
-        ("", "faregate pay http://127.0.0.1:8000/report", "# buy, in a second terminal"),
-    ]
+    commands = [("", f"FAREGATE_BASE_URL=emulator: {_format_run(framework, app)}", "# run it")]
+    if framework != "mcp":  # a tool is paid for by a client of MCP
+        buy = f"faregate pay http://127.0.0.1:8000/{place.route}"
+        commands.append(("", buy, "# buy, in a second terminal"))
     if has_test:
         commands.append(("", "pytest", "# test it"))
     return [*parts, f"Next\n{format_table(commands)}"]
 
 
-def _describe_lines(app: App) -> str:
+def _describe_lines(app: App, place: Place) -> str:
     if app.has_paywall:
-        return f"{app.path} already imports faregate. For /report, say a path that it sells."
+        sold = "the tool report, say a tool" if app.framework == "mcp" else "/report, say a path"
+        return f"{app.path} already imports faregate. For {sold} that it sells."
     template = TEMPLATES[app.framework]
     place = "Add" if app.framework == "django" else f"Add to {app.path}"
     if app.is_factory or not app.name:
         place += ", where the application is made"
-    lines = template.lines.format(app="app" if app.is_factory or not app.name else app.name, path=app.path)
+    name = _get_default_name(app.framework) if app.is_factory or not app.name else app.name
+    lines = template.lines.format(app=name, file=app.path, route=place.route, function=place.function)
     return f"{place}:\n\n{textwrap.indent(lines, '  ')}".rstrip()
+
+
+def _get_default_name(framework: str) -> str:
+    return "server" if framework == "mcp" else "app"
 
 
 def _format_run(framework: str, app: App | None) -> str:
@@ -194,6 +231,12 @@ def _format_run(framework: str, app: App | None) -> str:
         target = "shop" if framework == "flask" else "shop:app"
         return template.run.format(target=target, script=APP_FILE)
     name = app.name or "app"
+    if framework == "mcp":  # its application is made of the server
+        return (
+            f"python {app.path}"
+            if app.is_factory
+            else f"uvicorn --factory {app.module}:{name}.streamable_http_app"
+        )
     run = template.run_factory if app.is_factory else template.run
     return run.format(target=f"{app.module}:{name}", script="manage.py")
 

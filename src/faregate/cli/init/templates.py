@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+from faregate.cli.init.places import Place
+
 APP_FILE: Final = "shop.py"
 TEST_FILE: Final = "test_shop.py"
 PYTEST_FILE: Final = "pytest.ini"
@@ -39,7 +41,8 @@ FAREGATE_BASE_URL=emulator:
 class Template:
     """What a framework needs. `{app}`, `{module}` and `{target}` stand for the application's names.
 
-    `lines` make an existing application sell `/report`; `client` is the expression of a test client.
+    `lines` make an existing application sell something: `{route}` is the path without its slash, `{function}`
+    the name of the handler, and `{file}` of Django the settings. `client` is the expression of a test client.
     """
 
     title: str
@@ -81,8 +84,8 @@ from fastapi import Depends
 
 {app}.add_middleware(PaywallMiddleware)
 
-@{app}.get("/report", dependencies=[Depends(paid("daily_report"))])
-async def report() -> dict[str, str]:
+@{app}.get("/{route}", dependencies=[Depends(paid("daily_report"))])
+async def {function}() -> dict[str, str]:
     return {{"report": "Sunny."}}
 """,
 )
@@ -116,10 +119,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 @paid("daily_report")
-async def report(request: Request) -> JSONResponse:
+async def {function}(request: Request) -> JSONResponse:
     return JSONResponse({{"report": "Sunny."}})
 
-{app}.add_route("/report", report)
+{app}.add_route("/{route}", {function})
 {app}.add_middleware(PaywallMiddleware)
 """,
 )
@@ -148,9 +151,9 @@ from faregate.flask import Faregate
 
 paywall = Faregate({app})
 
-@{app}.get("/report")
+@{app}.get("/{route}")
 @paywall.paid("daily_report")
-def report() -> dict[str, str]:
+def {function}() -> dict[str, str]:
     return {{"report": "Sunny."}}
 """,
 )
@@ -193,7 +196,7 @@ if __name__ == "__main__":
     imports="from django.test import Client, override_settings",
     client="Client()",
     lines="""\
-# {path}
+# {file}
 INSTALLED_APPS += ["faregate.django"]
 MIDDLEWARE += ["faregate.django.PaywallMiddleware"]  # the last one
 
@@ -203,10 +206,10 @@ from django.urls import path
 from faregate.django import paid
 
 @paid("daily_report")
-def report(request: HttpRequest) -> JsonResponse:
+def {function}(request: HttpRequest) -> JsonResponse:
     return JsonResponse({{"report": "Sunny."}})
 
-urlpatterns += [path("report", report)]
+urlpatterns += [path("{route}", {function})]
 """,
 )
 
@@ -260,6 +263,46 @@ if __name__ == "__main__":
     client='httpx.Client(transport=httpx.WSGITransport({app}), base_url="http://shop")',
 )
 
+_MCP: Final = Template(
+    title="MCP",
+    package="mcp",
+    app="""
+from faregate.mcp import add_paywall, paid
+from mcp.server import MCPServer
+
+server = MCPServer("shop")
+add_paywall(server)
+
+
+@server.tool()
+@paid("daily_report")
+def report() -> str:
+    \"\"\"The report of today.\"\"\"
+    return "Sunny."
+
+
+app = server.streamable_http_app()
+
+if __name__ == "__main__":
+    server.run()
+""",
+    run=_UVICORN,
+    run_factory="uvicorn --factory {target}",
+    client="Client({app})",
+    imports="import base64\nimport json\n\nimport pytest\nfrom faregate.emulator import Wallet\nfrom mcp.client import Client",
+    lines="""\
+from faregate.mcp import add_paywall, paid
+
+add_paywall({app})
+
+@{app}.tool()
+@paid("daily_report")
+def {function}() -> str:
+    \"\"\"The report of today.\"\"\"
+    return "Sunny."
+""",
+)
+
 TEMPLATES: Final = {
     "fastapi": _FASTAPI,
     "starlette": _STARLETTE,
@@ -267,6 +310,7 @@ TEMPLATES: Final = {
     "django": _DJANGO,
     "asgi": _ASGI,
     "wsgi": _WSGI,
+    "mcp": _MCP,
 }
 
 _TEST: Final = """
@@ -274,31 +318,53 @@ client = {client}
 
 
 {decorator}def test_a_report_is_sold(payer, emulator):
-    assert payer.ask(client, "/report").status == 402  # nothing is given without a payment
-    bought = payer.get(client, "/report")
+    assert payer.ask(client, "/{route}").status == 402  # nothing is given without a payment
+    bought = payer.get(client, "/{route}")
     assert bought.paid
     assert payer.again(bought).body == bought.body  # a lost response is given again,
     assert len(emulator.calls("complete", status=200)) == 1  # and paid once
 """
 
+_MCP_TEST: Final = """
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_report_is_sold(emulator):
+    async with {client} as client:
+        unpaid = await client.call_tool("{function}", {{}})
+        assert unpaid.is_error  # nothing is given without a payment
+        instructions = base64.b64encode(unpaid.content[0].text.encode()).decode()
+        meta = {{"x402/payment": json.loads(base64.b64decode(Wallet().pay(instructions)))}}
+        bought = await client.call_tool("{function}", {{}}, meta=meta)
+        again = await client.call_tool("{function}", {{}}, meta=meta)
+    assert bought.meta["x402/payment-response"]["success"]
+    assert again.content == bought.content  # a lost response is given again,
+    assert len(emulator.calls("complete", status=200)) == 1  # and paid once
+"""
+
 
 def format_app(framework: str) -> str:
-    return _DOCSTRING + TEMPLATES[framework].app
+    docstring = _DOCSTRING.replace("GET /report", "the tool report") if framework == "mcp" else _DOCSTRING
+    return docstring + TEMPLATES[framework].app
 
 
-def format_test(framework: str, module: str, name: str, *, is_factory: bool) -> str:
+def format_test(framework: str, module: str, name: str, place: Place, *, is_factory: bool) -> str:
     """The test of an application. `module` is that of Django's settings if `name` is empty."""
     template = TEMPLATES[framework]
     if framework == "django":
-        return _format_django_test(module, has_settings_module=not name)
-    imports = [*filter(None, [template.imports]), f"from {module} import {name}"]
+        return _format_django_test(module, place, has_settings_module=not name)
+    client = template.client.format(app=f"{name}()" if is_factory else name)
+    imported = f"from {module} import {name}"
+    if framework == "mcp":
+        test = _MCP_TEST.format(client=client, function=place.function)
+        return f"{template.imports}\n{imported}\n{test}"
+    imports = [*filter(None, [template.imports]), imported]
     # Modules before names of modules, as import sorters have it.
     imports.sort(key=lambda line: (line.startswith("from"), line))
-    client = template.client.format(app=f"{name}()" if is_factory else name)
-    return "\n".join(imports) + "\n" + _TEST.format(client=client, decorator="")
+    return "\n".join(imports) + "\n" + _TEST.format(client=client, decorator="", route=place.route)
 
 
-def _format_django_test(module: str, *, has_settings_module: bool) -> str:
+def _format_django_test(module: str, place: Place, *, has_settings_module: bool) -> str:
     template = TEMPLATES["django"]
     if has_settings_module:
         head = (
@@ -308,4 +374,4 @@ def _format_django_test(module: str, *, has_settings_module: bool) -> str:
     else:
         head = f"import {module}  # noqa: F401  (it configures Django)\n{template.imports}\n"
     decorator = '@override_settings(ALLOWED_HOSTS=["testserver"])\n'
-    return head + _TEST.format(client=template.client, decorator=decorator)
+    return head + _TEST.format(client=template.client, decorator=decorator, route=place.route)
