@@ -11,6 +11,7 @@ import pytest
 
 from faregate.cli.init.apps import App, find_apps
 from faregate.cli.init.command import choose_app, choose_installed
+from faregate.cli.init.places import Place, choose_place
 from faregate.cli.init.templates import ENVIRON, TEMPLATES
 from faregate.cli.registry import INIT
 from faregate.errors import CommandError
@@ -23,6 +24,7 @@ FILES = {"shop.py", "test_shop.py", "pytest.ini", ".env.example"}
 FASTAPI = "from fastapi import FastAPI\n\napp = FastAPI()\n"
 FACTORY = "import flask\n\ndef create_app(config=None):\n    app = flask.Flask(__name__)\n    return app\n"
 STARLETTE = "from starlette.applications import Starlette as Web\n\nweb: Web = Web(debug=True)\n"
+MCP = "from mcp.server import MCPServer\n\ntools = MCPServer('tools')\n"
 MANAGE = 'import os\nos.environ.setdefault("DJANGO_SETTINGS_MODULE", "site_of_mine.settings")\n'
 
 
@@ -49,6 +51,7 @@ def names(folder: Path) -> set[str]:
         (FASTAPI, App("fastapi", Path("web/main.py"), "web.main", "app")),
         (FACTORY, App("flask", Path("web/main.py"), "web.main", "create_app", is_factory=True)),
         (STARLETTE, App("starlette", Path("web/main.py"), "web.main", "web")),
+        (MCP, App("mcp", Path("web/main.py"), "web.main", "tools")),
         (
             f"from faregate.fastapi import paid\n{FASTAPI}",
             App("fastapi", Path("web/main.py"), "web.main", "app", has_paywall=True),
@@ -76,7 +79,7 @@ def test_a_django_project_is_found_by_its_manage_py(folder: Path) -> None:
 
 
 def test_it_writes_nothing_in_a_dry_run_or_over_a_file(folder: Path) -> None:
-    dry = in_pipe(["init", "--framework", "fastapi", "--dry-run"], {})
+    dry = in_pipe(["init", "fastapi", "--dry-run"], {})
     assert (dry.status, names(folder)) == (0, set())
     assert "Would write\n  shop.py " in dry.stdout
     shown = in_terminal(["init", "--framework", "fastapi"], {})
@@ -97,9 +100,15 @@ def test_it_writes_nothing_in_a_dry_run_or_over_a_file(folder: Path) -> None:
     assert "Add to your pytest settings:\n\n  faregate_base_url = emulator:\n" in forced.stdout
 
 
-@pytest.mark.parametrize("framework", ["fastapi", "starlette", "flask"])
+@pytest.mark.parametrize("framework", ["fastapi", "starlette", "flask", "mcp"])
 def test_the_printed_lines_sell_in_an_application_that_is_there(framework: str, folder: Path) -> None:
-    source = {"fastapi": FASTAPI, "starlette": STARLETTE, "flask": "import flask\nweb = flask.Flask('web')\n"}
+    """It has a route and a function of the usual names already."""
+    source = {
+        "fastapi": f"{FASTAPI}\n@app.get('/report')\ndef report(): return 'mine'\n",
+        "starlette": f"{STARLETTE}\nweb.add_route('/{{name}}', lambda request: None)\n",
+        "flask": "import flask\nweb = flask.Flask('web')\n\n@web.get('/report')\ndef report(): return 'mine'\n",
+        "mcp": f"{MCP}\n@tools.tool()\ndef report() -> str: return 'mine'\n",
+    }
     write(folder, web=source[framework])
     (folder / "pyproject.toml").write_text(
         '[tool.pytest.ini_options]\nfaregate_base_url = "emulator:"\nfilterwarnings = "ignore"\n'
@@ -111,6 +120,39 @@ def test_the_printed_lines_sell_in_an_application_that_is_there(framework: str, 
     lines = re.findall(r"^Add to web\.py:\n\n(.*?)\n\nNext$", said.stdout, re.MULTILINE | re.DOTALL)[0]
     with (folder / "web.py").open("a") as file:
         file.write(re.sub("^  ", "", lines, flags=re.MULTILINE) + "\n")
+    assert run_pytest(folder) == 0
+
+
+@pytest.mark.parametrize(
+    ("source", "place"),
+    [
+        (FASTAPI, Place("report", "report")),
+        (f"{FASTAPI}\n@app.get('/report')\ndef today(): ...\n", Place("paid-report", "paid_report")),
+        (f"{FASTAPI}\ndef report(): ...\n", Place("paid-report", "paid_report")),
+        ("urlpatterns = [path('<slug:name>', page)]\n", Place("sold/paid-report", "sold_report")),
+        ("urlpatterns = [re_path(r'^report$', page)]\n", Place("paid-report", "paid_report")),
+        ("from pages import report, page as paid_report\n", Place("sold/paid-report", "sold_report")),
+        (f"{FASTAPI}\n@app.get('/')\n@app.get('/reports/{{day}}')\ndef x(): ...\n", Place()),
+    ],
+)
+def test_a_place_that_is_free_is_chosen(source: str, place: Place, folder: Path) -> None:
+    write(folder, web=FASTAPI, pages__urls=source)
+    assert choose_place(folder) == place
+
+
+def test_the_framework_is_an_argument_and_still_an_option(folder: Path) -> None:
+    shown = [in_pipe(["init", "--dry-run", *words], {}) for words in (["flask"], ["--framework", "flask"])]
+    assert shown[0] == shown[1]
+    assert "a Flask application" in shown[0].stdout
+    wrong = in_pipe(["init", "flsk"], {})
+    assert wrong.status == 2
+    assert "'flsk' is not one of fastapi, starlette, flask, django, asgi, wsgi, mcp" in wrong.stderr
+
+
+def test_a_server_of_tools_is_written_and_sells(folder: Path) -> None:
+    said = in_pipe(["init", "mcp"], {})
+    assert "an MCP server that sells the tool report" in said.stdout
+    assert "faregate pay" not in said.stdout
     assert run_pytest(folder) == 0
 
 
@@ -184,21 +226,54 @@ def test_without_an_application_what_is_installed_decides(
     assert choose_installed() == chosen
 
 
-@pytest.mark.parametrize(
-    ("installed", "state"),
-    [({"fastapi", "flask", "django"}, "FastAPI, Flask and Django are"), (set[str](), "No framework is")],
-)
-def test_without_one_to_choose_it_asks(
+STATES = [
+    ({"fastapi", "flask", "django"}, "FastAPI, Flask and Django are"),
+    (set[str](), "No framework is"),
+]
+
+
+@pytest.mark.parametrize(("installed", "state"), STATES)
+def test_without_one_to_choose_and_without_a_terminal_it_lists_the_choices(
     installed: set[str], state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(installed, monkeypatch)
-    with pytest.raises(CommandError, match=f"^{state} installed: choose one with --framework fastapi, star"):
+    said = (
+        f"^{state} installed: name one, as in `faregate init fastapi`. The choices are fastapi, starlette, "
+    )
+    with pytest.raises(CommandError, match=said):
         choose_installed()
 
 
+@pytest.mark.parametrize(
+    ("answer", "chosen"), [("", "flask"), (" MCP ", "mcp"), ("wsgi", "wsgi"), ("djang", None), (None, None)]
+)
+def test_on_a_terminal_it_asks(
+    answer: str | None,
+    chosen: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def reply(question: str) -> str:
+        assert question == "Which one? [flask] "
+        if answer is None:
+            raise EOFError
+        return answer
+
+    install({"flask", "django"}, monkeypatch)
+    monkeypatch.setattr("faregate.cli.init.command.is_terminal", lambda _: True)
+    monkeypatch.setattr("faregate.cli.init.command.is_stdout_terminal", lambda: True)
+    monkeypatch.setattr("builtins.input", reply)
+    if chosen is None:
+        with pytest.raises(CommandError, match=r"nothing was written|Did you mean django\?"):
+            choose_installed()
+    else:
+        assert choose_installed() == chosen
+    assert "Flask and Django are installed. The choices are fastapi" in capsys.readouterr().out
+
+
 def test_each_framework_has_a_template() -> None:
-    [option] = [one for one in INIT.options if one.name == "framework"]
-    assert option.choices == tuple(TEMPLATES)
+    options = [one for one in INIT.options if one.name in ("name", "framework")]
+    assert [option.choices for option in options] == [tuple(TEMPLATES)] * 2
 
 
 def test_the_example_names_settings_that_exist() -> None:

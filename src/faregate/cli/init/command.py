@@ -213,12 +213,12 @@ def _describe_lines(app: App, place: Place) -> str:
         sold = "the tool report, say a tool" if app.framework == "mcp" else "/report, say a path"
         return f"{app.path} already imports faregate. For {sold} that it sells."
     template = TEMPLATES[app.framework]
-    place = "Add" if app.framework == "django" else f"Add to {app.path}"
+    where = "Add" if app.framework == "django" else f"Add to {app.path}"
     if app.is_factory or not app.name:
-        place += ", where the application is made"
+        where += ", where the application is made"
     name = _get_default_name(app.framework) if app.is_factory or not app.name else app.name
     lines = template.lines.format(app=name, file=app.path, route=place.route, function=place.function)
-    return f"{place}:\n\n{textwrap.indent(lines, '  ')}".rstrip()
+    return f"{where}:\n\n{textwrap.indent(lines, '  ')}".rstrip()
 
 
 def _get_default_name(framework: str) -> str:
