@@ -37,6 +37,7 @@ DOCSTRINGS = ("tests/adapters/test_descriptions.py",)
 OPENAPI = ("tests/adapters/test_openapi.py",)
 HANDLER_EXIT_TESTS = ("tests/adapters/test_handler_exits.py",)
 ROUTE_TESTS = ("tests/routes/test_routes.py",)
+SHADOW_TESTS = ("tests/routes/test_shadowed.py",)
 BODIES = ("tests/adapters/test_request_body.py",)
 WSGI_TESTS = ("tests/adapters/test_wsgi.py",)
 AUDIT_TESTS = ("tests/audit/test_adapters.py",)
@@ -520,6 +521,21 @@ MUTANTS = (
            "if handler is None or handler.mistake or handler.offers:", ANSWERS),
     Mutant("not-modified-is-no-result", RELEASE_PY, "return status == 402 or not is_error(status)", "return status in (200, 402)", ANSWERS),
     Mutant("answered-on-a-mount", DISPATCH, "        if route is None or _is_mount(route):\n            # The", "        if route is None:\n            # The", ANSWERS),
+    Mutant("shadowed-route-starts", "src/faregate/routes/starlette.py", "mistakes = (*table.mistakes, *_find_shadowed(app, table.routes))",
+           "mistakes = table.mistakes", SHADOW_TESTS),
+    Mutant("shadowed-for-one-method", "src/faregate/routes/starlette.py", '*(("HEAD",) if "GET" in methods else ())', "*()", SHADOW_TESTS),
+    Mutant("shadowed-by-a-mount", DISPATCH, '            yield from list_matches(inner.get("endpoint"), inner, sold)\n', "            continue\n", SHADOW_TESTS),
+    Mutant("another-price-shadows", "src/faregate/routes/starlette.py", 'return offer in inspect_handler(handler, getattr(match.route, "dependant", None)).offers',
+           'return bool(inspect_handler(handler, getattr(match.route, "dependant", None)).offers)', SHADOW_TESTS),
+    Mutant("route-added-in-lifespan", STARLETTE, 'message["type"] == "lifespan.startup.complete" and self._watch and self._watch.has_changed()',
+           "False", SHADOW_TESTS),
+    Mutant("route-added-while-it-runs", STARLETTE, "if self._watch is None or self._watch.has_changed():", "if self._watch is None:", SHADOW_TESTS),
+    Mutant("route-added-below", "src/faregate/routes/changes.py", "        if below is not None:\n", "        if False:\n", SHADOW_TESTS),
+    Mutant("flask-shadowed-rule", FLASK_DECORATORS, "(*list_stack_mistakes(app), *list_shadow_mistakes(app))", "list_stack_mistakes(app)", SHADOW_TESTS),
+    Mutant("flask-late-rule", FLASK_PLACEMENT, "middleware.shadow_mistakes is None or middleware.shadow_mistakes[0] != rule_count", "middleware.shadow_mistakes is None", SHADOW_TESTS),
+    Mutant("django-shadowed-view-starts", "src/faregate/django/middleware.py", "        _check_start()\n        _check_urls()\n", "        _check_start()\n", SHADOW_TESTS),
+    Mutant("django-shadowed-in-a-urlconf", "src/faregate/django/middleware.py", "for mistake in (*own, *list_shadow_mistakes(resolver)):", "for mistake in own:", SHADOW_TESTS),
+    Mutant("django-shadowed-is-well", "src/faregate/django/routes.py", "    yield from list_shadow_mistakes(resolver)\n", "", SHADOW_TESTS),
     Mutant("answered-before-the-router", DISPATCH, "            return self.resolve(asked)\n"
            "        return self._inspect(",
            "            return None\n"
