@@ -106,7 +106,8 @@ def test_the_printed_lines_sell_in_an_application_that_is_there(framework: str, 
     source = {
         "fastapi": f"{FASTAPI}\n@app.get('/report')\ndef report(): return 'mine'\n",
         "starlette": f"{STARLETTE}\nweb.add_route('/{{name}}', lambda request: None)\n",
-        "flask": "import flask\nweb = flask.Flask('web')\n\n@web.get('/report')\ndef report(): return 'mine'\n",
+        "flask": "import flask\nweb = flask.Flask('web')\n\n"
+        "@web.get('/report')\ndef report(): return 'mine'\n",
         "mcp": f"{MCP}\n@tools.tool()\ndef report() -> str: return 'mine'\n",
     }
     write(folder, web=source[framework])

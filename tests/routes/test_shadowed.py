@@ -35,7 +35,7 @@ from django.conf import settings as django_settings  # isort: skip - after the s
 from django.core import checks
 from django.urls import include, path, re_path
 
-EMULATED = {"base_url": "emulator:"}
+EMULATED: Any = {"base_url": "emulator:"}
 NEVER = "is never reached"
 FREE = ""
 
@@ -228,6 +228,10 @@ SOLD_ROUTE = partial(Route, endpoint=endpoint(PAID))
 FREE_ROUTE = partial(Route, endpoint=endpoint(FREE))
 
 
+def sold_mount(at: str) -> Mount:
+    return Mount(at, faregate.asgi.PaywallMiddleware(files, a_paywall(), offers={at: PAID}))
+
+
 async def files(scope: Any, receive: Any, send: Any) -> None:
     await PlainTextResponse("content")(scope, receive, send)
 
@@ -251,7 +255,7 @@ register_url_convertor("faregate_language", Language())
         ([mounted("/a", FREE_ROUTE("/x")), mounted("/a", SOLD_ROUTE("/x"))], "/a/x", True),
         ([mounted("/a"), SOLD_ROUTE("/a/x")], "/a/x", True),
         ([Mount("/", app=files), SOLD_ROUTE("/x")], "/x", True),
-        ([mounted("/a", mounted("/b", SOLD_ROUTE("/x"))), mounted("/a", FREE_ROUTE("/b/x"))], "/a/b/x", False),
+        ([mounted("/a", mounted("/b", SOLD_ROUTE("/x"))), FREE_ROUTE("/a/b/x")], "/a/b/x", False),
         ([mounted("/a", FREE_ROUTE("/b/x"), mounted("/b", SOLD_ROUTE("/{id}")))], "/a/b/y", False),
         ([mounted("/a/{id}", FREE_ROUTE("/{id}")), SOLD_ROUTE("/a/{one}/{two}")], "/a/b/c", True),
         ([mounted("/a"), SOLD_ROUTE("/a")], "/a", False),
@@ -264,9 +268,9 @@ register_url_convertor("faregate_language", Language())
         ([FREE_ROUTE("/{a:faregate_language}"), SOLD_ROUTE("/{b}")], "/other", False),
         ([FREE_ROUTE("/{a:int}"), SOLD_ROUTE("/{b:float}")], "/7.5", False),
         ([FREE_ROUTE("/{a:float}"), SOLD_ROUTE("/{b:int}")], "/7", True),
-        ([FREE_ROUTE("/{a:path}"), Mount("/a", faregate.asgi.PaywallMiddleware(files, a_paywall(), offers={"/a": PAID}))],
+        ([FREE_ROUTE("/{a:path}"), sold_mount("/a")],
          "/a/x", True),
-        ([FREE_ROUTE("/a/b"), Mount("/a", faregate.asgi.PaywallMiddleware(files, a_paywall(), offers={"/a": PAID}))],
+        ([FREE_ROUTE("/a/b"), sold_mount("/a")],
          "/a/x", False),
     ],
 )  # fmt: skip
@@ -310,9 +314,9 @@ def test_an_override_for_tests_shadows_nothing() -> None:
 def test_the_sentence_names_both_routes() -> None:
     table = inspect_app(make_starlette([FREE_ROUTE("/{name}"), SOLD_ROUTE("/report")]))
     assert table.problems == (
-        "GET,HEAD /report sells 'daily_report' and is never reached: tests.routes.test_shadowed.endpoint.content "
-        "(/{name}) comes first and answers in its place, without this price. Declare the paid route first, or "
-        "change one of the two paths.",
+        "GET,HEAD /report sells 'daily_report' and is never reached: "
+        "tests.routes.test_shadowed.endpoint.content (/{name}) comes first and answers in its place, without "
+        "this price. Declare the paid route first, or change one of the two paths.",
     )
 
 
@@ -339,7 +343,7 @@ LATE: dict[str, tuple[dict[str, Any], Callable[[FastAPI], Any], str]] = {
     "a mount": (PRICED, lambda app: app.mount("/files", files), "is free, and its router"),
     "a route of Starlette": (
         PRICED,
-        lambda app: app.router.add_route("/x", files),
+        lambda app: app.router.add_route("/x", endpoint(FREE)),
         "is free, and its router",
     ),
     "a shadowed route": ({}, lambda app: add_to_fastapi(app, SHADOWED), NEVER),

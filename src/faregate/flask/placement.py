@@ -161,7 +161,8 @@ def list_shadow_mistakes(app: Flask) -> tuple[str, ...]:
     """Describe sold rules that are never reached. Looked for again when the app has other rules."""
     middleware: FlaskPaywallMiddleware = app.extensions[NAME]
     # Counted in C: this is for each request, and `iter_rules` makes a list of all rules.
-    rule_count = sum(map(len, app.url_map._rules_by_endpoint.values()))  # noqa: SLF001
+    url_map: Any = app.url_map
+    rule_count = sum(map(len, url_map._rules_by_endpoint.values()))  # noqa: SLF001
     if middleware.shadow_mistakes is None or middleware.shadow_mistakes[0] != rule_count:
         middleware.shadow_mistakes = (rule_count, tuple(find_shadowed(app)))
     return middleware.shadow_mistakes[1]
@@ -175,8 +176,9 @@ def find_shadowed(app: Flask) -> Iterator[str]:
             continue
         for method in sorted(rule.methods or ("GET", "POST")):
             # Flask answers OPTIONS itself.
-            offers = inspect_rule(app, rule, method).offers if method != "OPTIONS" else ()
-            other = _find_shadow(app, rule, method, offers) if offers else None
+            offers = inspect_rule(app, rule, method).offers
+            is_sold = bool(offers) and method != "OPTIONS"
+            other = _find_shadow(app, rule, method, offers) if is_sold else None
             if other is not None:
                 place = f"{rule.host or ''}{rule.rule}"
                 key = (place, offers[0].sells, f"{other.endpoint!r} ({other.rule})")
@@ -205,12 +207,10 @@ def _find_shadow(app: Flask, rule: Rule, method: str, offers: tuple[Offer, ...])
 
 def _build_addresses(rule: Rule) -> list[str]:
     """Addresses that a rule matches: the subdomain or the host, a bar and the path."""
-    converters = rule._converters  # noqa: SLF001 - `Rule.build` takes values, and a regex gives their text
+    parsed: Any = rule  # `Rule.build` takes values; the regex of a converter gives their text
+    converters, parts = parsed._converters, parsed._trace  # noqa: SLF001
     return build_samples(
-        [
-            Parameter(converters[text].regex) if is_parameter else text
-            for is_parameter, text in rule._trace  # noqa: SLF001
-        ]
+        [Parameter(converters[text].regex) if is_parameter else text for is_parameter, text in parts]
     )
 
 

@@ -1,7 +1,7 @@
 """Notice routes that are added to an application while it starts or runs."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from faregate.routes.wrappers import unwrap
 
@@ -13,7 +13,7 @@ class RouteWatch:
         self._seen = [(router, list(router.routes)) for router in _list_routers(app, set())]
 
     def has_changed(self) -> bool:
-        """Whether a router has other routes than before. Asked for every request: routes are compared in C."""
+        """Whether a router has other routes than before. Asked for each request: lists are compared in C."""
         for router, routes in self._seen:  # noqa: SIM110 - `any` would call a generator
             if router.routes != routes:
                 return True
@@ -28,7 +28,7 @@ def _list_routers(app: Any, visited: set[int]) -> Iterator[Any]:
         return
     visited.add(id(router))
     yield router
-    for route in routes:
+    for route in cast("list[Any]", routes):
         # FastAPI's included routers; mounts and hosts.
         below = getattr(route, "original_router", None) or getattr(route, "app", None)
         if below is not None:

@@ -129,8 +129,8 @@ def _match(routes: Iterable[Any], scope: dict[str, Any]) -> Iterator[tuple[Any, 
 
 def _match_frontends(core: Any, scope: dict[str, Any]) -> Iterator[tuple[Any, Mapping[str, Any]]]:
     """FastAPI's frontends come after all routes, the most specific first."""
-    frontends = getattr(getattr(core, "router", core), "_iter_low_priority_routes", tuple)()
-    matches = list(_match(frontends, scope))
+    list_frontends: Any = getattr(getattr(core, "router", core), "_iter_low_priority_routes", tuple)
+    matches = list(_match(list_frontends(), scope))
     yield from sorted(matches, key=lambda match: _get_specificity(match[1]), reverse=True)
 
 

@@ -86,6 +86,7 @@ def describe_shadows(shadows: Mapping[tuple[str, str, str], Sequence[str]]) -> I
     """Describe shadowed routes: the methods by place, offer and what answers instead."""
     for (place, sells, other), methods in shadows.items():
         yield (
-            f"{','.join(methods)} {place} sells {sells!r} and is never reached: {other} comes first and answers "
-            "in its place, without this price. Declare the paid route first, or change one of the two paths."
+            f"{','.join(methods)} {place} sells {sells!r} and is never reached: {other} comes first and "
+            "answers in its place, without this price. Declare the paid route first, or change one of the "
+            "two paths."
         )

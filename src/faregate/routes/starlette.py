@@ -196,10 +196,7 @@ def _find_shadowed(app: Any, routes: Iterable[RouteInfo]) -> Iterator[str]:
         if row.access != "paid" or row.offer is None:
             continue
         for method in _list_asked_methods(row.methods):
-            try:
-                other = _find_shadow(app, row, row.offer, method)
-            except Exception:  # of a convertor that the application made
-                continue
+            other = _find_shadow(app, row, row.offer, method)
             if other is not None:
                 shadows.setdefault((row.place, row.sells, _name_match(other)), []).append(method)
     yield from describe_shadows(shadows)
@@ -215,12 +212,24 @@ def _find_shadow(app: Any, row: RouteInfo, offer: Offer, method: str) -> RouteMa
     """What answers all requests for a route in its place."""
     shadow = None
     for scope in _build_scopes(row, method):
-        matches = list_matches(app, scope)
-        first = next(matches)
-        if _sells(first, method, offer) or not any(_sells(later, method, offer) for later in matches):
+        try:
+            first, *others = _list_until_sold(app, scope, offer)
+        except Exception:  # of a convertor that the application made
+            return None
+        if not others:
             return None
         shadow = shadow or first
     return shadow
+
+
+def _list_until_sold(app: Any, scope: dict[str, Any], offer: Offer) -> list[RouteMatch]:
+    """What takes a request, up to the first that sells the offer; only the first if none does."""
+    passed: list[RouteMatch] = []
+    for match in list_matches(app, scope):
+        passed.append(match)
+        if _sells(match, scope["method"], offer):
+            return passed
+    return passed[:1]
 
 
 def _sells(match: RouteMatch, method: str, offer: Offer) -> bool:

@@ -1,4 +1,4 @@
-"""Choose a path and a function name that the applications in a folder do not use. Nothing is imported or run."""
+"""Choose a path and a function name that the code in a folder does not use. Nothing is imported or run."""
 
 import ast
 import re

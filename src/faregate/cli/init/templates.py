@@ -289,7 +289,13 @@ if __name__ == "__main__":
     run=_UVICORN,
     run_factory="uvicorn --factory {target}",
     client="Client({app})",
-    imports="import base64\nimport json\n\nimport pytest\nfrom faregate.emulator import Wallet\nfrom mcp.client import Client",
+    imports="""\
+import base64
+import json
+
+import pytest
+from faregate.emulator import Wallet
+from mcp.client import Client""",
     lines="""\
 from faregate.mcp import add_paywall, paid
 
