@@ -391,10 +391,11 @@ def test_what_is_added_while_it_runs_fails_the_next_request(late: str) -> None:
 
 def test_routes_below_are_watched_too() -> None:
     below, included = Router(), APIRouter()
-    for add in (
+    additions: list[Callable[[], None]] = [
         lambda: below.routes.extend(make_routes(SHADOWED)),
         lambda: add_to_fastapi(included, SHADOWED),
-    ):
+    ]
+    for add in additions:
         app = make_fastapi([])
         app.mount("/below", below)
         app.include_router(included, prefix="/included")

@@ -1,7 +1,7 @@
 """Notice routes that are added to an application while it starts or runs."""
 
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 from faregate.routes.wrappers import unwrap
 
@@ -23,12 +23,12 @@ class RouteWatch:
 def _list_routers(app: Any, visited: set[int]) -> Iterator[Any]:
     core = unwrap(app)[-1]
     router = getattr(core, "router", core)
-    routes = getattr(router, "routes", None)
+    routes: Any = getattr(router, "routes", None)
     if not isinstance(routes, list) or id(router) in visited:
         return
     visited.add(id(router))
     yield router
-    for route in cast("list[Any]", routes):
+    for route in list[Any](routes):
         # FastAPI's included routers; mounts and hosts.
         below = getattr(route, "original_router", None) or getattr(route, "app", None)
         if below is not None:
