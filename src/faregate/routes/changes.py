@@ -24,11 +24,12 @@ def _list_routers(app: Any, visited: set[int]) -> Iterator[Any]:
     core = unwrap(app)[-1]
     router = getattr(core, "router", core)
     routes: Any = getattr(router, "routes", None)
-    if not isinstance(routes, list) or id(router) in visited:
+    # By its class, and not by isinstance, which would narrow the type to a list of unknown objects.
+    if not issubclass(type(routes), list) or id(router) in visited:
         return
     visited.add(id(router))
     yield router
-    for route in list[Any](routes):
+    for route in routes:
         # FastAPI's included routers; mounts and hosts.
         below = getattr(route, "original_router", None) or getattr(route, "app", None)
         if below is not None:
