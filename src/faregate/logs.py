@@ -5,6 +5,7 @@ import sys
 import traceback
 from collections.abc import Mapping
 from contextlib import suppress
+from types import TracebackType
 from typing import Literal
 
 Area = Literal["events", "journal", "sale", "service", "settings", "sweep"]
@@ -25,15 +26,41 @@ def log(
 ) -> None:
     """Write to the logger of `area`, with the traceback of `error` if there is one. Raises nothing.
 
-    `fields` become attributes of the record (`extra`). Where a filter or handler of the seller's logging
-    raises, the message goes to standard error.
+    `fields` become attributes of the record (`extra`). Where logging is not configured, a warning goes to
+    standard error with its time, level and logger; Python would write the message alone. Where a filter or
+    handler of the seller's logging raises, the message goes to standard error too.
     """
+    logger = get_logger(area)
     try:
-        # `stacklevel` 2 names the caller's line in the record.
-        get_logger(area).log(level, message, *args, exc_info=error, stacklevel=2, extra=fields)
+        if logger.hasHandlers():
+            # `stacklevel` 2 names the caller's line in the record.
+            logger.log(level, message, *args, exc_info=error, stacklevel=2, extra=fields)
+        elif (last := logging.lastResort) is not None and max(
+            last.level, logger.getEffectiveLevel()
+        ) <= level:
+            record = logging.LogRecord(logger.name, level, "", 0, message, args, _get_info(error))
+            if logger.filter(record):
+                _LAST_RESORT.handle(record)
     except Exception as broken:
         # Standard error may be closed.
         with suppress(Exception):
             shown = "".join(traceback.format_exception(error)) if error else ""
             text = message % args if args else message
             sys.stderr.write(f"faregate: {text}\n{shown}(logging it failed: {broken!r})\n")
+
+
+class _StandardError(logging.Handler):
+    """What Python's `logging.lastResort` is, with a format. It is added to no logger."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        sys.stderr.write(f"{self.format(record)}\n")
+
+
+_LAST_RESORT = _StandardError()
+_LAST_RESORT.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+
+
+def _get_info(
+    error: Exception | None,
+) -> tuple[type[Exception], Exception, TracebackType | None] | None:
+    return None if error is None else (type(error), error, error.__traceback__)

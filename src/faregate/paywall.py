@@ -2,11 +2,9 @@
 
 import logging
 import os
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import lru_cache
 from importlib import import_module
 from inspect import isclass, iscoroutinefunction
 from typing import Any, TypeVar, Unpack, cast
@@ -28,16 +26,14 @@ from faregate.journals.registry import as_async, journal_from_url
 from faregate.logs import log
 from faregate.merchant.backend import AsyncMerchantBackend, MerchantBackend
 from faregate.merchant.calls import Call
-from faregate.merchant.formats import MAX_URL
+from faregate.merchant.resource_url import PATH_SAFE, ResourceUrls
 from faregate.merchant.revisions import RevisionCache
 from faregate.merchant.sender import AsyncSender, Sender
 from faregate.observers import EventDispatcher, GuardedInstrumentation, Listener, Observer, watch_sweep
 
 T = TypeVar("T")
 
-_HOST = re.compile(r"[A-Za-z0-9.\-]+(?::[0-9]{1,5})?|\[[0-9a-fA-F:.]+\](?::[0-9]{1,5})?", re.ASCII)
-_PATH_SAFE = "/:@!$&'()*+,;=~-._"
-_URL_SAFE = f"{_PATH_SAFE}%?"
+_URL_SAFE = f"{PATH_SAFE}%?"
 
 FindRoute = Callable[[], str | None]
 """Finds the pattern of the path that the framework routed a request by; None if it has none."""
@@ -76,6 +72,9 @@ class Paywall:
         environ = _check_environ(os.environ if environ is None else environ)
         self.settings = config.read_settings(environ, journal, arguments, spell)
         self.journal: Journal = self._make_journal(journal)
+        self.resource_urls = ResourceUrls(
+            self.settings.public_url, self.settings.trust_host, self.settings.spell("public_url")
+        )
         client = self._build_client_arguments(transport)
         self._client = Sender(**client)
         self._async_client = AsyncSender(**client)
@@ -149,31 +148,27 @@ class Paywall:
         self,
         offer: Offer,
         request: Request,
-        path: str,
-        origin: str | None,
-        host: str | None,
+        resource_url: str,
         is_chosen: bool = False,
         find_route: FindRoute | None = None,
-        is_sold_by_prefix: bool = False,
+        prefix_host: str | None = None,
     ) -> PaidRequest:
         """Build the request on a paid handler that the flow serves.
 
-        `path` is decoded and without query. `origin` is the address the server listens on, `host` the
-        Host header, used for the resource URL only with `trust_host`. `find_route` is asked only if somebody
-        listens to events. `is_sold_by_prefix`: whether a path prefix is sold, and not the handler.
-        Raises `ConfigurationError`.
+        `resource_url` is one of `resource_urls`. `find_route` is asked only if somebody listens to events.
+        `prefix_host` is the Host header, or empty, where a path prefix is sold; None where the handler is.
         """
         is_observed = self._events.is_listening()
         return PaidRequest(
             offer,
             request,
-            self._base(origin, host) + _quote_path(path),
+            resource_url,
             offer.max_work_seconds or self.settings.max_work_seconds,
             offer.max_result_bytes or self.settings.max_result_bytes,
             is_observed,
             is_chosen,
             self._describe_sale(offer, request, find_route) if is_observed else UNKNOWN_SALE,
-            (host or "") if is_sold_by_prefix else None,
+            prefix_host,
         )
 
     def present(
@@ -235,19 +230,6 @@ class Paywall:
         left = self.settings.max_request_seconds - elapsed - self.settings.completion_seconds
         # Leave one second even if reading the body and calling access took all the time.
         return min(request.work_seconds, max(left, 1.0))
-
-    def _base(self, origin: str | None, host: str | None) -> str:
-        if self.settings.public_url:
-            return self.settings.public_url
-        # The payer controls the Host header. Only a plain host may get into the resource URL.
-        if self.settings.trust_host and origin is not None and host is not None and _HOST.fullmatch(host):
-            return f"{origin.partition('://')[0]}://{host}"
-        if origin is None:
-            raise ConfigurationError(
-                f"Set {self.settings.spell('public_url')}: the server does not report the address it listens "
-                "on."
-            )
-        return origin
 
     def find_asset(self, sells: str) -> str | None:
         """Return the asset of this offer if it is known already; makes no call."""
@@ -324,16 +306,6 @@ def _check_journal(journal: Any) -> Journal:
             f"{type(journal).__name__} has no method {lacking[0]}."
         )
     return cast(Journal, journal)
-
-
-def _quote_path(path: str) -> str:
-    # Strangers choose the paths: what is refused as too long is not kept.
-    return _quote_short_path(path) if len(path) <= MAX_URL else quote(path, safe=_PATH_SAFE)
-
-
-@lru_cache(maxsize=1024)
-def _quote_short_path(path: str) -> str:
-    return quote(path, safe=_PATH_SAFE)
 
 
 def _import_telemetry(setting: str) -> Any:

@@ -24,7 +24,7 @@ from faregate.core.models import Response
 from faregate.errors import ConfigurationError
 from faregate.events import Event, Refused, Settled
 from faregate.journals.heartbeat import Heartbeat
-from faregate.logs import Area
+from faregate.logs import Area, log
 from faregate.maintenance.background_sweep import sweep_until
 from faregate.observers import EventDispatcher
 from tests.core.flow_script import TXN, sale
@@ -289,3 +289,24 @@ def test_a_plain_listener_may_return_anything(caplog: pytest.LogCaptureFixture) 
         EventDispatcher(functools.partial(hear, result)).emit(Settled(TXN))
     assert len(heard) == 4
     assert caplog.records == []
+
+
+def test_where_logging_is_not_configured_a_warning_has_its_level_and_logger(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    log("sale", logging.INFO, "nothing")
+    log("sale", logging.WARNING, "what %s", "happened", error=ZeroDivisionError("why"))
+    line, *rest = capsys.readouterr().err.splitlines()
+    assert line.endswith(" WARNING faregate.sale: what happened")
+    assert rest == ["ZeroDivisionError: why"]
+    assert not logging.getLogger("faregate").handlers
+
+
+def test_where_the_seller_wants_no_last_resort_there_is_none(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    monkeypatch.setattr(logging, "lastResort", None)
+    log("sale", logging.ERROR, "what happened")
+    assert capsys.readouterr().err == ""

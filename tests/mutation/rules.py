@@ -726,7 +726,7 @@ MUTANTS = (
            "\n"
            "\n"
            "async", ("tests/adapters/test_django.py",)),
-    Mutant("host-header-trusted", "src/faregate/paywall.py", "if self.settings.trust_host and", "if", ADAPTER_TESTS),
+    Mutant("host-header-trusted", "src/faregate/merchant/resource_url.py", "if self._trust_host and", "if", ADAPTER_TESTS),
     # What every adapter must hold
     Mutant("bytes-that-are-no-text", PATH_RULES, "    if _NOT_TEXT.search(path):\n        return True\n", "",
            on_stack("bottle-waitress", "nothing_of_a_paid_prefix")),

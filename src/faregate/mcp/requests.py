@@ -45,6 +45,7 @@ def read_call(params: Mapping[str, Any], scope: Mapping[str, Any] | None) -> Inc
         content_type="application/json",
         # Short enough to be compared: `write_bound` makes the body, whatever its length.
         content_length="0",
+        is_forwarded=around is not None and around.is_forwarded,
     )
 
 

@@ -32,7 +32,7 @@ class BaseURL:
         prefix = parts.path.rstrip("/")
         self._base = self._origin + prefix
         self._own_root = f"{prefix}{ROOT}/" if prefix else None
-        if environment == "live" and parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
+        if environment == "live" and parts.scheme == "http" and not is_loopback(parts.hostname or ""):
             raise ConfigurationError(f"A live key is sent over https only: give an https {setting}.")
 
     def url(self, path: str) -> str:
@@ -67,8 +67,8 @@ def _split(base_url: object, setting: str) -> SplitResult:
     return parts
 
 
-def _is_loopback(host: str) -> bool:
-    """Whether plain http to this host stays on this machine."""
+def is_loopback(host: str) -> bool:
+    """Whether this host is this machine. It is given without the brackets of an IPv6 address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

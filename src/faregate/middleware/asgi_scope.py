@@ -44,8 +44,9 @@ _JOINED = b"accept"
 _UPGRADE = b"upgrade"
 _WEBSOCKET = (b"sec-websocket-key", b"sec-websocket-version")
 _FRAMING = (b"content-length", b"transfer-encoding")
+_FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto")
 _READ = frozenset(
-    (*PAYMENT_HEADERS, *CREDENTIAL_HEADERS, *_SINGLE, _JOINED, _UPGRADE, *_WEBSOCKET, *_FRAMING)
+    (*PAYMENT_HEADERS, *CREDENTIAL_HEADERS, *_SINGLE, _JOINED, _UPGRADE, *_WEBSOCKET, *_FRAMING, *_FORWARDED)
 )
 """Names of the headers that are read. Most requests have few of them."""
 
@@ -82,6 +83,7 @@ def parse_scope(scope: Mapping[str, Any], raw_headers: RawHeaders) -> IncomingRe
     accept: list[bytes] = []
     upgrade: list[bytes] = []
     has_websocket_headers = False
+    is_forwarded = False
     for name, value in raw_headers:
         # ASGI says that names are in lower case. Not every server keeps to that.
         kind = name if name in _READ or name.islower() else name.lower()
@@ -97,6 +99,8 @@ def parse_scope(scope: Mapping[str, Any], raw_headers: RawHeaders) -> IncomingRe
             upgrade.append(value)
         elif kind in _WEBSOCKET:
             has_websocket_headers = True
+        elif kind in _FORWARDED:
+            is_forwarded = True
         else:
             kept.append((name, value))
     return IncomingRequest(
@@ -113,6 +117,7 @@ def parse_scope(scope: Mapping[str, Any], raw_headers: RawHeaders) -> IncomingRe
             b",".join(upgrade).decode("latin-1"),
             has_websocket_headers=has_websocket_headers,
         ),
+        is_forwarded,
     )
 
 

@@ -319,20 +319,24 @@ class Checkout:
     def _begin_flow(self, sold: Offer, offer: Offer) -> Flow[Response]:
         incoming = self.incoming
         request = incoming.request.with_body_digest(self._body_digest)
+        resource_url = self._paywall.resource_urls.build(
+            incoming.path, incoming.origin, incoming.host, incoming.is_forwarded
+        )
+        if resource_url is None:
+            self._decide(responses.build_unavailable(502))
+            raise SkipHandler(502)
         is_chosen, offer = sold is not offer, self._describe(offer)
         paid_request = self._paywall.build_request(
             offer,
             request,
-            incoming.path,
-            incoming.origin,
-            incoming.host,
+            resource_url,
             is_chosen=is_chosen,
             find_route=self._find_route,
-            is_sold_by_prefix=sold is self.path_match.offer,
+            prefix_host=(incoming.host or "") if sold is self.path_match.offer else None,
         )
         self._move(State.AUTHORIZING)
         self._offer, self._result_bytes = offer, paid_request.result_bytes
-        self._resource_url = paid_request.resource_url
+        self._resource_url = resource_url
         self._flow = serve(paid_request)
         return self._flow
 

@@ -34,7 +34,7 @@ class IncomingRequest:
     server listens, which no payer can choose; `host` is the Host header, which a payer can. `content_length`
     is the declared length of the body, "0" if there is none; None for a body whose length is not declared.
     `accept` is the Accept header, its lines joined by commas. `is_upgrade` says whether the request asks for
-    another protocol on its connection (`asks_upgrade`).
+    another protocol on its connection (`asks_upgrade`), `is_forwarded` whether it has the headers of a proxy.
     """
 
     request: Request
@@ -46,6 +46,7 @@ class IncomingRequest:
     content_length: str | None
     accept: str = ""
     is_upgrade: bool = False
+    is_forwarded: bool = False
 
 
 def asks_upgrade(method: str, upgrade: str, *, has_websocket_headers: bool) -> bool:

@@ -23,6 +23,9 @@ _CREDENTIAL_HEADERS = (
     ("Cookie", "HTTP_COOKIE"),
     ("Idempotency-Key", "HTTP_IDEMPOTENCY_KEY"),
 )
+_FORWARDED = frozenset(
+    ("HTTP_FORWARDED", "HTTP_X_FORWARDED_FOR", "HTTP_X_FORWARDED_HOST", "HTTP_X_FORWARDED_PROTO")
+)
 _FLOW_HEADERS = _PAYMENT_HEADERS + _CREDENTIAL_HEADERS
 _WEBSOCKET_HEADERS = ("HTTP_SEC_WEBSOCKET_KEY", "HTTP_SEC_WEBSOCKET_VERSION")
 
@@ -62,6 +65,7 @@ def parse_environ(environ: Mapping[str, Any], scheme: str, content_length: str |
             str(environ.get("HTTP_UPGRADE", "")),
             has_websocket_headers=any(name in environ for name in _WEBSOCKET_HEADERS),
         ),
+        not _FORWARDED.isdisjoint(environ),
     )
 
 

@@ -63,8 +63,13 @@ _FASTAPI: Final = Template(
     title="FastAPI",
     package="fastapi",
     app="""
+import logging
+
 from faregate.fastapi import PaywallMiddleware, paid
 from fastapi import Depends, FastAPI
+
+# A line for each sale, on standard error.
+logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
 app = FastAPI()
 app.add_middleware(PaywallMiddleware)
@@ -94,12 +99,17 @@ _STARLETTE: Final = Template(
     title="Starlette",
     package="starlette",
     app="""
+import logging
+
 from faregate.starlette import PaywallMiddleware, paid
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
+
+# A line for each sale, on standard error.
+logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
 
 @paid("daily_report")
@@ -131,8 +141,13 @@ _FLASK: Final = Template(
     title="Flask",
     package="flask",
     app="""
+import logging
+
 from faregate.flask import Faregate
 from flask import Flask
+
+# A line for each sale, on standard error.
+logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
 app = Flask(__name__)
 paywall = Faregate(app)
@@ -175,6 +190,13 @@ from faregate.django import paid
 settings.configure(
     ALLOWED_HOSTS=["127.0.0.1", "localhost"],
     INSTALLED_APPS=["faregate.django"],
+    LOGGING={  # a line for each sale, on standard error
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"lines": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+        "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "lines"}},
+        "loggers": {"faregate": {"handlers": ["console"], "level": "INFO"}},
+    },
     MIDDLEWARE=["faregate.django.PaywallMiddleware"],
     ROOT_URLCONF=__name__,
     SECRET_KEY=os.environ.get("SECRET_KEY", "for this machine only"),
@@ -217,9 +239,13 @@ _ASGI: Final = Template(
     title="ASGI",
     package="starlette",  # for the test client
     app="""
+import logging
 from typing import Any
 
 from faregate.asgi import PaywallMiddleware
+
+# A line for each sale, on standard error.
+logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
 
 async def reports(scope: Any, receive: Any, send: Any) -> None:
@@ -240,12 +266,16 @@ _WSGI: Final = Template(
     title="WSGI",
     package="werkzeug",
     app="""
+import logging
 import os
 from collections.abc import Iterable
 from typing import Any
 
 from faregate.wsgi import PaywallMiddleware
 from werkzeug.serving import run_simple
+
+# A line for each sale, on standard error.
+logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
 
 def reports(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
