@@ -22,7 +22,7 @@ from faregate.middleware.arguments import (
 from faregate.middleware.asgi_responder import PaywallResponder, find_responder
 from faregate.middleware.asgi_scope import ASGIApp, Receive, Scope, Send
 from faregate.middleware.checkout import AsyncAsk, State
-from faregate.middleware.lifespan import Lifespan, check_lifespan
+from faregate.middleware.lifespan import Lifespan, check_lifespan, fail_start
 from faregate.middleware.path_rules import PathRules
 from faregate.middleware.shielding import run_shielded
 from faregate.paywall import Paywall
@@ -70,8 +70,15 @@ class PaywallMiddleware:
         self._shared: Mapping[str, object] | None = None
         self._sweep_every = sweep_every
         self._drain_seconds = drain_seconds
+        self._has_expected = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not self._has_expected:
+            try:
+                self.expect_offers()
+            except ConfigurationError as mistake:
+                await fail_start(mistake, scope, receive, send)
+            self._has_expected = True
         if scope["type"] == "http":
             await self._serve_http(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -83,6 +90,10 @@ class PaywallMiddleware:
             await life.run(self.app, scope)
         else:
             await self.app(scope, receive, send)
+
+    def expect_offers(self) -> None:
+        """For adapters: have what is sold checked against the service, at the start or first request."""
+        self.paywall.expect(self.path_rules.offers.values())
 
     async def _serve_http(self, scope: Scope, receive: Receive, send: Send) -> None:
         path_match = self.path_rules.match(scope["path"], scope.get("root_path", ""))

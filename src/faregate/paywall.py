@@ -3,7 +3,8 @@
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from inspect import isclass, iscoroutinefunction
@@ -16,9 +17,10 @@ from faregate.core.driver import arun, run
 from faregate.core.interfaces import Journal
 from faregate.core.models import DEFAULT_MIME_TYPE, Offer, PaidRequest, Request, Response
 from faregate.core.payment_page import BuildBody, RenderPage, prefers_html, present
+from faregate.core.prices import ask_price
 from faregate.core.recovery import BATCH, SweepReport, never, sweep
 from faregate.core.terms import Price, read_prices, read_terms
-from faregate.errors import ConfigurationError
+from faregate.errors import ConfigurationError, FaregateError
 from faregate.events import UNKNOWN_SALE, Sale
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.policy import JournalContext, JournalPolicy
@@ -26,7 +28,7 @@ from faregate.journals.registry import as_async, journal_from_url
 from faregate.logs import log
 from faregate.merchant.backend import AsyncMerchantBackend, MerchantBackend
 from faregate.merchant.calls import Call
-from faregate.merchant.resource_url import PATH_SAFE, ResourceUrls
+from faregate.merchant.resource_url import NOT_FOR_SALE, PATH_SAFE, ResourceUrls
 from faregate.merchant.revisions import RevisionCache
 from faregate.merchant.sender import AsyncSender, Sender
 from faregate.observers import EventDispatcher, GuardedInstrumentation, Listener, Observer, watch_sweep
@@ -37,6 +39,9 @@ _URL_SAFE = f"{PATH_SAFE}%?"
 
 FindRoute = Callable[[], str | None]
 """Finds the pattern of the path that the framework routed a request by; None if it has none."""
+
+PRICE_SECONDS = 300.0
+"""After the service was asked for a price, it is not asked again for so long."""
 
 MakeJournal = Callable[[JournalContext], Journal]
 """Makes the journal of a paywall."""
@@ -75,11 +80,13 @@ class Paywall:
         self.resource_urls = ResourceUrls(
             self.settings.public_url, self.settings.trust_host, self.settings.spell("public_url")
         )
+        self._embedded: Any = None
         client = self._build_client_arguments(transport)
         self._client = Sender(**client)
         self._async_client = AsyncSender(**client)
         self._revisions = RevisionCache(time.monotonic)
         self._instructions: dict[str, str] = {}
+        self._priced_at: dict[str, float] = {}
         self._events = EventDispatcher(on_event, self.settings.last_resort)
         self._payment_page = _check_plain("payment_page", payment_page)
         self._payment_body = _check_plain("payment_body", payment_body)
@@ -93,7 +100,7 @@ class Paywall:
         )
         self.backend = MerchantBackend(self._client, self.journal, *shared)
         self.async_backend = AsyncMerchantBackend(self._async_client, as_async(self.journal), *shared)
-        if self.settings.embedded and transport is None:
+        if self._embedded is not None:
             EMBEDDED.add(self)
 
     def _instrument(self) -> GuardedInstrumentation:
@@ -105,6 +112,7 @@ class Paywall:
         """Reset the paywall, for tests: empty a journal in memory, and forget the revisions."""
         self._revisions.forget()
         self._instructions.clear()
+        self._priced_at.clear()
         if isinstance(self.journal, MemoryJournal):
             self.journal.clear()
 
@@ -134,7 +142,9 @@ class Paywall:
     def _build_client_arguments(self, transport: Any) -> dict[str, Any]:
         address, spelling = self.settings.base_url, self.settings.spell("base_url")
         if self.settings.embedded:
-            address, transport = config.EMULATOR_ADDRESS, transport or _load_embedded(spelling)
+            if transport is None:
+                transport = self._embedded = _load_embedded(spelling)
+            address = config.EMULATOR_ADDRESS
             spelling = ""  # there is no address that could be wrong
         return {
             "api_key": self.settings.api_key,
@@ -231,6 +241,26 @@ class Paywall:
         # Leave one second even if reading the body and calling access took all the time.
         return min(request.work_seconds, max(left, 1.0))
 
+    def expect(self, offers: Iterable[Offer]) -> None:
+        """For adapters: have it checked, when the application starts, that the service knows these offers.
+
+        A service in this process is asked at once. Of any other, what is missing is logged, once, when its
+        contracts have been read for a request. Raises `ConfigurationError`.
+        """
+        offers = [one for offer in offers for one in offer.alternatives]
+        self._revisions.expect(offers)
+        if self._is_in_process:
+            for offer in offers:
+                self.backend.resolve_offer(offer)
+
+    @property
+    def _is_in_process(self) -> bool:
+        """Whether the service runs in this process, and may be asked at any time.
+
+        The emulator of a test may not: it publishes what it sells later, and counts calls.
+        """
+        return self._embedded is not None and not self._embedded.is_replaced
+
     def find_asset(self, sells: str) -> str | None:
         """Return the asset of this offer if it is known already; makes no call."""
         return self._revisions.find_asset(sells)
@@ -243,11 +273,39 @@ class Paywall:
     def find_price(self, sells: str) -> Price | None:
         """Return what the last 402 of this process asked for this offer; None if there were several prices.
 
-        Makes no call.
+        Makes no call, unless the service runs in this process.
         """
+        if self._is_in_process and sells not in self._instructions and self._may_ask_price(sells):
+            offer = Offer(sells)
+            with suppress(FaregateError):
+                if (answer := run(ask_price(offer, NOT_FOR_SALE), self.backend)) is not None:
+                    self.record_price(offer, answer)
         instructions = self._instructions.get(sells)
         prices = () if instructions is None else read_prices(instructions)
         return prices[0] if len(prices) == 1 else None
+
+    async def ask_prices(self, offers: Iterable[Offer]) -> None:
+        """Ask the service for the prices of these offers, each once in `PRICE_SECONDS`, for `find_price`.
+
+        Takes a second at most; raises nothing.
+        """
+        due = [offer for offer in offers if self._may_ask_price(offer.sells)]
+        if not due:
+            return
+        from anyio import move_on_after
+
+        with suppress(FaregateError), move_on_after(1):
+            for offer in due:
+                if (answer := await arun(ask_price(offer, NOT_FOR_SALE), self.async_backend)) is not None:
+                    self.record_price(offer, answer)
+
+    def _may_ask_price(self, sells: str) -> bool:
+        """Whether the caller is the one who asks now."""
+        now = time.monotonic()
+        if now - self._priced_at.get(sells, float("-inf")) < PRICE_SECONDS:
+            return False
+        self._priced_at[sells] = now
+        return True
 
     def call(self, call: Call[T]) -> T:
         """Make one call of the Merchant API, outside any paid request. Sync. Raises `ServiceError`."""

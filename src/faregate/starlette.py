@@ -31,6 +31,7 @@ from faregate.middleware.asgi_scope import RAW_MARK, ASGIApp, Message, Receive, 
 from faregate.middleware.callables import is_async
 from faregate.middleware.checkout import AsyncAsk, SkipHandler
 from faregate.middleware.handlers import has_login, inspect_handler, mark, mark_maker, name_handler
+from faregate.middleware.lifespan import fail_start
 from faregate.middleware.openapi import with_payments
 from faregate.offers import OfferOptions, make_offer
 from faregate.paywall import Paywall
@@ -95,7 +96,7 @@ class PaywallMiddleware(ASGIMiddleware):
             # Starlette puts the whole application there, with the middleware that stands outside of this one.
             self._check(scope.get("app", self.app))
         if self.mistake is not None:
-            await _fail_start(self.mistake, scope, receive, send)
+            await fail_start(self.mistake, scope, receive, send)
             return
         if scope["type"] == "lifespan":
             send = self._check_after_startup(scope.get("app", self.app), send)
@@ -106,13 +107,14 @@ class PaywallMiddleware(ASGIMiddleware):
         if self.mistake is not None:
             return
         try:
-            mistakes = self._list(app).mistakes
-        except ConfigurationError as mistake:
-            self.mistake = mistake
-        else:
-            self.mistake = ConfigurationError(" ".join(mistakes)) if mistakes else None
+            table = self._list(app)
+            if table.mistakes:
+                raise ConfigurationError(" ".join(table.mistakes))
+            table.expect_offers()
             if is_first:
                 add_openapi(app, self)
+        except ConfigurationError as mistake:
+            self.mistake = mistake
 
     def _check_after_startup(self, app: Any, send: Send) -> Send:
         """The `send` of a lifespan, which looks again once the application has added its routes."""
@@ -128,16 +130,11 @@ class PaywallMiddleware(ASGIMiddleware):
 
         return check_and_send
 
+    def expect_offers(self) -> None:
+        """Do nothing: `_check` has looked at all routes."""
+
     def _list(self, app: Any) -> RouteTable:
         return starlette_routes.list_routes(app)
-
-
-async def _fail_start(mistake: ConfigurationError, scope: Scope, receive: Receive, send: Send) -> None:
-    if scope["type"] == "lifespan":
-        await receive()
-        await send({"type": "lifespan.startup.failed", "message": f"faregate: {mistake}"})
-    # Servers were told; test clients wait for what is raised. The traceback would grow with every request.
-    raise mistake.with_traceback(None)
 
 
 def add_openapi(app: Any, front: ASGIMiddleware | None = None, root: str = "") -> None:

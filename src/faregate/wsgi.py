@@ -83,8 +83,12 @@ class PaywallMiddleware:
         self.path_rules = PathRules(offers, refuse)
         for sold in self.path_rules.offers.values():
             check_blocking(sold)
+        self._has_expected = False
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        if not self._has_expected:
+            self.expect_offers()
+            self._has_expected = True
         # A copy: applications change an environ in place, Bottle every path that is not ASCII.
         server_environ = environ.copy()
         path, root_path, _ = find_path(environ)
@@ -105,6 +109,10 @@ class PaywallMiddleware:
             checkout.close()
             if outer is not None:
                 environ[_CHECKOUT] = outer  # whoever called this application may answer itself
+
+    def expect_offers(self) -> None:
+        """For adapters: have what is sold checked against the service, with the first request."""
+        self.paywall.expect(self.path_rules.offers.values())
 
     def find_bypass(self, checkout: "WSGICheckout", server_environ: Environ, may_be_login: bool) -> str:
         """For adapters that know what a request is for: describe what answered in place of what is sold.

@@ -352,3 +352,31 @@ async def until(is_so: Any) -> None:
     with anyio.fail_after(30):
         while not is_so():
             await anyio.sleep(0.01)
+
+
+async def test_the_list_of_tools_has_the_prices_asked_for_once(shop: Shop) -> None:
+    async with shop.connect() as buyer:
+        for _ in range(2):
+            tools = {tool.name: tool for tool in (await buyer.client.list_tools()).tools}
+    priced = {name: (tool.meta or {}).get("x-payment-info") for name, tool in tools.items()}
+    assert priced["report"] == {
+        "protocols": [{"x402": {}}],
+        "sells": "daily_report",
+        "asset": "USDC",
+        "price": {"mode": "fixed", "currency": "USD", "amount": "0.05"},
+        "network": "eip155:84532",
+    }
+    assert priced["echo"] is None
+    sold = {info["sells"] for info in priced.values() if info}
+    assert shop.service.asked.count("access") == len(sold)
+
+
+async def test_a_list_of_tools_does_not_wait_for_a_service_that_is_down(shop: Shop) -> None:
+    shop.service.delay = 20
+    async with shop.connect() as buyer:
+        for _ in range(2):
+            tools = (await buyer.client.list_tools()).tools
+    assert {"sells": "daily_report", "protocols": [{"x402": {}}]} in [
+        (tool.meta or {}).get("x-payment-info") for tool in tools
+    ]
+    assert shop.service.asked == ["contracts"]

@@ -312,3 +312,15 @@ def test_a_client_is_generated_and_reads_a_402(example: dict[str, Any], tmp_path
     for status in (202, 402, 409, 503):
         assert f"response.status_code == {status}" in made
     assert "PaymentProblem.from_dict" in made
+
+
+def test_a_service_in_this_process_says_its_price_at_once() -> None:
+    app = FastAPI()
+    app.add_middleware(PaywallMiddleware, base_url="emulator:")
+    for name in ("daily_report", "free_notes"):
+        app.get(f"/{name}", dependencies=[Depends(paid(name))])(lambda: "paid content")
+    with calling(app) as http:
+        paths = http.get("/openapi.json").json()["paths"]
+    info = {name: paths[f"/{name}"]["get"]["x-payment-info"] for name in ("daily_report", "free_notes")}
+    assert info["daily_report"].items() >= ASKED.items()
+    assert "price" not in info["free_notes"]

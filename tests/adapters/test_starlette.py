@@ -430,10 +430,12 @@ def test_the_resource_url_never_comes_from_the_host_header_unless_trusted() -> N
     assert resource_url(shop_of(route), server=("::1", 8000)) == "http://[::1]:8000/r%C3%A9port"
 
 
-def test_a_server_without_an_address_says_what_to_set() -> None:
+def test_a_server_without_an_address_says_what_to_set(caplog: pytest.LogCaptureFixture) -> None:
     app = shop_of(Route("/", report))
-    with pytest.raises(ConfigurationError, match="FAREGATE_PUBLIC_URL"):
-        ask(app, "/", server=("/run/app.sock", None))
+    for _ in range(2):
+        assert ask(app, "/", server=("/run/app.sock", None))[0]["status"] == 502
+    [line] = [one for one in caplog.messages if "FAREGATE_PUBLIC_URL" in one]
+    assert line.startswith("nothing can be sold:")
 
 
 def test_a_path_too_long_for_the_service_is_414() -> None:

@@ -13,7 +13,7 @@ from werkzeug.test import Client
 
 from faregate.core.claims import Claimant
 from faregate.core.interfaces import Journal
-from faregate.core.models import Offer, Request
+from faregate.core.models import Offer
 from faregate.emulator import Emulator
 from faregate.emulator.transports import EmbeddedTransport
 from faregate.errors import ConfigurationError, NoAnswer

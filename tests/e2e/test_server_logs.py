@@ -1,4 +1,4 @@
-"""What a server's own output has: a line per sale, as docs/observability.md sets it up, and one per mistake."""
+"""What a server logs: a line for each sale, as docs/observability.md sets it up, and one for a mistake."""
 
 import socket
 from collections.abc import Generator
@@ -87,9 +87,7 @@ class Shop:
 # As docs/observability.md configures them.
 CONFIGURED = {
     "application": Shop(APP + STARLETTE, UVICORN),
-    "uvicorn": Shop(
-        STARLETTE, (*UVICORN, "--log-config", "logging.json"), (("logging.json", UVICORN_JSON),)
-    ),
+    "uvicorn": Shop(STARLETTE, (*UVICORN, "--log-config", "logging.json"), (("logging.json", UVICORN_JSON),)),
     "gunicorn": Shop(FLASK, GUNICORN, (("gunicorn.conf.py", GUNICORN_CONF),)),
     "django": Shop(DJANGO % DJANGO_LOGGING, GUNICORN),
 }
@@ -106,7 +104,9 @@ class Running:
         self._log = log
 
     def ask(self, **headers: str) -> httpx.Response:
-        return self.client.get("/report", headers={name.replace("_", "-"): text for name, text in headers.items()})
+        return self.client.get(
+            "/report", headers={name.replace("_", "-"): text for name, text in headers.items()}
+        )
 
     def buy(self) -> httpx.Response:
         return self.ask(payment_signature=Wallet().pay(self.ask().headers["payment-required"]))
@@ -154,7 +154,9 @@ def test_a_sale_is_one_line_as_documented(name: str, tmp_path: Path) -> None:
         assert bought.text == "Sunny."
     transaction = bought.headers["faregate-transaction"]
     [line] = [line for line in shop.lines() if transaction in line]
-    assert " INFO faregate.sale: sale of daily_report delivered: GET /report, status 200, 50000 atomic" in line
+    assert (
+        " INFO faregate.sale: sale of daily_report delivered: GET /report, status 200, 50000 atomic" in line
+    )
     assert line[:2] == "20"  # the time
 
 

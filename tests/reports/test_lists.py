@@ -44,6 +44,18 @@ def test_a_terminal_gets_a_table_of_its_width(service: Settings, name: str) -> N
     assert lines[shown + 1].startswith(f"{shown} of {SALES} " if shown < LISTS[name] else f"{shown} ")
 
 
+def test_contracts_and_resources_have_the_prices_that_the_service_asks(service: Settings) -> None:
+    contracts = {row["integration_key"]: row for row in read(service, "contracts")}
+    prices = {name: contracts[name]["price"] for name in ("daily_report", "euro_report", "free_notes")}
+    assert prices == {"daily_report": "0.05 USDC", "euro_report": "0.01 EURC", "free_notes": "free"}
+    resources = {row["id"]: row["price"] for row in read(service, "resources")}
+    assert {row["resource_id"]: row["price"] for row in contracts.values()} == resources
+    for name in ("contracts", "resources"):
+        table = in_terminal([name], {**service, "NO_COLOR": "1"}, columns=160).stdout
+        assert " PRICE" in table.split("\n")[0]
+        assert "0.05 USDC" in table
+
+
 def test_a_narrow_terminal_gets_whole_ids_and_fewer_columns(service: Settings) -> None:
     ran = in_terminal(["transactions", "--limit", "2"], {**service, "NO_COLOR": "1"}, columns=64)
     head, first, *_ = ran.stdout.split("\n")

@@ -37,6 +37,7 @@ from faregate.reports.reader import (
     list_resources,
     list_revisions,
     list_transactions,
+    read_price,
     take,
 )
 from faregate.reports.records import (
@@ -141,12 +142,24 @@ def run_resources(
 ) -> int:
     choice = _Output(**output)
     listing = list_resources(client, choice.build_query(order, as_of), archived=archived)
-    table = (Cell("RESOURCE"), Cell("NAME"), Cell("UPDATED (UTC)", 2), Cell("DESCRIPTION", 1))
+    table = (
+        Cell("RESOURCE"),
+        Cell("NAME"),
+        Cell("PRICE", align_right=True),
+        Cell("UPDATED (UTC)", 2),
+        Cell("DESCRIPTION", 1),
+    )
     return choice.print(echo, "resources", listing, RESOURCE, table, _describe_resource)
 
 
 def _describe_resource(row: Row) -> tuple[str, ...]:
-    return (str(row["id"]), _text(row["name"]), _moment(row["updated_at"]), _text(row["description"]))
+    return (
+        str(row["id"]),
+        _text(row["name"]),
+        _text(row["price"]),
+        _moment(row["updated_at"]),
+        _text(row["description"]),
+    )
 
 
 def run_contracts(client: MerchantClient, echo: Echo, *, python: bool, **output: Any) -> int:
@@ -156,16 +169,16 @@ def run_contracts(client: MerchantClient, echo: Echo, *, python: bool, **output:
         return 0
     choice = _Output(**output)
     revisions = list_revisions(client)
-    rows = [build_contract_row(revision) for revision in revisions]
+    rows = (build_contract_row(revision, read_price(client, revision)) for revision in revisions)
     table = (
         Cell("KEY"),
         Cell("REVISION"),
-        Cell("ASSET"),
+        Cell("PRICE", align_right=True),
         Cell("VALUES (* REQUIRED)", 1),
         Cell("RESOURCE", 2),
     )
     return choice.print(
-        echo, "contracts", SnapshotRows(iter(rows), None, len(rows)), CONTRACT, table, _describe_contract
+        echo, "contracts", SnapshotRows(rows, None, len(revisions)), CONTRACT, table, _describe_contract
     )
 
 
@@ -181,7 +194,7 @@ def _describe_contract(row: Row) -> tuple[str, ...]:
     return (
         _text(row["integration_key"]),
         _text(row["revision_id"]),
-        _text(row["settlement_asset"]),
+        _text(row["price"] or row["settlement_asset"]),
         ", ".join(f"{name}*" if name in required else name for name in _names(row["values"])) or "-",
         _text(row["resource_name"]),
     )

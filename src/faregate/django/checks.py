@@ -19,6 +19,7 @@ def register_all() -> None:
     register(check_middleware, Tags.security)
     register(check_prices, Tags.security)
     register(check_settings, Tags.security)
+    register(check_names, Tags.security)
     register(check_offers, Tags.security, deploy=True)
 
 
@@ -56,6 +57,21 @@ def check_settings(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMes
         return []
     message = "A live key is used with DEBUG: error pages disclose details of the application."
     return [Error(message, hint="Set DEBUG = False, or use a test key.", id="faregate.E003")]
+
+
+def check_names(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:
+    """E006: the emulator in this process does not know what is sold. No other service is asked."""
+    from faregate.django.routes import list_routes
+
+    try:
+        table = list_routes()
+    except ConfigurationError:
+        return []  # check_settings reports it
+    try:
+        table.expect_offers()
+    except ConfigurationError as mistake:
+        return [Error(str(mistake), id="faregate.E006")]
+    return []
 
 
 def check_offers(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:

@@ -32,6 +32,7 @@ from faregate.django.responses import (
     has_mark,
     read_response,
 )
+from faregate.django.routes import list_routes
 from faregate.django.stack import list_given_away
 from faregate.errors import ConfigurationError
 from faregate.logs import log
@@ -55,6 +56,7 @@ class PaywallMiddleware:
         self.async_mode = iscoroutinefunction(get_response)  # pyright: ignore[reportDeprecated]
         _check_start()
         _check_urls()
+        self._has_expected = False
         if self.async_mode:
             # Mark the class as async-capable, but do the actual switch inside __call__.
             markcoroutinefunction(self)
@@ -62,6 +64,9 @@ class PaywallMiddleware:
             self.process_view = self.aprocess_view  # type: ignore[method-assign]
 
     def __call__(self, request: HttpRequest) -> Any:
+        if not self._has_expected:
+            list_routes().expect_offers()
+            self._has_expected = True
         if self.async_mode:
             return self.__acall__(request)
         with closing(_make_checkout(request)) as checkout:

@@ -21,7 +21,12 @@ class EmbeddedTransport:
     """A transport of the merchant client, blocking and async, for any origin."""
 
     def __init__(self, emulator: Emulator) -> None:
-        self.emulator = emulator
+        self.emulator = self._own = emulator
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether a test has put its own emulator in place of the first one."""
+        return self.emulator is not self._own
 
     def send(self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float) -> Response:
         delivery = self._deliver(method, url, headers, body)

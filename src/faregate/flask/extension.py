@@ -28,6 +28,7 @@ from faregate.flask.decorators import (
 )
 from faregate.flask.middleware import NAME, FlaskPaywallMiddleware
 from faregate.flask.placement import find_sold
+from faregate.flask.routes import list_routes
 from faregate.logs import log
 from faregate.offers import OfferOptions, make_offer
 from faregate.paywall import Paywall
@@ -156,8 +157,9 @@ class Faregate:
         offers, refuse = config["offers"], config["refuse"] or ()
         middleware = FlaskPaywallMiddleware(app.wsgi_app, ready, offers=offers, refuse=refuse)
         middleware.check_config = config.check_unchanged
-        # Set here, because the module that has `find_sold` imports the middleware.
+        # Set here, because the modules that have them import the middleware.
         middleware.find_sold = partial(find_sold, app)
+        middleware.list_routes = partial(list_routes, app)
         middleware.views = app.view_functions
         # The first function before the view, and the last one after it.
         app.url_value_preprocessors.setdefault(None, []).insert(0, check_request)

@@ -21,6 +21,7 @@ from faregate.errors import ConfigurationError
 from faregate.middleware.checkout import State
 from faregate.middleware.descriptions import HandlerInfo
 from faregate.middleware.handlers import pick_method
+from faregate.routes import RouteTable
 from faregate.wsgi import (
     Environ,
     PaywallMiddleware,
@@ -48,6 +49,7 @@ class FlaskPaywallMiddleware(PaywallMiddleware):
         self.shadow_mistakes: tuple[int, tuple[str, ...]] | None = None  # for this number of rules
         self.find_sold: Callable[[Environ], str | None] | None = None
         self.check_config: Callable[[], None] | None = None
+        self.list_routes: Callable[[], RouteTable] | None = None
         self.views: Mapping[str, object] = {}
         self.placements: dict[tuple[object, ...], Any] = {}
 
@@ -59,6 +61,13 @@ class FlaskPaywallMiddleware(PaywallMiddleware):
         if "HTTP_ORIGIN" in environ:
             start_response = _apply_cors(environ, start_response)
         return super().__call__(environ, start_response)
+
+    def expect_offers(self) -> None:
+        """Have what the views sell checked too."""
+        if self.list_routes is None:
+            super().expect_offers()
+        else:
+            self.list_routes().expect_offers()
 
     def find_bypass(self, checkout: WSGICheckout, server_environ: Environ, may_be_login: bool) -> str:
         """Find what middleware between the paywall and the app answers in place of a paid view."""

@@ -10,14 +10,21 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.mcpserver.tools import Tool
 from mcp_types import SERVER_INFO_META_KEY, CallToolResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import BaseModel
 
 from faregate.core.models import Offer, Response
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.mcp.channels import EVENT_STORE, Outbox, has_event_store, hold_messages
 from faregate.mcp.requests import find_payment, read_call, write_bound
-from faregate.mcp.results import HEADERS, Result, build_result, find_status, is_question, write_body
+from faregate.mcp.results import (
+    HEADERS,
+    Result,
+    build_result,
+    dump_result,
+    find_status,
+    is_question,
+    write_body,
+)
 from faregate.mcp.tools import AnyServer, find_tool, get_low_level, inspect_tool
 from faregate.middleware.checkout import (
     PASSING,
@@ -110,7 +117,7 @@ class ToolCall:
 
     async def _run(self) -> Result:
         try:
-            result = _dump(await self._call_next(self._ctx))
+            result = dump_result(await self._call_next(self._ctx))
         except Exception as error:
             return await self._on_error(error)
         status = find_status(result)
@@ -201,13 +208,6 @@ def find_call(sold: Offer) -> ToolCall:
             "Only calls of tools can be sold, not resources or prompts."
         )
     return call
-
-
-def _dump(result: Any) -> Result:
-    """A result on the wire, which a middleware may have made of anything that the SDK takes."""
-    if isinstance(result, BaseModel):
-        return result.model_dump(by_alias=True, mode="json", exclude_none=True)
-    return dict(result or {})
 
 
 def _restore_nothing() -> None:

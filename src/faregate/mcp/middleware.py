@@ -11,8 +11,9 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from faregate.errors import ConfigurationError
 from faregate.maintenance.background_sweep import sweep_until
 from faregate.mcp.calls import ToolCall
-from faregate.mcp.requests import METHOD
-from faregate.mcp.tools import AnyServer, check_tools, find_paywall, get_low_level
+from faregate.mcp.prices import add_prices
+from faregate.mcp.requests import LIST_METHOD, METHOD
+from faregate.mcp.tools import AnyServer, check_tools, find_paywall, get_low_level, list_routes
 from faregate.middleware.arguments import choose_paywall
 from faregate.middleware.lifespan import check_lifespan
 from faregate.middleware.shielding import run_shielded, wait_shielded
@@ -37,6 +38,8 @@ class PaywallMiddleware:
         self._lives = 0
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        if ctx.method == LIST_METHOD:
+            return await add_prices(self._server, self.paywall, await call_next(ctx))
         # Without an id it is a notification, which gets no answer: there is nothing to sell.
         if ctx.method != METHOD or ctx.request_id is None:
             return await call_next(ctx)
@@ -60,6 +63,7 @@ class PaywallMiddleware:
         async def live(server: Any) -> AsyncGenerator[Any]:
             # Not before the start: tools are added after the paywall.
             check_tools(self._server)
+            self.paywall.expect(list_routes(self._server).offers)
             async with inner(server) as state, self._sweeping():
                 self._lives += 1
                 try:

@@ -18,6 +18,7 @@ from faregate.middleware.request import IncomingRequest
 PAYMENT = "x402/payment"
 """The key of a payment in the `_meta` of a call."""
 METHOD = "tools/call"
+LIST_METHOD = "tools/list"
 ROOT = "/mcp/tools/"
 """Where the tools are for the merchant service, which knows resources by HTTP URLs only."""
 

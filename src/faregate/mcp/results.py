@@ -12,6 +12,8 @@ from base64 import b64decode
 from collections.abc import Mapping
 from typing import Any, cast
 
+from pydantic import BaseModel
+
 from faregate.core.models import Header, Headers, Response
 from faregate.core.responses import build_settling
 
@@ -98,3 +100,10 @@ def _parse(text: bytes) -> Result:
     except ValueError:
         return {}
     return cast(Result, value) if isinstance(value, dict) else {}
+
+
+def dump_result(result: Any) -> Result:
+    """A result on the wire, which a middleware may have made of anything that the SDK takes."""
+    if isinstance(result, BaseModel):
+        return result.model_dump(by_alias=True, mode="json", exclude_none=True)
+    return dict(result or {})

@@ -1,7 +1,7 @@
 """The URL of what is sold, as access gets it: the address that payers use, and the path of the request.
 
-The payer controls the Host header and the headers of proxies. The address comes from the settings, or from the
-server; from the Host header only if the application trusts it. The other headers only decide on a warning.
+The payer controls the Host header and the headers of proxies. The address comes from the settings, or from
+the server; from the Host header only if the application trusts it. The others only decide on a warning.
 """
 
 import logging
@@ -16,6 +16,8 @@ from faregate.merchant.formats import MAX_URL
 _HOST = re.compile(r"[A-Za-z0-9.\-]+(?::[0-9]{1,5})?|\[[0-9a-fA-F:.]+\](?::[0-9]{1,5})?", re.ASCII)
 _MAX_HOST = 255
 _PORTS = {"http": ":80", "https": ":443"}
+NOT_FOR_SALE = "https://faregate-check.invalid/"
+"""A resource to ask about without selling it. RFC 2606 reserves the domain: nothing is sold there."""
 PATH_SAFE = "/:@!$&'()*+,;=~-._"
 
 
@@ -61,8 +63,8 @@ class ResourceUrls:
         if is_named or (is_forwarded and _is_local(base)):
             self._log_once(
                 logging.WARNING,
-                "payers are offered %s, which is not the address that they use%s: a proxy is in front of this "
-                "server. Set %s to the address that payers use, such as https://%s",
+                "payers are offered %s, which is not the address that they use%s: a proxy is in front of "
+                "this server. Set %s to the address that payers use, such as https://%s",
                 base,
                 f" ({host})" if is_named else "",
                 self._setting,

@@ -5,11 +5,13 @@ Integration keys are resolved there, so that test and live share one code base. 
 revision is better than none: it is used while the service does not answer.
 """
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterable
 
 from faregate.core.models import Offer, OfferRevision, Response, WireRequest
 from faregate.core.results import Guessability
 from faregate.errors import ConfigurationError, nearest_name
+from faregate.logs import log
 from faregate.merchant.calls import ROOT, Call
 from faregate.merchant.interpret import parse_revisions
 
@@ -28,6 +30,8 @@ class RevisionCache:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
+        self._expected: dict[str, Offer] = {}
+        self._logged: set[str] = set()
         self.forget()
 
     def forget(self) -> None:
@@ -36,6 +40,10 @@ class RevisionCache:
         self._read_at = self._asked_at = float("-inf")
         self._guessability = Guessability.UNKNOWN
         self._judged_at = self._judging_at = float("-inf")
+
+    def expect(self, offers: Iterable[Offer]) -> None:
+        """Look for these offers whenever the document is read, and log what is missing, once."""
+        self._expected.update({offer.sells: offer for offer in offers})
 
     def resolve(self, offer: Offer) -> OfferRevision | None:
         """Return the revision; None if the caller has to request it. Raises `ConfigurationError`."""
@@ -97,9 +105,21 @@ class RevisionCache:
         # Set this before the name is looked up: a missing name must not cause another read at once
         # (`resolve`).
         self._read_at = self._clock()
+        self._log_missing(offer)
         if offer.sells not in self._revisions:
             raise self._build_error(offer)
         return self._check_asset(offer)
+
+    def _log_missing(self, wanted: Offer) -> None:
+        for offer in {**self._expected, wanted.sells: wanted}.values():
+            if offer.sells not in self._revisions and offer.sells not in self._logged:
+                self._logged.add(offer.sells)
+                log(
+                    "settings",
+                    logging.ERROR,
+                    "%s Until then it is answered with 502.",
+                    self._build_error(offer),
+                )
 
     def _check_asset(self, offer: Offer) -> OfferRevision:
         revision = self._revisions[offer.sells]

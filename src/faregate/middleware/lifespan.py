@@ -144,6 +144,15 @@ class Lifespan:
             )
 
 
+async def fail_start(mistake: ConfigurationError, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a lifespan with a failed start, and raise the mistake. Other requests only raise it."""
+    if scope["type"] == "lifespan":
+        await receive()
+        await send({"type": "lifespan.startup.failed", "message": f"faregate: {mistake}"})
+    # Servers were told; test clients wait for what is raised. The traceback would grow with every request.
+    raise mistake.with_traceback(None)
+
+
 def check_lifespan(sweep_every: float | None, drain_seconds: float) -> None:
     """Raises `ConfigurationError`."""
     if sweep_every is not None and not (is_number(sweep_every) and 0 < sweep_every < math.inf):

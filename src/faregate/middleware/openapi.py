@@ -78,6 +78,13 @@ def _describe(one: Offer) -> Schema:
     return {name: value for name, value in described.items() if value}
 
 
+def add_known(info: Schema, asset: str | None, price: Price | None) -> None:
+    """Add to the description of an offer what the service has told of it."""
+    if asset is not None:
+        info.setdefault("asset", asset)
+    _announce(info, price)
+
+
 def with_payments(
     schema: Schema,
     find_prefix_offer: Callable[[str], Offer | None] = lambda _path: None,
@@ -100,10 +107,7 @@ def with_payments(
         if info is not None or "sells" in told:
             told = operation[INFO] = {**(info or {}), **told}
             for one in told.get("among", (told,)):
-                known = asset(one["sells"])
-                if known is not None:
-                    one.setdefault("asset", known)
-                _announce(one, price(one["sells"]))
+                add_known(one, asset(one["sells"]), price(one["sells"]))
     _forget(schema, schemes)
     return schema
 

@@ -6,26 +6,34 @@ Every list is one snapshot: the pages after the first are those that its `next` 
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 from typing import Any, Final, TypeVar
 
-from faregate.errors import ApiError, CommandError
+from faregate.core.models import DEFAULT_MIME_TYPE
+from faregate.core.terms import Price, read_prices
+from faregate.errors import ApiError, CommandError, PaymentRequired, ServiceError
 from faregate.merchant import wire
 from faregate.merchant.calls import Call
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.models import (
+    AccessRequest,
+    AccessResource,
     ContractRevision,
     ListQuery,
     Page,
     Payer,
     Resource,
+    ResourceExecutionCompleteRequest,
+    ResourceExecutionMetadata,
     ResourceQuery,
     Transaction,
     TransactionDetail,
     TransactionQuery,
 )
+from faregate.merchant.resource_url import NOT_FOR_SALE
 from faregate.reports.records import (
     PAYER,
     RESOURCE,
@@ -117,9 +125,51 @@ def list_payers(client: MerchantClient, query: ListQuery) -> SnapshotRows:
 
 
 def list_resources(client: MerchantClient, query: ListQuery, *, archived: bool = False) -> SnapshotRows:
+    """List resources, with the prices that their active revisions ask now; an archived one has none."""
     asked = ResourceQuery(**_get_fields(query), archived=archived or None)
     first, items = _open(client, wire.list_resources(asked))
-    return SnapshotRows((build_row(item, RESOURCE) for item in items), first.as_of, first.count)
+    revisions = [] if archived else list_revisions(client)
+    rows = (
+        {**build_row(item, RESOURCE), "price": _join_prices(client, revisions, item.id)} for item in items
+    )
+    return SnapshotRows(rows, first.as_of, first.count)
+
+
+def _join_prices(
+    client: MerchantClient, revisions: Iterable[ContractRevision], resource_id: str
+) -> str | None:
+    prices = (read_price(client, one) for one in revisions if one.resource_id == resource_id)
+    return ", ".join(dict.fromkeys(price for price in prices if price)) or None
+
+
+def read_price(client: MerchantClient, revision: ContractRevision) -> str | None:
+    """Ask what a revision costs, by a call of access without a payment: "0.05 USDC", "free".
+
+    None if this key may not ask, or if the service's instructions cannot be read.
+    """
+    request = AccessRequest(
+        revision_id=revision.revision_id,
+        resource=AccessResource(url=NOT_FOR_SALE, mime_type=DEFAULT_MIME_TYPE),
+        settlement_asset=revision.settlement_asset,
+    )
+    try:
+        decision = client.access(request)
+    except PaymentRequired as unpaid:
+        return " or ".join(_format_price(price) for price in read_prices(unpaid.instructions or "")) or None
+    except ServiceError:
+        return None
+    if decision.resource_execution_id is not None:  # free access starts an execution
+        closing = ResourceExecutionCompleteRequest(
+            revision_id=revision.revision_id, resource_execution=ResourceExecutionMetadata()
+        )
+        with suppress(ServiceError):
+            client.complete_resource_execution(decision.resource_execution_id, closing)
+    return "free" if decision.transaction_id is None else None
+
+
+def _format_price(price: Price) -> str:
+    most = "" if price.scheme == "exact" else "up to "
+    return f"{most}{price.amount} {price.asset}"
 
 
 def list_revisions(client: MerchantClient) -> list[ContractRevision]:

@@ -46,16 +46,17 @@ RECEIPT: Final = _columns(
 )
 """What a transaction's receipt adds to its row."""
 PAYER: Final = _columns("id", "identifier", "created_at", "last_transaction_at")
-RESOURCE: Final = _columns("id", "name", "description", "image_url", "created_at", "updated_at")
+RESOURCE: Final = _columns("id", "name", "price", "description", "image_url", "created_at", "updated_at")
+"""The price is that of the active revisions, which one call each asks for; see `reader.read_prices`."""
 CONTRACT: Final = _columns(
     *("integration_key", "resource_id", "resource_name", "revision_id", "revision_number"),
-    *("revision_name", "settlement_asset", "values", "required"),
+    *("revision_name", "settlement_asset", "price", "values", "required"),
 )
 
 
 def build_row(record: Transaction | Payer | Resource, columns: Sequence[ReportColumn]) -> Row:
     """The fields of a listed record."""
-    return {column.name: getattr(record, column.name) for column in columns}
+    return {column.name: getattr(record, column.name, None) for column in columns}
 
 
 def build_receipt_row(detail: TransactionDetail | None) -> Row:
@@ -74,7 +75,7 @@ def build_receipt_row(detail: TransactionDetail | None) -> Row:
     }
 
 
-def build_contract_row(revision: ContractRevision) -> Row:
+def build_contract_row(revision: ContractRevision, price: str | None) -> Row:
     """An active revision; `values` are the names in the seller's order."""
     values = sorted(revision.properties, key=lambda name: (revision.properties[name].position, name))
     return {
@@ -85,6 +86,7 @@ def build_contract_row(revision: ContractRevision) -> Row:
         "revision_number": revision.revision_number,
         "revision_name": revision.revision_name,
         "settlement_asset": revision.settlement_asset,
+        "price": price,
         "values": tuple(values),
         "required": tuple(name for name in values if name in revision.required),
     }

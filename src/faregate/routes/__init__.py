@@ -67,6 +67,29 @@ class RouteTable:
         sold = (route.offer for route in self.routes if route.offer is not None)
         return tuple(dict.fromkeys(one for offer in sold for one in offer.alternatives))
 
+    def group_offers(self) -> dict[Paywall, list[Offer]]:
+        """Group the different offers by the paywall in front of their route, in the order of the routes.
+
+        A paywall in front of all routes is there even if nothing is sold with it. Raises
+        `ConfigurationError` for a paywall that cannot be made.
+        """
+        offers = dict[Paywall, list[Offer]]()
+        if self.paywall is not None:
+            offers[self.paywall()] = []
+        for route in self.routes:
+            if route.offer is not None and route.paywall is not None:
+                sold = offers.setdefault(route.paywall(), [])
+                sold += [one for one in route.offer.alternatives if one not in sold]
+        return offers
+
+    def expect_offers(self) -> None:
+        """Have it checked that the service knows the offers: see `Paywall.expect`.
+
+        Raises `ConfigurationError`.
+        """
+        for paywall, offers in self.group_offers().items():
+            paywall.expect(offers)
+
     @property
     def problems(self) -> tuple[str, ...]:
         """Everything that is wrong, as sentences."""

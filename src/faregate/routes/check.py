@@ -11,9 +11,8 @@ from typing import Any, Final, cast
 
 from faregate.core.claims import Claimant, Claimed
 from faregate.core.driver import run
-from faregate.core.models import HandlerResult, Offer, OfferRevision, PaidRequest, Request, Response
-from faregate.core.results import AccessFree, AccessUnpaid
-from faregate.core.steps import CallAccess, CloseExecution, Flow, ResolveOffer
+from faregate.core.models import Offer, OfferRevision
+from faregate.core.prices import ask_price
 from faregate.errors import ConfigurationError, FaregateError, Forbidden, ServiceError
 from faregate.maintenance.journal import find_problems, is_in_memory
 from faregate.merchant import wire
@@ -26,6 +25,7 @@ from faregate.merchant.models import (
     ResourceExecutionCompleteRequest,
     ResourceExecutionMetadata,
 )
+from faregate.merchant.resource_url import NOT_FOR_SALE
 from faregate.paywall import Paywall
 from faregate.routes import RouteTable
 from faregate.x402.instructions import are_unguessable
@@ -46,9 +46,6 @@ IN_MEMORY: Final = (
     "take real money, set {} to a journal that all processes share."
 )
 
-_URL: Final = "https://faregate-check.invalid/"
-"""The resource that is asked about. RFC 2606 reserves the domain, so nobody sells anything there."""
-
 
 def check(table: RouteTable) -> list[str]:
     """Find what keeps these routes from being sold; returns sentences.
@@ -57,7 +54,7 @@ def check(table: RouteTable) -> list[str]:
     """
     problems = list(table.problems)
     try:
-        offers = _group_by_paywall(table)
+        offers = table.group_offers()
     except ConfigurationError as error:
         return [*problems, str(error)]
     for own, sold in offers.items():
@@ -69,21 +66,6 @@ def check(table: RouteTable) -> list[str]:
         if offer not in checked
     ]
     return problems
-
-
-def _group_by_paywall(table: RouteTable) -> dict[Paywall, list[Offer]]:
-    """The different offers of each paywall, in the order of the routes.
-
-    Raises `ConfigurationError` for a paywall that cannot be made.
-    """
-    offers = dict[Paywall, list[Offer]]()
-    if table.paywall is not None:
-        offers[table.paywall()] = []
-    for route in table.routes:
-        if route.offer is not None and route.paywall is not None:
-            sold = offers.setdefault(route.paywall(), [])
-            sold += [one for one in route.offer.alternatives if one not in sold]
-    return offers
 
 
 def _check_journal(paywall: Paywall) -> Iterator[str]:
@@ -149,7 +131,9 @@ def _check_permissions(paywall: Paywall, offer: Offer, revision: OfferRevision) 
 def _build_calls(offer: Offer, revision: OfferRevision) -> Iterator[tuple[str, Call[Any]]]:
     request = AccessRequest(
         revision_id=revision.revision_id,
-        resource=AccessResource.model_validate(build_resource(_URL, offer.mime_type, offer.description)),
+        resource=AccessResource.model_validate(
+            build_resource(NOT_FOR_SALE, offer.mime_type, offer.description)
+        ),
         settlement_asset=cast(SettlementAsset, revision.asset),
     )
     yield "authorize access, so nothing can be sold", wire.access(request)
@@ -181,7 +165,7 @@ def _make_unissued_id(prefix: str) -> str:
 def describe_journals(table: RouteTable) -> list[str]:
     """Say what a journal lacks that is no error, because one process needs no more."""
     try:
-        paywalls = _group_by_paywall(table)
+        paywalls = table.group_offers()
     except ConfigurationError:
         return []
     in_memory = (own for own in paywalls if is_in_memory(own.journal))
@@ -194,7 +178,7 @@ def describe_instructions(table: RouteTable) -> list[str]:
     Asks the service twice for the instructions of one offer. Errors are not raised: `check` reports them.
     """
     try:
-        offers = _group_by_paywall(table)
+        offers = table.group_offers()
     except ConfigurationError:
         return []
     return [_describe(own, sold) for own, sold in offers.items() if sold]
@@ -203,24 +187,10 @@ def describe_instructions(table: RouteTable) -> list[str]:
 def _describe(paywall: Paywall, offers: Iterable[Offer]) -> str:
     for offer in offers:
         try:
-            instructions = run(_ask_for_instructions(offer), paywall.backend)
+            answers = [run(ask_price(offer, NOT_FOR_SALE), paywall.backend) for _ in range(2)]
         except FaregateError:
             continue
+        instructions = [answer.first(INSTRUCTIONS) or "" for answer in answers if answer is not None]
         if len(instructions) == 2:
             return UNGUESSABLE if are_unguessable(*instructions) else GUESSABLE.format(offer.sells)
     return UNKNOWN
-
-
-def _ask_for_instructions(offer: Offer) -> Flow[list[str]]:
-    """The instructions of two 402s for an offer; fewer if access is answered otherwise."""
-    revision = yield from ResolveOffer(offer)
-    # Without a proof, so that nothing can be charged.
-    request = PaidRequest(offer, Request("GET", "/", ()), _URL, 1, 1)
-    instructions = list[str]()
-    for _ in range(2):
-        access = yield from CallAccess(request, revision, None)
-        if isinstance(access, AccessUnpaid):
-            instructions.append(access.response.first(INSTRUCTIONS) or "")
-        elif isinstance(access, AccessFree) and access.execution_id is not None:
-            yield from CloseExecution(access.execution_id, revision, HandlerResult(Response(200), {}))
-    return instructions
