@@ -2,7 +2,7 @@
 
     .venv-faregate/bin/python benchmarks/service.py  # about eight minutes; results/service-<time>.json
     .venv-faregate/bin/python benchmarks/service.py --quick  # one minute: does it run?
-    .venv-faregate/bin/python benchmarks/service.py --docs  # writes docs/performance.md as well
+    .venv-faregate/bin/python benchmarks/service.py --docs  # writes it into docs/ as well
     .venv-faregate/bin/python benchmarks/service.py --skip growth --databases postgres
     .venv-faregate/bin/python benchmarks/service.py --skip growth --databases postgres --apart
 
@@ -53,7 +53,7 @@ from emulator import Caller
 
 HERE = Path(__file__).resolve().parent
 DATABASES = ("sqlite", *(() if POSTGRES_MISSING else ("postgres",)))
-PAGE = HERE.parent / "docs" / "performance.md"
+PAGES = tuple(HERE.parent / "docs" / name for name in ("performance.md", "contributing/figures.md"))
 WARM_UP_SALES = 200
 SOLD_BEFORE = 5000
 """Transactions in the database before sales are measured."""
@@ -333,11 +333,12 @@ def build_growth_table(found: Sequence[Growth]) -> str:
 
 def write_docs(tables: dict[str, str]) -> None:
     """Put each table between its markers."""
-    whole = PAGE.read_text()
-    for name, table in tables.items():
-        marked = re.compile(rf"(<!-- results: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-        whole = marked.sub(lambda found, table=table: f"{found[1]}\n{table}\n\n{found[2]}", whole)
-    PAGE.write_text(whole)
+    for page in PAGES:
+        whole = page.read_text()
+        for name, table in tables.items():
+            marked = re.compile(rf"(<!-- results: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+            whole = marked.sub(lambda found, table=table: f"{found[1]}\n{table}\n\n{found[2]}", whole)
+        page.write_text(whole)
 
 
 # The command
@@ -388,7 +389,7 @@ def main() -> None:
 def read_plan() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="How fast the self-hosted service is.")
     parser.add_argument("--quick", action="store_true", help="a minute: small and not to be believed")
-    parser.add_argument("--docs", action="store_true", help="write the tables into docs/performance.md")
+    parser.add_argument("--docs", action="store_true", help="write the tables into docs/")
     parser.add_argument("--skip", choices=["sales", "growth"])
     parser.add_argument("--apart", action="store_true", help="service and PostgreSQL on a core each")
     parser.add_argument("--databases", nargs="+", choices=DATABASES, default=DATABASES)

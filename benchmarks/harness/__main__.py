@@ -90,7 +90,7 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("--payments", type=int, default=200_000, help="of the case memory")
     parser.add_argument("--out", type=Path, default=HERE / "results", help="folder for the figures")
     parser.add_argument("--tables", type=Path, help="measure nothing: print the tables of this file")
-    parser.add_argument("--docs", action="store_true", help="write docs/performance.md and its plots")
+    parser.add_argument("--docs", action="store_true", help="write the figures and plots into docs/")
     options = parser.parse_args()
     if options.quick:
         options.rounds, options.seconds, options.payments = 1, 1, 2_000

@@ -1,8 +1,7 @@
-"""Write the figures of a run into docs/performance.md, between its markers, and the plots beside it."""
+"""Write the figures of a run into the pages that have them, between their markers, and the plots."""
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 from harness.charts import build_charts
 from harness.contestants import CASES
@@ -17,11 +16,12 @@ from harness.tables import (
     build_target_table,
 )
 
-PAGE = HERE.parent / "docs" / "performance.md"
+DOCS = HERE.parent / "docs"
+PAGES = (DOCS / "performance.md", DOCS / "contributing" / "figures.md")
 _SECTION = re.compile(r"(<!-- results: (?P<name>[a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def write_docs(results: Results, page: Path = PAGE) -> None:
+def write_docs(results: Results) -> None:
     """Replace each section for which there are figures; the text around it, and the others, stay."""
     sections = _build_sections(results)
 
@@ -29,9 +29,10 @@ def write_docs(results: Results, page: Path = PAGE) -> None:
         text = sections.get(found["name"], "")
         return f"{found[1]}\n{text}\n\n{found[3]}" if text else found[0]
 
-    page.write_text(_SECTION.sub(replace, page.read_text()))
+    for page in PAGES:
+        page.write_text(_SECTION.sub(replace, page.read_text()))
     for name, drawing in build_charts(results).items():
-        (page.parent / name).write_text(drawing)
+        (DOCS / name).write_text(drawing)
 
 
 def _build_sections(results: Results) -> dict[str, str]:

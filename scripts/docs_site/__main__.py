@@ -13,7 +13,15 @@ from pathlib import Path
 from docs_site.diagrams import draw_diagrams, find_undrawn, show_diagrams
 from docs_site.llms import make_full_text, make_llms_txt
 from docs_site.navigation import Section, read_navigation
-from docs_site.pages import DOCS, ROOT, Page, find_repository, read_pages, with_site_links
+from docs_site.pages import (
+    DOCS,
+    ROOT,
+    Page,
+    find_repository,
+    read_pages,
+    with_site_links,
+    with_stacked_tables,
+)
 from docs_site.public_names import with_docstrings
 from docs_site.tables import find_old_tables, write_tables
 
@@ -81,7 +89,7 @@ def stage_pages() -> list[Page]:
     for page in sorted(pages, key=lambda page: (page.path != "api/index.md", page.path)):
         target = STAGE / "docs" / page.path
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(with_docstrings(show_diagrams(page.text), seen), "utf-8")
+        target.write_text(with_docstrings(with_stacked_tables(show_diagrams(page.text)), seen), "utf-8")
     for source in find_undrawn(pages):
         print(
             f"{source} has a diagram that is shown as text: draw it with scripts/docs --diagrams",
@@ -106,8 +114,9 @@ def write_config(sections: list[Section]) -> None:
 
 def _in_toml(section: Section) -> str:
     """TOML's basic strings are written as JSON's."""
-    entries = ", ".join(f"{{ {json.dumps(title)} = {json.dumps(path)} }}" for title, path in section.entries)
-    return f"{{ {json.dumps(section.title)} = [{entries}] }}"
+    entries = [f"{{ {json.dumps(title)} = {json.dumps(path)} }}" for title, path in section.entries]
+    entries += map(_in_toml, section.groups)
+    return f"{{ {json.dumps(section.title)} = [{', '.join(entries)}] }}"
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ def make_llms_txt(summary: str, sections: list[Section], pages: list[Page]) -> s
     lines = ["# faregate", "", f"> {summary}", ""]
     for section in sections:
         lines += [f"## {section.title}", ""]
-        for title, path in section.entries:
+        for title, path in section.pages:
             about = _first_sentence(texts[path])
             lines.append(f"- [{title}]({path})" + (f": {about}" if about else ""))
         lines.append("")
@@ -20,7 +20,7 @@ def make_llms_txt(summary: str, sections: list[Section], pages: list[Page]) -> s
 def make_full_text(sections: list[Section], pages: list[Page]) -> str:
     """All pages in the order of the navigation."""
     texts = {page.path: page.text.strip() for page in pages}
-    order = ["index.md", *(path for section in sections for _, path in section.entries)]
+    order = ["index.md", *(path for section in sections for _, path in section.pages)]
     return "\n\n---\n\n".join(f"<!-- {path} -->\n{texts[path]}" for path in order) + "\n"
 
 

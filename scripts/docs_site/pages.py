@@ -118,6 +118,32 @@ def _in_prose(text: str, change: Callable[[str], str]) -> str:
     return "".join([*done, change("".join(prose))])
 
 
+def with_stacked_tables(text: str) -> str:
+    """The text with each wide table of prose marked: on a narrow screen its rows are stacked.
+
+    The heads of its columns are given to the style sheet, which shows them beside the cells.
+    """
+    return _in_prose(text, lambda prose: _TABLE.sub(_mark_table, prose))
+
+
+def _mark_table(found: re.Match[str]) -> str:
+    rows = [_CELL_END.split(line.strip().strip("|")) for line in found[0].splitlines()]
+    has_prose = any(len(cell) > _PROSE for row in rows[2:] for cell in row)
+    if len(rows[0]) < 3 or not has_prose:
+        return found[0]
+    heads = "".join(
+        f"--head-{place}: '{re.sub(r'[^A-Za-z0-9 ,.-]', '', cell).strip()}';"
+        for place, cell in enumerate(rows[0], start=1)
+    )
+    return f'<div class="stacked" style="{heads}" markdown="1">\n\n{found[0].rstrip()}\n\n</div>\n'
+
+
+_TABLE = re.compile(r"^\|.*\n\|[ :|-]+\n(?:\|.*(?:\n|\Z))+", re.MULTILINE)
+_CELL_END = re.compile(r"(?<!\\)\|")
+_PROSE = 60
+"""A cell with more characters is prose, which is read in lines of its own on a narrow screen."""
+
+
 def _outside_code(text: str, rewrite: Callable[[re.Match[str]], str]) -> str:
     """Rewrite the links of a text, but not what only looks like a link inside `code`."""
     code = [match.span() for match in _CODE.finditer(text)]

@@ -57,6 +57,49 @@ def test_each_page_has_its_place_in_the_index(site: Path) -> None:
     assert re.findall(r"\]\((\S+)\)", others) == [], "add the page to docs/index.md"
 
 
+def read_title(path: str) -> str:
+    """The first heading of a page, as the navigation has it."""
+    outside = {"contributing/index.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
+    source = ROOT / {**outside, "security.md": "SECURITY.md"}.get(path, f"docs/{path}")
+    return re.sub(r"[`*]", "", source.read_text().partition("\n")[0].removeprefix("# "))
+
+
+def test_a_page_has_one_name(site: Path) -> None:
+    """In its heading, in the navigation and in docs/index.md."""
+    for title, path in re.findall(
+        r"^- \[([^\]]+)\]\((\S+?)\)", (site / "llms.txt").read_text(), re.MULTILINE
+    ):
+        assert title == read_title(path), path
+    index = (ROOT / "docs" / "index.md").read_text().partition("## Start")[2]
+    for text, path in re.findall(r"^\* \[([^\]]+)\]\(([^)#]+\.md)\)", index, re.MULTILINE):
+        if not path.startswith("../"):
+            assert text.replace("`", "") == read_title(path), path
+
+
+def test_pages_for_contributors_stand_last_and_folded(site: Path) -> None:
+    page = (site / "settings.html").read_text()
+    menu = page[page.index("md-nav--primary") : page.index('class="md-content"')]
+    places = {
+        path: found.start()
+        for found in re.finditer(r'href="(?:\./)?([\w/-]+\.html)"', menu)
+        for path in [found[1]]
+    }
+    group = menu.index("How it is built")
+    of_contributors = {path for path in places if path.startswith("contributing/")} - {
+        "contributing/index.html"
+    }
+    assert len(of_contributors) > 15
+    assert all((place > group) == (path in of_contributors) for path, place in places.items())
+    toggle = menu[menu[:group].rindex("<input") : group].partition(">")[0]
+    assert "checked" not in toggle
+
+
+def test_a_table_of_prose_is_stacked_on_a_narrow_screen(site: Path) -> None:
+    settings = (site / "settings.html").read_text()
+    assert "--head-4: 'Meaning'" in settings
+    assert settings.index('class="stacked"') < settings.index("FAREGATE_PUBLIC_URL</code>")
+
+
 def test_nothing_is_loaded_from_another_host(site: Path) -> None:
     loaded = {
         (page.name, address)
