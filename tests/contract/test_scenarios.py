@@ -177,6 +177,32 @@ def test_a_transaction_without_a_proof_answers_502(seller: Seller) -> None:
     assert seller.runs() == []
 
 
+@pytest.mark.parametrize(
+    ("path", "outcome", "facts"),
+    [
+        ("/paid", "delivered", "status 200, 50000 atomic USDC"),
+        ("/late", "held", "settling"),
+        ("/do?what=raise", "failed", ""),
+    ],
+)
+def test_a_sale_is_one_line_in_the_log(seller: Seller, path: str, outcome: str, facts: str) -> None:
+    seller.buy(path)
+    [transaction] = seller.statuses()
+    log = seller.running.server.log
+
+    def read_lines() -> list[str]:
+        return [line for line in log.read_text(errors="replace").splitlines() if transaction in line]
+
+    def find_sales() -> list[str]:
+        return [line for line in read_lines() if "INFO faregate.sale: " in line]
+
+    assert eventually(lambda: len(find_sales()) > 0)
+    [line] = find_sales()
+    assert f" {outcome}: " in line
+    assert facts in line
+    assert "GET" in line
+
+
 def test_a_raising_handler_answers_500_uncharged(seller: Seller) -> None:
     response = seller.buy("/do?what=raise")
     assert (response.status_code, "payment-response" in response.headers) == (500, False)
