@@ -6,6 +6,9 @@ done sooner needs no renewal: the row says when its owner wrote last. For longer
 thread, and not a task, because workers may block. It starts with the first lease, and ends some time after
 the last one.
 
+Where the store has locks that show which processes live (`faregate.journals.owner_locks`), the process has one
+while it has leases, and the thread keeps it. It goes on renewing for those who cannot trust the lock.
+
 A renewal vouches for the process, and names no rows. It neither notices that another process has taken a
 lease nor takes it back: the row has a new owner and fencing token by then, and the work finds out at its
 next write.
@@ -21,6 +24,7 @@ from collections.abc import Callable
 from time import monotonic
 
 from faregate.errors import FaregateError
+from faregate.journals.owner_locks import OwnerLock
 from faregate.journals.writer import check_threads
 from faregate.logs import log
 
@@ -32,23 +36,54 @@ class Heartbeat:
     """The leases that this process holds in one journal, and the thread that renews them.
 
     `renew` takes the owner's id, and writes until when it is known to live. With `every` infinite there is no
-    thread.
+    thread, and no lock. `take_lock` takes a lock for a new owner, or returns None where none can be trusted.
     """
 
-    def __init__(self, renew: Callable[[str], object], every: float) -> None:
+    def __init__(
+        self,
+        renew: Callable[[str], object],
+        every: float,
+        take_lock: Callable[[], OwnerLock | None] = lambda: None,
+    ) -> None:
         # Weak: the journal owns its heartbeat, and must be collected when nobody uses it.
         self._renew = weakref.WeakMethod(renew)
         self._every = every
+        self._take = take_lock
+        self._owner_lock: OwnerLock | None = None
         self.reset()
         _heartbeats.add(self)
 
     def reset(self) -> None:
         """Start as a new owner without leases, as a forked child is: the leases are its parent's."""
+        if self._owner_lock is not None:
+            self._owner_lock.abandon()
+        self._owner_lock = None
+        self._may_have_lock = self._every == math.inf
         self.owner = secrets.token_hex(8)
+        self._former_owners: dict[str, float] = {}
         self._lock = threading.Lock()
+        self._taking = threading.Lock()
         self._leases: dict[bytes, float] = {}
         self._thread: threading.Thread | None = None
         self._idle_since: float | None = None
+
+    def wants_lock(self) -> bool:
+        """Whether `take_lock` must be called before `owner` gets a lease: there may be a lock to take."""
+        self._idle_since = None
+        return not self._may_have_lock
+
+    def take_lock(self) -> None:
+        """Become an owner with a lock, if there are locks that can be trusted."""
+        with self._taking:
+            if self._may_have_lock:
+                return
+            self._owner_lock = self._take()
+            if self._owner_lock is not None:
+                self.owner = self._owner_lock.owner
+            self._may_have_lock = True
+
+    def is_owner(self, owner: str) -> bool:
+        return owner == self.owner or owner in self._former_owners
 
     def add(self, key: bytes, seconds: float) -> None:
         """Renew the lease of this row until it is removed, for so many seconds at most."""
@@ -76,17 +111,31 @@ class Heartbeat:
             if not self._leases:
                 return self._is_still_needed(now)
             self._idle_since = None
+            self._update_owner(now)
         renew = self._renew()
         if renew is None:
             return False
         try:
-            renew(self.owner)
+            for owner in (self.owner, *self._former_owners):
+                renew(owner)
         except FaregateError as error:
             # Not fatal: whoever takes a row over has a new fencing token, and our later writes are refused.
             log("journal", logging.WARNING, "leases could not be renewed: %s", error)
         except Exception as error:
             log("journal", logging.ERROR, "leases could not be renewed", error=error)
         return True
+
+    def _update_owner(self, now: float) -> None:
+        """Take the id of a lock that had to be taken elsewhere. What has the old one is renewed under that."""
+        if self._owner_lock is not None and self._owner_lock.owner != self.owner:
+            self._former_owners[self.owner] = max(self._leases.values())
+            self.owner = self._owner_lock.owner
+        for owner in [owner for owner, until in self._former_owners.items() if until <= now]:
+            del self._former_owners[owner]
+
+    def keep_lock(self) -> Callable[[float], object]:
+        """Return what waits for some seconds, and keeps the lock meanwhile. It does not refer to this object."""
+        return threading.Event().wait if self._owner_lock is None else self._owner_lock.keep
 
     def _is_still_needed(self, now: float) -> bool:
         """Call with the lock held: a lease that is added now is either seen here, or starts a new thread."""
@@ -95,13 +144,21 @@ class Heartbeat:
         if now - self._idle_since < IDLE_SECONDS:
             return True
         self._idle_since = self._thread = None
+        if self._owner_lock is not None:
+            # Without leases nobody asks for it. The next one is of a new owner.
+            self._owner_lock.release()
+            self._owner_lock, self.owner = None, secrets.token_hex(8)
+        self._may_have_lock = False
         return False
 
 
 def _run(reference: "weakref.ref[Heartbeat]", every: float) -> None:
     """Keep no reference while waiting, so that an unused journal is collected, and the thread ends."""
-    wait = threading.Event().wait
+    wait: Callable[[float], object] = threading.Event().wait
     while True:
+        if (heartbeat := reference()) is not None:
+            wait = heartbeat.keep_lock()
+        del heartbeat
         wait(every)
         heartbeat = reference()
         if heartbeat is None or not heartbeat.renew_all():

@@ -133,7 +133,7 @@ class MemoryJournal:
 
     def _holder(self) -> Holder:
         """There is one process, which lives as long as its rows: no lease ends before its time."""
-        return Holder("", "", next(self._fences))
+        return Holder("this process", "", next(self._fences))
 
     def has_unknown_keys(self) -> bool:
         return False
@@ -289,7 +289,8 @@ class MemoryJournal:
         """Take the row of this transaction, due or not, even stuck; None while another has the lease."""
         with self._lock:
             now, row = self._clock(), self._owed.get(self._transactions.get(transaction_id, b""))
-            return None if row is None or row.lease_until > now else self._lease(row, now)
+            is_free = row is not None and not row.is_leased(now, self._policy, math.inf)
+            return self._lease(row, now) if row is not None and is_free else None
 
     def _lease(self, row: Row, now: float) -> PendingPayment:
         """Move the row to the end of the queue, so that a sweep finds the next due row at the front."""

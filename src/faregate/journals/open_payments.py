@@ -3,6 +3,7 @@
 from faregate.core.claims import HoldInfo, PendingPayment, Resumable
 from faregate.errors import JournalUnreadable
 from faregate.journals.operations import Procedure, run_procedure
+from faregate.journals.owner_locks import LockingStore, has_lock
 from faregate.journals.quota import Quota
 from faregate.journals.reader import describe_hold
 from faregate.journals.row import NOT_FETCHED, Row
@@ -44,15 +45,25 @@ class OpenPaymentQueue:
 
     def _take_due(self) -> Record | None:
         now, policy = self._rows.clock(), self._policy
-        due = Due(now, now - policy.owner_lease, self._rows.seller, now - policy.adoption_delay)
+        silent_since, foreign_since = now - policy.owner_lease, now - policy.adoption_delay
+        due = Due(now, silent_since, self._rows.seller, foreign_since, *self._judge_owners(now))
         changes = {
-            "owner": self._rows.heartbeat.owner,
+            "owner": run_procedure(self._rows.make_holder(), self._store).owner,
             "touched_at": now,
             "fence": make_id(),
             "lease_until": now + policy.completion_lease,
             "stamp": make_id(),
         }
         return self._store.take_due(due, changes)
+
+    def _judge_owners(self, now: float) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the owners that are dead, and those that live, as far as their locks tell."""
+        if not isinstance(self._store, LockingStore) or self._store.owner_locks is None:
+            return (), ()
+        owners = [owner for owner in self._store.list_owners(now) if has_lock(owner)]
+        lives = self._store.owner_locks.judge(owners) if owners else {}
+        dead = tuple(owner for owner, answer in lives.items() if not answer)
+        return dead, tuple(owner for owner in lives if owner not in dead)
 
     def _put_off(self, record: Record) -> None:
         """Only the sweep waits. The payer may come at any time to a process that has the key."""
@@ -121,6 +132,7 @@ class OpenPaymentQueue:
         if row.is_leased(now, self._policy, (yield from self._rows.get_owner_until(row, now))):
             return None
         after = row.copy()
-        after.lease_to(self._rows.make_holder(), now + self._policy.completion_lease, now)
+        holder = yield from self._rows.make_holder()
+        after.lease_to(holder, now + self._policy.completion_lease, now)
         stamp = yield from self._rows.replace(row, record["stamp"], after)
         return None if stamp is None else self._grant(after, stamp)

@@ -21,6 +21,7 @@ from faregate.journals.event_loops import AsyncJournal, Run, make_driver, run_in
 from faregate.journals.heartbeat import Heartbeat
 from faregate.journals.open_payments import OpenPaymentQueue
 from faregate.journals.operations import Procedure, T, run_procedure
+from faregate.journals.owner_locks import get_locks
 from faregate.journals.payment_info import FoundPayments, Reference
 from faregate.journals.policy import DEFAULT_POLICY, JournalPolicy
 from faregate.journals.procedures import Procedures
@@ -56,7 +57,9 @@ class PersistentJournal:
         self._policy = policy
         self._clock = clock
         self._run = run
-        self._heartbeat = Heartbeat(self._renew, policy.renew_every)
+        locks = get_locks(store)
+        options = () if locks is None else (locks.take,)
+        self._heartbeat = Heartbeat(self._renew, policy.renew_every, *options)
         quota = Quota(store, max_rows, max_bytes)
         rows = RowAccess(store, self._keyring, seller, policy, clock, self._heartbeat)
         self._procedures = Procedures(rows, quota)

@@ -25,7 +25,7 @@ from faregate.journals.codec import NOT_READ
 from faregate.journals.encryption import LookupKey
 from faregate.journals.operations import BlockingCall, Delete, Find, Insert, Procedure
 from faregate.journals.quota import Quota
-from faregate.journals.row import Row, find_use, size_of
+from faregate.journals.row import Holder, Row, find_use, size_of
 from faregate.journals.row_access import RowAccess, make_id
 from faregate.journals.states import RowState
 from faregate.journals.store import Record, TransactionTaken, may_be_removed
@@ -54,7 +54,8 @@ class Procedures:
             # A full journal refuses only new rows. A known proof is still answered.
             full = yield from self._check_quota(now)
             make_room = partial(self._quota.make_room, now)
-            row, stamp = self._create_row(proof, claimant, next(iter(lookup_keys.values())), now), make_id()
+            holder = yield from self._rows.make_holder()
+            row, stamp = self._create_row(proof, claimant, lookup_keys, holder, now), make_id()
             if full is None and (yield Insert(self._rows.codec.pack(row, stamp), list(lookup_keys), now)):
                 return self._count(row, stamp)
             record: Record | None = yield Find(list(lookup_keys))
@@ -80,8 +81,10 @@ class Procedures:
             return error
         return None
 
-    def _create_row(self, proof: str, claimant: Claimant, lookup: LookupKey, now: float) -> Row:
-        holder, line = self._rows.make_holder(), claimant.request
+    def _create_row(
+        self, proof: str, claimant: Claimant, lookup_keys: dict[bytes, LookupKey], holder: Holder, now: float
+    ) -> Row:
+        lookup, line = next(iter(lookup_keys.values())), claimant.request
         return Row.create(
             lookup.key, lookup.key_id, lookup.fingerprint, proof, line, holder, now, self._policy
         )
@@ -98,7 +101,7 @@ class Procedures:
             yield Delete(record["key"], record["stamp"])
             return None
         row = yield from self._rows.unpack(record)
-        fingerprint, holder = lookup_keys[row.key].fingerprint, self._rows.make_holder()
+        fingerprint, holder = lookup_keys[row.key].fingerprint, (yield from self._rows.make_holder())
         owner_until = yield from self._rows.get_owner_until(row, now)
 
         def claim_again(row: Row) -> Claim:

@@ -7,6 +7,7 @@ from faregate.core.claims import HoldInfo
 from faregate.errors import JournalError, JournalUnreadable
 from faregate.journals.codec import Codec
 from faregate.journals.encryption import Keyring
+from faregate.journals.owner_locks import get_owner_until
 from faregate.journals.payment_info import (
     FoundPayments,
     PaymentInfo,
@@ -81,7 +82,7 @@ class NamespaceReader:
         return self._describe_row(self._codec.unpack(plain), record["size"], readable=False)
 
     def _describe_row(self, row: Row, size: int, *, readable: bool = True) -> PaymentInfo:
-        owner_until = self._store.owner_until(row.owner) if row.owner else 0.0
+        owner_until = get_owner_until(self._store, row.owner) if row.owner else 0.0
         leased = row.is_leased(self._now, self._policy, owner_until)
         return describe_row(
             row, self.namespace, self._now, self._policy, size=size, leased=leased, readable=readable

@@ -8,8 +8,8 @@
    counter would start again with a deleted row. Two facts are accepted from anybody, because they are true
    whoever holds the lease: a transaction id that the service gave, and a payment that it confirmed.
 3. When a lease is over, the next to come takes the row, with a new fencing token. A lease is over at its
-   time, or as soon as its owner, a process, has not written for `owner_lease` seconds and is not known to
-   live.
+   time, or as soon as its owner, a process, is known to be dead, or has not written for `owner_lease` seconds
+   and is not known to live. A row without an owner is not leased, whatever the clock says.
 4. Only rows that owe nothing expire: SETTLED, UNPAID, PAID_NO_RESULT, and a CLAIMED row that never learned of
    a transaction. An open payment is never forgotten. A result that is paid and was never fetched is served
    until a sweep removes it and emits `Expired`.
@@ -44,6 +44,7 @@ from faregate.core.claims import (
 from faregate.core.models import Outcome, WorkFailed, WorkSucceeded
 from faregate.core.request_headers import EXACT, GUESSABLE, STABLE
 from faregate.frozen import frozen
+from faregate.journals.owner_locks import IS_DEAD
 from faregate.journals.policy import JournalPolicy
 from faregate.journals.states import AWAITING_SETTLEMENT, FINAL, RowState
 from faregate.x402.headers import find_payer, find_validity
@@ -159,7 +160,7 @@ class Row:
 
         The row changed only if the result is `Claimed`, `Resumable` or `Replayable`.
 
-        `owner_until`: the time until which the owner's heartbeat vouches for it.
+        `owner_until`: until when the owner is known to live (`faregate.journals.owner_locks`).
         """
         if fingerprint.request != self.request or (
             fingerprint.body and self.body and fingerprint.body != self.body
@@ -229,7 +230,9 @@ class Row:
         return Replayable(self.outcome.result, self.payment_response, self.transaction_id)
 
     def is_leased(self, now: float, policy: JournalPolicy, owner_until: float) -> bool:
-        return self.lease_until > now and max(self.touched_at + policy.owner_lease, owner_until) > now
+        if not self.owner or self.lease_until <= now or owner_until == IS_DEAD:
+            return False
+        return max(self.touched_at + policy.owner_lease, owner_until) > now
 
     def _deliver_first(self, now: float, policy: JournalPolicy) -> None:
         self.delivered = True
@@ -268,7 +271,7 @@ class Row:
 
     def is_due(self, now: float) -> bool:
         owed = self.expires_at is None and self.state is not RowState.STUCK
-        return owed and max(self.lease_until, self.due_at) <= now
+        return owed and self.due_at <= now and (self.lease_until <= now or not self.owner)
 
     def lease_to(self, holder: Holder, until: float, now: float) -> Lease:
         """Grant a lease with a new fencing token: the previous holder's writes are refused from now on."""

@@ -12,6 +12,7 @@ from faregate.journals.codec import LARGE, Codec
 from faregate.journals.encryption import Keyring
 from faregate.journals.heartbeat import Heartbeat
 from faregate.journals.operations import BlockingCall, Find, FindResult, Procedure, Replace
+from faregate.journals.owner_locks import get_locks, get_owner_until, has_lock
 from faregate.journals.policy import JournalPolicy
 from faregate.journals.row import Holder, Row, size_of
 from faregate.journals.states import RowState
@@ -37,8 +38,11 @@ class RowAccess:
         self.policy = policy
         self.clock = clock
         self.heartbeat = heartbeat
+        self._has_locks = get_locks(store) is not None
 
-    def make_holder(self) -> Holder:
+    def make_holder(self) -> Procedure[Holder]:
+        if self.heartbeat.wants_lock():
+            yield BlockingCall(self.heartbeat.take_lock)
         return Holder(self.heartbeat.owner, self.seller, make_id())
 
     def grant(self, claim: Claim, row: Row, stamp: int, seconds: float) -> Claim:
@@ -50,13 +54,16 @@ class RowAccess:
         return claim
 
     def get_owner_until(self, row: Row, now: float) -> Procedure[float]:
-        """Until when the owner is known to live. Asked only when it matters: it has not written for long."""
-        if row.lease_until <= now or row.touched_at + self.policy.owner_lease > now:
+        """Until when the owner is known to live. Asked only when it matters: of another's lease."""
+        if not row.owner or row.lease_until <= now:
             return 0.0
         # This process owns the row and is alive, so the store need not be asked.
-        if row.owner == self.heartbeat.owner:
+        if self.heartbeat.is_owner(row.owner):
             return row.lease_until
-        until: float = yield BlockingCall(partial(self.store.owner_until, row.owner))
+        has_written = row.touched_at + self.policy.owner_lease > now
+        if has_written and not (self._has_locks and has_lock(row.owner)):
+            return 0.0
+        until: float = yield BlockingCall(partial(get_owner_until, self.store, row.owner))
         return until
 
     def unpack(self, record: Record) -> Procedure[Row]:

@@ -59,13 +59,16 @@ class Due(NamedTuple):
     """Which rows a sweep may take at the time `now`.
 
     A lease is over, too, if its owner has not written since `silent_since` and is not known to live. A row of
-    another seller than `seller` is taken when it has been due since `foreign_since`.
+    another seller than `seller` is taken when it has been due since `foreign_since`. A store with locks is
+    given the owners that are `dead`, whose leases are over, and `living`, whose leases last.
     """
 
     now: float
     silent_since: float
     seller: str
     foreign_since: float
+    dead: tuple[str, ...] = ()
+    living: tuple[str, ...] = ()
 
 
 COLUMNS = tuple(Record.__annotations__)

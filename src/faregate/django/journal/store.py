@@ -227,7 +227,8 @@ class DjangoStore:
 
     def _due(self, due: Due) -> QuerySet[JournalRow]:
         lives = Exists(LeaseOwner.objects.using(self._using).filter(id=OuterRef("owner"), until__gt=due.now))
-        is_over = Q(lease_until__lte=due.now) | Q(~lives, touched_at__lte=due.silent_since)
+        is_silent = Q(~lives, ~Q(owner__in=due.living), touched_at__lte=due.silent_since)
+        is_over = Q(lease_until__lte=due.now) | Q(owner="") | Q(owner__in=due.dead) | is_silent
         foreign = Q(due_at__lte=due.foreign_since, lease_until__lte=due.foreign_since)
         rows = self._select_open().exclude(state="stuck").filter(due_at__lte=due.now)
         return rows.filter(is_over).filter(Q(seller=due.seller) | foreign)

@@ -15,6 +15,7 @@ from typing import TypeVar
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
+from psycopg.rows import TupleRow
 
 from faregate.errors import ConfigurationError
 from faregate.journals.postgres import errors, schema
@@ -68,6 +69,10 @@ class Pool:
                     self._may_prepare = False
                 pool.close()  # the idle ones led to the same server
                 return self._run(pool, self._open(), query, True)
+
+    def open_session(self) -> "LockSession":
+        """Open a connection besides those of the pool. Raises `psycopg.Error`."""
+        return LockSession(connect(self._parameters, self.timeout))
 
     def disconnect(self) -> None:
         self._get_pool().close()
@@ -126,6 +131,19 @@ class Pool:
         if self._may_prepare and not is_pooled(connection):
             connection.prepared = set()
         self._is_checked = True
+
+
+class LockSession:
+    """A connection that holds the lock of an owner (`faregate.journals.session_locks.Session`)."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.backend_pid = connection.pgconn.backend_pid
+        self.fileno = connection.fileno
+        self.close = connection.close
+
+    def query(self, statement: str) -> list[TupleRow]:
+        return self._connection.execute(statement.encode()).fetchall()
 
 
 class _ProcessPool:

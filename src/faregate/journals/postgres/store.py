@@ -15,6 +15,7 @@ from psycopg.pq.abc import PGresult
 from psycopg.rows import TupleRow
 
 from faregate.journals.operations import BatchedRows, Delete, Find, FindResult, Insert, Replace, RowOperation
+from faregate.journals.owner_locks import OwnerLocks
 from faregate.journals.postgres import errors
 from faregate.journals.postgres.connection import Connection
 from faregate.journals.postgres.pipeline import (
@@ -26,6 +27,7 @@ from faregate.journals.postgres.pipeline import (
     perform,
 )
 from faregate.journals.postgres.pool import Pool
+from faregate.journals.session_locks import SessionLocks
 from faregate.journals.sql import DELIVERED, DROP_RESULT, IS_SETTLED, OTHER_ENCODING, REMEMBERED, UNFETCHED
 from faregate.journals.store import (
     COLUMNS,
@@ -87,10 +89,12 @@ _OWNER_LIVES = (
 )
 _DUE = (
     f"SELECT key {_MINE} AND expires_at IS NULL AND state <> 'stuck' AND due_at <= %s "
-    f"AND (lease_until <= %s OR touched_at <= %s AND NOT {_OWNER_LIVES}) "
+    "AND (lease_until <= %s OR owner = '' OR owner = ANY(%s) "
+    f"OR touched_at <= %s AND owner <> ALL(%s) AND NOT {_OWNER_LIVES}) "
     "AND (seller = %s OR greatest(due_at, lease_until) <= %s) "
     "ORDER BY lease_until LIMIT 1 FOR UPDATE SKIP LOCKED"
 )
+_OWNERS = f"SELECT DISTINCT owner {_MINE} AND expires_at IS NULL AND state <> 'stuck' AND lease_until > %s"
 # A loose index scan: one look-up per key. DISTINCT would read every row.
 _NEXT_KEY = f"SELECT min(key_id) {_MINE}"
 _KEYS = (
@@ -128,6 +132,7 @@ class PostgresStore(BatchedRows):
         self._pool = pool
         self._namespace = namespace
         self._purge_at = 0.0
+        self.owner_locks: OwnerLocks | None = SessionLocks(pool.open_session, self._fetch)
         self.writer: Writer[PostgresStatement] = Writer(
             self._execute, pool.timeout, partial(errors.busy, pool.location)
         )
@@ -252,8 +257,8 @@ class PostgresStore(BatchedRows):
         """SKIP LOCKED passes over rows that others are taking at this moment."""
         mine = self._namespace
         take = f"{_update(changes)} AND key = ({_DUE}) AND {_HOW} RETURNING {_WITHOUT_RESULT}"
-        now, silent_since, seller, foreign_since = due
-        which = (mine, now, now, silent_since, now, seller, foreign_since)
+        now, silent_since, seller, foreign_since, dead, living = due
+        which = (mine, now, now, list(dead), silent_since, list(living), now, seller, foreign_since)
         values = (*changes.values(), mine, *which, *self._how(False))
 
         def take_row(connection: Connection, is_retry: bool) -> TupleRow | None:
@@ -282,6 +287,9 @@ class PostgresStore(BatchedRows):
     def owner_until(self, owner: str) -> float:
         rows = self._fetch("SELECT until FROM faregate_journal_owner WHERE id = %s", owner)
         return float(rows[0][0]) if rows else 0.0
+
+    def list_owners(self, now: float) -> list[str]:
+        return [str(owner) for [owner] in self._read(_OWNERS, now)]
 
     # For operators
 

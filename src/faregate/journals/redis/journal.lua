@@ -81,8 +81,10 @@ local function get_scores(row)
   if not row.stamp then return {} end
   if row.expires_at then return {[get_index(row)] = row.expires_at} end
   if row.state == 'stuck' then return {[owed] = row.since} end
-  local until_due = tonumber(row.lease_until) > tonumber(row.due_at) and row.lease_until or row.due_at
-  return {[owed] = row.since, [due] = until_due, [leased] = row.owner ~= '' and row.lease_until or nil}
+  -- A row without an owner is not leased, whatever the clock says.
+  local leased_until = row.owner ~= '' and row.lease_until or nil
+  local is_longer = leased_until and tonumber(leased_until) > tonumber(row.due_at)
+  return {[owed] = row.since, [due] = is_longer and leased_until or row.due_at, [leased] = leased_until}
 end
 
 local function update_indexes(key, before, after)

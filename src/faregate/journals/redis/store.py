@@ -85,7 +85,7 @@ class RedisStore(BatchedRows):
 
     def take_due(self, due: Due, changes: Mapping[str, Any]) -> Record | None:
         # One script finds the row and leases it: nothing can come in between.
-        words = ("take_due", *due, DUE_PAGE, DUE_PAGES, *_encode_changes(changes))
+        words = ("take_due", *due[:4], DUE_PAGE, DUE_PAGES, *_encode_changes(changes))
         record: Record | None = self._client.run(*words, parse=_parse_record)
         return record
 

@@ -1,12 +1,15 @@
 """The rows of one namespace in a SQLite file (`faregate.journals.store.RowStore`)."""
 
+import json
 import sqlite3
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, cast
 
+from faregate.journals.file_locks import FileLocks
 from faregate.journals.operations import BatchedRows, Delete, Find, FindResult, Insert, Replace, RowOperation
+from faregate.journals.owner_locks import OwnerLocks
 from faregate.journals.sql import DELIVERED, DROP_RESULT, IS_SETTLED, OTHER_ENCODING, REMEMBERED, UNFETCHED
 from faregate.journals.sqlite.database import SqliteDatabase
 from faregate.journals.sqlite.work import Change, Deletion, FirstMatch, RowWrite, Work
@@ -39,9 +42,12 @@ _FIND_TRANSACTION = f"SELECT {_WITHOUT_RESULT} {_MINE} AND transaction_id = ?"
 _OWNER_LIVES = "EXISTS (SELECT 1 FROM owner WHERE id = journal.owner AND until > :now)"
 _LONGEST_DUE = (
     "FROM journal WHERE namespace = :namespace AND expires_at IS NULL AND state <> 'stuck' "
-    f"AND due_at <= :now AND (lease_until <= :now OR touched_at <= :silent_since AND NOT {_OWNER_LIVES}) "
+    "AND due_at <= :now AND (lease_until <= :now OR owner = '' OR owner IN (SELECT value FROM json_each(:dead)) "
+    "OR touched_at <= :silent_since AND owner NOT IN (SELECT value FROM json_each(:living)) "
+    f"AND NOT {_OWNER_LIVES}) "
     "AND (seller = :seller OR max(due_at, lease_until) <= :foreign_since) ORDER BY lease_until LIMIT 1"
 )
+_OWNERS = f"SELECT DISTINCT owner {_MINE} AND expires_at IS NULL AND state <> 'stuck' AND lease_until > ?"
 _DUE = f"SELECT {_WITHOUT_RESULT} {_LONGEST_DUE}"
 _IS_DUE = f"SELECT 1 {_LONGEST_DUE}"
 _OWED = f"SELECT {_PLAIN} {_MINE} AND expires_at IS NULL ORDER BY since LIMIT ?"
@@ -94,6 +100,7 @@ class SqliteStore(BatchedRows):
         self._namespace = namespace
         self._purge_at = 0.0
         self.writer = database.writer
+        self.owner_locks: OwnerLocks | None = FileLocks(database.path)
 
     @property
     def namespace(self) -> str:
@@ -190,7 +197,8 @@ class SqliteStore(BatchedRows):
     # Writing
 
     def take_due(self, due: Due, changes: Mapping[str, Any]) -> Record | None:
-        values = {**due._asdict(), "namespace": self._namespace}
+        owners = {"dead": json.dumps(due.dead), "living": json.dumps(due.living)}
+        values = {**due._asdict(), **owners, "namespace": self._namespace}
 
         def take(connection: sqlite3.Connection) -> Record | None:
             row = connection.execute(_DUE, values).fetchone()
@@ -213,6 +221,9 @@ class SqliteStore(BatchedRows):
     def owner_until(self, owner: str) -> float:
         rows = self._fetch("SELECT until FROM owner WHERE id = ?", (owner,))
         return cast(float, rows[0][0]) if rows else 0.0
+
+    def list_owners(self, now: float) -> list[str]:
+        return [owner for [owner] in self._read(_OWNERS, now)]
 
     # For operators
 
