@@ -12,6 +12,7 @@ from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce
 
 from faregate.django.journal.models import DELIVERED, REMEMBERED, UNFETCHED, JournalRow, LeaseOwner
+from faregate.django.journal.owner_locks import make_owner_locks
 from faregate.django.journal.transactions import (
     ConnectionLost,
     atomic_transaction,
@@ -92,6 +93,8 @@ class DjangoStore:
         self._namespace = namespace
         self._using = using
         self._purge_at = 0.0
+
+        self.owner_locks = make_owner_locks(using)
 
     @property
     def namespace(self) -> str:
@@ -256,6 +259,12 @@ class DjangoStore:
         with read_connection(self._using):
             found = LeaseOwner.objects.using(self._using).filter(id=owner).values_list("until", flat=True)
             return next(iter(found), 0.0)
+
+    @retry_on_disconnect
+    def list_owners(self, now: float) -> list[str]:
+        with read_connection(self._using):
+            leased = self._select_open().exclude(state="stuck").filter(lease_until__gt=now)
+            return list(leased.order_by().values_list("owner", flat=True).distinct())
 
     @property
     def has_server_time(self) -> bool:
