@@ -243,7 +243,11 @@ def test_a_thread_renews_while_there_is_something_to_renew(monkeypatch: pytest.M
 
 def test_a_lease_that_was_not_given_back_is_renewed_until_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeats, "IDLE_SECONDS", 0.0)
-    assert_ends(started_thread(Heartbeat(Renewals().renew, 0.01), 0.1))
+    renewals = Renewals()
+    heartbeat = Heartbeat(renewals.renew, 0.01)
+    assert_ends(started_thread(heartbeat, 0.1))
+    assert renewals.owners
+    assert not heartbeat._leases
 
 
 def test_leases_that_are_given_back_meanwhile_do_not_end_the_thread() -> None:
@@ -296,8 +300,10 @@ def test_a_store_that_fails_does_not_end_the_thread(
 
 
 def test_a_heartbeat_does_not_keep_its_journal_from_being_collected() -> None:
-    heartbeat = Heartbeat(Renewals().renew, 0.01)
+    renewals = Renewals()
+    heartbeat = Heartbeat(renewals.renew, 0.01)
     thread = started_thread(heartbeat)
+    renewals.wait_for(1)
     del heartbeat
     assert_ends(thread)
 

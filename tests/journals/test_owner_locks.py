@@ -2,23 +2,32 @@
 
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable, Generator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from urllib.parse import urlsplit
 
 import pytest
 
 from faregate.core.claims import InProgress, PendingPayment, Resumable
+from faregate.errors import JournalError
 from faregate.journals import file_locks, session_locks
 from faregate.journals.owner_locks import has_lock
 from faregate.journals.persistent import PersistentJournal
 from faregate.journals.policy import JournalPolicy
+from faregate.journals.postgres import PostgresJournal
 from tests.core.flow_script import TXN
-from tests.journals.rows import HERE, fresh
-from tests.journals.stores import STORED, Clock, disconnect, find_class
+from tests.journals.postgres_schema import asked
+from tests.journals.rows import HERE, fresh, owed, started
+from tests.journals.stores import KEY, STORED, Clock, disconnect, find_class
+from tests.servers.network import Network, lossy_network
+from tests.servers.shared import shared
 from tests.support.preloaded import PreloadedPython
 from tests.support.products import spread
+from tests.support.waiting import eventually
 
 NOW = 1000.0
 LOCKED = ("sqlite", "postgres", "django", "django-postgres")
@@ -199,8 +208,8 @@ def test_two_journals_of_one_process(kind: str, open_one: Open, clock: Clock) ->
     clock.now += SILENT.owner_lease
     assert theirs.claim("proof", HERE) == InProgress()
     assert mine.claim("proof", HERE) == InProgress()
-    assert mine._heartbeat._owner_lock is not None
-    mine._heartbeat._owner_lock.release()  # as at the end of its process
+    assert mine._heartbeat.owner_lock is not None
+    mine._heartbeat.owner_lock.release()  # as at the end of its process
     fresh(theirs.claim("proof", HERE))
 
 
@@ -227,7 +236,7 @@ def test_a_lock_file_that_was_removed(start: Start, open_one: Open, clock: Clock
 def test_a_lock_file_that_was_removed_is_taken_anew(open_one: Open, clock: Clock, tmp_path: Path) -> None:
     mine, theirs = open_one("sqlite"), open_one("sqlite")
     fresh(mine.claim("proof", HERE))
-    before, lock = mine._heartbeat.owner, mine._heartbeat._owner_lock
+    before, lock = mine._heartbeat.owner, mine._heartbeat.owner_lock
     (tmp_path / "journal.db-owners").unlink()
     assert lock is not None
     lock.keep(0)
@@ -281,7 +290,7 @@ def test_a_lock_that_a_closed_descriptor_dropped_is_taken_again(open_one: Open, 
     journal = open_one("sqlite")
     fresh(journal.claim("proof", HERE))
     os.close(os.open(tmp_path / "journal.db-owners", os.O_RDONLY))
-    before, lock = journal._heartbeat.owner, journal._heartbeat._owner_lock
+    before, lock = journal._heartbeat.owner, journal._heartbeat.owner_lock
     assert lock is not None
     lock.keep(0)
     assert lock.owner == before
@@ -316,11 +325,162 @@ def test_no_descriptor_is_left_open(tmp_path: Path, clock: Clock) -> None:
 
 @pytest.mark.parametrize("kind", spread("kind", tuple(STORED), find_class))
 def test_a_clock_that_was_set_back_locks_nobody_out(kind: str, tmp_path: Path, clock: Clock) -> None:
-    """Held, and so without an owner: its times lie in the future."""
+    """The lease was given back at a time that lies in the future now."""
     journal = STORED[kind](tmp_path, clock, policy=JournalPolicy(renew_every=float("inf")))
-    lease = fresh(journal.claim("proof", HERE))
-    journal.record_pending(lease, TXN, "acr_1")
-    clock.now -= 86_400.0
-    assert isinstance(claim := journal.claim("proof", HERE), Resumable)
-    assert journal.abandon_claim(claim.entry.lease)
+    journal.record_pending(fresh(journal.claim("proof", HERE)), TXN, "acr_1")
+    journal.abandon_claim(owed(journal.claim("proof", HERE)).lease)
+    clock.now += 3600.0
+    journal.abandon_claim(fresh(journal.claim("proof", HERE)))
+    clock.now -= 1800.0
+    journal.abandon_claim(fresh(journal.claim("proof", HERE)))
+    clock.now -= 900.0
+    taken = journal.lease_next()
+    assert taken is not None
+    assert taken.transaction_id == TXN
     journal.disconnect()
+
+
+# PostgreSQL: what ends a session, and what stands between
+
+
+@pytest.fixture
+def network() -> Generator[Network]:
+    with lossy_network(urlsplit(shared("postgres")).port or 0) as network:
+        yield network
+
+
+def test_a_process_that_is_cut_off_lives_as_long_as_its_renewals_say(
+    network: Network, open_one: Open, clock: Clock, tmp_path: Path
+) -> None:
+    """Behind a proxy, the end of a connection says nothing of the process."""
+    parts = urlsplit(shared("postgres"))
+    distant = parts._replace(netloc=parts.netloc.replace(f":{parts.port}", f":{network.port}")).geturl()
+    options: Any = {"keys": [KEY], "namespace": f"test {tmp_path}", "policy": SILENT}
+    owner, journal = PostgresJournal(distant, clock=Clock(NOW), **options), open_one("postgres")
+    fresh(owner.claim("proof", HERE))
+    assert not has_lock(owner._heartbeat.owner)
+    network.close()
+    assert journal.claim("proof", HERE) == InProgress()
+    clock.now = NOW + SILENT.owner_lease
+    fresh(journal.claim("proof", HERE))
+    owner.disconnect()
+
+
+each_postgres = pytest.mark.parametrize("kind", spread("kind", ("postgres", "django-postgres"), find_class))
+
+
+def end_session(pid: int) -> None:
+    """As an operator or a crash of the server does."""
+    [(gone,)] = asked(shared("postgres"), "SELECT pg_terminate_backend(%s)", pid)
+    assert gone
+
+
+def has_another_session(lock: Any, pid: int) -> bool:
+    return lock._session is not None and lock._session.backend_pid != pid
+
+
+@each_postgres
+def test_a_process_takes_a_lost_lock_again_at_once(kind: str, open_one: Open, clock: Clock) -> None:
+    mine, theirs = open_one(kind), open_one(kind)
+    fresh(mine.claim("proof", HERE))
+    before, lock = mine._heartbeat.owner, cast(Any, mine._heartbeat.owner_lock)
+    clock.now += SILENT.owner_lease
+    for _ in range(3):
+        end_session(pid := lock._session.backend_pid)
+        assert theirs.claim("proof", HERE) == InProgress()
+        assert eventually(partial(has_another_session, lock, pid))
+        assert theirs.claim("proof", HERE) == InProgress()
+    assert mine._heartbeat.owner == before
+
+
+def test_a_server_that_restarted_knows_no_deaths_of_before(
+    open_one: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, theirs = open_one("postgres"), open_one("postgres")
+    clock.now = NOW
+    started(mine)
+    before, lock = mine._heartbeat.owner, mine._heartbeat.owner_lock
+    assert lock is not None
+    cast(Any, lock)._session.close()  # all locks are gone
+    monkeypatch.setattr(session_locks, "_name_place", lambda started: "restarted")
+    assert_times_decide(theirs, clock)
+    lock.keep(0.1)
+    assert mine._heartbeat.renew_all()
+    fresh(mine.claim("another", HERE))
+    assert has_lock(mine._heartbeat.owner)
+    assert mine._heartbeat.owner != before
+    clock.now += SILENT.owner_lease
+    assert theirs.claim("another", HERE) == InProgress()
+
+
+class FakeSession:
+    """A session of PostgreSQL, or of what stands before it."""
+
+    def __init__(self, **answers: Any) -> None:
+        self._ends = socket.socketpair() if "unix" in answers else _connect()
+        self.backend_pid = 7
+        own = self._ends[0].getsockname() or (None, None)
+        self.address, self.port = answers.get("address", own[0]), answers.get("port", own[1])
+        self.pid = answers.get("pid", 7)
+        self.locked, self.shown = answers.get("locked", True), answers.get("shown", 1)
+        self.limits = answers.get("limits", ("2", "1", "3", "0"))
+        self.is_closed = False
+        self.fileno = self._ends[0].fileno
+
+    def query(self, statement: str) -> list[tuple[Any, ...]]:
+        if "pg_backend_pid(), " in statement:
+            return [(self.pid, self.address, self.port, 150_000, 1)]
+        if "set_config" in statement:
+            return [self.limits]
+        return [(self.locked,)] if "pg_try" in statement else [(self.shown,)]
+
+    def close(self) -> None:
+        self.is_closed = True
+        for end in self._ends:
+            end.close()
+
+
+def _connect() -> tuple[socket.socket, socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return socket.create_connection(listener.getsockname()), listener.accept()[0]
+
+
+UNIX = {"unix": True, "address": None, "port": None, "limits": ("0",)}
+
+
+@pytest.mark.parametrize("answers", [{}, UNIX])
+def test_a_direct_session_is_trusted(answers: dict[str, Any]) -> None:
+    session = FakeSession(**answers)
+    lock = session_locks.SessionLocks(lambda: session, session.query).take()
+    assert lock is not None
+    lock.release()
+    assert session.is_closed
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {"pid": 8},
+        {**UNIX, "pid": 8},
+        {"port": 1},
+        {"address": "192.0.2.1"},
+        {"address": None, "port": None},
+        {"unix": True, "address": "127.0.0.1", "port": 1},
+        {"limits": ("0", "0", "0", "0")},
+        {"locked": False},
+        {"shown": 0},
+    ],
+    ids=["pooler", "pooler on a unix socket", "proxy", "address translation", "socket behind a proxy",
+         "proxy on a unix socket", "no limit of silence", "taken", "no locks at all"],
+)  # fmt: skip
+def test_a_session_that_is_not_direct_is_not_trusted(answers: dict[str, Any]) -> None:
+    session = FakeSession(**answers)
+    assert session_locks.SessionLocks(lambda: session, session.query).take() is None
+    assert session.is_closed
+
+
+def test_a_server_without_a_free_connection_still_sells(clock: Clock) -> None:
+    def refuse() -> Any:
+        raise JournalError("too many connections")
+
+    assert session_locks.SessionLocks(refuse, lambda statement: []).take() is None

@@ -44,6 +44,7 @@ AUDIT_TESTS = ("tests/audit/test_adapters.py",)
 CHOICES = ("tests/adapters/test_choices.py", "tests/adapters/test_mcp_choices.py")
 CLIENTS = ("tests/core/test_same_client.py", "tests/journals/test_same_client.py")
 LEASES = ("tests/journals/test_leases.py",)
+OWNER_LOCKS = ("tests/journals/test_owner_locks.py", "--full")
 REVISIONS = ("tests/core/test_revisions.py",)
 TOLERANCE = ("tests/merchant/test_tolerance.py", "tests/core")
 ADDRESSES = ("tests/core", "tests/cli/test_journal.py")
@@ -89,6 +90,9 @@ RECOVERY = "src/faregate/core/recovery.py"
 SETTINGS = "src/faregate/settings.py"
 ADDRESS = "src/faregate/merchant/address.py"
 HEARTBEAT = "src/faregate/journals/heartbeat.py"
+OWNER_LOCK = "src/faregate/journals/owner_locks.py"
+FILE_LOCKS = "src/faregate/journals/file_locks.py"
+SESSION_LOCKS = "src/faregate/journals/session_locks.py"
 REQUEST_HEADERS = "src/faregate/core/request_headers.py"
 OBSERVERS = "src/faregate/observers.py"
 TRANSPORTS = "src/faregate/merchant/transports/"
@@ -196,7 +200,7 @@ MUTANTS = (
     Mutant("no-fencing", ROW, "return self.fence == lease.fence and", "return"),
     Mutant("window-without-delivery", ROW, "policy.redelivery_window if delivered else policy.undelivered_retention",
            "policy.redelivery_window", UNFETCHED_TESTS),
-    Mutant("fences-start-again", MEMORY, 'return Holder("", "", next(self._fences))', 'return Holder("", "", 1)'),
+    Mutant("fences-start-again", MEMORY, 'return Holder("this process", "", next(self._fences))', 'return Holder("this process", "", 1)'),
     Mutant("owed-rows-expire", ROW, "        self.expires_at = None\n", ""),
     # The outcome is recorded once, then reported
     Mutant("complete-before-decide", SETTLEMENT, "    if not (yield from record_outcome(payment, _remove_cookies(outcome))):\n"
@@ -394,9 +398,22 @@ MUTANTS = (
            "            return (yield from complete_success(payment, outcome, repeated=False, awaited=awaited))\n",
            "            return (yield from schedule_retry(payment, StillSettling()))\n"),
     # Leases end with their owner, and not before
-    Mutant("a-dead-owner-keeps-its-row", ROW, "self.lease_until > now and max(self.touched_at + policy.owner_lease, owner_until) > now", "self.lease_until > now", LEASES),
+    Mutant("a-silent-owner-keeps-its-row", ROW, "return max(self.touched_at + policy.owner_lease, owner_until) > now", "return True", LEASES),
     Mutant("a-living-owner-loses-its-row", ROW, "max(self.touched_at + policy.owner_lease, owner_until) > now", "self.touched_at + policy.owner_lease > now", LEASES),
-    Mutant("leases-are-not-renewed", HEARTBEAT, "            renew(self.owner)\n", "            pass\n", LEASES),
+    Mutant("a-dead-owner-keeps-its-row", ROW, " or owner_until == IS_DEAD", "", OWNER_LOCKS),
+    Mutant("a-sweep-waits-for-a-dead-owner", OPEN_PAYMENTS, "return dead, tuple(owner for owner in lives if owner not in dead)", "return (), tuple(owner for owner in lives if owner not in dead)", OWNER_LOCKS),
+    Mutant("a-stopped-owner-loses-its-row", OWNER_LOCK, "return LIVES if lives else IS_DEAD", "return 0.0 if lives else IS_DEAD", OWNER_LOCKS),
+    Mutant("a-sweep-robs-a-stopped-owner", OPEN_PAYMENTS, "return dead, tuple(owner for owner in lives if owner not in dead)", "return dead, ()", OWNER_LOCKS),
+    Mutant("a-lock-of-another-file-is-trusted", OWNER_LOCK, "if start == kind + place else None", "if start[:1] == kind else None", OWNER_LOCKS),
+    Mutant("a-lock-of-another-kernel-is-trusted", FILE_LOCKS, 'place = f"{_get_boot_id()} {', 'place = f"{', OWNER_LOCKS),
+    Mutant("a-lock-that-was-dropped-is-not-taken-again", FILE_LOCKS, "                if number in file.held:\n                    _lock(file, number)\n", "                pass\n", OWNER_LOCKS),
+    Mutant("a-lock-behind-a-pooler-is-trusted", SESSION_LOCKS, "pid != session.backend_pid or ", "", OWNER_LOCKS),
+    Mutant("a-lock-behind-a-proxy-is-trusted", SESSION_LOCKS, " or not _is_direct(session.fileno(), address, port)", "", OWNER_LOCKS),
+    Mutant("a-lock-that-nobody-has-is-trusted", SESSION_LOCKS, "if not is_taken or held != 1:", "if False:", OWNER_LOCKS),
+    Mutant("a-lost-session-is-a-death", SESSION_LOCKS, "            time.sleep(GRACE)\n", "", OWNER_LOCKS),
+    Mutant("a-child-keeps-the-session-of-its-parent", SESSION_LOCKS, "os.dup2(nowhere, session.fileno(), inheritable=False)", "pass", OWNER_LOCKS),
+    Mutant("a-row-without-an-owner-is-leased", ROW, "if not self.owner or self.lease_until <= now", "if self.lease_until <= now", OWNER_LOCKS),
+    Mutant("leases-are-not-renewed", HEARTBEAT, "                renew(owner)\n", "                pass\n", LEASES),
     Mutant("a-child-is-its-parent", HEARTBEAT, "    for heartbeat in list(_heartbeats):\n        heartbeat.reset()\n", "    return\n", LEASES),
     # Rows of others, and rows that no key opens
     Mutant("begun-by-another-seller-and-completed", RECOVERY, "if payment.foreign and not (yield from _is_known_to_service(payment)):", "if False:"),

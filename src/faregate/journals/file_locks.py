@@ -108,7 +108,8 @@ class FileLocks:
             except OSError:
                 return True
             with suppress(OSError):  # another process looks at it at this moment
-                _lock(file, number)
+                if number in file.held:
+                    _lock(file, number)
             return True
 
     def judge(self, owners: Iterable[str]) -> Mapping[str, bool]:

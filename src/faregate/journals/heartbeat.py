@@ -49,16 +49,16 @@ class Heartbeat:
         self._renew = weakref.WeakMethod(renew)
         self._every = every
         self._take = take_lock
-        self._owner_lock: OwnerLock | None = None
+        self.owner_lock: OwnerLock | None = None
         self.reset()
         _heartbeats.add(self)
 
     def reset(self) -> None:
         """Start as a new owner without leases, as a forked child is: the leases are its parent's."""
-        if self._owner_lock is not None:
-            self._owner_lock.abandon()
-        self._owner_lock = None
-        self._may_have_lock = self._every == math.inf
+        if self.owner_lock is not None:
+            self.owner_lock.abandon()
+        self.owner_lock = None
+        self._has_tried_lock = self._every == math.inf
         self.owner = secrets.token_hex(8)
         self._former_owners: dict[str, float] = {}
         self._lock = threading.Lock()
@@ -68,19 +68,19 @@ class Heartbeat:
         self._idle_since: float | None = None
 
     def wants_lock(self) -> bool:
-        """Whether `take_lock` must be called before `owner` gets a lease: there may be a lock to take."""
+        """Whether `take_lock` must be called before `owner` gets a lease."""
         self._idle_since = None
-        return not self._may_have_lock
+        return not self._has_tried_lock
 
     def take_lock(self) -> None:
         """Become an owner with a lock, if there are locks that can be trusted."""
         with self._taking:
-            if self._may_have_lock:
+            if self._has_tried_lock:
                 return
-            self._owner_lock = self._take()
-            if self._owner_lock is not None:
-                self.owner = self._owner_lock.owner
-            self._may_have_lock = True
+            self.owner_lock = self._take()
+            if self.owner_lock is not None:
+                self.owner = self.owner_lock.owner
+            self._has_tried_lock = True
 
     def is_owner(self, owner: str) -> bool:
         return owner == self.owner or owner in self._former_owners
@@ -127,15 +127,24 @@ class Heartbeat:
 
     def _update_owner(self, now: float) -> None:
         """Take the id of a lock that had to be taken elsewhere. What has the old one is renewed under that."""
-        if self._owner_lock is not None and self._owner_lock.owner != self.owner:
+        if self.owner_lock is not None and self.owner_lock.owner != self.owner:
             self._former_owners[self.owner] = max(self._leases.values())
-            self.owner = self._owner_lock.owner
+            self.owner = self.owner_lock.owner
         for owner in [owner for owner, until in self._former_owners.items() if until <= now]:
             del self._former_owners[owner]
 
-    def keep_lock(self) -> Callable[[float], object]:
-        """Return what waits for some seconds, and keeps the lock meanwhile. It does not refer to this object."""
-        return threading.Event().wait if self._owner_lock is None else self._owner_lock.keep
+    def release_lock(self) -> None:
+        """Give the lock back, unless there are leases."""
+        with self._lock:
+            if not self._leases:
+                self._release_lock()
+
+    def _release_lock(self) -> None:
+        """Without leases nobody asks for the lock. The next one is of a new owner."""
+        if self.owner_lock is not None:
+            self.owner_lock.release()
+            self.owner_lock, self.owner = None, secrets.token_hex(8)
+        self._has_tried_lock = self._every == math.inf
 
     def _is_still_needed(self, now: float) -> bool:
         """Call with the lock held: a lease that is added now is either seen here, or starts a new thread."""
@@ -144,24 +153,25 @@ class Heartbeat:
         if now - self._idle_since < IDLE_SECONDS:
             return True
         self._idle_since = self._thread = None
-        if self._owner_lock is not None:
-            # Without leases nobody asks for it. The next one is of a new owner.
-            self._owner_lock.release()
-            self._owner_lock, self.owner = None, secrets.token_hex(8)
-        self._may_have_lock = False
+        self._release_lock()
         return False
 
 
 def _run(reference: "weakref.ref[Heartbeat]", every: float) -> None:
     """Keep no reference while waiting, so that an unused journal is collected, and the thread ends."""
     wait: Callable[[float], object] = threading.Event().wait
+    owner_lock: OwnerLock | None = None
     while True:
         if (heartbeat := reference()) is not None:
-            wait = heartbeat.keep_lock()
+            owner_lock = heartbeat.owner_lock
         del heartbeat
-        wait(every)
+        (wait if owner_lock is None else owner_lock.keep)(every)
         heartbeat = reference()
-        if heartbeat is None or not heartbeat.renew_all():
+        if heartbeat is None:
+            if owner_lock is not None:
+                owner_lock.release()
+            return
+        if not heartbeat.renew_all():
             return
         del heartbeat
 

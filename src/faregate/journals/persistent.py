@@ -73,6 +73,7 @@ class PersistentJournal:
 
     def disconnect(self) -> None:
         """Close all connections; the next call opens new ones."""
+        self._heartbeat.release_lock()
         self._store.disconnect()
 
     def _renew(self, owner: str) -> None:

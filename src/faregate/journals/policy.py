@@ -9,7 +9,8 @@ class JournalPolicy:
 
     `claim_lease` covers access, `completion_lease` covers complete; while the work runs, its own time limit
     is added. Leases are upper bounds: a process renews all of its leases every `renew_every`, and none
-    outlives `owner_lease` without that, so that the rows of a dead process are free soon.
+    outlives `owner_lease` without that, so that the rows of a dead process are free soon. Where a lock tells
+    whether the process lives (`faregate.journals.owner_locks`), it decides instead.
     `adoption_delay`: how long a sweep leaves alone a row that was begun under another API key. If that seller
     still runs, its own sweep finishes the row first.
     `initial_backoff` doubles with each retry of a held payment, up to `max_backoff`.
@@ -24,8 +25,8 @@ class JournalPolicy:
 
     claim_lease: float = 30.0
     completion_lease: float = 120.0
-    owner_lease: float = 10.0
-    renew_every: float = 2.5
+    owner_lease: float = 5.0
+    renew_every: float = 1.0
     adoption_delay: float = 3600.0
     initial_backoff: float = 5.0
     max_backoff: float = 300.0

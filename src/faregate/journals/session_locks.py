@@ -73,6 +73,7 @@ class SessionLock:
         self._session: Session | None = None
         self._place, self._number = "", secrets.randbits(60)
         self._lost_at = 0.0
+        self._is_released = False
         self._take()
 
     @property
@@ -90,26 +91,28 @@ class SessionLock:
             _close(session)
             raise
         self._place, self._session = place, session
+        if self._is_released:
+            self.release()
 
     def keep(self, seconds: float) -> None:
         end, pause = time.monotonic() + seconds, threading.Event().wait
         while (left := end - time.monotonic()) > 0:
-            if self._session is None:
+            if self._is_released:
+                pause(left)
+            elif self._session is None:
                 try:
                     self._take()
                 # All that a driver may raise: the renewals go on.
                 except Exception:
                     is_new = time.monotonic() - self._lost_at < SOON
                     pause(min(RETRY if is_new else RETRY_LATER, left))
-            elif _is_readable(self._session.fileno(), left):
-                if _responds(self._session):
-                    pause(min(RETRY, left))  # it was a notice
-                    continue
+            elif not _stays_open(self._session, left):
                 log("journal", logging.INFO, "a session that shows that this process lives was lost")
                 _close(self._session)
                 self._session, self._lost_at = None, time.monotonic()
 
     def release(self) -> None:
+        self._is_released = True
         session, self._session = self._session, None
         if session is not None:
             _close(session)
@@ -206,9 +209,12 @@ def _lock(session: Session, number: int) -> None:
         raise _Untrusted
 
 
-def _responds(session: Session) -> bool:
+def _stays_open(session: Session, seconds: float) -> bool:
+    """Wait until the server sends something, or for so long."""
     try:
-        session.query("SELECT 1")
+        if _is_readable(session.fileno(), seconds):
+            session.query("SELECT 1")  # fails unless it was a notice, which it reads
+            threading.Event().wait(min(RETRY, seconds))
     # All that a driver may raise: a session that cannot be used is lost.
     except Exception:
         return False
