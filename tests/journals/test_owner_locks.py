@@ -274,9 +274,7 @@ def test_another_kernel(start: Start, open_one: Open, clock: Clock, monkeypatch:
     assert_times_decide(open_one("sqlite"), clock)
 
 
-def test_a_system_without_such_locks(
-    open_one: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_system_without_such_locks(open_one: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_locks, "fcntl", None)
     mine, theirs = open_one("sqlite"), open_one("sqlite")
     clock.now = NOW

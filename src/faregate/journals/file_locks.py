@@ -17,15 +17,15 @@ from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import blake2b
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from faregate.journals.owner_locks import name_owner, parse_owner
 
-try:
-    import fcntl
-except ModuleNotFoundError:  # Windows
-    fcntl = None  # type: ignore[assignment]
-
+fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None
+"""Windows has none."""
 SUFFIX = "-owners"
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _KIND = "f"
@@ -64,9 +64,8 @@ class FileLock:
         if self._locks.relock(self._file, self._number):
             return
         # The file was removed. The old lock is kept as well: the file may be put back.
-        if (new := self._locks.take()) is not None:
-            new.abandon()
-            self._hold(new._file, new._number)
+        if (new := self._locks.take_number()) is not None:
+            self._hold(*new)
 
     def release(self) -> None:
         for finalizer in self._finalizers:
@@ -85,6 +84,11 @@ class FileLocks:
         self.path = self._database.with_name(self._database.name + SUFFIX)
 
     def take(self) -> FileLock | None:
+        taken = self.take_number()
+        return None if taken is None else FileLock(self, *taken)
+
+    def take_number(self) -> tuple[_LockFile, int] | None:
+        """Lock a byte that nobody has had."""
         if fcntl is None or _get_boot_id() is None:
             return None
         number = secrets.randbits(60)
@@ -95,10 +99,10 @@ class FileLocks:
             except OSError:
                 return None  # a folder that cannot be written, or a file system without locks
             file.held.add(number)
-        return FileLock(self, file, number)
+        return file, number
 
     def relock(self, file: _LockFile, number: int) -> bool:
-        """Lock it again, in case that this process has closed a descriptor of the file. False in another file."""
+        """Lock it again, should this process have closed a descriptor of the file. False if it is another."""
         with _using:
             try:
                 if _open(self.path, 0) is not file:
@@ -195,7 +199,7 @@ def _get_boot_id() -> str | None:
 
 def _after_fork() -> None:
     """The locks are the parent's. The descriptors are used on."""
-    global _using  # noqa: PLW0603
+    global _using
     _using = threading.Lock()
     for file in _files.values():
         file.held.clear()

@@ -6,8 +6,8 @@ done sooner needs no renewal: the row says when its owner wrote last. For longer
 thread, and not a task, because workers may block. It starts with the first lease, and ends some time after
 the last one.
 
-Where the store has locks that show which processes live (`faregate.journals.owner_locks`), the process has one
-while it has leases, and the thread keeps it. It goes on renewing for those who cannot trust the lock.
+Where the store has locks that show which processes live (`faregate.journals.owner_locks`), the process has
+one while it has leases, and the thread keeps it. It goes on renewing for those who cannot trust the lock.
 
 A renewal vouches for the process, and names no rows. It neither notices that another process has taken a
 lease nor takes it back: the row has a new owner and fencing token by then, and the work finds out at its
@@ -60,7 +60,7 @@ class Heartbeat:
         self.owner_lock = None
         self._has_tried_lock = self._every == math.inf
         self.owner = secrets.token_hex(8)
-        self._former_owners: dict[str, float] = {}
+        self._former_owners: list[str] = []
         self._lock = threading.Lock()
         self._taking = threading.Lock()
         self._leases: dict[bytes, float] = {}
@@ -111,7 +111,7 @@ class Heartbeat:
             if not self._leases:
                 return self._is_still_needed(now)
             self._idle_since = None
-            self._update_owner(now)
+            self._update_owner()
         renew = self._renew()
         if renew is None:
             return False
@@ -125,13 +125,11 @@ class Heartbeat:
             log("journal", logging.ERROR, "leases could not be renewed", error=error)
         return True
 
-    def _update_owner(self, now: float) -> None:
-        """Take the id of a lock that had to be taken elsewhere. What has the old one is renewed under that."""
+    def _update_owner(self) -> None:
+        """Take the id of a lock that was taken elsewhere. Leases under the old id are renewed under that."""
         if self.owner_lock is not None and self.owner_lock.owner != self.owner:
-            self._former_owners[self.owner] = max(self._leases.values())
+            self._former_owners.append(self.owner)
             self.owner = self.owner_lock.owner
-        for owner in [owner for owner, until in self._former_owners.items() if until <= now]:
-            del self._former_owners[owner]
 
     def release_lock(self) -> None:
         """Give the lock back, unless there are leases."""
@@ -144,6 +142,7 @@ class Heartbeat:
         if self.owner_lock is not None:
             self.owner_lock.release()
             self.owner_lock, self.owner = None, secrets.token_hex(8)
+        self._former_owners = []
         self._has_tried_lock = self._every == math.inf
 
     def _is_still_needed(self, now: float) -> bool:

@@ -61,7 +61,9 @@ class OpenPaymentQueue:
         if not isinstance(self._store, LockingStore) or self._store.owner_locks is None:
             return (), ()
         owners = [owner for owner in self._store.list_owners(now) if has_lock(owner)]
-        lives = self._store.owner_locks.judge(owners) if owners else {}
+        if not owners:
+            return (), ()
+        lives = self._store.owner_locks.judge(owners)
         dead = tuple(owner for owner, answer in lives.items() if not answer)
         return dead, tuple(owner for owner in lives if owner not in dead)
 

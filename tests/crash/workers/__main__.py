@@ -52,7 +52,8 @@ def line(said: dict[str, Any]) -> str:
         f"{said['store']}: {said['payments']} payments, {said['delivered']} delivered, "
         f"{said['pay_again']} asked to pay again, {said['kills']} kills, {said['stops']} stops; "
         f"{said['interrupted']} interrupted, {said['interrupted_again']} of them again; "
-        f"slowest return {said['slowest_return']:.2f} s, longest wait {said['longest_wait']:.2f} s, "
+        f"median return {said['median_return']:.2f} s, slowest {said['slowest_return']:.2f} s, "
+        f"longest wait {said['longest_wait']:.2f} s, "
         f"p50 {said['p50']:.2f} s, p99 {said['p99']:.2f} s; {wrongs}"
         + (f"; forgotten with their process: {forgotten}" if forgotten else "")
     )

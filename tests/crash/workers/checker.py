@@ -58,6 +58,7 @@ def judge(evidence: Evidence, *, forgets: bool = False) -> dict[str, Any]:
     wrongs = _wrongs(evidence, excused) if forgets else found
     times = sorted(payment.seconds for payment in payments if payment.ended == "delivered")
     lost = [payment for payment in payments if payment.interruptions]
+    returns = sorted(payment.returned_after for payment in lost)
     slowest = max(lost, key=lambda payment: payment.returned_after, default=None)
     longest = max(lost, key=lambda payment: payment.seconds, default=None)
     return {
@@ -66,6 +67,7 @@ def judge(evidence: Evidence, *, forgets: bool = False) -> dict[str, Any]:
         "pay_again": sum(payment.ended == "pay again" for payment in payments),
         "interrupted": len(lost),
         "interrupted_again": sum(payment.interruptions > 1 for payment in lost),
+        "median_return": round(_quantile(returns, 0.5), 2),
         "slowest_return": round(slowest.returned_after, 2) if slowest else 0.0,
         "slowest": slowest.answers if slowest else [],
         "longest_wait": round(longest.seconds, 2) if longest else 0.0,

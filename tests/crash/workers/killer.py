@@ -12,7 +12,7 @@ from faregate.journals.policy import DEFAULT_POLICY
 
 BETWEEN = (1.5, 4.0)
 STOPPED = DEFAULT_POLICY.owner_lease + 1.0
-"""Seconds: its lease is over by then, and somebody else has taken over."""
+"""Seconds: where renewals decide, its lease is over by then, and somebody else has taken over."""
 EVERY = 6
 """One event of so many is a stop."""
 

@@ -45,7 +45,7 @@ class _DjangoSession:
         self._wrapper: BaseDatabaseWrapper = connections[using].copy()
         self._wrapper.inc_thread_sharing()
         self._wrapper.connect()
-        connection = cast(Any, self._wrapper.connection)
+        connection: Any = self._wrapper.connection
         self.backend_pid = int(connection.info.backend_pid)
         self.fileno: Callable[[], int] = connection.fileno
         self.close: Callable[[], None] = connection.close

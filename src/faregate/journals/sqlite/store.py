@@ -40,11 +40,11 @@ _FIND_RESULT = (
 )
 _FIND_TRANSACTION = f"SELECT {_WITHOUT_RESULT} {_MINE} AND transaction_id = ?"
 _OWNER_LIVES = "EXISTS (SELECT 1 FROM owner WHERE id = journal.owner AND until > :now)"
+_DEAD, _LIVING = "(SELECT value FROM json_each(:dead))", "(SELECT value FROM json_each(:living))"
 _LONGEST_DUE = (
     "FROM journal WHERE namespace = :namespace AND expires_at IS NULL AND state <> 'stuck' "
-    "AND due_at <= :now AND (lease_until <= :now OR owner = '' OR owner IN (SELECT value FROM json_each(:dead)) "
-    "OR touched_at <= :silent_since AND owner NOT IN (SELECT value FROM json_each(:living)) "
-    f"AND NOT {_OWNER_LIVES}) "
+    "AND due_at <= :now AND (lease_until <= :now OR owner = '' "
+    f"OR owner IN {_DEAD} OR touched_at <= :silent_since AND owner NOT IN {_LIVING} AND NOT {_OWNER_LIVES}) "
     "AND (seller = :seller OR max(due_at, lease_until) <= :foreign_since) ORDER BY lease_until LIMIT 1"
 )
 _OWNERS = f"SELECT DISTINCT owner {_MINE} AND expires_at IS NULL AND state <> 'stuck' AND lease_until > ?"
