@@ -569,7 +569,7 @@ MUTANTS = (
     Mutant("charged-for-a-login-below-a-dependency", HANDLERS, "if asked and has_login(handler):", "if False:", MISTAKES),
     Mutant("price-that-is-not-called", HANDLERS, "if any(_read(one, MAKES_OFFERS)", "if False and any(_read(one, MAKES_OFFERS)", MISTAKES),
     Mutant("mistake-that-came-later", ASGI, 'return "" if handler is None else handler.mistake', 'return ""', MISTAKES),
-    Mutant("failed-start-is-sent-only", STARLETTE, "raise mistake.with_traceback(None)",
+    Mutant("failed-start-is-sent-only", "src/faregate/middleware/lifespan.py", "raise mistake.with_traceback(None)",
            'if scope["type"] != "lifespan":\n        raise mistake.with_traceback(None)', ("tests/adapters/test_starlette.py",)),
     Mutant("panic-leaves-its-row-open", ASGI_RESPONDER, "            await self._answer(ended)\n", "            pass\n", HANDLER_EXIT_TESTS),
     Mutant("cut-off-that-another-made-its-own", ASGI_RESPONDER, "if cancel_scope and cancel_scope.cancel_called and isinstance(ended, asyncio.CancelledError):",
