@@ -33,7 +33,14 @@ START_SECONDS = 60.0
 Print = Callable[[str], None]
 
 
-def run_on(kind: str, seconds: float, seed: int, payers: int, tell: Print = lambda _: None) -> dict[str, Any]:
+def run_on(
+    kind: str,
+    seconds: float,
+    seed: int,
+    payers: int,
+    tell: Print = lambda _: None,
+    every: float | None = None,
+) -> dict[str, Any]:
     """What came of it. Raises `RuntimeError` if the seller does not start."""
     folder = Path(tempfile.mkdtemp(prefix="faregate-kills-"))
     forgets = kind == "memory"  # it ends with its process
@@ -44,7 +51,7 @@ def run_on(kind: str, seconds: float, seed: int, payers: int, tell: Print = lamb
             with _seller(place, 1 if forgets else 2, service, folder) as (url, pid):
                 began = time.monotonic()
                 crowd = Payers(url, payers, seed, began + seconds, began + seconds + AFTERWARDS)
-                killer = Killer(pid, seed, began + seconds)
+                killer = Killer(pid, seed, began + seconds, every)
                 asyncio.run(_play(crowd, killer, tell))
             evidence = Evidence(crowd.purchases, _charges(service), _executions(folder), killer.deaths)
         said = {

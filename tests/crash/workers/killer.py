@@ -1,4 +1,7 @@
-"""Kill a seller's workers, one every few seconds, and stop one now and then for longer than its lease."""
+"""Kill a seller's workers, one every few seconds, and stop one now and then for longer than its lease.
+
+Or kill one at a fixed interval, and stop none.
+"""
 
 import asyncio
 import contextlib
@@ -18,10 +21,14 @@ EVERY = 6
 
 
 class Killer:
-    """`parent` is the process that starts the workers. `deaths` are the times at which one was killed."""
+    """`parent` is the process that starts the workers. `deaths` are the times at which one was killed.
 
-    def __init__(self, parent: int, seed: int, until: float) -> None:
+    `every` is the interval in seconds at which one is killed, and none is stopped; None for both in turn.
+    """
+
+    def __init__(self, parent: int, seed: int, until: float, every: float | None = None) -> None:
         self._parent = parent
+        self._every = every
         self._chance = random.Random(f"killer {seed}")
         self._until = until
         self._stopped: int | None = None
@@ -32,14 +39,14 @@ class Killer:
         """Until the time is up. What was stopped goes on then."""
         waking: asyncio.Task[None] | None = None
         event = 0
-        while (pause := self._chance.uniform(*BETWEEN)) + time.monotonic() < self._until:
+        while (pause := self._every or self._chance.uniform(*BETWEEN)) + time.monotonic() < self._until:
             await asyncio.sleep(pause)
             alive = [pid for pid in self._workers() if pid != self._stopped]
             if not alive:
                 continue
             event += 1
             victim = self._chance.choice(alive)
-            if event % EVERY == 2 and self._stopped is None:
+            if self._every is None and event % EVERY == 2 and self._stopped is None:
                 waking = asyncio.create_task(self._stop(victim))
             else:
                 self.deaths += [time.monotonic()] * _tell(victim, signal.SIGKILL)

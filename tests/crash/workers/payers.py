@@ -22,7 +22,7 @@ class Payment:
     """One proof. `address` is its payer's: nobody else pays from there. Times are in seconds.
 
     `interruptions` counts the answers that were lost or did not come in time, and `interrupted_at` says how
-    long after the first use of the proof the last of these requests was sent. `ended` is how it went out:
+    long after the first use of the proof the payer saw the last of these losses. `ended` is how it went out:
     "delivered", "pay again", or another answer that a payer cannot go on from.
     """
 
@@ -39,7 +39,7 @@ class Payment:
 
     @property
     def returned_after(self) -> float:
-        """From the last request that was lost until the end: for most, from the first use of the proof."""
+        """From the moment at which the payer saw that an answer was lost until the end."""
         return self.seconds - self.interrupted_at
 
 
@@ -99,14 +99,13 @@ class Payers:
         payment = Payment(wallet.address.lower(), time.monotonic())
         purchase.payments.append(payment)
         while time.monotonic() < self._end and not payment.ended:
-            sent = time.monotonic() - payment.began
             answer = await self._ask(client, purchase, proof)
             payment.seconds = time.monotonic() - payment.began
             named = TRANSPORT if answer is None else _named(answer)
             payment.answers.append((round(payment.seconds, 2), named))
             if answer is None:
                 payment.interruptions += 1
-                payment.interrupted_at = sent
+                payment.interrupted_at = payment.seconds
             else:
                 payment.ended = _end(answer)
             if payment.ended == "delivered" and answer is not None:
