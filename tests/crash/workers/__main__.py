@@ -2,7 +2,7 @@
 
 scripts/crash-workers                                     two minutes on every store
 scripts/crash-workers --stores sqlite,redis --seconds 30
-scripts/crash-workers --stores sqlite,postgres --every 0.7
+scripts/crash-workers --stores sqlite,postgres --every 0.7 --faults
 """
 
 import argparse
@@ -26,7 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found: list[dict[str, Any]] = []
     for kind in stores:
         progress = Progress(f"{kind}, ", quiet=said.json)
-        found.append(run_on(kind, said.seconds, said.seed, said.payers, progress.show, said.every))
+        found.append(
+            run_on(kind, said.seconds, said.seed, said.payers, progress.show, said.every, said.faults)
+        )
         progress.close()
         if not said.json:
             print(line(found[-1]), flush=True)
@@ -42,6 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1, help="of who is killed, and who buys what (1)")
     parser.add_argument("--payers", type=int, default=12, help="at the same time (12)")
     parser.add_argument("--every", type=float, help="kill one worker every so many seconds, and stop none")
+    parser.add_argument("--faults", action="store_true", help="let calls to the service fail, too")
     parser.add_argument("--limit", type=float, default=LIMIT, help="of the slowest return, in seconds (15)")
     return parser
 

@@ -8,13 +8,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from faregate.emulator import TEST_KEY, Emulator
+from faregate.emulator import TEST_KEY, Emulator, Fault
 from faregate.emulator.server import listen, run
 from faregate.merchant.client import MerchantClient
 from faregate.system import get_url
@@ -27,6 +27,13 @@ from tests.support.campaigns import ROOT
 from tests.support.lines import read_lines
 from tests.support.processes import environment, fork
 
+FAULTS = (
+    Fault(kind="reset", operation="complete", probability=0.05),
+    Fault(kind="cut", operation="access", probability=0.02),
+    Fault(kind="status", operation="complete", status=503, probability=0.05),
+    Fault(kind="latency", seconds=0.3, probability=0.05),
+)
+"""What goes wrong at the service, if it is asked for."""
 AFTERWARDS = 30.0
 """Seconds that payers have to finish what they began, when nobody is killed any more."""
 START_SECONDS = 60.0
@@ -40,13 +47,14 @@ def run_on(
     payers: int,
     tell: Print = lambda _: None,
     every: float | None = None,
+    faults: bool = False,
 ) -> dict[str, Any]:
     """What came of it. Raises `RuntimeError` if the seller does not start."""
     folder = Path(tempfile.mkdtemp(prefix="faregate-kills-"))
     forgets = kind == "memory"  # it ends with its process
     try:
         # The service first: it is forked, and a process that forks must have no threads.
-        with _service(seed) as service, stores.serving(kind) as server:
+        with _service(seed, FAULTS if faults else ()) as service, stores.serving(kind) as server:
             place = stores.place_of(kind, server, folder)
             with _seller(place, 1 if forgets else 2, service, folder) as (url, pid):
                 began = time.monotonic()
@@ -92,9 +100,12 @@ async def _play(crowd: Payers, killer: Killer, tell: Print) -> None:
 
 
 @contextmanager
-def _service(seed: int) -> Generator[str]:
+def _service(seed: int, faults: Sequence[Fault]) -> Generator[str]:
     listener = listen()
-    process = fork(partial(run, Emulator(seed=seed), listener, control=False))
+    emulator = Emulator(seed=seed)
+    for fault in faults:
+        emulator.faults.add(fault)
+    process = fork(partial(run, emulator, listener, control=False))
     url = get_url(listener)
     listener.close()
     try:

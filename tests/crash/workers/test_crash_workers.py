@@ -14,10 +14,9 @@ def test_killed_workers_lose_nothing_and_keep_nobody_waiting() -> None:
     """With a wide limit: how long they wait is measured where nothing else runs."""
     need("redis", missing("redis"))
     words = ["--seconds", "5", "--payers", "6", "--seed", "3", "--limit", "60"]
+    kinds = (("sqlite", "--every", "0.7", "--faults"), ("redis",))
     with ThreadPoolExecutor(2) as pool:
-        runs = pool.map(
-            lambda store: run_campaign("tests.crash.workers", "--stores", store, *words), ("sqlite", "redis")
-        )
+        runs = pool.map(lambda kind: run_campaign("tests.crash.workers", "--stores", *kind, *words), kinds)
     for status, [said] in runs:
         assert (status, {name: count for name, count in said["wrongs"].items() if count}) == (0, {}), said
         assert said["kills"] > 0
