@@ -269,6 +269,7 @@ class _PaywallResponder:
                 close = _find_close(body)
                 if work is not None:
                     body, close = work.iterate(body), partial(work.run, close)
+            checkout.check_late()
             if checkout.state is State.FREE and self._mistake is None and _is_data(body, environ):
                 return body  # as it is: servers know their own file wrapper by its type
             chunks = self._run_to_start(body)
@@ -304,8 +305,7 @@ class _PaywallResponder:
 
     def _write(self, write: Write, chunk: bytes) -> None:
         """The server's way to send without an iterable, which PEP 3333 keeps for old applications."""
-        if self._checkout.late is not None:
-            raise self._checkout.late
+        self._checkout.check_late()
         write(chunk)
 
     def _run_to_start(self, body: Iterable[bytes]) -> Iterator[bytes]:
@@ -319,13 +319,11 @@ class _PaywallResponder:
         return chain(early, chunks)
 
     def _cut_late(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """All chunks, until one asks for a payment: the server then cuts the response."""
+        """All chunks, until one names a price: the server then cuts the response."""
         for chunk in chunks:
-            if self._checkout.late is not None:
-                raise self._checkout.late
+            self._checkout.check_late()
             yield chunk
-        if self._checkout.late is not None:
-            raise self._checkout.late
+        self._checkout.check_late()
 
     def _complete(self, chunks: Iterable[bytes]) -> Response:
         checkout = self._checkout
@@ -353,6 +351,8 @@ class _PaywallResponder:
     def _fail(self, error: BaseException, close: Close) -> Response:
         """Return what the payer gets when something raised; raise it on where the server must hear of it."""
         try:
+            if self._checkout.late is not None:
+                raise self._checkout.late  # a response is on its way, and takes no other
             # Asked before `fail`, which changes the state that this depends on.
             if self._checkout.must_raise(error):
                 raise error

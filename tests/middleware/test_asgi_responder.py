@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -17,8 +18,11 @@ Handle = Callable[[PaywallResponder], Awaitable[None]]
 OFFER = build_offer("text_summary")
 
 
-def run(handle: Handle, bypass: str = "") -> tuple[list[Any], PaywallResponder]:
-    """Run an application for a request without a proof; return what the server sent."""
+def run(handle: Handle, bypass: str = "", *, is_cut: bool = False) -> tuple[list[Any], PaywallResponder]:
+    """Run an application for a request without a proof; return what the server sent.
+
+    `is_cut`: the server is told that the response that it began is to end.
+    """
     sent: list[Any] = []
     opened: list[PaywallResponder] = []
 
@@ -40,7 +44,8 @@ def run(handle: Handle, bypass: str = "") -> tuple[list[Any], PaywallResponder]:
         responder = PaywallResponder(paywall, NO_RULES, lambda *_: bypass, scope, receive, send, None)
         await responder.run(app)
 
-    asyncio.run(serve())
+    with pytest.raises(ConfigurationError) if is_cut else nullcontext():
+        asyncio.run(serve())
     return sent, opened[0]
 
 
@@ -65,11 +70,32 @@ def test_a_result_in_place_of_what_is_sold_is_withheld_also_as_a_second_start(fi
             await start(responder, first)
         with pytest.raises(ConfigurationError, match="passed by"):
             await start(responder, 200)
-        await responder.send({"type": "http.response.body", "body": b"result"})
+        with nullcontext() if first is None else pytest.raises(ConfigurationError, match="passed by"):
+            await responder.send({"type": "http.response.body", "body": b"result"})
 
-    sent, _ = run(handle, bypass="its price is passed by")
+    sent, _ = run(handle, bypass="its price is passed by", is_cut=first is not None)
     assert b"result" not in sent
     assert 200 not in sent
+
+
+def test_a_response_is_cut_when_an_offer_is_made_or_a_price_forgotten_in_it() -> None:
+    async def make(_responder: PaywallResponder) -> None:
+        offer("text_summary")
+
+    async def forget(responder: PaywallResponder) -> None:
+        with pytest.raises(ConfigurationError, match="after the response began"):
+            responder.authorize(OFFER, {}).close()
+
+    for mistake in (make, forget):
+
+        async def handle(responder: PaywallResponder, mistake: Any = mistake) -> None:
+            await start(responder, 500)
+            await mistake(responder)
+            with pytest.raises(ConfigurationError):
+                await responder.send({"type": "http.response.body", "body": b"result"})
+
+        sent, _ = run(handle, is_cut=True)
+        assert sent == [500]
 
 
 def test_a_result_is_withheld_when_an_offer_was_made_meanwhile() -> None:

@@ -235,12 +235,10 @@ class PaywallResponder:
 
     def _may_pass_unopened(self, message: Message) -> bool:
         """Whether this is for no checkout to decide: nobody was asked to pay, and nothing is sold here."""
-        if self._state is _CLOSED:
+        if self._state is _CLOSED or self._offers_made:
             return False
         if message["type"] == "http.response.start":
             status = message["status"]
-            if self._offers_made:
-                return False
             may_be_login = is_redirect(status) and not has_mark(message)
             if may_be_result(status) and self._find_bypass(self._server_scope, self._scope, may_be_login):
                 return False
@@ -251,6 +249,7 @@ class PaywallResponder:
         checkout = self.checkout
         if message["type"] == "http.response.start":
             return checkout.allow_unpaid(message["status"], has_mark(message))
+        checkout.check_late()
         # Other messages have no status of their own; they are treated like a 500.
         return checkout.state in (State.FREE, State.SOLD_INSIDE) or checkout.allow_unpaid(500)
 
@@ -351,6 +350,8 @@ class PaywallResponder:
             await self._emit(await self.checkout.afail(error))
 
     async def _emit(self, response: Response) -> None:
+        if self._is_sent:  # two tasks of the handler's waited for the same completion
+            return
         self._is_sent = True
         if response.released and "session" in self._server_scope:
             self._share_session()

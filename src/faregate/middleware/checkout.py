@@ -22,7 +22,7 @@ from enum import Enum, auto
 from functools import cached_property
 from inspect import iscoroutine
 from time import monotonic
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NoReturn, cast
 
 from faregate.core import responses
 from faregate.core.driver import adrive, drive
@@ -125,7 +125,7 @@ class Checkout:
     `payment` is there once the handler may run. `buffer` holds what it answers. `find_route` finds the route
     of the request, for events; `find_handler` what describes its handler, for payers. `cancel_scope` is the
     scope in which an async handler runs, if it can be cancelled. `late` is the mistake of a handler that
-    asks for a payment after its response began: the adapter cuts the response, also if the handler goes on.
+    names a price after its response began: the adapter cuts the response, also if the handler goes on.
     """
 
     # Defaults of the class, and no call that can wait: most requests reach no paid handler.
@@ -134,6 +134,8 @@ class Checkout:
     find_route: FindRoute | None = None
     find_handler: FindHandler | None = None
     late: ConfigurationError | None = None
+    _offers_at_start: float = math.inf
+    """How many offers had been made when a response of the application's began; infinite before."""
     _body_digest = ""
     _expected: Offer | None = None
     _sold: Offer | None = None
@@ -173,6 +175,8 @@ class Checkout:
         self._find_bypass = find_bypass
         self._request_start = monotonic()
         self._offers_made = watch_offers() if offers_made is None else offers_made
+        if state is State.FREE:
+            self._offers_at_start = 0
         if path_match.ambiguous:
             self._refuse_path()
         elif read_body is not None and (length := self.body_length) is not None:
@@ -257,8 +261,13 @@ class Checkout:
             self._asks_left = prices_inside
 
     def expect(self, sold: Offer) -> None:
-        """Let no result leave before `aauthorize` was awaited for this offer."""
+        """Let no result leave before `aauthorize` was awaited for this offer.
+
+        Raises `ConfigurationError` after the response has begun, awaited or not.
+        """
         self._expected = sold
+        if self.state is State.FREE:
+            self._cut(sold)
 
     def _may_begin(self, offer: Offer) -> bool:
         """Whether the flow is to be started. Raises `ConfigurationError`."""
@@ -271,20 +280,15 @@ class Checkout:
             if self._asks_left is not None:
                 self._asks_left -= 1
             return False
-        if self._sold is not None or self.state is State.FREE:
+        if self.state is State.FREE:
+            self._cut(offer)
+        if self._sold is not None:
             mistake = "One request reached two offers. Put one offer on the handler or its group."
             if self._sold == offer:
                 mistake = (
                     f"One request asked for the payment of {offer.sells!r} twice. Ask once, before the work: "
                     "one payment is for one call of a paid function."
                 )
-            if self.state is State.FREE:
-                mistake = (
-                    f"The payment of {offer.sells!r} was asked for after the response began. Ask before."
-                )
-                self.late = self._mistake = ConfigurationError(mistake)
-                self._move(State.DECIDED)
-                raise self.late
             self._sold_twice = SoldTwice(mistake)  # an application that catches what is raised sells nothing
             raise ConfigurationError(mistake)
         if not self.path_match.is_path:
@@ -299,6 +303,14 @@ class Checkout:
             return False
         self._sold = offer  # now: while a function chooses, another task could ask
         return True
+
+    def _cut(self, offer: Offer) -> NoReturn:
+        """End a response that is on its way: what follows in it is sold. Raises `ConfigurationError`."""
+        self.late = self._mistake = ConfigurationError(
+            f"The payment of {offer.sells!r} was asked for after the response began. Ask before."
+        )
+        self._move(State.DECIDED)
+        raise self.late
 
     def _pick(self, sold: Offer, chosen: object) -> Offer:
         """Return the offer that the request is sold as. Raises `SkipHandler` where none was chosen."""
@@ -401,8 +413,19 @@ class Checkout:
         Raises `ConfigurationError`.
         """
         error = ConfigurationError(mistake)
+        if self.state is State.FREE:
+            self.late = error  # a response is on its way, and takes no other
         self._decide_mistake(error)
         raise error
+
+    def check_late(self) -> None:
+        """Raise the mistake of a handler that names a price after its response began."""
+        if self.late is None and len(self._offers_made) > self._offers_at_start:
+            self.late = ConfigurationError(self._describe_unpaid_offer())
+            if self.state is State.FREE:  # or CLOSED: a server sends what a generator gives
+                self._decide_mistake(self.late)
+        if self.late is not None:
+            raise self.late
 
     def mark_sold_inside(self) -> None:
         """Leave the payment to another paywall, between this one and the handler."""
@@ -428,6 +451,7 @@ class Checkout:
                 self.refuse_unsold()
                 return False
         self._move(State.FREE)
+        self._offers_at_start = len(self._offers_made)
         return True
 
     def _describe_unpaid_offer(self) -> str:
@@ -562,13 +586,17 @@ class Checkout:
         return self._set_answer(drive(self._get_flow(), self._paywall.backend, result))
 
     async def _afinish(self, result: HandlerResult | Exception, is_closing: bool = False) -> Response:
-        from faregate.middleware.shielding import run_shielded, run_uncancelled
+        from faregate.middleware.shielding import raise_pending_cancellation, run_shielded, run_uncancelled
 
         # A coroutine that ends in GeneratorExit is being closed, and may wait for nothing.
         run = run_shielded if is_closing else run_uncancelled
         if self._work is not None:
             self._end_work(result)
         await self._lift_deadline()
+        if not is_closing:
+            await raise_pending_cancellation()
+            if self.state is not State.AUTHORIZED:  # another task of the handler's was faster
+                return await self.wait_completed()
         self._move(State.COMPLETING)
         await run(lambda: self._drive_to_end(result))
         return self._answer or await self.wait_completed()
@@ -588,6 +616,7 @@ class Checkout:
         finally:
             if self.state is State.COMPLETING:  # the flow raised, so that there is no answer
                 self._move(State.COMPLETED)
+                self._restore_all()
             if self._completion is not None:
                 self._completion.set()
 

@@ -167,6 +167,13 @@ class _Task(asyncio.Task[None]):
         await anyio.lowlevel.checkpoint_if_cancelled()
 
 
+async def raise_pending_cancellation() -> None:
+    """Let a cancellation that the handler was given be raised here, and not inside what may not be interrupted."""
+    task = _find_task()
+    if task is not None and task.cancelling():
+        await asyncio.sleep(0)
+
+
 def is_cancelled_from_outside(ended: BaseException) -> bool:
     """Whether this task was cancelled from outside; False if the handler raised the cancellation itself."""
     kind = _get_cancelled_class()
