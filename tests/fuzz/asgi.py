@@ -257,8 +257,8 @@ class Case:
         world = self.world
         return (
             f"  {'prefix' if world.is_prefix else 'handler'}, billable {world.billable}, faults "
-            f"{[rule.fault for rule in world.emulator.faults]}, middleware {self.middleware}, payer leaves at "
-            f"{self.leaves_at}, twins {self.twins}\n{write(self.program)}"
+            f"{[rule.fault for rule in world.emulator.faults]}, middleware {self.middleware}, "
+            f"payer leaves at {self.leaves_at}, twins {self.twins}\n{write(self.program)}"
         )
 
     def play(self) -> list[str]:

@@ -70,7 +70,8 @@ def make_headers(random: Random) -> tuple[str, ...]:
 def make_step(random: Random, depth: int = 0) -> Step:
     catches = random.random() < 0.4
     kind = random.choice(
-        ("start", "start", "body", "body", "end", "end", "require", "require", "message", "receive", "raise", "sleep",
+        ("start", "start", "body", "body", "end", "end", "require", "require", "message", "receive", "raise",
+         "sleep",
          "state", "context", "offer", "cancel", "spawn", "nothing")
     )  # fmt: skip
     value: Any = None

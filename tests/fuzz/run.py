@@ -2,8 +2,8 @@
 
     scripts/fuzz-messages --cases 13000 [--seed 0] [--json]
 
-Half of the cases are ASGI, half WSGI; each has its own seed, counted from `--seed`. Exits 1 if a rule is broken,
-and prints the program of each seed that breaks one.
+Half of the cases are ASGI, half WSGI; each has its own seed, counted from `--seed`. Exits 1 if a rule is
+broken, and prints the program of each seed that breaks one.
 """
 
 import json

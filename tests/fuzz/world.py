@@ -3,7 +3,8 @@
 A program writes the mark of its request into all that it sends. The mark names the phase of the handler:
 
 - `free`: no payment was asked for yet. This is the application's own content; it may leave.
-- `asked`: `require_payment` was called and has given no payment. This leaves in no response.
+- `asked`: `require_payment` was called, or an offer made, and there is no payment yet. Unless one is given
+  later in the same request, this leaves in no response.
 - `sold`: it has given a payment. This leaves with `PAYMENT-RESPONSE`, or in an error of the handler that the
   offer does not bill, there without cookies.
 """
@@ -101,7 +102,7 @@ class World:
             transport=EmbeddedTransport(self.emulator),
         )
         for backend in (self.paywall.backend, self.paywall.async_backend):
-            backend.sleep = lambda _seconds: None  # type: ignore[assignment]
+            backend.sleep = lambda _seconds: None  # type: ignore[method-assign]
         self.billable = random.choice(BILLABLE)
         self.offers = [offer(name, billable=self.billable) for name in NAMES]
         self.is_prefix = random.random() < 0.3
@@ -178,6 +179,7 @@ class World:
         )
         cookies = "\n".join(value for name, value in answer.headers if name.lower() == "set-cookie")
         is_gratis = self.requests[answer.request].is_gratis
+        is_granted = self.requests[answer.request].phase == "sold"
         is_shown = 400 <= answer.status <= 599 and answer.status not in (self.billable or ())
         for phase, number in MARK.findall(text):
             if answer.is_released:
@@ -185,7 +187,7 @@ class World:
                     say(f"request {answer.request} got the result of request {number}")
             elif is_gratis:
                 continue
-            elif phase == "asked" or not is_shown or int(number) != answer.request:
+            elif not is_granted or not is_shown or int(number) != answer.request:
                 say(f"request {answer.request}: {phase} content of {number} left unpaid with {answer.status}")
         if not (answer.is_released or is_gratis):
             if MARK.search(cookies):
@@ -225,7 +227,7 @@ class World:
                     delivered[record.id] |= answer.is_released and answer.is_whole
         for transaction_id, is_delivered in delivered.items():
             record = self.emulator.read_state(
-                lambda service, _, key=transaction_id: service.environments["test"].transactions[key]
+                lambda service, _: service.environments["test"].transactions[transaction_id]  # noqa: B023
             )
             if record.status == "succeeded" and not is_delivered and record.id not in self.stuck:
                 self.wrong.append(f"{record.id} was charged, and its result never delivered")

@@ -168,7 +168,7 @@ class _Task(asyncio.Task[None]):
 
 
 async def raise_pending_cancellation() -> None:
-    """Let a cancellation that the handler was given be raised here, and not inside what may not be interrupted."""
+    """Let a cancellation that the handler was given be raised here, before what may not be interrupted."""
     task = _find_task()
     if task is not None and task.cancelling():
         await asyncio.sleep(0)
