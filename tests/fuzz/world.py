@@ -56,14 +56,14 @@ class Answer:
     request: int
     proof: str | None
     status: int = 0
-    headers: list[tuple[str, str]] = field(default_factory=list)
+    headers: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     body: bytes = b""
     is_whole: bool = False
-    contexts: list[str] = field(default_factory=list)
+    contexts: list[str] = field(default_factory=list[str])
     """Values of `SEEN` when something was sent."""
     state: str = ""
     """The state that middleware outside shares with the request, when its response began."""
-    wrong: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list[str])
 
     def first(self, name: str) -> str | None:
         return next((value for key, value in self.headers if key.lower() == name), None)

@@ -234,6 +234,12 @@ MUTANTS = (
     Mutant("contexts-leave-unpaid-on-wsgi", WSGI, "work = WorkContext() if checkout.has_payment else None", "work = None", RELEASE),
     Mutant("contexts-leave-unpaid-in-django", DJANGO + "middleware.py", "work = WorkContext() if checkout.has_payment else None", "work = None", RELEASE),
     Mutant("offers-of-a-request-are-free", CHECKOUT, "mistake = self._describe_unpaid_offer()", 'mistake = ""', ("tests/attacks/test_late_prices.py",)),
+    Mutant("late-unawaited-payments-are-free", CHECKOUT, "        if self.state is State.FREE:\n            self._cut(sold)\n", "", ("tests/fuzz/test_messages.py",)),
+    Mutant("offers-of-a-response-are-free", CHECKOUT, "if self.late is None and len(self._offers_made) > self._offers_at_start:", "if False:", ("tests/fuzz/test_messages.py",)),
+    Mutant("second-start-is-answered", CHECKOUT, "            self.late = error  # a response is on its way, and takes no other\n", "            pass\n", ("tests/fuzz/test_messages.py",)),
+    Mutant("late-wsgi-is-answered", WSGI, "                raise self._checkout.late  # a response is on its way, and takes no other\n", "                pass\n", ("tests/fuzz/test_messages.py",)),
+    Mutant("two-tasks-answer", ASGI_RESPONDER, "if self._is_sent:  # two tasks", "if False:  # two tasks", ("tests/fuzz/test_messages.py",)),
+    Mutant("pending-cancellation-ends-a-completion", CHECKOUT, "            await raise_pending_cancellation()\n", "", ("tests/fuzz/test_messages.py",)),
     Mutant("unawaited-payments-are-free", CHECKOUT, "        self._expected = sold", "        pass", ("tests/attacks/test_late_prices.py",)),
     Mutant("many-headers-hide-the-environ", "src/faregate/middleware/snapshot.py", "if deep or is_own or len(value)", "if deep or len(value)", ("tests/attacks/test_state.py",)),
     Mutant("charge-for-exceptions", FLOW, '        yield from report_failure(payment, "handler_error")\n'
@@ -492,8 +498,8 @@ MUTANTS = (
            "        elif self.checkout.state not in (*PASSING, State.AUTHORIZED):\n            return self._take(message)\n"
            "        elif (self.checkout.state is not State.AUTHORIZED and not self._may_pass(message)) or", ADAPTER_TESTS),
     Mutant("result-before-a-checkout-passes", ASGI_RESPONDER, "            if may_be_result(status) and ", "            if False and ", ANSWERS),
-    Mutant("second-start-is-not-judged", ASGI_RESPONDER, "        if self._state is _CLOSED:\n            return False\n",
-           "        if self._state is not State.NEW:\n            return self._state is _UNPAID\n", ("tests/middleware/test_asgi_responder.py",)),
+    Mutant("second-start-is-not-judged", ASGI_RESPONDER, "        if self._state is _CLOSED or self._offers_made:\n            return False\n",
+           "        if self._state is not State.NEW:\n            return self._state is _FREE\n", ("tests/middleware/test_asgi_responder.py",)),
     Mutant("verdict-not-enforced", ASGI_RESPONDER, "        elif self.checkout.state not in PASSING:\n"
            "            return self._take(message)\n        elif not self._may_pass(message) or",
            "        elif self.checkout.state not in (*PASSING, State.DECIDED):\n            return self._take(message)\n"
