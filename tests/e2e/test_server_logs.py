@@ -115,7 +115,7 @@ class Running:
         return self._log.read_text().splitlines()
 
     def ours(self) -> list[str]:
-        return [line for line in self.lines() if "faregate" in line]
+        return [line for line in self.lines() if " faregate." in line]  # the name of a logger
 
 
 @contextmanager

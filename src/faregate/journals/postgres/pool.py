@@ -70,6 +70,10 @@ class Pool:
                 pool.close()  # the idle ones led to the same server
                 return self._run(pool, self._open(), query, True)
 
+    def fetch(self, query: str) -> list[TupleRow]:
+        """Execute a statement that only reads. Raises `JournalError`."""
+        return self.run(lambda connection, _: connection.execute(query.encode()).fetchall())
+
     def open_session(self) -> "LockSession":
         """Open a connection besides those of the pool. Raises `psycopg.Error`."""
         return LockSession(connect(self._parameters, self.timeout))

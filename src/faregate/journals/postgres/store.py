@@ -132,7 +132,7 @@ class PostgresStore(BatchedRows):
         self._pool = pool
         self._namespace = namespace
         self._purge_at = 0.0
-        self.owner_locks: OwnerLocks | None = SessionLocks(pool.open_session, self._fetch)
+        self.owner_locks: OwnerLocks | None = SessionLocks(pool.open_session, pool.fetch)
         self.writer: Writer[PostgresStatement] = Writer(
             self._execute, pool.timeout, partial(errors.busy, pool.location)
         )
