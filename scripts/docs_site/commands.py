@@ -1,4 +1,4 @@
-"""The commands and their options, for docs/cli.md, from their parsers."""
+"""The commands and their options, for a page of each group, from their parsers."""
 
 import re
 from argparse import ArgumentParser, _HelpAction, _SubParsersAction
@@ -9,23 +9,24 @@ from faregate.cli import fill_command
 from faregate.cli.command import Command
 from faregate.cli.registry import GROUPS
 
-PAGE = DOCS / "cli.md"
-_BLOCK = re.compile(r"^(<!-- commands -->\n).*?^(<!-- end of commands -->\n)", re.MULTILINE | re.DOTALL)
+PAGES = tuple(DOCS / f"cli-{group.lower()}.md" for group in GROUPS)
+_BLOCK = re.compile(r"^<!-- commands: (\w+) -->\n.*?^<!-- end of commands -->\n", re.MULTILINE | re.DOTALL)
 
 
 def with_commands(text: str) -> str:
-    """The page as its file should be: with the current commands."""
-    sections = "\n".join(
-        f"## {group}\n\n" + "\n".join("\n".join(_describe(command)) for command in commands)
-        for group, commands in GROUPS.items()
-    )
-    return _BLOCK.sub(lambda match: f"{match[1]}\n{sections}\n{match[2]}", text)
+    """The page as its file should be: with the current commands of its group."""
+    return _BLOCK.sub(lambda match: _fill_block(match[1]), text)
+
+
+def _fill_block(group: str) -> str:
+    sections = "\n".join("\n".join(_describe(command)) for command in GROUPS[group])
+    return f"<!-- commands: {group} -->\n\n{sections}\n<!-- end of commands -->\n"
 
 
 def _describe(command: Command) -> Iterator[str]:
     parser = ArgumentParser(prog=f"faregate {command.name}", description=command.description)
     fill_command(parser, command)
-    yield f"### `{parser.prog}`\n"
+    yield f"## `{parser.prog}`\n"
     yield from _describe_parser(parser)
 
 

@@ -1,6 +1,6 @@
 """The tables in docs/ that are made from the code: public names and commands."""
 
-from docs_site.commands import PAGE as COMMANDS_PAGE
+from docs_site.commands import PAGES as COMMANDS_PAGES
 from docs_site.commands import with_commands
 from docs_site.pages import ROOT
 from docs_site.public_names import PAGES as NAMES_PAGES
@@ -15,7 +15,7 @@ def find_old_tables() -> list[str]:
 def write_tables(*, dry_run: bool = False) -> list[str]:
     """Update the tables; returns the pages that changed, or would with `dry_run`."""
     changed: list[str] = []
-    for page in (COMMANDS_PAGE, *sorted(NAMES_PAGES.glob("*.md"))):
+    for page in (*COMMANDS_PAGES, *sorted(NAMES_PAGES.glob("*.md"))):
         text = page.read_text("utf-8")
         current = with_tables(with_commands(text))
         if current != text:

@@ -356,7 +356,7 @@ GROUPS: Final = {
     "Sell": (TRANSACTIONS, PAYERS, RESOURCES, CONTRACTS, RECEIPT, REPORT),
     "Run": (SWEEP, HOLDS, JOURNAL, SERVICE, PROBE),
 }
-"""The commands by what a seller is doing, as `faregate --help` and docs/cli.md list them."""
+"""The commands by what a seller is doing, as `faregate --help` and the pages docs/cli-*.md list them."""
 COMMANDS: Final = tuple(command for commands in GROUPS.values() for command in commands)
 
 APP_OPTIONS: Final = (
