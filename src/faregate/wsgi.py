@@ -295,7 +295,7 @@ class _PaywallResponder:
             checkout.start_buffer(code, tuple(headers))
             return self._append
         try:
-            if not checkout.allow_unpaid(code):
+            if not checkout.allow_unpaid(code, read_headers=lambda: tuple(headers)):
                 return _drop
         except ConfigurationError as mistake:
             self._mistake = mistake  # raised when the application has returned what there is to close

@@ -7,9 +7,11 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, cast
 
+import flask
 import pytest
 from fastapi import Depends, FastAPI
 from starlette.applications import Starlette
+from starlette.endpoints import HTTPEndpoint
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.requests import Request
@@ -20,7 +22,9 @@ from starlette.testclient import TestClient
 
 import faregate.fastapi
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
+from faregate.emulator import Wallet
 from faregate.errors import ConfigurationError
+from faregate.flask import Faregate
 from faregate.paywall import Paywall
 from faregate.routes.inspect import inspect_app
 from faregate.starlette import PaywallMiddleware, paid
@@ -160,6 +164,60 @@ def test_a_middleware_inside_gives_nothing_away(place: Callable[..., Any], cache
     figures.count("middleware that answers, inside", trial.leaks, trial.tries)
     assert trial.leaks == []
     assert (trial.outcome, ANSWERED in trial.said, trial.sales) == (REQUEST, True, 1), trial
+
+
+class Methods(HTTPEndpoint):
+    """Sells one of its methods."""
+
+    content: Content
+
+    @paid("daily_report")
+    async def get(self, request: Request) -> Response:
+        return PlainTextResponse(self.content.mark("body"))
+
+
+@pytest.mark.parametrize("kind", ["function", "class", "fastapi", "flask"])
+def test_a_cache_that_ignores_the_method_gives_nothing_away(kind: str) -> None:
+    """It answers for any method with what a payer got, also for one that the route does not take."""
+    content, paywall = Content(), make_paywall()
+    if kind == "flask":
+        ask = _flask_client(paywall, content)
+    elif kind == "fastapi":
+        ask = TestClient(inside_of_fastapi(Cache, paywall, content), raise_server_exceptions=False).request
+    else:
+        handler: Any = endpoint(content)
+        if kind == "class":
+            handler = type("Sold", (Methods,), {"content": content})
+        routes, layers = [Route("/sold", handler)], [front(paywall), Middleware(Cache)]
+        app = Starlette(routes=routes, middleware=layers)
+        ask = TestClient(app, raise_server_exceptions=False).request
+    unpaid = ask("GET", "/sold")
+    proof = Wallet().pay(unpaid.headers["payment-required"])
+    bought = ask("GET", "/sold", headers={"PAYMENT-SIGNATURE": proof})
+    assert content.mark("body") in bought.text
+    for method in ("GET", "HEAD", "POST", "PUT", "DELETE", "TRACE", "OPTIONS", "BREW"):
+        answer = ask(method, "/sold")
+        loot = [str(answer.headers).encode(), answer.text.encode()]
+        figures.count("middleware that answers, inside", content.found_in(loot))
+        assert not content.found_in(loot), method
+        assert answer.status_code in (204, 500, 502), method
+
+
+def _flask_client(paywall: Paywall, content: Content) -> Any:
+    app, kept = flask.Flask(__name__), dict[str, bytes]()
+    extension = Faregate()
+    extension.init_app(app, paywall)
+    app.before_request(lambda: kept.get(flask.request.path))
+
+    @app.after_request
+    def keep(response: flask.Response) -> flask.Response:
+        if response.status_code == 200:
+            kept[flask.request.path] = response.get_data()
+        return response
+
+    app.add_url_rule("/sold", view_func=extension.paid("daily_report")(lambda: content.mark("body")))
+    client = app.test_client()
+    return lambda method, url, headers=None: client.open(url, method=method, headers=headers)
 
 
 @pytest.mark.parametrize("place", INSIDE)

@@ -88,6 +88,12 @@ def clock() -> Clock:
     return Clock(NOW + 1)
 
 
+@pytest.fixture(autouse=True)
+def _no_test_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Django takes no locks in its test environment, which another test may have set up."""
+    monkeypatch.delattr("django.core.mail.outbox", raising=False)
+
+
 @pytest.fixture
 def open_one(tmp_path: Path, clock: Clock) -> Generator[Callable[..., PersistentJournal]]:
     made: list[PersistentJournal] = []

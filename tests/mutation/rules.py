@@ -226,6 +226,10 @@ MUTANTS = (
     Mutant("redirects-that-are-tuples-bear-no-mark", "src/faregate/flask/decorators.py", "        response = _get_app().make_response(cast(Any, answer))", "        pass", RELEASE),
     Mutant("route-classes-keep-no-result", DISPATCH, 'return getattr(make_handler, "__module__", "") == "fastapi.routing"', "return True", RELEASE),
     Mutant("middleware-inside-redirects", DISPATCH, "    if route is None or _is_mount(route):\n        return False\n", "    if route is None or _is_mount(route):\n        return True\n", ANSWERS),
+    Mutant("caches-give-away-by-other-methods", DISPATCH, "return self.resolve(asked, any_method=True)", "return self.resolve(asked)", ANSWERS),
+    Mutant("caches-give-away-by-methods-of-a-class", DISPATCH, "_pick_sold(endpoint, method), getattr(route", "pick_method(endpoint, method), getattr(route", ANSWERS),
+    Mutant("caches-give-away-by-options", CHECKOUT, "                self._decide(responses.build_preflight(read_headers()))\n                return False\n", "", ANSWERS),
+    Mutant("flask-caches-give-away-by-other-methods", FLASK_PLACEMENT, "            if inspect_rule(app, rule, method).offers:\n                return str(rule.endpoint)\n        return None", "            pass\n        return None", ANSWERS),
     Mutant("twenty-works-for-one-payment", CHECKOUT, " and self._asks_left != 0:", ":", RELEASE),
     Mutant("late-prices-are-forgotten", CHECKOUT, "        self._move(State.DECIDED)\n        raise self.late\n", "        error, self.late = self.late, None\n        raise error\n", ("tests/attacks/test_late_prices.py",)),
     Mutant("late-prices-in-streams-go-on", WSGI, "        for chunk in chunks:\n            self._checkout.check_late()\n            yield chunk", "        for chunk in chunks:\n            yield chunk", ("tests/attacks/test_late_prices.py",)),
@@ -547,7 +551,7 @@ MUTANTS = (
     Mutant("shadowed-route-starts", "src/faregate/routes/starlette.py", "mistakes = (*table.mistakes, *_find_shadowed(app, table.routes))",
            "mistakes = table.mistakes", SHADOW_TESTS),
     Mutant("shadowed-for-one-method", "src/faregate/routes/starlette.py", '*(("HEAD",) if "GET" in methods else ())', "*()", SHADOW_TESTS),
-    Mutant("shadowed-by-a-mount", DISPATCH, '            yield from list_matches(inner.get("endpoint"), inner, sold)\n', "            continue\n", SHADOW_TESTS),
+    Mutant("shadowed-by-a-mount", DISPATCH, '            yield from list_matches(inner.get("endpoint"), inner, sold, any_method)\n', "            continue\n", SHADOW_TESTS),
     Mutant("another-price-shadows", "src/faregate/routes/starlette.py", 'return offer in inspect_handler(handler, getattr(match.route, "dependant", None)).offers',
            'return bool(inspect_handler(handler, getattr(match.route, "dependant", None)).offers)', SHADOW_TESTS),
     Mutant("route-added-in-lifespan", STARLETTE, 'message["type"] == "lifespan.startup.complete" and self._watch and self._watch.has_changed()',
@@ -559,7 +563,7 @@ MUTANTS = (
     Mutant("django-shadowed-view-starts", "src/faregate/django/middleware.py", "        _check_start()\n        _check_urls()\n", "        _check_start()\n", SHADOW_TESTS),
     Mutant("django-shadowed-in-a-urlconf", "src/faregate/django/middleware.py", "for mistake in (*own, *list_shadow_mistakes(resolver)):", "for mistake in own:", SHADOW_TESTS),
     Mutant("django-shadowed-is-well", "src/faregate/django/routes.py", "    yield from list_shadow_mistakes(resolver)\n", "", SHADOW_TESTS),
-    Mutant("answered-before-the-router", DISPATCH, "            return self.resolve(asked)\n"
+    Mutant("answered-before-the-router", DISPATCH, "            return self.resolve(asked, any_method=True)\n"
            "        return self._inspect(",
            "            return None\n"
            "        return self._inspect(", ANSWERS),
@@ -635,7 +639,7 @@ MUTANTS = (
     Mutant("wsgi-pass-before-paid", WSGI, "            checkout.start_buffer(code, tuple(headers))\n"
            "            return self._append",
            "            return self._start_response(status, headers)", WSGI_TESTS),
-    Mutant("wsgi-verdict-not-enforced", WSGI, "            if not checkout.allow_unpaid(code):",
+    Mutant("wsgi-verdict-not-enforced", WSGI, "            if not checkout.allow_unpaid(code, read_headers=lambda: tuple(headers)):",
            "            if checkout.state is not State.DECIDED and not checkout.allow_unpaid(code):", WSGI_TESTS),
     Mutant("wsgi-closed-early", WSGI, "answer = self._complete(chunks)",
            "chunks = iter(list(chunks))\n"
@@ -658,7 +662,7 @@ MUTANTS = (
     Mutant("flask-stop-is-not-heard", FLASK_DECORATORS, "        return _get_app().response_class(", "        _get_app().response_class(", FLASK_TESTS),
     Mutant("flask-price-below-the-route-is-free", FLASK_PLACEMENT, "    return hasattr(view, _SOLD) and not find_offers(view)\n", "    return False\n", FLASK_TESTS),
     Mutant("flask-wrapped-function-is-free", FLASK_PLACEMENT, "    for one in walk(view):\n        if isinstance(one, FunctionType) and not is_price(one):", "    for one in [view]:\n        if isinstance(one, FunctionType) and not is_price(one):", FLASK_TESTS),
-    Mutant("flask-cache-above-gives-away", FLASK_DECORATORS, "        checkout.withhold(describe_answer(rule.endpoint))\n", "        pass\n", FLASK_TESTS),
+    Mutant("flask-cache-above-gives-away", FLASK_DECORATORS, "            checkout.withhold(describe_answer(endpoint))\n", "            pass\n", FLASK_TESTS),
     Mutant("flask-cached-402-is-an-answer", RELEASE_PY, "return status == 402 or not is_error(status)", "return not is_error(status)", FLASK_TESTS),
     Mutant("flask-middleware-inside-gives-away", FLASK_MIDDLEWARE, 'return "" if endpoint is None else describe_answer(endpoint)', 'return ""', FLASK_TESTS),
     Mutant("flask-static-files-outside-are-well", FLASK_PLACEMENT, "if middleware.path_rules.match(url).protected or find_sold(",
@@ -692,8 +696,8 @@ MUTANTS = (
     Mutant("django-sends-before-it-is-paid", DJANGO + "middleware.py", "            read_response(response, checkout)\n"
            "            answer = checkout.complete()",
            "            return response", DJANGO_TESTS),
-    Mutant("django-verdict-not-enforced", DJANGO + "middleware.py", "if checkout.allow_unpaid(response.status_code, has_mark(response)):",
-           "if checkout.state is State.DECIDED or checkout.allow_unpaid(response.status_code):", DJANGO_TESTS),
+    Mutant("django-verdict-not-enforced", DJANGO + "middleware.py", "            if checkout.allow_unpaid(\n",
+           "            if checkout.state is State.DECIDED or checkout.allow_unpaid(\n", DJANGO_TESTS),
     Mutant("django-cancel-is-heard", DJANGO + "middleware.py", "await run_shielded(lambda: self._serve_in_time(checkout, request, shielded))",
            "await self._serve_in_time(checkout, request, shielded)", DJANGO_TESTS),
     Mutant("django-leaves-the-work-without-its-threads", DJANGO + "middleware.py", "            await shielded.ended.wait()\n", "", DJANGO_TESTS),

@@ -16,7 +16,7 @@ place: a cache, a decorator, middleware.
 6. A redirect passes if its maker never sees results: a decorator or a hook below the router, such as
    a login. One that carries `responses.RESULT_MARK` passed a price before, and is withheld. So is one of
    middleware between the paywall and the router, which may be a cache.
-7. Everything else is withheld.
+7. Everything else is withheld. Of an answer to OPTIONS the headers of CORS leave, and no content.
 8. If the seller's mistake is certain, as a price that was not awaited, every status is withheld.
 """
 

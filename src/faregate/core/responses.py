@@ -74,6 +74,7 @@ _CACHING_NAME = re.compile(
     re.IGNORECASE,
 )
 _CACHING_VALUE = re.compile(r"(?:^|,)\s*(?:s-?maxage|max-?age|stale-[a-z-]+|ttl)\s*=", re.IGNORECASE)
+_PREFLIGHT, _CORS = ("allow", "vary"), "access-control-"
 _PRIVATE = frozenset(("private", "no-store"))
 _HOP_BY_HOP = frozenset(
     ("connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade")
@@ -118,6 +119,12 @@ def build_unsold(response: Response) -> Response:
 def build_redirect(status: int, location: str) -> Response:
     """A redirect that the paywall makes itself."""
     return Response(status, (("Location", location), NO_STORE))
+
+
+def build_preflight(headers: Headers) -> Response:
+    """The answer to an OPTIONS of something in front of a paid handler: what CORS needs, and no content."""
+    kept = [pair for pair in headers if pair[0].lower() in _PREFLIGHT or pair[0].lower().startswith(_CORS)]
+    return Response(204, (*kept, NO_STORE))
 
 
 def build_free(response: Response) -> Response:

@@ -30,6 +30,7 @@ from faregate.django.responses import (
     close_response,
     cut_late,
     has_mark,
+    list_headers,
     read_response,
 )
 from faregate.django.routes import list_routes
@@ -277,7 +278,9 @@ def _answer_unpaid(
     """Without a payment: return the decided response, or else the view's own, unchanged."""
     if response is not None:
         try:
-            if checkout.allow_unpaid(response.status_code, has_mark(response)):
+            if checkout.allow_unpaid(
+                response.status_code, has_mark(response), lambda: list_headers(response)
+            ):
                 cut_late(response, checkout)
                 return response
         except ConfigurationError:

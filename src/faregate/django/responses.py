@@ -85,7 +85,7 @@ class PaywallResponse(HttpResponse):
 
 def read_response(response: HttpResponseBase, checkout: Checkout) -> None:
     """Read a view's response into the buffer of its checkout. Raises what a stream raises."""
-    checkout.start_buffer(response.status_code, _list_headers(response))
+    checkout.start_buffer(response.status_code, list_headers(response))
     content = _get_content(response)
     with _close_unless_read(response):
         if isinstance(content, AsyncIterable):
@@ -100,7 +100,7 @@ async def aread_response(response: HttpResponseBase, checkout: Checkout) -> None
     if not isinstance(content, AsyncIterable) and isinstance(response, StreamingHttpResponse):
         await sync_to_async(read_response)(response, checkout)
         return
-    checkout.start_buffer(response.status_code, _list_headers(response))
+    checkout.start_buffer(response.status_code, list_headers(response))
     with _close_unless_read(response):
         if isinstance(content, AsyncIterable):
             await _aread(content, checkout)
@@ -173,7 +173,7 @@ async def _aread(content: AsyncIterable[bytes], checkout: Checkout) -> None:
         checkout.buffer.append(chunk)
 
 
-def _list_headers(response: HttpResponseBase) -> Headers:
+def list_headers(response: HttpResponseBase) -> Headers:
     _restore_caching(response)
     # Django makes headers of cookies only when it sends the response.
     cookies = (("Set-Cookie", cookie.OutputString()) for cookie in response.cookies.values())

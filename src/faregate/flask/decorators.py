@@ -21,6 +21,7 @@ from faregate.flask.middleware import NAME, defer_session_writes, describe_answe
 from faregate.flask.placement import (
     EXEMPT,
     find_login,
+    find_sold,
     list_shadow_mistakes,
     list_stack_mistakes,
     mark_sold,
@@ -221,13 +222,17 @@ def check_response(response: Response) -> Response:
         return response
     if checkout.payment is not None:
         return _allow_storing(response)
-    rule = asked.url_rule
-    if rule is None or not recall_rule(_get_app(), rule, asked.method).offers:
-        return response
     status = response.status_code
     is_login = is_redirect(status) and _MARK not in response.__dict__
-    if asked.method != "OPTIONS" and may_be_result(status) and not is_login:
-        checkout.withhold(describe_answer(rule.endpoint))
+    is_options = asked.method == "OPTIONS" and response.calculate_content_length() == 0
+    if may_be_result(status) and not (is_login or is_options):
+        rule, app = asked.url_rule, _get_app()
+        if rule is None:
+            endpoint = find_sold(app, asked.environ)
+        else:
+            endpoint = rule.endpoint if recall_rule(app, rule, asked.method).offers else None
+        if endpoint is not None:
+            checkout.withhold(describe_answer(endpoint))
     return response
 
 

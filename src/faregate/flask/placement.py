@@ -13,7 +13,7 @@ from typing import Any
 
 from flask import Flask
 from flask.views import View as ClassView
-from werkzeug.exceptions import HTTPException
+from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from werkzeug.routing import Rule
 from werkzeug.test import create_environ
 
@@ -243,8 +243,16 @@ def _list_stack_mistakes(app: Flask, middleware: FlaskPaywallMiddleware) -> Iter
 
 def find_sold(app: Flask, environ: Environ) -> str | None:
     """The endpoint that a request is for, if it sells something."""
+    adapter, method = app.url_map.bind_to_environ(environ), environ["REQUEST_METHOD"]
     try:
-        rule, _ = app.url_map.bind_to_environ(environ).match(return_rule=True)
+        rule, _ = adapter.match(return_rule=True)
+    except MethodNotAllowed as error:
+        # What answers all the same may be a copy of a result, for whatever method a cache keeps it.
+        for method in error.valid_methods or ():
+            rule, _ = adapter.match(method=method, return_rule=True)
+            if inspect_rule(app, rule, method).offers:
+                return str(rule.endpoint)
+        return None
     except HTTPException:
         return None
-    return rule.endpoint if inspect_rule(app, rule, environ["REQUEST_METHOD"]).offers else None
+    return rule.endpoint if inspect_rule(app, rule, method).offers else None

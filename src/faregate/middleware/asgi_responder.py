@@ -248,7 +248,9 @@ class PaywallResponder:
     def _may_pass(self, message: Message) -> bool:
         checkout = self.checkout
         if message["type"] == "http.response.start":
-            return checkout.allow_unpaid(message["status"], has_mark(message))
+            return checkout.allow_unpaid(
+                message["status"], has_mark(message), lambda: decode_headers(message.get("headers", ()))
+            )
         checkout.check_late()
         # Other messages have no status of their own; they are treated like a 500.
         return checkout.state in (State.FREE, State.SOLD_INSIDE) or checkout.allow_unpaid(500)

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, NoReturn, cast
 from faregate.core import responses
 from faregate.core.driver import adrive, drive
 from faregate.core.flow import serve
-from faregate.core.models import Choose, HandlerResult, Offer, OfferChoice, Response
+from faregate.core.models import Choose, HandlerResult, Headers, Offer, OfferChoice, Response
 from faregate.core.release import is_redirect, may_be_result
 from faregate.core.steps import Flow, RunHandler
 from faregate.core.usage import Payment
@@ -432,11 +432,13 @@ class Checkout:
         if self.state is State.NEW:
             self._move(State.SOLD_INSIDE)
 
-    def allow_unpaid(self, status: int, has_mark: bool = False) -> bool:
+    def allow_unpaid(
+        self, status: int, has_mark: bool = False, read_headers: Callable[[], Headers] = tuple
+    ) -> bool:
         """Decide whether a response may leave for which no payment was asked (`core.release`).
 
-        `has_mark`: whether it bears the mark of a result. Raises `ConfigurationError` for one that came in
-        place of what is sold.
+        `has_mark`: whether it bears the mark of a result. `read_headers` reads its headers. Raises
+        `ConfigurationError` for one that came in place of what is sold.
         """
         if self.state is State.DECIDED:
             return False
@@ -445,8 +447,11 @@ class Checkout:
             mistake = self._describe_unpaid_offer()
             if not mistake and may_be_result(status):
                 mistake = self._find_bypass(is_redirect(status) and not has_mark)
-            if mistake and self.incoming.request.method != "OPTIONS":
-                self.withhold(mistake)
+            if mistake:
+                if self.incoming.request.method != "OPTIONS":
+                    self.withhold(mistake)
+                self._decide(responses.build_preflight(read_headers()))
+                return False
             if self.path_match.refused:
                 self.refuse_unsold()
                 return False

@@ -6,6 +6,7 @@ application that has no such routers, nothing is found.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from inspect import isclass
 from itertools import chain
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,7 @@ from faregate.core.models import Offer
 from faregate.middleware.handlers import Handler, inspect_handler, pick_method
 from faregate.routes.wrappers import list_inner_paywalls, list_paywalls, unwrap
 
-_FULL = 2  # Starlette's `Match.FULL`
+_PARTIAL, _FULL = 1, 2  # of Starlette's `Match`
 _CACHE_SIZE = 4096
 _NO_OVERRIDES = SimpleNamespace(dependency_overrides={})
 
@@ -26,9 +27,15 @@ class HandlerResolver:
         self._app = app
         self._cache: dict[tuple[int, int, str], tuple[Any, Any, Any, Handler]] = {}
 
-    def resolve(self, asked: Mapping[str, Any]) -> Handler | None:
-        """The handler that would answer the request of this ASGI scope, before it runs; None if unknown."""
+    def resolve(self, asked: Mapping[str, Any], any_method: bool = False) -> Handler | None:
+        """The handler that would answer the request of this ASGI scope, before it runs; None if unknown.
+
+        `any_method`: if no route takes the method, take the handler of another one.
+        """
         found = next(list_matches(self._app, dict(asked)))
+        if any_method and found.route is None:
+            others = list_matches(self._app, dict(asked), any_method=True)
+            found = next((other for other in others if other.route is not None), found)
         known = None if found.route is None else self._inspect(found.endpoint, found.route, asked["method"])
         if not found.prefix_offers:
             return known
@@ -45,13 +52,14 @@ class HandlerResolver:
                 return known[3]
         if route is None or _is_mount(route):
             # The response came before a router was reached, or its router was given a copy of the scope.
-            return self.resolve(asked)
+            # It may be a copy of a result, for whatever method a cache keeps it.
+            return self.resolve(asked, any_method=True)
         return self._inspect(endpoint, route, scope["method"])
 
     def _inspect(self, endpoint: Any, route: Any, method: str) -> Handler:
         provider = getattr(route, "dependency_overrides_provider", None)
         overrides = getattr(provider, "dependency_overrides", ())
-        handler, dependant = pick_method(endpoint, method), getattr(route, "dependant", None)
+        handler, dependant = _pick_sold(endpoint, method), getattr(route, "dependant", None)
         if overrides:
             return inspect_handler(handler, dependant, overrides)
         key = (id(endpoint), id(route), method)
@@ -62,6 +70,15 @@ class HandlerResolver:
             # Endpoint and route are kept too, so that their ids are not given to other objects.
             self._cache[key] = (endpoint, route, provider, inspect_handler(handler, dependant))
         return self._cache[key][3]
+
+
+def _pick_sold(endpoint: Any, method: str) -> Any:
+    """The method of an endpoint class that answers; if it has none, the first that is sold."""
+    handler = pick_method(endpoint, method)
+    if handler is not endpoint or not isclass(endpoint):
+        return handler
+    others = (getattr(endpoint, name, None) for name in ("get", "post", "put", "patch", "delete"))
+    return next((other for other in others if other and inspect_handler(other).offers), handler)
 
 
 def _get_route(asked: Mapping[str, Any], scope: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -100,18 +117,22 @@ class RouteMatch:
     prefix_offers: tuple[Offer, ...]
 
 
-def list_matches(app: Any, scope: dict[str, Any], above: tuple[Offer, ...] = ()) -> Iterator[RouteMatch]:
+def list_matches(
+    app: Any, scope: dict[str, Any], above: tuple[Offer, ...] = (), any_method: bool = False
+) -> Iterator[RouteMatch]:
     """List the routes that take the request of this ASGI scope, in the order of the routers.
 
-    The first answers. At least one match is yielded: without a route, the application itself.
+    The first answers. At least one match is yielded: without a route, the application itself. `any_method`:
+    list those too that take its path with another method.
     """
     core = unwrap(app)[-1]
     sold = (*above, *_get_prefix_offers(app, scope))
     has_route = False
-    for route, child in chain(_match(_find_routes(core), scope), _match_frontends(core, scope)):
+    lowest = _PARTIAL if any_method else _FULL
+    for route, child in chain(_match(_find_routes(core), scope, lowest), _match_frontends(core, scope)):
         has_route, inner = True, {**scope, **child}
         if _is_mount(route):
-            yield from list_matches(inner.get("endpoint"), inner, sold)
+            yield from list_matches(inner.get("endpoint"), inner, sold, any_method)
         else:
             own = _get_prefix_offers(getattr(route, "app", None), inner)
             yield RouteMatch(inner.get("endpoint"), route, (*sold, *own))
@@ -119,11 +140,13 @@ def list_matches(app: Any, scope: dict[str, Any], above: tuple[Offer, ...] = ())
         yield RouteMatch(core, None, sold)
 
 
-def _match(routes: Iterable[Any], scope: dict[str, Any]) -> Iterator[tuple[Any, Mapping[str, Any]]]:
+def _match(
+    routes: Iterable[Any], scope: dict[str, Any], lowest: int = _FULL
+) -> Iterator[tuple[Any, Mapping[str, Any]]]:
     """The routes that take a request, and what they add to its scope."""
     for route in routes:
         match, child = route.matches(scope)
-        if match.value == _FULL:
+        if match.value >= lowest:
             yield route, child
 
 
