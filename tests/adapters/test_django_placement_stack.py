@@ -98,6 +98,27 @@ def test_middleware_below_the_paywall_may_refuse_and_not_give(caplog: pytest.Log
         assert is_sold(here)
 
 
+def test_middleware_below_the_paywall_gives_nothing_for_other_methods() -> None:
+    """It may be a cache that ignores the method, of a class that sells one of its methods."""
+
+    class Sold(View):
+        @method_decorator(paid("daily_report"))
+        def get(self, request: HttpRequest) -> HttpResponse:
+            return view(request)
+
+        def put(self, _request: HttpRequest) -> HttpResponse:
+            return HttpResponse("free")
+
+    with site(path("sold", Sold.as_view()), MIDDLEWARE=[PAYWALL, f"{__name__}.Answering"]) as here:
+        answers = [here.ask("/sold", method, X_Answer="200") for method in ("GET", "HEAD", "POST", "OPTIONS")]
+        assert [answer.status_code for answer in answers] == [500, 500, 500, 204]
+        assert not any(CONTENT in answer.content for answer in answers)
+        assert here.ask("/sold", "PUT").content == b"free"
+        assert here.ask("/sold", "POST").status_code == 405
+        assert here.ask("/sold", "OPTIONS").headers["Allow"] == "GET, PUT, HEAD, OPTIONS"
+        assert is_sold(here)
+
+
 @pytest.mark.parametrize("middleware", [
     [UPDATE, FETCH, PAYWALL],
     [UPDATE, PAYWALL, FETCH],

@@ -229,6 +229,7 @@ MUTANTS = (
     Mutant("caches-give-away-by-other-methods", DISPATCH, "return self.resolve(asked, any_method=True)", "return self.resolve(asked)", ANSWERS),
     Mutant("caches-give-away-by-methods-of-a-class", DISPATCH, "_pick_sold(endpoint, method), getattr(route", "pick_method(endpoint, method), getattr(route", ANSWERS),
     Mutant("caches-give-away-by-options", CHECKOUT, "                self._decide(responses.build_preflight(read_headers()))\n                return False\n", "", ANSWERS),
+    Mutant("django-caches-give-away-by-other-methods", DJANGO + "middleware.py", 'return (method,) if is_answered else ("GET", "POST", "PUT", "PATCH", "DELETE")', "return (method,)", DJANGO_PLACEMENT),
     Mutant("flask-caches-give-away-by-other-methods", FLASK_PLACEMENT, "            if inspect_rule(app, rule, method).offers:\n                return str(rule.endpoint)\n        return None", "            pass\n        return None", ANSWERS),
     Mutant("twenty-works-for-one-payment", CHECKOUT, " and self._asks_left != 0:", ":", RELEASE),
     Mutant("late-prices-are-forgotten", CHECKOUT, "        self._move(State.DECIDED)\n        raise self.late\n", "        error, self.late = self.late, None\n        raise error\n", ("tests/attacks/test_late_prices.py",)),

@@ -15,7 +15,7 @@ from django.urls import Resolver404, get_resolver, resolve
 from faregate.core.models import Offer
 from faregate.django import conf
 from faregate.django.decorators import aauthorize, authorize
-from faregate.django.offers import find_early_offer, find_sources
+from faregate.django.offers import find_early_offer, find_sources, get_view_class, list_handlers
 from faregate.django.placement import (
     find_given_away,
     find_shadowed,
@@ -248,12 +248,20 @@ def _describe_bypass(request: HttpRequest, may_be_login: bool) -> str:
     if may_be_login and request.resolver_match is not None:
         return ""
     view = _find_view(request)
-    if view is None or not inspect_view(view, str(request.method)).offers:
+    if view is None or not any(inspect_view(view, method).offers for method in _list_methods(request, view)):
         return ""
     return (
         f"{name_view(view)} was answered by something above its price, such as a cache: nobody has paid. "
         "What answers in place of a view belongs below @paid, or must redirect or refuse."
     )
+
+
+def _list_methods(request: HttpRequest, view: Any) -> tuple[str, ...]:
+    """The methods whose results may be in an answer: all, if the view itself has no answer to this one."""
+    method = str(request.method)
+    has_handler = method != "OPTIONS" and method in list_handlers(view, (method,))
+    is_answered = get_view_class(view) is None or has_handler
+    return (method,) if is_answered else ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
 def _find_view(request: HttpRequest) -> Any:
