@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 RUN_ELSEWHERE = {
     "docs/commands.md": "tests/reports/test_typed_contracts.py",
     "docs/emulator.md": "tests/emulator/test_docs.py",
+    "docs/testing-frameworks.md": "tests/testing/test_docs.py",
     "docs/testing-your-app.md": "tests/testing/test_docs.py",
 }
 """Pages whose Python blocks belong together, and the tests that run them."""

@@ -1,4 +1,4 @@
-"""Every block of `docs/testing-your-app.md` is a file of a user's project, and its tests pass there."""
+"""Every block of the pages on testing is a file of a user's project, and its tests pass there."""
 
 import re
 from pathlib import Path
@@ -7,9 +7,10 @@ import pytest
 
 from tests.testing.suites import run
 
-PAGE = Path(__file__).parents[2] / "docs" / "testing-your-app.md"
+DOCS = Path(__file__).parents[2] / "docs"
+TEXT = "".join((DOCS / name).read_text() for name in ("testing-your-app.md", "testing-frameworks.md"))
 _BLOCK = re.compile(r"^(?:<!-- file: (\S+) -->\n)?```(?:python|ini)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-FILES: dict[str, str] = dict(_BLOCK.findall(PAGE.read_text()))
+FILES: dict[str, str] = dict(_BLOCK.findall(TEXT))
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +23,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_each_block_names_its_file() -> None:
     assert "" not in FILES
-    assert len(FILES) == len(_BLOCK.findall(PAGE.read_text()))
+    assert len(FILES) == len(_BLOCK.findall(TEXT))
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name.startswith("test_")])
