@@ -1,7 +1,7 @@
 """The commands and their options, for a page of each group, from their parsers."""
 
 import re
-from argparse import ArgumentParser, _HelpAction, _SubParsersAction
+from argparse import Action, ArgumentParser, _HelpAction, _SubParsersAction
 from collections.abc import Iterator
 
 from docs_site.pages import DOCS
@@ -27,29 +27,43 @@ def _describe(command: Command) -> Iterator[str]:
     parser = ArgumentParser(prog=f"faregate {command.name}", description=command.description)
     fill_command(parser, command)
     yield f"## `{parser.prog}`\n"
-    yield from _describe_parser(parser)
+    yield from _describe_parser(parser, set())
 
 
-def _describe_parser(parser: ArgumentParser, summary: str = "") -> Iterator[str]:
-    """Its description, its options as a table, and each of its actions."""
-    if parser.description and parser.description.rstrip(".").lower() != summary.lower():
-        yield f"{_escape(parser.description)}\n"
+def _describe_parser(parser: ArgumentParser, seen: set[str], summary: str = "") -> Iterator[str]:
+    """Its description, its options as a table, and each of its actions.
+
+    `seen` has the rows of earlier actions of the command: an option that has one of them is only named.
+    """
+    description = parser.description or ""
+    if description.rstrip(".").lower() in ("", summary.lower()):
+        description = f"{summary[:1].upper()}{summary[1:]}."
+    yield f"{_escape(description)}\n"
     actions = parser._actions  # argparse has no public list of them
     own = [action for action in actions if not isinstance(action, _HelpAction | _SubParsersAction)]
-    if own:
+    rows = {_describe_option(parser, action): ", ".join(action.option_strings) for action in own}
+    if new := [row for row in rows if row not in seen]:
         yield "| Option | Meaning |\n|---|---|"
-        for action in own:
-            value = action.metavar or action.dest.upper()
-            flags = ", ".join(action.option_strings) or str(value)
-            shown = flags if action.nargs == 0 or not action.option_strings else f"{flags} {value}"
-            yield f"| `{shown}` | {_escape((action.help or '') % {**vars(action), 'prog': parser.prog})} |"
+        yield from new
         yield ""
+    if again := [f"`{flags}`" for row, flags in rows.items() if row in seen]:
+        yield f"{'And, as above' if new else 'As above'}: {', '.join(again)}.\n"
+    seen.update(row for row in new if rows[row])
     for group in actions:
         if isinstance(group, _SubParsersAction):
             helps = {choice.dest: choice.help or "" for choice in group._choices_actions}
             for name, action in group.choices.items():
-                yield f"**`{parser.prog} {name}`**: {_escape(helps.get(name, ''))}\n"
-                yield from _describe_parser(action, helps.get(name, ""))
+                yield f"### `{parser.prog} {name}`\n"
+                yield from _describe_parser(action, seen, helps.get(name, ""))
+
+
+def _describe_option(parser: ArgumentParser, action: Action) -> str:
+    """The row of an option, or of a positional argument."""
+    value = action.metavar or action.dest.upper()
+    flags = ", ".join(action.option_strings) or str(value)
+    shown = flags if action.nargs == 0 or not action.option_strings else f"{flags} {value}"
+    meaning = (action.help or "") % {**vars(action), "prog": parser.prog}
+    return f"| `{shown.replace('|', ' or ')}` | {_escape(meaning)} |"
 
 
 def _escape(text: str) -> str:
