@@ -10,6 +10,7 @@ from inspect import signature
 from typing import Any, Unpack
 
 from faregate.core.models import Offer
+from faregate.core.release import Bypass, may_be_result
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.middleware.arguments import (
@@ -26,7 +27,7 @@ from faregate.middleware.lifespan import Lifespan, check_lifespan, fail_start
 from faregate.middleware.path_rules import PathRules
 from faregate.middleware.shielding import run_shielded
 from faregate.paywall import Paywall
-from faregate.routes.dispatch import HandlerResolver, keeps_no_result
+from faregate.routes.dispatch import HandlerResolver
 from faregate.settings import Arguments, check_arguments
 
 __all__ = ["Payment", "PaywallMiddleware", "Scope", "require_payment"]
@@ -128,19 +129,20 @@ class PaywallMiddleware:
         handler = self._resolver.resolve(scope)
         return handler is not None and bool(handler.offers)
 
-    def _find_bypass(self, server_scope: Scope, scope: Scope, may_be_login: bool) -> str:
-        """Describe how what answers this request passes its price by; nothing if it does not."""
-        if may_be_login and keeps_no_result(server_scope, scope):
-            return ""
+    def _find_bypass(self, server_scope: Scope, scope: Scope, status: int) -> Bypass | None:
+        """Find how what answers this request with this status passes its price by; None if it does not."""
         handler = self._resolver.recall(server_scope, scope)
-        if handler is None or handler.mistake or not handler.offers:
-            return "" if handler is None else handler.mistake
-        return (
+        if handler is None or not may_be_result(status, handler.offers):
+            return None
+        if not (handler.mistake or handler.offers):
+            return None
+        mistake = handler.mistake or (
             f"The handler of this request sells {handler.offers[0].sells!r}, and something in front of it "
             "answered without a payment. Put the price outside: @paid above a decorator that caches or "
             "answers by itself, and such a middleware or route class behind a path prefix that is sold. "
-            "Middleware that redirects, as to a login, belongs outside the paywall."
+            "A login may redirect to a page of this application whose path has no parameters."
         )
+        return Bypass(mistake, partial(self._resolver.is_page, server_scope))
 
     async def _refuse_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not self.path_rules.match(scope["path"], scope.get("root_path", "")).protected:

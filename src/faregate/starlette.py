@@ -23,11 +23,10 @@ from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.asgi import ask_payment
 from faregate.core import responses
 from faregate.core.models import Choose, Offer
-from faregate.core.release import is_redirect
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.middleware.arguments import check_choose
-from faregate.middleware.asgi_scope import RAW_MARK, ASGIApp, Message, Receive, Scope, Send, decode_headers
+from faregate.middleware.asgi_scope import ASGIApp, Message, Receive, Scope, Send, decode_headers
 from faregate.middleware.callables import is_async
 from faregate.middleware.checkout import AsyncAsk, SkipHandler
 from faregate.middleware.handlers import has_login, inspect_handler, mark, mark_maker, name_handler
@@ -205,7 +204,6 @@ def paid(
             answer = await run(*args, **kwargs)
             # A decorator between that is no `async def` makes a plain function of an async endpoint.
             answer = await answer if iscoroutine(answer) else answer
-            _mark_redirect(answer)
             return answer if payment.transaction_id is None else forbid_storing(answer)
 
         mark(guard, endpoint, sold)
@@ -224,13 +222,6 @@ NO_KEY = "paid takes the name of what is sold. Write {}."
 async def _ask_with_request(request: HTTPConnection[Any], choose: Choose) -> object:
     chosen = choose(request) if is_async(choose) else await run_in_threadpool(choose, request)
     return await chosen if isawaitable(chosen) else chosen
-
-
-def _mark_redirect(response: Any) -> None:
-    """Mark a redirect as a result, so that a copy of it is told from a login's (`core.release`)."""
-    is_result = isinstance(response, Response) and is_redirect(response.status_code)
-    if is_result and RAW_MARK not in response.raw_headers:
-        response.raw_headers.append(RAW_MARK)
 
 
 def forbid_storing(response: Any) -> Any:

@@ -20,6 +20,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 from faregate.core.models import Choose, Headers, Offer, Response
+from faregate.core.release import Bypass
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.logs import log
@@ -114,12 +115,12 @@ class PaywallMiddleware:
         """For adapters: have what is sold checked against the service, with the first request."""
         self.paywall.expect(self.path_rules.offers.values())
 
-    def find_bypass(self, checkout: "WSGICheckout", server_environ: Environ, may_be_login: bool) -> str:
-        """For adapters that know what a request is for: describe what answered in place of what is sold.
+    def find_bypass(self, checkout: "WSGICheckout", server_environ: Environ, status: int) -> Bypass | None:
+        """For adapters that know what a request is for: find what answered in place of what is sold.
 
         Called before such a response leaves: see `checkout.FindBypass`.
         """
-        return ""
+        return None
 
     def find_route(self, environ: Environ) -> str | None:
         """For adapters that know the route of a request: return the pattern of its path."""
@@ -295,7 +296,7 @@ class _PaywallResponder:
             checkout.start_buffer(code, tuple(headers))
             return self._append
         try:
-            if not checkout.allow_unpaid(code, read_headers=lambda: tuple(headers)):
+            if not checkout.allow_unpaid(code, lambda: tuple(headers)):
                 return _drop
         except ConfigurationError as mistake:
             self._mistake = mistake  # raised when the application has returned what there is to close

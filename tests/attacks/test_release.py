@@ -63,8 +63,10 @@ class Work:
     options: dict[str, Any] = field(default_factory=dict)
     calls: int = 1
     """How often the application calls the paid function."""
-    remember: bool = False
-    """Whether a memo stands above the price."""
+    memo: str = ""
+    """What a memo above the price keeps: the `object`, its `parts`, or its `location`."""
+    location: str = "https://cdn.example/sold?X-Amz-Signature={}"
+    """Where a redirect leads, with the mark."""
     seen: set[str] = field(default_factory=set)
     """The names of the headers that the handler was given."""
     forget: bool = False
@@ -73,7 +75,7 @@ class Work:
     @property
     def headers(self) -> dict[str, str]:
         mark = self.content.mark("header")
-        return {"X-Mark": mark, "Location": f"https://cdn.example/sold?X-Amz-Signature={mark}"}
+        return {"X-Mark": mark, "Location": self.location.format(mark)}
 
     def do(self, request_headers: Iterable[str]) -> tuple[int, dict[str, str], str]:
         self.content.runs += 1
@@ -83,31 +85,39 @@ class Work:
         return self.status, self.headers, body
 
 
-def memo(function: Any) -> Any:
-    """Keep the result of a function, and answer with it."""
+def memo(function: Any, work: Work, build: Any) -> Any:
+    """Keep the result of a function, and answer with it. `build` makes a response of its parts."""
     kept: list[Any] = []
 
     @wraps(function)
     def remember(*args: Any, **kwargs: Any) -> Any:
-        answer = kept[0] if kept else function(*args, **kwargs)
-        if isinstance(answer, tuple) or "X-Mark" in answer.headers:
-            kept.append(answer)
-        return answer
+        return recall(work, build, kept) if kept else keep(function(*args, **kwargs), kept)
 
     return remember
 
 
-def amemo(function: Any) -> Any:
+def amemo(function: Any, work: Work, build: Any) -> Any:
     kept: list[Any] = []
 
     @wraps(function)
     async def remember(*args: Any, **kwargs: Any) -> Any:
-        answer = kept[0] if kept else await function(*args, **kwargs)
-        if "X-Mark" in answer.headers:
-            kept.append(answer)
-        return answer
+        return recall(work, build, kept) if kept else keep(await function(*args, **kwargs), kept)
 
     return remember
+
+
+def keep(answer: Any, kept: list[Any]) -> Any:
+    if isinstance(answer, tuple) or "X-Mark" in answer.headers:
+        kept.append(answer)
+    return answer
+
+
+def recall(work: Work, build: Any, kept: list[Any]) -> Any:
+    if work.memo == "parts":
+        return build(work.content.mark("body"), work.status, work.headers)
+    if work.memo == "location":
+        return build("", work.status, {"Location": work.headers["Location"]})
+    return kept[0]
 
 
 Serve = Callable[[Work, Paywall, bool], AbstractContextManager[str]]
@@ -123,8 +133,8 @@ def serve_starlette(work: Work, paywall: Paywall, is_prefix: bool) -> AbstractCo
 
     price = faregate.starlette.paid("daily_report", **work.options)
     endpoint: Any = report if is_prefix or work.forget else price(report)
-    if work.remember:
-        endpoint = amemo(endpoint)
+    if work.memo:
+        endpoint = amemo(endpoint, work, Response)
     if work.calls > 1:
         sold = endpoint
 
@@ -134,7 +144,12 @@ def serve_starlette(work: Work, paywall: Paywall, is_prefix: bool) -> AbstractCo
         endpoint = calling
     offers = {"/sold": offer("daily_report", **work.options)} if is_prefix else None
     front = Middleware(faregate.starlette.PaywallMiddleware, paywall=paywall, offers=offers)
-    return on_uvicorn(outside(Starlette(routes=[Route("/sold/", endpoint)], middleware=[front])))
+    routes = [Route("/sold/", endpoint), Route("/login", free), Route("/files/{name}", free)]
+    return on_uvicorn(outside(Starlette(routes=routes, middleware=[front])))
+
+
+async def free(request: Request) -> Response:
+    return Response()
 
 
 def outside(app: Any) -> Any:
@@ -172,10 +187,12 @@ def serve_fastapi(work: Work, paywall: Paywall, is_prefix: bool) -> AbstractCont
 
     class Remembering(APIRoute):
         def get_route_handler(self) -> Any:
-            return amemo(super().get_route_handler())
+            return amemo(super().get_route_handler(), work, FastAPIResponse)
 
     app = FastAPI(openapi_url=None)
-    if work.remember:
+    app.add_route("/login", free)
+    app.add_route("/files/{name}", free)
+    if work.memo:
         app.router.route_class = Remembering
     price = Depends(faregate.fastapi.paid("daily_report", **work.options))
     prices = [] if is_prefix or work.forget else [price]
@@ -220,12 +237,14 @@ def serve_flask(work: Work, paywall: Paywall, is_prefix: bool) -> AbstractContex
         return body, status, headers
 
     view: Any = report if is_prefix or work.forget else front.paid("daily_report", **work.options)(report)
-    if work.remember:
-        view = memo(view)
+    if work.memo:
+        view = memo(view, work, lambda *parts: parts)
     if work.calls > 1:
         sold = view
         view = wraps(report)(lambda: [sold() for _ in range(work.calls)][-1])
     app.add_url_rule("/sold/", view_func=view, endpoint="report")
+    app.add_url_rule("/login", "login", lambda: "")
+    app.add_url_rule("/files/<name>", "file", lambda name: "")
     app.wsgi_app = outside_wsgi(app.wsgi_app)  # type: ignore[method-assign]
     return serving_wsgi(app)
 
@@ -256,14 +275,22 @@ def serve_django(work: Work, paywall: Paywall, is_prefix: bool) -> Generator[str
 
     price = faregate.django.paid("daily_report", **work.options)
     view: Any = report if is_prefix or work.forget else price(report)
-    if work.remember:
-        view = memo(view)
+    if work.memo:
+        view = memo(
+            view, work, lambda body, status, headers: HttpResponse(body, status=status, headers=headers)
+        )
     if work.calls > 1:
         sold = view
         view = wraps(report)(lambda request: [sold(request) for _ in range(work.calls)][-1])
     settings = {"OFFERS": {"/sold": offer("daily_report", **work.options)}} if is_prefix else {}
     with (
-        project(django_path("sold/", view), FAREGATE=settings, MIDDLEWARE=[PAYWALL]),
+        project(
+            django_path("sold/", view),
+            django_path("login", lambda _request: HttpResponse()),
+            django_path("files/<name>", lambda _request, name: HttpResponse()),
+            FAREGATE=settings,
+            MIDDLEWARE=[PAYWALL],
+        ),
         serving_wsgi(outside_wsgi(get_wsgi_application())) as url,
     ):
         yield url
@@ -355,14 +382,116 @@ def test_a_payment_buys_the_whole_result(adapter: str) -> None:
     assert buyer.work.seen.isdisjoint(map(str.lower, conditions))
 
 
-@pytest.mark.parametrize("status", [200, 204, 206, *REDIRECTS, 304])
+@pytest.mark.parametrize("memo", ["object", "parts"])
+@pytest.mark.parametrize("status", [200, 204, 206, *REDIRECTS, 304, 404, 500])
 @pytest.mark.parametrize("adapter", GUARDED)
-def test_a_memo_above_the_price_gives_nothing_away(adapter: str, status: int) -> None:
-    work = Work(status, remember=True, options={"billable": {status}})
+def test_a_memo_above_the_price_gives_nothing_away(adapter: str, status: int, memo: str) -> None:
+    """Also of an error that is sold."""
+    work = Work(status, memo=memo, options={"billable": {status}})
     with buying(adapter, work) as buyer:
         assert "payment-response" in buyer.buy().headers
         for _ in range(2):
             assert buyer.ask().status_code >= 500
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "https://cdn.example/sold?X-Amz-Signature={}",
+        "//cdn.example/{}",
+        "/files/{}",
+        "/login?token={}",
+        "/login?{}=/sold/",
+        "/login?next=/{}",
+        "/login?next=/sold/%3Ftoken={}",
+        "/login?next=/sold/&{}",
+        "/login#{}",
+        "/sold/?token={}",
+        "/sold/{}",
+    ],
+)
+@pytest.mark.parametrize("adapter", GUARDED)
+def test_a_memo_of_where_a_redirect_leads_gives_nothing_away(adapter: str, location: str) -> None:
+    with buying(adapter, Work(302, memo="location", location=location)) as buyer:
+        assert "payment-response" in buyer.buy().headers
+        for _ in range(2):
+            assert buyer.ask().status_code >= 500
+
+
+@pytest.mark.parametrize(
+    "location", ["/login", "/login?next=/sold/", "/login?return_to=%2Fsold%2F%3F", "/sold"]
+)
+@pytest.mark.parametrize("adapter", GUARDED)
+def test_a_login_above_the_price_may_redirect_to_a_page(adapter: str, location: str) -> None:
+    """Nothing else of its response leaves: a memo may have made it of a result."""
+    with buying(adapter, Work(302, memo="parts", location=location)) as buyer:
+        assert "payment-response" in buyer.buy().headers
+        answer = buyer.ask()
+    assert (answer.status_code, answer.headers["location"]) == (302, location)
+
+
+class Rewriting:
+    """ASGI middleware that gives the router a copy of the scope, with another path."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await self.app({**scope, "path": "/sold/", "raw_path": b"/sold/"}, receive, send)
+
+
+def rewrite_wsgi(app: Any) -> Any:
+    return lambda environ, start: app({**environ, "PATH_INFO": "/sold/"}, start)
+
+
+def rewrite_django(get_response: Any) -> Any:
+    def run(request: HttpRequest) -> Any:
+        request.path_info = "/sold/"
+        return get_response(request)
+
+    return run
+
+
+@contextmanager
+def rewriting(adapter: str, work: Work) -> Generator[str]:
+    """Serve this work with middleware between the paywall and the router that rewrites paths."""
+    paywall = make_paywall()
+    if adapter == "starlette":
+
+        async def report(request: Request) -> Response:
+            return Response(work.do(request.headers)[2])
+
+        front = Middleware(faregate.starlette.PaywallMiddleware, paywall=paywall)
+        routes = [Route("/sold/", faregate.starlette.paid("daily_report")(report))]
+        with on_uvicorn(Starlette(routes=routes, middleware=[front, Middleware(Rewriting)])) as url:
+            yield url
+    elif adapter == "flask":
+        app = flask.Flask(__name__)
+        app.wsgi_app = rewrite_wsgi(app.wsgi_app)  # type: ignore[method-assign]
+        flask_front = Faregate()
+        flask_front.init_app(app, paywall)
+        view = flask_front.paid("daily_report")(lambda: work.do({})[2])
+        app.add_url_rule("/sold/", view_func=view, endpoint="report")
+        with serving_wsgi(app) as url:
+            yield url
+    else:
+        sold = faregate.django.paid("daily_report")(lambda _request: HttpResponse(work.do({})[2]))
+        middleware = [PAYWALL, f"{__name__}.rewrite_django"]
+        with (
+            project(django_path("sold/", sold), MIDDLEWARE=middleware),
+            serving_wsgi(get_wsgi_application()) as url,
+        ):
+            yield url
+
+
+@pytest.mark.parametrize("adapter", ["starlette", "flask", "django"])
+def test_a_path_that_is_rewritten_behind_the_paywall_is_not_sold(adapter: str) -> None:
+    """By its own path nothing would find that the handler is sold, if a memo answered in its place."""
+    work = Work()
+    with rewriting(adapter, work) as url, httpx.Client(base_url=url, trust_env=False) as http:
+        assert http.get("/alias").status_code == 502
+        assert http.get("/sold/").status_code == 402
+    assert work.content.runs == 0
 
 
 @pytest.mark.parametrize("adapter", SERVE)

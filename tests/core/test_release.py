@@ -2,8 +2,8 @@
 
 import pytest
 
-from faregate.core.models import Offer, PaidRequest, Request, Response
-from faregate.core.release import build_unpaid, may_be_result
+from faregate.core.models import Offer, OfferChoice, PaidRequest, Request, Response
+from faregate.core.release import build_plain_redirect, build_unpaid, may_be_result
 
 
 def paid_request(url: str, prefix_host: str | None = "shop.example") -> PaidRequest:
@@ -19,7 +19,7 @@ def redirect(*locations: str, status: int = 307) -> Response:
 def test_only_errors_leave_unpaid(status: int) -> None:
     answer = build_unpaid(Response(status, (), b"body"), paid_request("/sold", None))
     assert (answer is not None) == (status >= 400)
-    assert may_be_result(status) == (status < 400 or status == 402)
+    assert may_be_result(status, ()) == (status < 400 or status == 402)
 
 
 @pytest.mark.parametrize(
@@ -65,3 +65,72 @@ def test_a_handler_that_is_sold_itself_has_no_router_behind_it() -> None:
 
 def test_only_a_redirect_is_made_anew() -> None:
     assert build_unpaid(redirect("/sold/", status=201), paid_request("/sold")) is None
+
+
+def test_an_error_that_is_sold_may_be_a_result() -> None:
+    sold = Offer("report", billable=frozenset((200, 404)))
+    choice = OfferChoice("report", among=(Offer("other"), sold))
+    assert [may_be_result(status, [sold]) for status in (404, 500)] == [True, False]
+    assert [may_be_result(status, [choice]) for status in (404, 500)] == [True, False]
+
+
+def find_target(location: str, url: str = "/a%20b/sold?x=1%202", host: str = "shop.example") -> str | None:
+    """Where a redirect above a price may lead; `/login` is a page, `/a b` the root path."""
+    headers = (("Location", location), ("X-Mark", "secret"))
+    answer = build_plain_redirect(302, headers, url, "/a b", host, {"/login", "/"}.__contains__)
+    assert answer is None or ("secret" not in str(answer) and answer.status == 302)
+    return None if answer is None else answer.first("location")
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "/login",
+        "/",
+        "https://shop.example/login",
+        "//shop.example/login",
+        "https://shop.example/a%20b/sold?x=1%202",
+        "/a%20b/sold/",
+        "/login?next=/a%20b/sold",
+        "/login?next=%2Fsold%3Fx%3D1%25202",
+        "/login?return_url=https%3A%2F%2Fshop.example%2Fa%2520b%2Fsold",
+    ],
+)
+def test_a_redirect_that_tells_no_more_than_the_request_leaves(location: str) -> None:
+    assert find_target(location) == location
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "/other",
+        "/sold",
+        "login",
+        "",
+        "//login",
+        "/\\shop.example/login",
+        "https://sso.example/login",
+        "https://user@shop.example/login",
+        "https://shop.example:444/login",
+        "ftp://shop.example/login",
+        "javascript:/login",
+        "/login#secret",
+        "/login?secret",
+        "/login?x=1",
+        "/login?next=secret",
+        "/login?next=/secret",
+        "/login?secret=/a%20b/sold",
+        "/login?next=/a%20b/sold&more=secret",
+        "/login?next=https://sso.example/a%20b/sold",
+        "/login?next=/a%20b/sold%3Fsecret",
+        "/login?next=/a%20b/sold%23secret",
+        "/a%20b/sold?x=2",
+        "http://[/login",
+    ],
+)
+def test_a_redirect_that_may_tell_more_does_not(location: str) -> None:
+    assert find_target(location) is None
+
+
+def test_a_request_without_a_host_leads_to_no_host() -> None:
+    assert (find_target("/login", host=""), find_target("//shop.example/login", host="")) == ("/login", None)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from faregate.core.models import Request
+from faregate.core.release import Bypass, may_be_result
 from faregate.errors import ConfigurationError
 from faregate.middleware.asgi_responder import PaywallResponder, find_responder
 from faregate.middleware.path_rules import NO_RULES
@@ -41,7 +42,12 @@ def run(handle: Handle, bypass: str = "", *, is_cut: bool = False) -> tuple[list
     async def serve() -> None:
         paywall = Paywall(environ={}, base_url="emulator:", journal="memory:")
         scope = {"type": "http", "method": "GET", "path": "/report", "headers": [], "query_string": b""}
-        responder = PaywallResponder(paywall, NO_RULES, lambda *_: bypass, scope, receive, send, None)
+
+        def find_bypass(_server: Any, _scope: Any, status: int) -> Bypass | None:
+            is_result = bypass and may_be_result(status, ())
+            return Bypass(bypass, lambda _path: False) if is_result else None
+
+        responder = PaywallResponder(paywall, NO_RULES, find_bypass, scope, receive, send, None)
         await responder.run(app)
 
     with pytest.raises(ConfigurationError) if is_cut else nullcontext():

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from faregate.core.models import Request
+from faregate.core.release import Bypass, may_be_result
 from faregate.errors import ConfigurationError
 from faregate.middleware.checkout import PASSING, Checkout, SkipHandler, State
 from faregate.middleware.path_rules import PathMatch
@@ -32,7 +33,12 @@ def make_checkout(match: PathMatch | None = None, bypass: str = "") -> Checkout:
     incoming = IncomingRequest(
         Request("GET", "/report"), "/report", "", "http://seller.example", None, "", "0"
     )
-    return Checkout(paywall, lambda: incoming, False, match or PathMatch(), lambda _status: bypass)
+
+    def find_bypass(status: int) -> Bypass | None:
+        is_result = bypass and may_be_result(status, ())
+        return Bypass(bypass, lambda _path: False) if is_result else None
+
+    return Checkout(paywall, lambda: incoming, False, match or PathMatch(), find_bypass)
 
 
 def no_snapshot() -> Any:

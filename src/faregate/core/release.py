@@ -12,36 +12,50 @@ A response of a sold handler leaves unpaid only if it certainly carries nothing 
 Where no payment was asked for (`Checkout.allow_unpaid`), the same holds for what answers in a sold handler's
 place: a cache, a decorator, middleware.
 
-5. An error passes, except a 402: it may be a cached answer with old instructions.
-6. A redirect passes if its maker never sees results: a decorator or a hook below the router, such as
-   a login. One that carries `responses.RESULT_MARK` passed a price before, and is withheld. So is one of
-   middleware between the paywall and the router, which may be a cache.
+5. An error that is not billed passes, except a 402: it may be a cached answer with old instructions.
+6. A redirect, as to a login, is made anew if its location tells no more than the request and the routes do:
+   the requested path, or a page that is not sold; on the requested host; with no query, the requested one, or
+   the requested URL as the page to come back to.
 7. Everything else is withheld. Of an answer to OPTIONS the headers of CORS leave, and no content.
 8. If the seller's mistake is certain, as a price that was not awaited, every status is withheld.
 """
 
 import re
-from urllib.parse import unquote, urlsplit
+from collections.abc import Callable, Iterable
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from faregate.core import responses
-from faregate.core.models import PaidRequest, Response, header_values
+from faregate.core.models import BILLABLE, Headers, Offer, PaidRequest, Response, header_values
+from faregate.frozen import frozen
 
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
+_RETURN_NAMES = frozenset(("next", "redirect_to", "return_to", "return_url"))
+"""The names of a query's parameter that says where to come back to after a login."""
 # One slash, and no second one: `//host/` would lead to another host.
-_PATH = re.compile(r"/[^/\\]")
+_PATH = re.compile(r"/(?![/\\])")
+
+
+@frozen
+class Bypass:
+    """That something answered in a sold handler's place, which may have its result.
+
+    `mistake` says what the seller is to mend. `is_page` returns whether a decoded path is that of a page
+    which is not sold, and whose path has no parameters.
+    """
+
+    mistake: str
+    is_page: Callable[[str], bool]
 
 
 def is_error(status: int) -> bool:
     return 400 <= status <= 599
 
 
-def is_redirect(status: int) -> bool:
-    return status in _REDIRECTS
-
-
-def may_be_result(status: int) -> bool:
-    """Whether what answers in a sold handler's place with this status may be, or come of, its result."""
-    return status == 402 or not is_error(status)
+def may_be_result(status: int, offers: Iterable[Offer]) -> bool:
+    """Whether what answers with this status, in place of what is sold so, may be, or come of, its result."""
+    if status == 402 or not is_error(status):
+        return True
+    return any(status in (one.billable or BILLABLE) for offer in offers for one in offer.alternatives)
 
 
 def build_unpaid(response: Response, request: PaidRequest) -> Response | None:
@@ -57,16 +71,54 @@ def find_slash_redirect(response: Response, request: PaidRequest) -> str | None:
 
     Only below a prefix: where a handler asks for the payment, the router has found the handler already.
     """
-    locations = header_values(response.headers, "location")
-    if request.prefix_host is None or response.status not in _REDIRECTS or len(locations) != 1:
+    if request.prefix_host is None or response.status not in _REDIRECTS:
         return None
     path, mark, query = request.http.url.partition("?")
     target = path.rstrip("/") if path.endswith("/") else f"{path}/"
-    if _PATH.match(target) is None:
+    location = _find_location(response.headers, request.prefix_host)
+    if location is None or _PATH.match(target) is None:
         return None
+    is_target = unquote(location.path) == unquote(target) and location.query == query
+    return target + mark + query if is_target else None
+
+
+def build_plain_redirect(
+    status: int, headers: Headers, url: str, root_path: str, host: str, is_page: Callable[[str], bool]
+) -> Response | None:
+    """Build a redirect that tells no more than the request and the routes do; None if this one may.
+
+    `url` is the path and the query of the request, below `root_path` on `host`. `is_page`: see `Bypass`.
+    """
+    location = _find_location(headers, host) if status in _REDIRECTS else None
+    if location is None:
+        return None
+    path, _, query = url.partition("?")
+    if location.path.rstrip("/") != path.rstrip("/") and not is_page(unquote(location.path)):
+        return None
+    if location.query not in ("", query):
+        parameters = parse_qsl(location.query, keep_blank_values=True)
+        if len(parameters) != 1 or parameters[0][0] not in _RETURN_NAMES:
+            return None
+        back = _split_own(parameters[0][1], host)
+        if back is None or back.query not in ("", query, unquote(query)):
+            return None
+        if unquote(back.path) not in (unquote(path), unquote(path).removeprefix(root_path)):
+            return None
+    return responses.build_redirect(status, location.geturl())
+
+
+def _find_location(headers: Headers, host: str) -> SplitResult | None:
+    """Find where a redirect leads, if it leads to a path on this host."""
+    locations = header_values(headers, "location")
+    return _split_own(locations[0], host) if len(locations) == 1 else None
+
+
+def _split_own(url: str, host: str) -> SplitResult | None:
+    """Split the URL of a path on this host; give None for any other."""
     try:
-        location = urlsplit(locations[0])
+        parts = urlsplit(url)
     except ValueError:
         return None
-    is_here = location.netloc in ("", request.prefix_host) and unquote(location.path) == unquote(target)
-    return target + mark + query if is_here and location.query == query else None
+    is_http = parts.scheme in (("", "http", "https") if parts.netloc else ("",))
+    is_own = is_http and parts.netloc in ("", host) and not parts.fragment
+    return parts if is_own and _PATH.match(parts.path) is not None else None

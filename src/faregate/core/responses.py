@@ -41,12 +41,8 @@ EXPOSED: Header = (
 )
 DEFAULT_RETRY_AFTER = "2"
 
-RESULT_MARK = ("faregate-result", "1")
-"""The header that a price puts on what its handler returns, so that a copy is recognized. Never sent."""
-
 _PAYMENT = frozenset(
     (
-        RESULT_MARK[0],
         TRANSACTION.lower(),
         "payment-required",
         "payment-response",

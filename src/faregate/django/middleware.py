@@ -8,11 +8,14 @@ from functools import partial
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.shortcuts import resolve_url
 from django.urls import Resolver404, get_resolver, resolve
 
 from faregate.core.models import Offer
+from faregate.core.release import Bypass, may_be_result
 from faregate.django import conf
 from faregate.django.decorators import aauthorize, authorize
 from faregate.django.offers import find_early_offer, find_sources, get_view_class, list_handlers
@@ -29,7 +32,6 @@ from faregate.django.responses import (
     aread_response,
     close_response,
     cut_late,
-    has_mark,
     list_headers,
     read_response,
 )
@@ -207,7 +209,7 @@ def _check_urls() -> None:
 
 
 def _make_checkout(request: HttpRequest) -> DjangoCheckout:
-    checkout = make_checkout(conf.get_config(), request, partial(_describe_bypass, request))
+    checkout = make_checkout(conf.get_config(), request, partial(_find_bypass, request))
     checkout.find_handler = partial(_find_handler, request)
     return checkout
 
@@ -240,20 +242,34 @@ def _is_refused(request: HttpRequest, view: Any) -> bool:
     return True
 
 
-def _describe_bypass(request: HttpRequest, may_be_login: bool) -> str:
-    """Describe the mistake if something answered in place of a paid view.
-
-    Middleware that answers before the URL is resolved may be a cache; what answers later marks its results.
-    """
-    if may_be_login and request.resolver_match is not None:
-        return ""
+def _find_bypass(request: HttpRequest, status: int) -> Bypass | None:
+    """Find what answered with this status in place of a paid view; None if that may leave."""
     view = _find_view(request)
-    if view is None or not any(inspect_view(view, method).offers for method in _list_methods(request, view)):
-        return ""
-    return (
+    if view is None:
+        return None
+    offers = [offer for method in _list_methods(request, view) for offer in inspect_view(view, method).offers]
+    if not offers or not may_be_result(status, offers):
+        return None
+    mistake = (
         f"{name_view(view)} was answered by something above its price, such as a cache: nobody has paid. "
-        "What answers in place of a view belongs below @paid, or must redirect or refuse."
+        "What answers in place of a view belongs below @paid, unless it refuses, or redirects to a page of "
+        "this project whose path has no parameters, as to a login."
     )
+    return Bypass(mistake, partial(_is_page, request))
+
+
+def _is_page(request: HttpRequest, path: str) -> bool:
+    """See `Bypass.is_page`. The login of the settings is one, also if another server has it."""
+    if path == resolve_url(settings.LOGIN_URL):
+        return True
+    path_info = path.removeprefix(request.META.get("SCRIPT_NAME", ""))
+    try:
+        match = resolve(path_info, getattr(request, "urlconf", None))
+    except Resolver404:
+        return False
+    # A regular expression without groups can match many paths: it must be plain text.
+    route = str(match.route).removesuffix("$").removesuffix(r"\Z").replace("^", "")
+    return f"/{route}" == path_info and not inspect_view(match.func, "GET").offers
 
 
 def _list_methods(request: HttpRequest, view: Any) -> tuple[str, ...]:
@@ -286,9 +302,7 @@ def _answer_unpaid(
     """Without a payment: return the decided response, or else the view's own, unchanged."""
     if response is not None:
         try:
-            if checkout.allow_unpaid(
-                response.status_code, has_mark(response), lambda: list_headers(response)
-            ):
+            if checkout.allow_unpaid(response.status_code, lambda: list_headers(response)):
                 cut_late(response, checkout)
                 return response
         except ConfigurationError:

@@ -30,11 +30,6 @@ def mark_private(response: HttpResponseBase) -> None:
     response.headers["Cache-Control"] = NO_STORE[1]
 
 
-def has_mark(response: HttpResponseBase) -> bool:
-    """Whether a price let this response pass, or an earlier request paid for it (`core.release`)."""
-    return isinstance(response, PaywallResponse) or hasattr(response, _CACHING)
-
-
 class _NoCookies(SimpleCookie):
     """Cookies that cannot be set."""
 

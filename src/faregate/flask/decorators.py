@@ -13,15 +13,14 @@ from werkzeug.routing import Rule
 from werkzeug.wrappers import Response as BaseResponse
 
 from faregate.core.models import Choose, Offer
-from faregate.core.release import is_redirect, may_be_result
 from faregate.core.responses import NO_STORE
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
-from faregate.flask.middleware import NAME, defer_session_writes, describe_answer
+from faregate.flask.middleware import NAME, defer_session_writes
 from faregate.flask.placement import (
     EXEMPT,
+    find_bypass,
     find_login,
-    find_sold,
     list_shadow_mistakes,
     list_stack_mistakes,
     mark_sold,
@@ -31,6 +30,7 @@ from faregate.middleware.arguments import check_blocking, check_choose
 from faregate.middleware.callables import is_async
 from faregate.middleware.checkout import SkipHandler, State
 from faregate.middleware.handlers import OFFER, find_offers, mark_price
+from faregate.middleware.wsgi_environ import find_path
 from faregate.wsgi import ask_payment, find_checkout
 
 View = Callable[..., Any]
@@ -39,8 +39,6 @@ V = TypeVar("V", bound=View)
 _PAYMENT = "faregate.payment"
 _CACHING = "faregate_caching"
 """On a response: what its view said about caching."""
-_MARK = "faregate_result"
-"""On a redirect that a price let pass: a copy of it is no login's (`core.release`)."""
 
 
 # The proxies themselves: each access to an attribute of one looks up the context again.
@@ -66,6 +64,8 @@ def authorize(sold: Offer, prices_inside: int | None = None) -> Response | None:
     `prices_inside`: see `Checkout.start_work`; None before the view.
     """
     environ = _get_request().environ
+    if (checkout := find_checkout(environ)) is not None:
+        checkout.check_path(find_path(environ)[0])
     if NAME not in _get_app().extensions:
         raise ConfigurationError(
             f"A view sells {sold.sells!r}, but its app has no paywall: "
@@ -115,30 +115,11 @@ def wrap_view(view: View, sold: Offer) -> View:
         if stopped is not None:
             return stopped
         run = current_app.ensure_sync(view) if is_coroutine else view
-        return _forbid_storing(_mark_redirect(run(*args, **kwargs)))
+        return _forbid_storing(run(*args, **kwargs))
 
     mark_sold(view)
     mark_price(guard, sold)
     return guard
-
-
-def _mark_redirect(answer: Any) -> Any:
-    """Mark a redirect as a result; one that is a tuple becomes a response, which can carry the mark."""
-    response: Any = answer
-    if isinstance(answer, tuple) and is_redirect(_read_status(answer)):
-        response = _get_app().make_response(cast(Any, answer))
-    if isinstance(response, BaseResponse) and is_redirect(response.status_code):
-        response.__dict__[_MARK] = True
-    return response
-
-
-def _read_status(answer: Any) -> int:
-    """Read the status of `(body, status)` or `(body, status, headers)`, an int or a text; 200 without one."""
-    status = answer[1] if len(answer) > 1 else None
-    try:
-        return int(str(status)[:3])
-    except ValueError:
-        return 200
 
 
 def _forbid_storing(answer: Any) -> Any:
@@ -222,18 +203,17 @@ def check_response(response: Response) -> Response:
         return response
     if checkout.payment is not None:
         return _allow_storing(response)
+    if asked.method == "OPTIONS" and response.calculate_content_length() == 0:
+        return response
     status = response.status_code
-    is_login = is_redirect(status) and _MARK not in response.__dict__
-    is_options = asked.method == "OPTIONS" and response.calculate_content_length() == 0
-    if may_be_result(status) and not (is_login or is_options):
-        rule, app = asked.url_rule, _get_app()
-        if rule is None:
-            endpoint = find_sold(app, asked.environ)
-        else:
-            endpoint = rule.endpoint if recall_rule(app, rule, asked.method).offers else None
-        if endpoint is not None:
-            checkout.withhold(describe_answer(endpoint))
-    return response
+    bypass = find_bypass(_get_app(), asked.environ, status, asked.url_rule)
+    if bypass is None:
+        return response
+    answer = checkout.build_plain(status, tuple(response.headers), bypass)
+    if answer is None:
+        checkout.withhold(bypass.mistake)
+    # Flask adds the session, in which a login says what it came from.
+    return _get_app().response_class(answer.body, answer.status, list(answer.headers))
 
 
 def _get_request() -> Request:

@@ -27,7 +27,7 @@ from faregate.flask.decorators import (
     wrap_view,
 )
 from faregate.flask.middleware import NAME, FlaskPaywallMiddleware
-from faregate.flask.placement import find_sold
+from faregate.flask.placement import find_bypass
 from faregate.flask.routes import list_routes
 from faregate.logs import log
 from faregate.offers import OfferOptions, make_offer
@@ -158,7 +158,7 @@ class Faregate:
         middleware = FlaskPaywallMiddleware(app.wsgi_app, ready, offers=offers, refuse=refuse)
         middleware.check_config = config.check_unchanged
         # Set here, because the modules that have them import the middleware.
-        middleware.find_sold = partial(find_sold, app)
+        middleware.find_bypassed = partial(find_bypass, app)
         middleware.list_routes = partial(list_routes, app)
         middleware.views = app.view_functions
         # The first function before the view, and the last one after it.

@@ -17,6 +17,7 @@ from flask.sessions import SecureCookieSessionInterface, SessionMixin
 
 from faregate.core.models import Headers
 from faregate.core.models import Response as Result
+from faregate.core.release import Bypass
 from faregate.errors import ConfigurationError
 from faregate.middleware.checkout import State
 from faregate.middleware.descriptions import HandlerInfo
@@ -47,7 +48,7 @@ class FlaskPaywallMiddleware(PaywallMiddleware):
         super().__init__(_record_cors(app), *arguments, **named)
         self.stack_mistakes: tuple[str, ...] | None = None
         self.shadow_mistakes: tuple[int, tuple[str, ...]] | None = None  # for this number of rules
-        self.find_sold: Callable[[Environ], str | None] | None = None
+        self.find_bypassed: Callable[[Environ, int], Bypass | None] | None = None
         self.check_config: Callable[[], None] | None = None
         self.list_routes: Callable[[], RouteTable] | None = None
         self.views: Mapping[str, object] = {}
@@ -69,12 +70,11 @@ class FlaskPaywallMiddleware(PaywallMiddleware):
         else:
             self.list_routes().expect_offers()
 
-    def find_bypass(self, checkout: WSGICheckout, server_environ: Environ, may_be_login: bool) -> str:
+    def find_bypass(self, checkout: WSGICheckout, server_environ: Environ, status: int) -> Bypass | None:
         """Find what middleware between the paywall and the app answers in place of a paid view."""
-        if checkout.is_checked or self.find_sold is None:
-            return ""
-        endpoint = self.find_sold(server_environ)
-        return "" if endpoint is None else describe_answer(endpoint)
+        if checkout.is_checked or self.find_bypassed is None:
+            return None
+        return self.find_bypassed(server_environ, status)
 
     def find_route(self, environ: Environ) -> str | None:
         """Find the rule of the request that Flask made of this environ."""
@@ -89,13 +89,6 @@ class FlaskPaywallMiddleware(PaywallMiddleware):
         if view is None:
             return None
         return (pick_method(getattr(view, "view_class", None), asked.method), view), None
-
-
-def describe_answer(endpoint: str) -> str:
-    return (
-        f"{endpoint!r} was answered by something above its price, such as a cache: nobody has paid. "
-        "What answers in place of a view belongs below @paywall.paid, unless it refuses or is a login."
-    )
 
 
 def get_cors_headers(headers: Iterable[tuple[str, str]], origin: str) -> Headers:

@@ -6,10 +6,11 @@ it, and told by `flask faregate routes` and `flask faregate check`.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from inspect import isclass
 from itertools import takewhile
 from types import FunctionType
-from typing import Any
+from typing import Any, cast
 
 from flask import Flask
 from flask.views import View as ClassView
@@ -18,6 +19,7 @@ from werkzeug.routing import Rule
 from werkzeug.test import create_environ
 
 from faregate.core.models import Offer
+from faregate.core.release import Bypass, may_be_result
 from faregate.flask.middleware import NAME, FlaskPaywallMiddleware
 from faregate.middleware.callables import get_module, walk
 from faregate.middleware.handlers import OFFER, find_offers, is_price
@@ -234,15 +236,34 @@ def _list_stack_mistakes(app: Flask, middleware: FlaskPaywallMiddleware) -> Iter
         kinds = {f"{kind.__module__}.{kind.__qualname__}" for kind in bases}
         urls = list_urls(one) if _WHITENOISE in kinds else ()
         for url in urls:
-            if middleware.path_rules.match(url).protected or find_sold(app, create_environ(url)):
+            if middleware.path_rules.match(url).protected or find_sold(app, create_environ(url))[1]:
                 yield (
                     f"WhiteNoise stands outside of the paywall and has a file at {url}, which is sold or "
                     "refused: the file is free. Take it away, or serve it by a view."
                 )
 
 
-def find_sold(app: Flask, environ: Environ) -> str | None:
-    """The endpoint that a request is for, if it sells something."""
+def find_bypass(app: Flask, environ: Environ, status: int, rule: Rule | None = None) -> Bypass | None:
+    """Find what answered with this status in place of a view that is sold; None if that may leave.
+
+    `rule` is the one that Flask found for the request, if it did.
+    """
+    if rule is None:
+        endpoint, offers = find_sold(app, environ)
+    else:
+        endpoint, offers = rule.endpoint, recall_rule(app, rule, environ["REQUEST_METHOD"]).offers
+    if not offers or not may_be_result(status, offers):
+        return None
+    mistake = (
+        f"{endpoint!r} was answered by something above its price, such as a cache: nobody has paid. "
+        "What answers in place of a view belongs below @paywall.paid, unless it refuses, or redirects to a "
+        "page of this app whose rule has no parameters, as to a login."
+    )
+    return Bypass(mistake, partial(_is_page, app, environ))
+
+
+def find_sold(app: Flask, environ: Environ) -> tuple[str, tuple[Offer, ...]]:
+    """The endpoint that a request is for, and what it sells: nothing if there is none."""
     adapter, method = app.url_map.bind_to_environ(environ), environ["REQUEST_METHOD"]
     try:
         rule, _ = adapter.match(return_rule=True)
@@ -250,9 +271,20 @@ def find_sold(app: Flask, environ: Environ) -> str | None:
         # What answers all the same may be a copy of a result, for whatever method a cache keeps it.
         for method in error.valid_methods or ():
             rule, _ = adapter.match(method=method, return_rule=True)
-            if inspect_rule(app, rule, method).offers:
-                return str(rule.endpoint)
-        return None
+            if offers := inspect_rule(app, rule, method).offers:
+                return rule.endpoint, offers
+        return "", ()
     except HTTPException:
-        return None
-    return rule.endpoint if inspect_rule(app, rule, method).offers else None
+        return "", ()
+    return rule.endpoint, inspect_rule(app, rule, method).offers
+
+
+def _is_page(app: Flask, environ: Environ, path: str) -> bool:
+    """See `Bypass.is_page`."""
+    try:
+        path = path.removeprefix(environ.get("SCRIPT_NAME", ""))
+        rule, _ = app.url_map.bind_to_environ(environ).match(path, "GET", return_rule=True)
+    except HTTPException:
+        return False
+    parameters: set[str] = cast(Any, rule).arguments
+    return not (parameters or inspect_rule(app, rule, "GET").offers)

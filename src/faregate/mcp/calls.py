@@ -12,6 +12,7 @@ from mcp_types import SERVER_INFO_META_KEY, CallToolResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from faregate.core.models import Offer, Response
+from faregate.core.release import Bypass, may_be_result
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.mcp.channels import EVENT_STORE, Outbox, has_event_store, hold_messages
@@ -64,7 +65,7 @@ class ToolCall:
             paywall,
             lambda: read_call(self._params, scope),
             self.has_payment,
-            find_bypass=lambda _may_be_login: self._find_bypass(),
+            find_bypass=self._find_bypass,
             read_body=lambda _length: write_bound(self._params),
         )
 
@@ -182,18 +183,19 @@ class ToolCall:
     def _tool(self) -> Tool | None:
         return find_tool(self._server, self._params.get("name"))
 
-    def _find_bypass(self) -> str:
-        """Describe how a paid tool was bypassed; an empty string if it was not."""
+    def _find_bypass(self, status: int) -> Bypass | None:
+        """Find how a paid tool was bypassed by an answer with this status; None if it was not."""
         # The SDK asks the questions of `Resolve` before it calls the tool, and so before the price.
         if self._tool is None or self._is_question:
-            return ""
+            return None
         found = inspect_tool(self._tool)
-        if found.mistake or not found.offers:
-            return found.mistake
-        return (
+        if not (found.mistake or found.offers) or not may_be_result(status, found.offers):
+            return None
+        mistake = found.mistake or (
             f"The tool {self._tool.name!r} sells {found.offers[0].sells!r}, and something in front of it "
             "answered without a payment. Put caches outside: into the tool, below @paid."
         )
+        return Bypass(mistake, lambda _path: False)
 
 
 _call: ContextVar[ToolCall | None] = ContextVar("faregate tool call", default=None)

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 
 from faregate.core.models import Choose, Offer, Response
-from faregate.core.release import is_redirect, may_be_result
+from faregate.core.release import Bypass
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.middleware.asgi_scope import (
@@ -25,7 +25,6 @@ from faregate.middleware.asgi_scope import (
     drop_conditions,
     find_handler,
     find_route,
-    has_mark,
     has_payment,
     parse_scope,
     take_snapshot,
@@ -47,7 +46,7 @@ from faregate.paywall import Paywall
 _RESPONDER = "faregate.middleware.asgi_responder"
 """The key of a request's responder in its scope."""
 
-FindBypass = Callable[[Scope, Scope, bool], str]
+FindBypass = Callable[[Scope, Scope, int], Bypass | None]
 """`checkout.FindBypass`, also given the server's scope and the application's."""
 
 _FREE, _CLOSED = State.FREE, State.CLOSED  # Python 3.11 takes 0.15 us to find a member in its class
@@ -117,7 +116,7 @@ class PaywallResponder:
             lambda: parse_scope(self._server_scope, self._raw_headers),
             self.has_payment,
             self._path_match,
-            lambda may_be_login: self._find_bypass(self._server_scope, self._scope, may_be_login),
+            lambda status: self._find_bypass(self._server_scope, self._scope, status),
             state=self._state,
             offers_made=self._offers_made,
         )
@@ -155,7 +154,9 @@ class PaywallResponder:
             outer.checkout.mark_sold_inside()
         if self.checkout.body_length is not None:
             await self._read_ahead()
-        root_path = self._server_scope.get("root_path", "")
+        root_path, own_path = self._server_scope.get("root_path", ""), self._server_scope["path"]
+        if (path := scope.get("path", own_path)) != own_path:
+            self.checkout.check_path(path, scope.get("root_path", "") + path)
         self.checkout.find_route = partial(find_route, scope, root_path)
         self.checkout.find_handler = partial(find_handler, scope)
         payment = await self.checkout.aauthorize(
@@ -237,11 +238,9 @@ class PaywallResponder:
         """Whether this is for no checkout to decide: nobody was asked to pay, and nothing is sold here."""
         if self._state is _CLOSED or self._offers_made:
             return False
-        if message["type"] == "http.response.start":
-            status = message["status"]
-            may_be_login = is_redirect(status) and not has_mark(message)
-            if may_be_result(status) and self._find_bypass(self._server_scope, self._scope, may_be_login):
-                return False
+        is_start = message["type"] == "http.response.start"
+        if is_start and self._find_bypass(self._server_scope, self._scope, message["status"]):
+            return False
         self._state = _FREE
         return True
 
@@ -249,7 +248,7 @@ class PaywallResponder:
         checkout = self.checkout
         if message["type"] == "http.response.start":
             return checkout.allow_unpaid(
-                message["status"], has_mark(message), lambda: decode_headers(message.get("headers", ()))
+                message["status"], lambda: decode_headers(message.get("headers", ()))
             )
         checkout.check_late()
         # Other messages have no status of their own; they are treated like a 500.

@@ -6,7 +6,6 @@ from typing import Any
 
 from faregate.core.models import Headers, Request, Response
 from faregate.core.request_headers import CREDENTIAL_HEADERS, PAYMENT_HEADERS
-from faregate.core.responses import RESULT_MARK
 from faregate.middleware.buffer import finalize
 from faregate.middleware.descriptions import HandlerInfo
 from faregate.middleware.handlers import pick_method
@@ -53,8 +52,6 @@ _READ = frozenset(
 _PAYMENT_LENGTHS = frozenset(map(len, PAYMENT_HEADERS))
 
 _CONDITIONS = frozenset(name.encode() for name in CONDITIONS)
-
-RAW_MARK = (RESULT_MARK[0].encode(), RESULT_MARK[1].encode())
 
 RawHeaders = tuple[tuple[bytes, bytes], ...]
 
@@ -119,11 +116,6 @@ def parse_scope(scope: Mapping[str, Any], raw_headers: RawHeaders) -> IncomingRe
         ),
         is_forwarded,
     )
-
-
-def has_mark(start: Message) -> bool:
-    """Whether the start of a response bears the mark of a result (`core.release`)."""
-    return any(name == RAW_MARK[0] for name, _ in start.get("headers", ()))
 
 
 def find_content_length(headers: Iterable[tuple[bytes, bytes]], http_version: str) -> str | None:

@@ -28,7 +28,7 @@ from faregate.core import responses
 from faregate.core.driver import adrive, drive
 from faregate.core.flow import serve
 from faregate.core.models import Choose, HandlerResult, Headers, Offer, OfferChoice, Response
-from faregate.core.release import is_redirect, may_be_result
+from faregate.core.release import Bypass, build_plain_redirect
 from faregate.core.steps import Flow, RunHandler
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError, SoldTwice, WorkInterrupted, WorkTimedOut
@@ -54,10 +54,8 @@ Ask = Callable[[Choose], object]
 
 It may return or raise an error; the framework answers one that is raised."""
 AsyncAsk = Callable[[Choose], Awaitable[object]]
-FindBypass = Callable[[bool], str]
-"""Describes what answered in a paid handler's place; an empty string if that may leave.
-
-Given whether it may be a login: a redirect without the mark of a result (`core.release`)."""
+FindBypass = Callable[[int], Bypass | None]
+"""Finds what answered with this status in a paid handler's place; None if that may leave."""
 
 
 class State(Enum):
@@ -106,8 +104,8 @@ class SkipHandler(Exception):
         self.status = status
 
 
-def _find_no_bypass(_may_be_login: bool) -> str:
-    return ""
+def _find_no_bypass(_status: int) -> None:
+    """Know no handlers."""
 
 
 def _raise_ended() -> IncomingRequest:
@@ -115,7 +113,7 @@ def _raise_ended() -> IncomingRequest:
 
 
 class Checkout:
-    """The checkout of one request. `read` reads it; `find_bypass` describes how a paid handler was bypassed.
+    """The checkout of one request. `read` reads it; `find_bypass` finds how a paid handler was bypassed.
 
     `read_body` is called at once, if the payment is to be bound to the body: what runs next may consume it.
     An adapter that awaits its body, and can give it out again, calls `bind_body` before `authorize` instead.
@@ -251,6 +249,17 @@ class Checkout:
 
                 self.cancel_scope.deadline = get_time() + self._work_seconds
         return self._get_payment()
+
+    def check_path(self, *paths: str) -> None:
+        """Check that a handler is reached by the path of the request, which `paths` spell.
+
+        Something between the paywall and the router that rewrites paths may also answer for a handler whose
+        price is not found by the path of the request. Raises `ConfigurationError`.
+        """
+        if self.state in (State.NEW, State.SOLD_INSIDE) and self.path_match.is_path:
+            incoming = self.incoming
+            if incoming.path not in paths and incoming.root_path + incoming.path not in paths:
+                self.withhold(_PATH_REWRITTEN)
 
     def start_work(self, prices_inside: int = 0) -> None:
         """Note that the handler runs now: from here on, its payment may not be asked for again.
@@ -407,7 +416,7 @@ class Checkout:
         """Refuse what has no offer below a refused prefix: it is not for sale, and not free."""
         self.refuse(403, "not_for_sale", "This resource is not for sale.")
 
-    def withhold(self, mistake: str) -> None:
+    def withhold(self, mistake: str) -> NoReturn:
         """Let nothing leave, because a mistake of the seller's would give it away.
 
         Raises `ConfigurationError`.
@@ -432,25 +441,23 @@ class Checkout:
         if self.state is State.NEW:
             self._move(State.SOLD_INSIDE)
 
-    def allow_unpaid(
-        self, status: int, has_mark: bool = False, read_headers: Callable[[], Headers] = tuple
-    ) -> bool:
+    def allow_unpaid(self, status: int, read_headers: Callable[[], Headers] = tuple) -> bool:
         """Decide whether a response may leave for which no payment was asked (`core.release`).
 
-        `has_mark`: whether it bears the mark of a result. `read_headers` reads its headers. Raises
-        `ConfigurationError` for one that came in place of what is sold.
+        `read_headers` reads its headers. Raises `ConfigurationError` for one that came in place of what is
+        sold.
         """
         if self.state is State.DECIDED:
             return False
         # If it is sold inside, the inner paywall looks for a bypass and for a refused path.
         if self.state is not State.SOLD_INSIDE:
             mistake = self._describe_unpaid_offer()
-            if not mistake and may_be_result(status):
-                mistake = self._find_bypass(is_redirect(status) and not has_mark)
-            if mistake:
-                if self.incoming.request.method != "OPTIONS":
-                    self.withhold(mistake)
-                self._decide(responses.build_preflight(read_headers()))
+            bypass = None if mistake else self._find_bypass(status)
+            if mistake or bypass:
+                answer = self.build_plain(status, read_headers(), bypass)
+                if answer is None:
+                    self.withhold(mistake if bypass is None else bypass.mistake)
+                self._decide(answer)
                 return False
             if self.path_match.refused:
                 self.refuse_unsold()
@@ -458,6 +465,19 @@ class Checkout:
         self._move(State.FREE)
         self._offers_at_start = len(self._offers_made)
         return True
+
+    def build_plain(self, status: int, headers: Headers, bypass: Bypass | None) -> Response | None:
+        """Build what certainly carries no result, in place of a response that may; None if there is nothing.
+
+        That is the answer to OPTIONS, and a redirect as to a login.
+        """
+        incoming = self.incoming
+        if incoming.request.method == "OPTIONS":
+            return responses.build_preflight(headers)
+        if bypass is None:
+            return None
+        url, host = incoming.request.url, incoming.host or ""
+        return build_plain_redirect(status, headers, url, incoming.root_path, host, bypass.is_page)
 
     def _describe_unpaid_offer(self) -> str:
         if self._expected is not None:
@@ -655,6 +675,10 @@ class Checkout:
 _UPGRADE_NOT_SOLD = (
     "This resource is sold as an HTTP response. Ask for it without Upgrade, websocket headers or CONNECT. "
     "This request charged nothing."
+)
+_PATH_REWRITTEN = (
+    "Something between the paywall and the router changed the path of a request to a paid handler. "
+    "Put it outside: the paywall comes after whatever rewrites paths."
 )
 _NOT_CHOSEN = "The price of this resource could not be determined. Nothing was charged."
 # The payment may be one that settles: what becomes of it is not known here.

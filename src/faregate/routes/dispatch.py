@@ -10,6 +10,7 @@ from inspect import isclass
 from itertools import chain
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import quote
 
 from faregate.core.models import Offer
 from faregate.middleware.handlers import Handler, inspect_handler, pick_method
@@ -56,6 +57,25 @@ class HandlerResolver:
             return self.resolve(asked, any_method=True)
         return self._inspect(endpoint, route, scope["method"])
 
+    def is_page(self, asked: Mapping[str, Any], path: str) -> bool:
+        """Whether a decoded path on the host of `asked` is that of a page: a route that sells nothing.
+
+        Its path has no parameters, which could hold anything.
+        """
+        raw_path = quote(path).encode()
+        scope: dict[str, Any] = {
+            **asked,
+            "method": "GET",
+            "path": path,
+            "raw_path": raw_path,
+            "path_params": {},
+        }
+        found = next(list_matches(self._app, scope))
+        if not hasattr(found.route, "path") or found.path_parameters or found.prefix_offers:
+            return False
+        handler = self._inspect(found.endpoint, found.route, "GET")
+        return not (handler.offers or handler.mistake)
+
     def _inspect(self, endpoint: Any, route: Any, method: str) -> Handler:
         provider = getattr(route, "dependency_overrides_provider", None)
         overrides = getattr(provider, "dependency_overrides", ())
@@ -90,21 +110,6 @@ def _get_route(asked: Mapping[str, Any], scope: Mapping[str, Any]) -> tuple[Any,
     return (None, None) if is_unrouted else (endpoint, route)
 
 
-def keeps_no_result(asked: Mapping[str, Any], scope: Mapping[str, Any]) -> bool:
-    """Whether what answered without the mark of a result keeps none (`core.release`): it is below a route.
-
-    A dependency of FastAPI cannot mark the result it sells, so a route class of the seller's may keep one.
-    """
-    _, route = _get_route(asked, scope)
-    if route is None or _is_mount(route):
-        return False
-    if not hasattr(route, "dependant"):
-        return True
-    own: object = getattr(route, "original_route", route)
-    make_handler: object = getattr(own.__class__, "get_route_handler", None)
-    return getattr(make_handler, "__module__", "") == "fastapi.routing"
-
-
 @dataclass(frozen=True, slots=True)
 class RouteMatch:
     """A route that takes a request, and the offers of the prefixes that its path is below.
@@ -115,6 +120,7 @@ class RouteMatch:
     endpoint: Any
     route: Any
     prefix_offers: tuple[Offer, ...]
+    path_parameters: Mapping[str, Any]
 
 
 def list_matches(
@@ -135,9 +141,10 @@ def list_matches(
             yield from list_matches(inner.get("endpoint"), inner, sold, any_method)
         else:
             own = _get_prefix_offers(getattr(route, "app", None), inner)
-            yield RouteMatch(inner.get("endpoint"), route, (*sold, *own))
+            parameters: Mapping[str, Any] = inner.get("path_params") or {}
+            yield RouteMatch(inner.get("endpoint"), route, (*sold, *own), parameters)
     if not has_route:
-        yield RouteMatch(core, None, sold)
+        yield RouteMatch(core, None, sold, {})
 
 
 def _match(
