@@ -19,6 +19,7 @@ from packaging.requirements import Requirement
 
 from faregate import cli
 from tests.docs.blocks import BLOCKS, ROOT, Block
+from tests.servers.shared import need
 from tests.support.snippets import RUN_ELSEWHERE, SNIPPETS
 
 SHOWN = {
@@ -169,22 +170,23 @@ def test_a_file_can_be_read(block: Block, read: Callable[[str], object]) -> None
     read(block.code)
 
 
-@pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
 def test_nginx_reads_each_configuration(tmp_path: Path) -> None:
     """What stands in `http { }`. Certificates are left out."""
+    nginx = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
+    need("nginx", "" if nginx else "nginx is not installed")
     for block in blocks("nginx"):
         code = re.sub(r"^\s*ssl_certificate.*\n", "", block.code, flags=re.MULTILINE).replace(" ssl;", ";")
         (tmp_path / "nginx.conf").write_text(
             f"pid {tmp_path}/pid; error_log stderr; events {{}}\nhttp {{ access_log off;\n{code}\n}}\n"
         )
-        command = ["nginx", "-t", "-q", "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf")]
+        command = [str(nginx), "-t", "-q", "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf")]
         said = subprocess.run(command, capture_output=True, text=True, timeout=30)
         assert said.returncode == 0, f"{block.place}: {said.stderr}"
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
 def test_systemd_reads_each_unit(tmp_path: Path) -> None:
     """Programs and files that this machine lacks are no fault of the unit."""
+    need("systemd", "" if shutil.which("systemd-analyze") else "systemd is not installed")
     for block in blocks("systemd"):
         kind = next((kind for kind in ("timer", "socket") if f"[{kind.title()}]" in block.code), "service")
         (tmp_path / "shop.service").write_text("[Service]\nExecStart=/bin/true\n")

@@ -21,6 +21,7 @@ from x402.mechanisms.evm.exact import ExactEvmScheme
 from faregate.emulator import TEST_KEY, Emulator
 from faregate.emulator.server import serve
 from tests.e2e.test_example_starlette import ROOT, command_of
+from tests.servers.shared import need
 from tests.support.faulty_service import FaultyService
 from tests.support.preloaded import run_preloaded
 
@@ -54,10 +55,11 @@ def test_the_readmes_payer_pays(shop: str) -> None:
 
 
 def test_the_client_for_typescript_pays_and_holds_answers_against_the_output_schema(shop: str) -> None:
+    folder = EXAMPLE / "typescript"
     try:
-        folder = install_client(EXAMPLE / "typescript")
+        folder = install_client(folder)
     except NoTypeScript as error:
-        pytest.skip(str(error))
+        need("npm", str(error))
     words = ["node", "pay.mjs", shop, "summarize", '{"text": "one two three four five six"}']
     told = read_result(subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=120))
     assert (told["error"], json.loads(told["text"][0])["words"]) == (False, 6)

@@ -6,6 +6,7 @@ import pytest
 from examples.chain.typescript_payer import NoTypeScript, install_client, pay
 
 from tests.e2e.example_seller import Market
+from tests.servers.shared import need
 
 
 @pytest.fixture(scope="module")
@@ -14,7 +15,8 @@ def installed() -> Path:
     try:
         return install_client()
     except NoTypeScript as error:
-        pytest.skip(str(error))
+        need("npm", str(error))
+        raise
 
 
 @pytest.mark.parametrize("seller", ["asyncio"], indirect=True)

@@ -9,6 +9,7 @@ from examples.chain.typescript_payer import NoTypeScript
 from faregate.payments.chain import ChainReader
 from tests.payments.books import Books, FaultyNode, MakeReader
 from tests.payments.direct_fixtures import direct, gas, row, worker
+from tests.servers.shared import need
 from tests.support import facilitators
 from tests.support.chain import ChainPayer, LocalChain, chain, payer
 from tests.support.rpc_proxy import RpcProxy, serve_rpc_proxy
@@ -34,7 +35,7 @@ def any_facilitator(request: pytest.FixtureRequest, chain: LocalChain) -> Genera
         with run_facilitator(chain.url, language=request.param, patience=0.5) as facilitator:
             yield facilitator
     except NoTypeScript as error:
-        pytest.skip(str(error))
+        need("npm", str(error))
 
 
 @pytest.fixture

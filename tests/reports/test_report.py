@@ -13,6 +13,7 @@ from faregate.reports.page import build_page
 from faregate.reports.records import Row
 from faregate.reports.summary import Step, summarize
 from tests.console.browser import CHROMIUM_MISSING, chromium
+from tests.servers.shared import need
 from tests.support.terminals import in_pipe, in_terminal
 
 WORDS = ["report", "--since", "2026-03-01", "--until", "2026-03-10T12:00Z"]
@@ -86,8 +87,8 @@ def test_too_many_periods_are_refused() -> None:
         )
 
 
-@pytest.mark.skipif(bool(CHROMIUM_MISSING), reason=CHROMIUM_MISSING)
 def test_the_page_needs_nothing_and_fits_a_phone(service: dict[str, str], tmp_path: Path) -> None:
+    need("chromium", CHROMIUM_MISSING)
     from axe_playwright_python.sync_playwright import Axe
 
     path = tmp_path / "report.html"
