@@ -6,10 +6,11 @@ import threading
 import time
 from typing import Any
 
+import httpx
 import pytest
 
 from faregate.errors import BadAnswer, NoAnswer, ServiceError
-from faregate.merchant.transports import MAX_REPLY_BYTES
+from faregate.merchant.transports import MAX_REPLY_BYTES, Choice, ReplyTooLarge, make_sync
 
 from .conftest import Speaker, get
 from .services import FREE, Reply, Seen, drips, ok, reset, says, service, unaccepting
@@ -51,8 +52,8 @@ CUT_CHUNK = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel"
         (says(b"SSH-2.0-OpenSSH_9.9\r\n\r\n", then_close=True), BadAnswer),
         (says(ok("Content-Encoding: gzip", body=gzip.compress(FREE))), BadAnswer),
         (says(ok("Content-Encoding: br")), BadAnswer),
-        (says(ok(body=b"x" * (MAX_REPLY_BYTES + 1))), BadAnswer),
-        (endless, BadAnswer),
+        (says(ok(body=b"x" * (MAX_REPLY_BYTES + 1))), ReplyTooLarge),
+        (endless, ReplyTooLarge),
     ],
     ids=["silent", "half a head", "reset", "short", "short chunk", "ssh", "gzip", "br", "large", "endless"],
 )
@@ -111,6 +112,17 @@ def test_the_largest_reply_allowed_is_read(speaker: Speaker) -> None:
     with service(says(ok(body=b"x" * MAX_REPLY_BYTES))) as merchant:
         (reply,) = speaker.speak(merchant.url, get())
     assert len(reply.body) == MAX_REPLY_BYTES
+
+
+@pytest.mark.parametrize("choice", [None, httpx.HTTPTransport(trust_env=False)], ids=["built in", "httpx"])
+def test_a_transport_may_have_another_limit(choice: Choice) -> None:
+    limit = 3 * MAX_REPLY_BYTES
+    transport = make_sync(choice, limit)
+    with service(says(ok(body=b"x" * limit))) as merchant:
+        assert len(transport.send("GET", f"{merchant.url}/x", (), None, 5.0).body) == limit
+    with service(says(ok(body=b"x" * (limit + 1)))) as merchant, pytest.raises(ReplyTooLarge):
+        transport.send("GET", f"{merchant.url}/x", (), None, 5.0)
+    transport.close()
 
 
 def test_a_chunked_reply_is_whole(speaker: Speaker) -> None:

@@ -11,7 +11,8 @@ from examples.chain.facilitator import FacilitatorProcess
 
 from faregate.errors import ConfigurationError
 from faregate.payments.chain import ChainReader
-from faregate.payments.facilitated import REST, FacilitatorPayments
+from faregate.payments.facilitated import FacilitatorPayments
+from faregate.payments.failover import FIRST_REST
 from faregate.service.payments import Attempt, PaymentRefused, PaymentsUnavailable, PaymentVerified
 from faregate.system import system_clock
 from tests.payments.facilitated import PRICE, make_client, make_terms, read_chain, sign_payment
@@ -100,7 +101,7 @@ def test_the_next_facilitator_is_asked_where_one_gives_no_verdict(
         assert (first.asked, second.asked) == (["verify"], ["verify"])
         payments.verify(payment, TERMS, now=now(), committed=0)
         assert (len(first.asked), len(second.asked)) == (1, 2), "the first rests"
-        payments.verify(payment, TERMS, now=now() + REST + timedelta(seconds=1), committed=0)
+        payments.verify(payment, TERMS, now=now() + timedelta(seconds=FIRST_REST + 1), committed=0)
         assert (len(first.asked), len(second.asked)) == (2, 3), "the first is tried again"
     assert "A facilitator gave no verdict: 127.0.0.1:" in caplog.text
     assert payment.signature[2:] not in caplog.text

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import faregate.payments.rpc
 from faregate.errors import ConfigurationError
 from faregate.payments.rpc import RpcClient, RpcError
 from tests.support.chain import LocalChain
@@ -71,7 +72,6 @@ UNUSABLE: dict[str, tuple[int, bytes]] = {
     "id of another type": (200, b'{"jsonrpc": "2.0", "id": true, "result": "0x1"}'),
     "status 500": (500, b'{"jsonrpc": "2.0", "id": 1, "result": "0x1"}'),
     "status 429": (429, b"too many"),
-    "too large": (200, b'{"jsonrpc": "2.0", "id": 1, "result": "' + b"0" * 1_100_000 + b'"}'),
     "too deep": (200, b"[" * 100_000),
 }
 
@@ -82,6 +82,22 @@ def test_an_unusable_answer_is_an_error(client: RpcClient, proxy: RpcProxy, kind
     with pytest.raises(RpcError) as caught:
         client.call("eth_chainId")
     assert caught.value.code is None
+
+
+def test_a_reply_that_is_too_large_is_an_error_with_a_code(
+    proxy: RpcProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node did answer: a narrower question may get an answer that can be read."""
+    monkeypatch.setattr(faregate.payments.rpc, "MAX_NODE_REPLY_BYTES", 1000)
+    client = RpcClient([proxy.url])
+    answer = b'{"jsonrpc": "2.0", "id": 1, "result": "%s"}'
+    proxy.raw = answer % (b"0" * (1000 - len(answer) + 2))
+    assert client.call("eth_chainId").startswith("000")
+    proxy.raw = answer.replace(b": 1", b": 2") % (b"0" * (1001 - len(answer) + 2))
+    with pytest.raises(RpcError, match="more than 1000 bytes") as caught:
+        client.call("eth_chainId")
+    assert caught.value.code is not None
+    client.close()
 
 
 @pytest.mark.parametrize("error", [{"code": -32000, "message": "no"}, {"message": "no"}, "no", 7])

@@ -39,6 +39,9 @@ class RpcProxy:
         self.change: dict[str, Change] = {}
         self.status = 200
         self.raw: bytes | None = None
+        self.answers = threading.Event()
+        """Cleared, the node takes requests and does not answer them."""
+        self.answers.set()
         self.calls: list[tuple[str, list[Any]]] = []
         self.heads: list[dict[str, str]] = []
         self._target = target
@@ -50,6 +53,7 @@ class RpcProxy:
         asked = json.loads(body)
         method, params = asked["method"], asked["params"]
         self.calls.append((method, params))
+        self.answers.wait()
         if self.raw is not None:
             return self.raw
         answer = self._ask(body)
@@ -114,6 +118,7 @@ def serve_rpc_proxy(target: str, path: str = "/") -> Generator[RpcProxy]:
     try:
         yield proxy
     finally:
+        proxy.answers.set()
         server.shutdown()
         thread.join()
         server.server_close()

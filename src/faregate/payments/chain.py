@@ -12,7 +12,9 @@ from typing import Final, TypeVar
 
 from faregate.logs import log
 from faregate.merchant.transports import Choice
+from faregate.payments.deadline import get_time_left, limit_time
 from faregate.payments.evidence import Block, Fate, Receipt, read_fate
+from faregate.payments.failover import take_turns
 from faregate.payments.node import At, ChainNode, find_log
 from faregate.payments.rpc import CALL_SECONDS, RpcClient, RpcError, RpcNode
 from faregate.service.clock import Clock
@@ -30,6 +32,8 @@ from faregate.x402.models import SignedPayment, Terms
 from faregate.x402.tokens import Token
 
 LOOK_SECONDS: Final = 10.0
+VERIFY_SECONDS: Final = 6.0
+"""What verifying a payment may take. Sellers wait 10 seconds for an answer to access."""
 REORG_BLOCKS: Final = 64
 """Blocks before `Attempt.from_block` that are still believed: the chain may have been reorganised since."""
 MOST_LOOKED_UP: Final = 32
@@ -163,22 +167,26 @@ class ChainReader:
         says otherwise. Takes `look_seconds` at most.
         """
         question = Question(payment, terms.token, attempt)
-        end = monotonic() + self._look_seconds
         answers: list[SettlementResult] = []
-        for left, node in zip(range(len(self.client.nodes), 0, -1), self.client.nodes, strict=True):
-            # A node that hangs leaves the others their share of the time.
-            until = monotonic() + (end - monotonic()) / left
-            answer = self._ask_node(node, question, until)
-            if answer is not None:
-                answers.append(answer)
-            if isinstance(answer, PaymentSettled):
-                break
+        nodes = take_turns(self.client.nodes, monotonic())
+        with limit_time(self._look_seconds):
+            for left, (node, rests) in zip(range(len(self.client.nodes), 0, -1), nodes, strict=True):
+                # Only a refusal needs the word of every node.
+                if rests and any(isinstance(answer, SettlementPending) for answer in answers):
+                    break
+                # A node that hangs leaves the others their share of the time.
+                with limit_time(get_time_left(self._look_seconds) / left):
+                    answer = self._ask_node(node, question)
+                if answer is not None:
+                    answers.append(answer)
+                if isinstance(answer, PaymentSettled):
+                    break
         return _agree(answers)
 
-    def _ask_node(self, node: RpcNode, question: Question, until: float) -> SettlementResult | None:
+    def _ask_node(self, node: RpcNode, question: Question) -> SettlementResult | None:
         """Ask one node; None if it does not answer."""
         try:
-            return self._look_at(self._open(node, until), question)
+            return self._look_at(self._open(node), question)
         except RpcError as error:
             log("service", logging.WARNING, "%s", error)
             return None
@@ -187,10 +195,14 @@ class ChainReader:
             return SettlementPending("reconciling")
 
     def _look_at(self, node: ChainNode, question: Question) -> SettlementResult:
-        # A known hash costs one call. Logs are searched for a transfer that nobody told us of.
+        # A known hash costs one call. The logs prove as much, and know of a transfer that nobody told us of.
+        receipts: dict[str, Receipt] = {}
         for known in question.hashes:
-            receipt = node.get_receipt(known)
-            if receipt is not None and _read(receipt, question) is Fate.PAID:
+            receipt = _try_receipt(node, known)
+            if receipt is None:
+                continue
+            receipts[receipt.transactionHash] = receipt
+            if _read(receipt, question) is Fate.PAID:
                 return self._judge_receipt(node, question, receipt)
         payment = question.payment
         if not node.is_authorization_used(question.token, payment.payer, payment.nonce):
@@ -199,9 +211,7 @@ class ChainReader:
         found = find_log(node, question.token, payment, question.first_block, head.number)
         if found is None:
             raise ContradictoryNode("the authorization was used or cancelled, but no log tells where")
-        receipt = node.get_receipt(found.transactionHash)
-        if receipt is None:
-            raise ContradictoryNode("there is a log, but no receipt of its transaction")
+        receipt = receipts.get(found.transactionHash) or node.get_end(question.token, payment, found)
         return self._judge_receipt(node, question, receipt)
 
     def _judge_receipt(self, node: ChainNode, question: Question, receipt: Receipt) -> SettlementResult:
@@ -218,7 +228,7 @@ class ChainReader:
         if block is None or block.hash != receipt.blockHash or block.number > head.number:
             raise ContradictoryNode("the block of the transaction is not in the chain")
         if fate is Fate.NOTHING:
-            raise ContradictoryNode("the log is not in the receipt of its transaction")
+            raise ContradictoryNode("the logs of the transaction do not tell how the authorization ended")
         if block.number > last:
             return question.pending
         if is_paid:
@@ -248,13 +258,14 @@ class ChainReader:
         except RpcError as error:
             raise PaymentsUnavailable(str(error)) from error
 
-    def _open(self, node: RpcNode, until: float | None = None) -> ChainNode:
+    def _open(self, node: RpcNode) -> ChainNode:
         """Return the node for questions. Raises `RpcError` if it is one of another chain."""
-        opened = ChainNode(node, until)
+        opened = ChainNode(node)
         # Once is enough: a node does not change its chain.
         if node not in self._checked:
             chain = opened.get_quantity("eth_chainId")
             if chain != self.chain:
+                node.record_failure()
                 raise RpcError(f"RPC node {node.host} is one of chain {chain}, not of {self.chain}")
             self._checked.add(node)
         return opened
@@ -279,6 +290,15 @@ def _agree(answers: Sequence[SettlementResult]) -> SettlementResult:
         )
         return SettlementPending("reconciling")
     return answers[-1] if answers else SettlementPending("reconciling")
+
+
+def _try_receipt(node: ChainNode, transaction_hash: str) -> Receipt | None:
+    """Return the receipt if the node has it, and gives it: strangers may have made it large."""
+    try:
+        return node.get_receipt(transaction_hash)
+    except RpcError as error:
+        log("service", logging.DEBUG, "%s", error)
+        return None
 
 
 def _read(receipt: Receipt, question: Question) -> Fate:

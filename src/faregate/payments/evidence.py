@@ -3,8 +3,12 @@
 A token logs `AuthorizationUsed`, and in the next log the `Transfer` it stands for (FiatTokenV2 of Circle).
 One transaction may hold any number of transfers, also those of strangers, so only the log right after the
 authorization's own counts: a transfer of the same value elsewhere in it pays for something else.
+
+Whoever settles a payment chooses what else its transaction logs, so its receipt may be large. The token's
+logs that name the payer are enough.
 """
 
+from collections.abc import Iterable
 from enum import Enum, auto
 from typing import Annotated, Any, Final
 
@@ -52,6 +56,7 @@ class Log(ChainModel):
     data: Hex
     logIndex: Quantity  # noqa: N815 - the name in JSON
     blockNumber: Quantity  # noqa: N815
+    blockHash: Hex  # noqa: N815
     transactionHash: Hex  # noqa: N815
 
 
@@ -86,12 +91,28 @@ def read_fate(receipt: Receipt, token: Token, payment: SignedPayment) -> Fate:
         if _is_event(log, token, USED, payment):
             # Both logs must be the token's own: an account with code can log anything.
             following = logs.get(log.logIndex + 1)
-            is_paid = following is not None and _is_transfer(following, token, payment)
-            return Fate.PAID if is_paid else Fate.USED_OTHERWISE
+            if following is None or not _is_transfer_of_payer(following, token, payment):
+                return Fate.NOTHING  # logs are missing
+            return Fate.PAID if _is_transfer(following, payment) else Fate.USED_OTHERWISE
     return Fate.NOTHING
 
 
-def build_filter(token: Token, payment: SignedPayment, first: int, last: int) -> dict[str, Any]:
+def select_logs(end: Log, logs: Iterable[Log]) -> Receipt:
+    """Select the logs of the transaction of `end`, as the part of its receipt that they are."""
+    return Receipt.model_construct(
+        transactionHash=end.transactionHash,
+        blockHash=end.blockHash,
+        blockNumber=end.blockNumber,
+        status=1,  # what reverts logs nothing
+        logs=tuple(
+            log
+            for log in logs
+            if (log.blockHash, log.transactionHash) == (end.blockHash, end.transactionHash)
+        ),
+    )
+
+
+def build_end_filter(token: Token, payment: SignedPayment, first: int, last: int) -> dict[str, Any]:
     """Build the `eth_getLogs` filter for the end of an authorization in these blocks."""
     return {
         "address": token.address,
@@ -101,12 +122,25 @@ def build_filter(token: Token, payment: SignedPayment, first: int, last: int) ->
     }
 
 
+def build_block_filter(token: Token, payment: SignedPayment, block: int) -> dict[str, Any]:
+    """Build the `eth_getLogs` filter for what the payer's authorizations and transfers logged in a block."""
+    return {
+        "address": token.address,
+        "fromBlock": hex(block),
+        "toBlock": hex(block),
+        "topics": [[USED, CANCELED, TRANSFER], encode_topic(payment.payer)],
+    }
+
+
 def _is_event(log: Log, token: Token, event: str, payment: SignedPayment) -> bool:
     topics = (event, encode_topic(payment.payer), encode_topic(payment.nonce))
     return log.address == token.address.lower() and log.topics == topics
 
 
-def _is_transfer(log: Log, token: Token, payment: SignedPayment) -> bool:
-    topics = (TRANSFER, encode_topic(payment.payer), encode_topic(payment.to))
+def _is_transfer_of_payer(log: Log, token: Token, payment: SignedPayment) -> bool:
+    return log.address == token.address.lower() and log.topics[:2] == (TRANSFER, encode_topic(payment.payer))
+
+
+def _is_transfer(log: Log, payment: SignedPayment) -> bool:
     data = "0x" + encode_word(payment.value).hex()
-    return log.address == token.address.lower() and log.topics == topics and log.data == data
+    return log.topics[2:] == (encode_topic(payment.to),) and log.data == data

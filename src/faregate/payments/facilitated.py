@@ -1,14 +1,16 @@
 """The payments backend that asks x402 facilitators to settle, and believes the chain only."""
 
 import logging
+import math
 from collections.abc import Sequence
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import datetime
 
 from faregate.errors import ConfigurationError
 from faregate.logs import log
-from faregate.payments.chain import ChainReader
+from faregate.payments.chain import VERIFY_SECONDS, ChainReader
+from faregate.payments.deadline import get_time_left, limit_time
 from faregate.payments.facilitator import FacilitatorClient, FacilitatorUnavailable
+from faregate.payments.failover import take_turns
 from faregate.service.payments import (
     Attempt,
     PaymentRefused,
@@ -20,9 +22,6 @@ from faregate.service.payments import (
 )
 from faregate.service.verification import USED, check_payment, refuse_short_balance
 from faregate.x402.models import SignedPayment, Terms
-
-REST: Final = timedelta(seconds=30)
-"""For so long a facilitator that gave no verdict is asked last: payers need not wait for it each time."""
 
 
 class FacilitatorPayments:
@@ -37,9 +36,8 @@ class FacilitatorPayments:
             raise ConfigurationError("Name at least one facilitator.")
         self._facilitators = tuple(facilitators)
         self._chain = chain
-        self._resting: dict[FacilitatorClient, datetime] = {}
-        """When a facilitator that gave no verdict is asked in its turn again."""
 
+    @limit_time(VERIFY_SECONDS)
     def verify(
         self,
         payment: SignedPayment,
@@ -82,17 +80,16 @@ class FacilitatorPayments:
     def _ask_facilitators(self, payment: SignedPayment, terms: Terms, now: datetime) -> PaymentRefused | None:
         """Return why a facilitator refuses the payment, None if it is good. Raises `PaymentsUnavailable`."""
         failures: list[str] = []
-        for facilitator in self._list_by_turn(now):
+        for facilitator, _ in take_turns(self._facilitators, now.timestamp()):
+            if failures and get_time_left(math.inf) <= 0:
+                break
             try:
                 verdict = facilitator.verify(payment, terms)
             except FacilitatorUnavailable as error:
-                self._resting[facilitator] = now + REST
+                facilitator.rest.record_failure(now.timestamp())
                 failures.append(str(error))
                 log("service", logging.WARNING, "A facilitator gave no verdict: %s", error)
             else:
+                facilitator.rest.record_success()
                 return None if verdict.is_valid else PaymentRefused(verdict.reason)
         raise PaymentsUnavailable(f"no facilitator could verify the payment: {'; '.join(failures)}")
-
-    def _list_by_turn(self, now: datetime) -> list[FacilitatorClient]:
-        """List the facilitators in their order, those that rest last."""
-        return sorted(self._facilitators, key=lambda one: self._resting.get(one, now) > now)

@@ -19,6 +19,8 @@ from faregate.merchant.address import BaseURL
 from faregate.merchant.api_key import RedactedHeaders, merge_headers
 from faregate.merchant.json_text import from_json, to_json
 from faregate.merchant.transports import Choice, make_sync
+from faregate.payments.deadline import get_time_left
+from faregate.payments.failover import Rest
 from faregate.payments.texts import clean_text
 from faregate.service.payments import PaymentSent
 from faregate.x402.headers import build_requirements
@@ -95,6 +97,8 @@ class FacilitatorClient:
         self._transport = make_sync(transport)
         self.name = urlsplit(settings.url).netloc
         """Its host, as logs name it. The path of a URL may contain a key."""
+        self.rest: Final = Rest()
+        """Whether it is asked for a verdict after the others."""
 
     def verify(self, payment: SignedPayment, terms: Terms) -> Verdict:
         """Ask whether the payment is good. Raises `FacilitatorUnavailable` if that stays unknown."""
@@ -150,6 +154,9 @@ class FacilitatorClient:
     def _call(self, method: str, path: str, body: Mapping[str, Any] | None, seconds: float) -> Response:
         """Make one call. Raises `_CallFailed`, without context: frames inside hold keys and signatures."""
         url = self._address.url(path)
+        seconds = get_time_left(seconds)
+        if seconds <= 0:
+            raise _CallFailed("not asked: the time is over")
         try:
             headers = self._build_headers(method, url)
             return self._transport.send(method, url, headers, to_json(body) if body else None, seconds)

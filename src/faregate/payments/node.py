@@ -1,13 +1,20 @@
 """What one node says of its chain, and where on it an authorization ended. Everything raises `RpcError`."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from faregate.payments.abi import encode_call
-from faregate.payments.evidence import Block, Log, Quantity, Receipt, build_filter
+from faregate.payments.evidence import (
+    Block,
+    Log,
+    Quantity,
+    Receipt,
+    build_block_filter,
+    build_end_filter,
+    select_logs,
+)
 from faregate.payments.rpc import RpcError, RpcNode
 from faregate.x402.models import SignedPayment
 from faregate.x402.tokens import Token
@@ -27,11 +34,11 @@ _LOGS: Final = TypeAdapter(tuple[Log, ...])
 
 
 class ChainNode:
-    """The questions of a chain reader to one node, all answered by `until` on the monotonic clock."""
+    """The questions of a chain reader to one node."""
 
-    def __init__(self, node: RpcNode, until: float | None = None) -> None:
+    def __init__(self, node: RpcNode) -> None:
         self.host: Final = node.host
-        self.call: Final = partial(node.call, until=until)
+        self.call: Final = node.call
 
     def get_quantity(self, method: str, *params: object) -> int:
         """Call a method whose answer is a number."""
@@ -86,8 +93,25 @@ class ChainNode:
 
     def find_logs(self, token: Token, payment: SignedPayment, first: int, last: int) -> tuple[Log, ...]:
         """Find where the authorization was used or cancelled, from block `first` to `last`."""
-        found = self.call("eth_getLogs", build_filter(token, payment, first, last))
-        return self._read("eth_getLogs", _LOGS.validate_python, found)
+        return self._get_logs(build_end_filter(token, payment, first, last))
+
+    def get_end(self, token: Token, payment: SignedPayment, end: Log) -> Receipt:
+        """Return what the transaction of the log `end` did with the authorization: the logs that tell it.
+
+        One query gives all of them: a node behind others cannot leave the transfer out.
+        """
+        try:
+            logs = self._get_logs(build_block_filter(token, payment, end.blockNumber))
+        except RpcError:
+            # Strangers can fill a block with transfers of nothing. A receipt holds one transaction only.
+            receipt = self.get_receipt(end.transactionHash)
+            if receipt is None:
+                raise
+            return receipt
+        return select_logs(end, logs)
+
+    def _get_logs(self, wanted: dict[str, Any]) -> tuple[Log, ...]:
+        return self._read("eth_getLogs", _LOGS.validate_python, self.call("eth_getLogs", wanted))
 
     def get_balance(self, token: Token, address: str, at: At = "latest") -> int:
         return int.from_bytes(self._call_token(token, encode_call("balanceOf(address)", address), at), "big")

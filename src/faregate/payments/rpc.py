@@ -5,9 +5,11 @@ The address of a node often holds a key, in its path or query. So errors, logs a
 
 import itertools
 import logging
+import math
 import re
 from base64 import b64encode
 from collections.abc import Callable, Sequence
+from threading import Lock
 from time import monotonic
 from typing import Any, Final, TypeVar, cast
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -16,11 +18,21 @@ from faregate.core.models import Headers, Response
 from faregate.errors import ConfigurationError, ServiceError
 from faregate.logs import log
 from faregate.merchant.json_text import from_json, to_json
-from faregate.merchant.transports import Choice, Transport, make_sync
+from faregate.merchant.transports import Choice, ReplyTooLarge, Transport, make_sync
+from faregate.payments.deadline import get_time_left
+from faregate.payments.failover import Rest, take_turns
 
 CALL_SECONDS: Final = 5.0
+MAX_NODE_REPLY_BYTES: Final = 32 * 1024 * 1024
+"""The largest reply of a node that is read.
+
+A transaction of 2^24 units of gas, the most that a chain of Ethereum's rules allows (EIP-7825), can log so
+much that its receipt has about 20 MB.
+"""
 _NO_CODE: Final = -1
-"""Stands in where an error object has no code: None would say that the node gave no answer."""
+"""Stands in where an error object has no code, or a reply is too large: None is no answer at all."""
+_BUSY: Final = (429, 502, 503, 504)
+"""Status codes with which a node, or a proxy in front of it, refuses every call."""
 _MAX_MESSAGE: Final = 300
 """Characters of a node's message that are kept."""
 _HEADERS: Final[Headers] = (
@@ -108,33 +120,61 @@ def _find_secrets(user: str, parts: SplitResult) -> tuple[str, ...]:
 
 
 class RpcNode:
-    """One node. `seconds` is the most that a call may take."""
+    """One node. `seconds` is the most that a call may take.
+
+    It rests after a call without a usable answer. What it refuses is an answer.
+    """
 
     def __init__(self, url: str, transport: Transport, seconds: float = CALL_SECONDS) -> None:
         self._url = RpcUrl(url)
         self._transport = transport
         self._seconds = seconds
         self._ids = itertools.count(1)
+        self._counting = Lock()
+        self.rest: Final = Rest()
+        self.requests = self.failures = 0
+        """Calls since the start, and how many of them had no usable answer."""
 
     @property
     def host(self) -> str:
         return self._url.host
 
-    def call(self, method: str, *params: object, until: float | None = None) -> Any:
-        """Return the result of a call, by `until` on the monotonic clock at the latest. Raises `RpcError`."""
-        seconds = self._seconds if until is None else min(self._seconds, until - monotonic())
+    def is_resting(self) -> bool:
+        """Return whether it is asked after the other nodes."""
+        return self.rest.is_resting(monotonic())
+
+    def call(self, method: str, *params: object) -> Any:
+        """Return the result of a call, before the deadline (`limit_time`). Raises `RpcError`."""
+        seconds = get_time_left(self._seconds)
         if seconds <= 0:
             raise self._build_error(method, "not asked: the time is over")
         number = next(self._ids)
         request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-        return self._read(method, number, self._send(method, to_json(request), seconds))
+        with self._counting:
+            self.requests += 1
+        try:
+            result = self._read(method, number, self._send(method, to_json(request), seconds))
+        except RpcError as error:
+            # A node that was given a part of its time only need not be slow.
+            if error.code is None and seconds >= self._seconds / 2:
+                self.record_failure()
+            raise
+        self.rest.record_success()
+        return result
+
+    def record_failure(self) -> None:
+        """Count a call without a usable answer, and let the node rest."""
+        with self._counting:
+            self.failures += 1
+        self.rest.record_failure(monotonic())
 
     def _send(self, method: str, body: bytes, seconds: float) -> Response:
         headers = (*_HEADERS, *self._url.headers)
         try:
             return self._transport.send("POST", self._url.reveal(), headers, body, seconds)
         except ServiceError as error:
-            failure = self._build_error(method, self._url.redact(str(error)))
+            code = _NO_CODE if isinstance(error, ReplyTooLarge) else None
+            failure = self._build_error(method, self._url.redact(str(error)), code)
         # Out here the error has no context: the frames inside hold the URL in plain sight.
         raise failure
 
@@ -148,6 +188,8 @@ class RpcNode:
             raise self._build_error(method, f"HTTP {response.status} without a JSON object")
         found = cast("dict[str, Any]", answer)
         if found.get("error") is not None:
+            if response.status in _BUSY:
+                self.record_failure()
             raise self._build_refusal(method, found["error"])
         if response.status != 200 or "result" not in found:
             raise self._build_error(method, f"HTTP {response.status} without a result")
@@ -171,15 +213,22 @@ class RpcNode:
 
 
 class RpcClient:
-    """The nodes of one chain, asked in order. Raises `ConfigurationError` for a URL that cannot be one."""
+    """The nodes of one chain, asked in order, those that rest last.
+
+    `seconds` is the most that a call may take; with more than one node, half of that.
+
+    Raises `ConfigurationError` for a URL that cannot be one.
+    """
 
     def __init__(
         self, urls: Sequence[str], *, transport: Choice = None, seconds: float = CALL_SECONDS
     ) -> None:
         if not urls:
             raise ConfigurationError("there is no RPC URL: give at least one of the chain's nodes")
-        self._transport = make_sync(transport)
-        self.nodes: Final = tuple(RpcNode(url, self._transport, seconds) for url in urls)
+        self._transport = make_sync(transport, MAX_NODE_REPLY_BYTES)
+        # Where there is another node, one that hangs must leave time for it.
+        each = seconds if len(urls) == 1 else seconds / 2
+        self.nodes: Final = tuple(RpcNode(url, self._transport, each) for url in urls)
 
     def call(self, method: str, *params: object) -> Any:
         """Call the first node that answers. Raises the last `RpcError` if none does."""
@@ -190,13 +239,17 @@ class RpcClient:
 
         Raises the last `RpcError` if none does.
         """
-        *others, last = self.nodes
-        for node in others:
+        failure: RpcError | None = None
+        for node, _ in take_turns(self.nodes, monotonic()):
+            if failure is not None:
+                if get_time_left(math.inf) <= 0:
+                    break
+                log("service", logging.WARNING, "%s; the next node is asked", failure)
             try:
                 return question(node)
             except RpcError as error:
-                log("service", logging.WARNING, "%s; the next node is asked", error)
-        return question(last)
+                failure = error
+        raise cast(RpcError, failure)
 
     def close(self) -> None:
         """Close the connections of this process. A later call opens new ones."""

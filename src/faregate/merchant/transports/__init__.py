@@ -6,7 +6,7 @@
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from faregate.errors import ConfigurationError
-from faregate.merchant.transports.base import MAX_REPLY_BYTES, AsyncTransport, Transport
+from faregate.merchant.transports.base import MAX_REPLY_BYTES, AsyncTransport, ReplyTooLarge, Transport
 from faregate.merchant.transports.limits import LimitedTransport
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "AsyncChoice",
     "AsyncTransport",
     "Choice",
+    "ReplyTooLarge",
     "Transport",
     "make_async",
     "make_sync",
@@ -28,28 +29,31 @@ AsyncChoice: TypeAlias = "AsyncTransport | httpx.AsyncBaseTransport | None"
 """What an async client takes as `transport`; `None` is the built-in one."""
 
 
-def make_sync(choice: Choice) -> Transport:
-    """Make the transport of a `MerchantClient`. Raises `ConfigurationError`."""
-    ours: Transport = _select(choice)
+def make_sync(choice: Choice, max_reply_bytes: int = MAX_REPLY_BYTES) -> Transport:
+    """Make a blocking transport, such as that of a `MerchantClient`. Raises `ConfigurationError`.
+
+    `max_reply_bytes` does not apply to an object with `send`, which has limits of its own.
+    """
+    ours: Transport = _select(choice, max_reply_bytes)
     return ours
 
 
 def make_async(choice: AsyncChoice) -> AsyncTransport:
     """Make the transport of an `AsyncMerchantClient`. Raises `ConfigurationError`."""
-    ours: AsyncTransport = _select(choice)
+    ours: AsyncTransport = _select(choice, MAX_REPLY_BYTES)
     return ours
 
 
-def _select(choice: Any) -> Any:
+def _select(choice: Any, max_reply_bytes: int) -> Any:
     if choice is None:
         # Import each where it is chosen: httpx is optional, and a seller's own transport needs no parser.
         from faregate.merchant.transports.http1 import Http1Transport
 
-        return LimitedTransport(Http1Transport())
+        return LimitedTransport(Http1Transport(max_reply_bytes))
     if hasattr(choice, "handle_request") or hasattr(choice, "handle_async_request"):
         from faregate.merchant.transports.httpx import MAX_CALLS, HttpxTransport
 
-        return LimitedTransport(HttpxTransport(choice), MAX_CALLS)
+        return LimitedTransport(HttpxTransport(choice, max_reply_bytes), MAX_CALLS)
     if hasattr(choice, "send") or hasattr(choice, "asend"):
         return choice
     raise ConfigurationError("transport must be an httpx transport, or an object with send or asend.")

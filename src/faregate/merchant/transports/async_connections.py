@@ -34,21 +34,21 @@ MAX_SEEN_WHOLE = CHUNK // 2
 class AsyncioConnection(asyncio.Protocol):
     """On asyncio, without the layers of its streams. Otherwise as `Connection`."""
 
-    def __init__(self, origin: Origin) -> None:
+    def __init__(self, origin: Origin, max_bytes: int) -> None:
         self.origin = origin
-        self._reader = ReplyReader()
+        self._reader = ReplyReader(max_bytes)
         self._waiter: asyncio.Future[Reply] | None = None
         self._transport: asyncio.Transport
         self._is_lost = False
 
     @classmethod
-    async def open(cls, origin: Origin, moment: float) -> Self:
+    async def open(cls, origin: Origin, moment: float, max_bytes: int) -> Self:
         """Connect, and encrypt where the origin says so, until `moment`."""
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(get_remaining(moment)):
             connected = await _aconnect_tcp(origin, moment)
             try:
-                _, connection = await loop.create_connection(lambda: cls(origin), sock=connected)
+                _, connection = await loop.create_connection(lambda: cls(origin, max_bytes), sock=connected)
             except BaseException:
                 connected.close()
                 raise
@@ -140,27 +140,27 @@ class AsyncioConnection(asyncio.Protocol):
 class TrioConnection:
     """On trio, through anyio's streams. Otherwise as `Connection`."""
 
-    def __init__(self, origin: Origin, stream: ByteStream) -> None:
+    def __init__(self, origin: Origin, stream: ByteStream, max_bytes: int) -> None:
         self.origin = origin
         self._stream = stream
         self._socket = stream.extra(SocketAttribute.raw_socket)  # noqa: S610 - not Django's
         self._tls = stream.extra(TLSAttribute.ssl_object) if origin.is_tls else None  # noqa: S610
-        self._reader = ReplyReader()
+        self._reader = ReplyReader(max_bytes)
         self._received = 0
 
     @classmethod
-    async def open(cls, origin: Origin, moment: float) -> Self:
+    async def open(cls, origin: Origin, moment: float, max_bytes: int) -> Self:
         """Connect, and encrypt where the origin says so, until `moment`."""
         with anyio.fail_after(get_remaining(moment)):
             if not origin.is_tls:
-                return cls(origin, await anyio.connect_tcp(origin.host, origin.port))
+                return cls(origin, await anyio.connect_tcp(origin.host, origin.port), max_bytes)
             try:
                 encrypted = await anyio.connect_tcp(
                     origin.host, origin.port, ssl_context=make_ssl_context(), tls_standard_compatible=False
                 )
             except (anyio.BrokenResourceError, anyio.EndOfStream) as error:
                 raise ConnectionError("the service closed the connection in the handshake of TLS") from error
-        return cls(origin, encrypted)
+        return cls(origin, encrypted, max_bytes)
 
     async def exchange(self, request: RequestBytes, moment: float) -> Reply:
         """Send a request and read its reply."""
@@ -205,9 +205,9 @@ class TrioConnection:
 AsyncConnection = AsyncioConnection | TrioConnection
 
 
-async def open_async(origin: Origin, moment: float) -> AsyncConnection:
+async def open_async(origin: Origin, moment: float, max_bytes: int) -> AsyncConnection:
     """Connect on the event loop that runs."""
-    return await (TrioConnection if on_trio() else AsyncioConnection).open(origin, moment)
+    return await (TrioConnection if on_trio() else AsyncioConnection).open(origin, moment, max_bytes)
 
 
 def _expire(waiter: asyncio.Future[Reply]) -> None:

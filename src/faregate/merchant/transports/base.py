@@ -11,9 +11,13 @@ from faregate.core.models import Headers, Response, header_values
 from faregate.errors import BadAnswer, NoAnswer, ServiceError
 
 MAX_REPLY_BYTES = 1024 * 1024
-"""The largest reply of the service that is read."""
+"""The largest reply of the service that is read. Replies of others have limits of their own."""
 KEEP_ALIVE_SECONDS = 3.0
 """How long an idle connection may be used again: less than the 5 s after which uvicorn closes it."""
+
+
+class ReplyTooLarge(BadAnswer):
+    """The reply has more bytes than the transport reads."""
 
 
 class Transport(Protocol):
@@ -42,13 +46,13 @@ class AsyncTransport(Protocol):
         ...
 
 
-def build_response(status: int, headers: Headers, body: bytes) -> Response:
-    """Build the response from a reply. Raises `BadAnswer` if it is too large or content-encoded.
+def build_response(status: int, headers: Headers, body: bytes, max_bytes: int) -> Response:
+    """Build the response from a reply. Raises `ReplyTooLarge`, and `BadAnswer` if it is content-encoded.
 
-    A transport stops reading once it has more than `MAX_REPLY_BYTES`, and leaves the check to this function.
+    A transport stops reading once it has more than `max_bytes`, and leaves the check to this function.
     """
-    if len(body) > MAX_REPLY_BYTES:
-        raise BadAnswer(f"HTTP {status}: the reply has more than {MAX_REPLY_BYTES} bytes")
+    if len(body) > max_bytes:
+        raise ReplyTooLarge(f"HTTP {status}: the reply has more than {max_bytes} bytes")
     codings = header_values(headers, "content-encoding")
     if any(coding.strip().lower() != "identity" for coding in codings):
         raise BadAnswer(f"HTTP {status}: the reply is content-encoded, which was not requested")

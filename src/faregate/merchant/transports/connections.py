@@ -38,10 +38,10 @@ class HttpConnection:
     here is given what is left until `moment`, the deadline of the call (`time.monotonic`).
     """
 
-    def __init__(self, origin: Origin, moment: float) -> None:
+    def __init__(self, origin: Origin, moment: float, max_bytes: int) -> None:
         self.origin = origin
         self._socket = _connect(origin, moment)
-        self._reader = ReplyReader()
+        self._reader = ReplyReader(max_bytes)
 
     def exchange(self, request: RequestBytes, moment: float) -> Reply:
         """Send a request and read its reply."""

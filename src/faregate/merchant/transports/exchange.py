@@ -44,7 +44,8 @@ class ReplyReader:
     reply: Reply | None
     """The reply, once it is whole or too large."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_bytes: int = MAX_REPLY_BYTES) -> None:
+        self._max_bytes = max_bytes
         self._parser = HttpResponseParser(self)
         self.start()
 
@@ -89,7 +90,7 @@ class ReplyReader:
             self._keeps_alive = False  # what followed the reply
         if self._received > MAX_HEAD_BYTES and not self._has_head:
             raise MalformedReply(f"the head of the reply has more than {MAX_HEAD_BYTES} bytes")
-        if self._body_bytes > MAX_REPLY_BYTES:
+        if self._body_bytes > self._max_bytes:
             self._finish()
             self._keeps_alive = False
 

@@ -10,6 +10,7 @@ from faregate.core.models import Headers, Response
 from faregate.errors import ServiceError
 from faregate.merchant.transports.base import (
     KEEP_ALIVE_SECONDS,
+    MAX_REPLY_BYTES,
     build_bad_answer,
     build_no_answer,
     build_response,
@@ -42,7 +43,8 @@ _FAILURES = (
 class Http1Transport:
     """Blocking `send` and awaiting `asend`. A connection is used by one call at a time, the latest first."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_reply_bytes: int = MAX_REPLY_BYTES) -> None:
+        self._max_bytes = max_reply_bytes
         self._idle = PerProcess(lambda: IdleStack[HttpConnection](KEEP_ALIVE_SECONDS), _close_all)
         self._async_idle = PerLoop(lambda: IdleStack["AsyncConnection"](KEEP_ALIVE_SECONDS), _aclose_all)
 
@@ -53,13 +55,13 @@ class Http1Transport:
         except _FAILURES as error:
             failure = _map_error(method, url, error)
         else:
-            return build_response(*reply)
+            return build_response(*reply, self._max_bytes)
         # Out here the error has no context: the frames inside hold the headers in plain sight.
         raise failure
 
     def _exchange(self, origin: Origin, request: RequestBytes, moment: float) -> Reply:
         idle = self._idle.get()
-        connection = idle.take(origin) or HttpConnection(origin, moment)
+        connection = idle.take(origin) or HttpConnection(origin, moment, self._max_bytes)
         try:
             reply = connection.exchange(request, moment)
         except BaseException:
@@ -78,14 +80,14 @@ class Http1Transport:
         except _FAILURES as error:
             failure = _map_error(method, url, error)
         else:
-            return build_response(*reply)
+            return build_response(*reply, self._max_bytes)
         raise failure
 
     async def _aexchange(self, origin: Origin, request: RequestBytes, moment: float) -> Reply:
         from faregate.merchant.transports.async_connections import open_async
 
         idle = await self._async_idle.get()
-        connection = idle.take(origin) or await open_async(origin, moment)
+        connection = idle.take(origin) or await open_async(origin, moment, self._max_bytes)
         try:
             reply = await connection.exchange(request, moment)
         except BaseException:

@@ -29,18 +29,25 @@ _FAILURES = (httpx.HTTPError, TimeoutError)
 class HttpxTransport:
     """Blocking over a `httpx.BaseTransport`, awaiting over a `httpx.AsyncBaseTransport`, or both."""
 
-    def __init__(self, mount: httpx.BaseTransport | httpx.AsyncBaseTransport) -> None:
+    def __init__(
+        self,
+        mount: httpx.BaseTransport | httpx.AsyncBaseTransport,
+        max_reply_bytes: int = MAX_REPLY_BYTES,
+    ) -> None:
         self._mount = mount
+        self._max_bytes = max_reply_bytes
 
     def send(self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float) -> Response:
         if not isinstance(self._mount, httpx.BaseTransport):
             raise ConfigurationError("This httpx transport is async: it serves an AsyncMerchantClient only.")
         try:
-            reply = _exchange(self._mount, _request(method, url, headers, body, seconds), seconds)
+            reply = _exchange(
+                self._mount, _request(method, url, headers, body, seconds), seconds, self._max_bytes
+            )
         except _FAILURES as error:
             failure = _map_error(method, url, error)
         else:
-            return build_response(*reply)
+            return build_response(*reply, self._max_bytes)
         # Raise outside of `except`, as in `http1`: the frames of the original error hold the key.
         raise failure
 
@@ -51,11 +58,13 @@ class HttpxTransport:
             raise ConfigurationError("This httpx transport is blocking: it serves a MerchantClient only.")
         try:
             with anyio.fail_after(seconds):
-                reply = await _aexchange(self._mount, _request(method, url, headers, body, seconds))
+                reply = await _aexchange(
+                    self._mount, _request(method, url, headers, body, seconds), self._max_bytes
+                )
         except _FAILURES as error:
             failure = _map_error(method, url, error)
         else:
-            return build_response(*reply)
+            return build_response(*reply, self._max_bytes)
         raise failure
 
     def close(self) -> None:
@@ -75,7 +84,7 @@ def _request(method: str, url: str, headers: Headers, body: bytes | None, second
 
 
 def _exchange(
-    mount: httpx.BaseTransport, request: httpx.Request, seconds: float
+    mount: httpx.BaseTransport, request: httpx.Request, seconds: float, max_bytes: int
 ) -> tuple[int, Headers, bytes]:
     moment = monotonic() + seconds
     response = mount.handle_request(request)
@@ -86,20 +95,22 @@ def _exchange(
             if monotonic() > moment:
                 raise TimeoutError("the deadline of the call is over")
             came += chunk
-            if len(came) > MAX_REPLY_BYTES:
+            if len(came) > max_bytes:
                 break
     finally:
         response.close()
     return response.status_code, _decode_headers(response), bytes(came)
 
 
-async def _aexchange(mount: httpx.AsyncBaseTransport, request: httpx.Request) -> tuple[int, Headers, bytes]:
+async def _aexchange(
+    mount: httpx.AsyncBaseTransport, request: httpx.Request, max_bytes: int
+) -> tuple[int, Headers, bytes]:
     response = await mount.handle_async_request(request)
     try:
         came = bytearray()
         async for chunk in cast(AsyncIterable[bytes], response.stream):
             came += chunk
-            if len(came) > MAX_REPLY_BYTES:
+            if len(came) > max_bytes:
                 break
     finally:
         await response.aclose()

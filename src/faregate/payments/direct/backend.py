@@ -16,7 +16,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from faregate.payments.abi import encode_call
-from faregate.payments.chain import ChainReader
+from faregate.payments.chain import VERIFY_SECONDS, ChainReader
+from faregate.payments.deadline import limit_time
 from faregate.payments.direct.gas_account import GasAccount
 from faregate.payments.direct.signers import SigningFailed
 from faregate.service.payments import (
@@ -48,6 +49,7 @@ class DirectPayments:
         self._chain = chain
         self._able_until: datetime | None = None
 
+    @limit_time(VERIFY_SECONDS)
     def verify(
         self,
         payment: SignedPayment,

@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 
 from faregate.logs import log
 from faregate.payments.chain import ChainReader
+from faregate.payments.deadline import limit_time
 from faregate.payments.direct.fees import (
     FeeMarket,
     GasPolicy,
@@ -27,6 +28,7 @@ from faregate.payments.direct.transactions import (
     read_transaction,
     recover_sender,
 )
+from faregate.payments.failover import take_turns
 from faregate.payments.node import ChainNode
 from faregate.payments.rpc import RpcError, RpcNode
 from faregate.payments.texts import clean_text
@@ -176,8 +178,15 @@ class GasAccount:
 
         Most of what nodes refuse is fine: they know it already, or it is in a block.
         """
-        until = monotonic() + _SEND_SECONDS
-        return "; ".join(_send_to(node, raw, until) for node in self._chain.client.nodes)
+        answers: list[str] = []
+        is_reached = False
+        with limit_time(_SEND_SECONDS):
+            for node, rests in take_turns(self._chain.client.nodes, monotonic()):
+                # Where another was reached, one that rests is not waited for.
+                if not (rests and is_reached):
+                    answers.append(_send_to(node, raw))
+                    is_reached = is_reached or not node.is_resting()
+        return "; ".join(answers)
 
     def fill_nonce(self, gas_nonce: int) -> str:
         """Use up a gas nonce with a transaction that does nothing; return what the nodes said."""
@@ -265,9 +274,9 @@ def read_transfer(transfer: SignedTransfer) -> GasTransaction:
     return read_transaction(bytes.fromhex(transfer.raw[2:]))
 
 
-def _send_to(node: RpcNode, raw: str, until: float) -> str:
+def _send_to(node: RpcNode, raw: str) -> str:
     try:
-        node.call("eth_sendRawTransaction", raw, until=until)
+        node.call("eth_sendRawTransaction", raw)
     except RpcError as error:
         # A node may repeat what it was sent: the payer's signature is in it.
         return clean_text(str(error))
