@@ -13,7 +13,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, Insert, Integer, Table, bindparam, insert, select, update
 
 from faregate.emulator import Account, Key
-from faregate.selfhosted.database.accounts import COLUMNS, AccountRow, derive_org_id, find_account
+from faregate.selfhosted.database.accounts import COLUMNS, AccountRow, list_accounts_of
 from faregate.selfhosted.database.apply import apply_account
 from faregate.selfhosted.database.clock import Stamps
 from faregate.selfhosted.database.engine import Database
@@ -52,7 +52,6 @@ _COPY_ROWS: Final = [
 ]
 _FIND_ACCOUNT: Final = select(*COLUMNS).where(accounts.c.id == bindparam("account"))
 _COPY_ACCOUNT: Final = insert(accounts).returning(accounts.c.id)
-_RENAME: Final = update(accounts).where(accounts.c.org == bindparam("known")).values(org=bindparam("new"))
 _MOVE_KEYS: Final = (
     update(api_keys).where(api_keys.c.account == bindparam("known")).values(account=bindparam("new"))
 )
@@ -74,7 +73,7 @@ class AccountSource:
         if self._template is None:
             self._template = self._apply(config, stamps)
         if self._unused is None:
-            self._unused = self._copy(self._template, config)
+            self._unused = self._copy(self._template)
         return self._unused
 
     def mark_used(self, ids: AccountIds) -> None:
@@ -96,25 +95,19 @@ class AccountSource:
                 _create_keys(connection, ids, keys, now)
 
     def _apply(self, config: Account, stamps: Stamps) -> AccountIds:
-        org = derive_org_id(config.seller)
-        self._unused = None  # it gets another name
-        with self.database.write() as connection:
-            _rename(connection, org)
-        apply_account(self.database, stamps, config)
+        named = with_seller_id(config, _new_name())
+        apply_account(self.database, stamps, named)
         found: dict[Environment, int] = {}
         with self.database.write() as connection:
-            for environment in ENVIRONMENTS:
-                account = find_account(connection, org, environment)
-                assert account is not None
+            for account in list_accounts_of(connection, named.seller):
                 set_up_ledger(connection, account, config)
-                found[environment] = account.id
+                found[account.environment] = account.id
         return found
 
-    def _copy(self, template: AccountIds, config: Account) -> AccountIds:
-        org = derive_org_id(config.seller)
+    def _copy(self, template: AccountIds) -> AccountIds:
+        name = _new_name()
         with self.database.write() as connection:
-            _rename(connection, org)
-            return {name: _copy_account(connection, template[name], org) for name in ENVIRONMENTS}
+            return {one: _copy_account(connection, template[one], name) for one in ENVIRONMENTS}
 
 
 @contextmanager
@@ -131,15 +124,19 @@ def read_account(connection: Connection, account: int) -> AccountRow:
     return AccountRow(*connection.execute(_FIND_ACCOUNT, {"account": account}).one())
 
 
-def _rename(connection: Connection, org: str) -> None:
-    """Give the accounts of this organisation another name, so that its next ones are new."""
-    connection.execute(_RENAME, {"known": org, "new": random_id("org", DEFAULT_CREATED_AT)})
+def with_seller_id(config: Account, name: str | None) -> Account:
+    return config.model_copy(update={"seller": config.seller.model_copy(update={"id": name})})
 
 
-def _copy_account(connection: Connection, template: int, org: str) -> int:
+def _new_name() -> str:
+    return random_id("org", DEFAULT_CREATED_AT)
+
+
+def _copy_account(connection: Connection, template: int, name: str) -> int:
     known = read_account(connection, template)
     values = {
-        "org": org,
+        "org": name,
+        "seller_id": name,
         "environment": known.environment,
         "name": known.name,
         "pay_to": known.pay_to,

@@ -36,7 +36,7 @@ from faregate.service.steps import Backend, run
 from faregate.system import random_challenge
 from faregate.x402.tokens import TOKENS, Environment, SettlementAsset
 
-from .sql_accounts import AccountSource, read_account
+from .sql_accounts import AccountSource, read_account, with_seller_id
 
 
 class IncreasingIds:
@@ -134,12 +134,18 @@ class SqlService:
         self._mark_used()
         changed = tuple(change(one) if one.key == key else one for one in self._catalog.resources)
         self._catalog = self._catalog.model_copy(update={"resources": changed})
-        apply_account(self._database, self._stamps, self._catalog)
+        with self._database.read() as connection:
+            name = read_account(connection, self._accounts["test"]).seller_id
+        apply_account(self._database, self._stamps, with_seller_id(self._catalog, name))
 
     def _find_listing(self, key: str, environment: Environment) -> Listing:
         with self._database.read() as connection:
             account = read_account(connection, self._accounts[environment])
-            return self._stores.catalogs.get(connection, account).catalog.listings[key]
+            return (
+                self._stores.open_memory(account.generation)
+                .catalogs.get(connection, account)
+                .catalog.listings[key]
+            )
 
     # Simulated payments
 

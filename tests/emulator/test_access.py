@@ -127,7 +127,7 @@ def test_an_open_transaction_whose_authorization_expired_is_402(api: ApiClient) 
     assert api.access(proof=bought.proof).json() == {"transaction_id": bought.id}
     api.clock.advance(0.001)
     response = api.access(proof=bought.proof)
-    assert "has expired: nothing was charged" in assert_error(response, 402, "payment_required")
+    assert "has expired: the service sends no payment" in assert_error(response, 402, "payment_required")
     assert api.listed("/transactions")["count"] == 1
 
 
@@ -167,8 +167,9 @@ def test_the_reason_is_that_of_this_payment(api: ApiClient) -> None:
     api.service.settle_after(rejected.id, SettlementRule(after_seconds=0, to="failed"))
     assert api.complete(rejected).json()["status"] == "failed"
     used = "the authorization was already used"
+    unsent = f"{used}: its work failed, and the service sends no payment for it"
     uncharged = f"{used}: its payment failed, and nothing was charged"
-    for bought, reason in ((succeeded, used), (failed, uncharged), (rejected, uncharged)):
+    for bought, reason in ((succeeded, used), (failed, unsent), (rejected, uncharged)):
         response = api.access(proof=bought.proof)
         assert assert_error(response, 402, "payment_required") == reason
         assert decode_header(response.headers["payment-required"])["error"] == reason

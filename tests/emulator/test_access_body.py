@@ -127,6 +127,9 @@ BAD_RESOURCES: list[Any] = [
     {"url": URL, "mime_type": MIME, "description": "d" * 501},
     {"url": URL, "mime_type": MIME, "description": None},
     {"url": URL, "mime_type": MIME, "description": 7},
+    {"url": URL, "mime_type": MIME, "description": "a\0b"},
+    {"url": URL + "\0", "mime_type": MIME},
+    {"url": URL, "mime_type": MIME + "\0"},
 ]
 
 GOOD_RESOURCES = [
@@ -151,6 +154,47 @@ def test_a_resource_that_breaks_a_rule_is_422(api: ApiClient, resource: Any) -> 
 @pytest.mark.parametrize("resource", GOOD_RESOURCES, ids=lambda value: json.dumps(value)[:60])
 def test_a_resource_within_the_rules_is_priced(api: ApiClient, resource: Any) -> None:
     assert api.post("/access", api.access_body(resource=resource)).status_code == 402
+
+
+@pytest.mark.every_value
+def test_u_0000_is_422_on_every_database(api: ApiClient) -> None:
+    """PostgreSQL cannot keep it, and the payer would be told that the service is away."""
+    proof, null = api.proof(), "a\0b"
+    resource = {"url": URL, "mime_type": MIME, "description": null}
+    told = assert_error(
+        api.post("/access", api.access_body(resource=resource), proof), 422, "invalid_request"
+    )
+    assert "resource.description: must not contain the character U+0000" in told
+    bought = api.buy()
+    for change in (
+        {"resource_execution": {"response_content_type": null}},
+        {"values": {null: "1"}},
+        {"values": {"input-tokens": null}},
+        {"outcome": null},
+        {"revision_id": null},
+    ):
+        assert_error(api.complete(bought, **change), 422, "invalid_request")
+    failure = {"revision_id": bought.revision_id, "outcome": "failed", "failure_code": null}
+    path = f"/transactions/{bought.id}/complete"
+    assert_error(api.post(path, failure, bought.proof), 422, "invalid_request")
+    assert api.complete(bought).status_code == 200
+
+
+@pytest.mark.every_value
+@pytest.mark.parametrize(
+    "query", ["as_of", "order", "page", "page_size", "status", "payer_id", "archived", "a%00b"]
+)
+def test_u_0000_in_a_query_is_422_on_every_database(api: ApiClient, query: str) -> None:
+    for path in ("transactions", "payers", "resources", "contracts"):
+        assert_error(api.get(f"/{path}?{query}=a%00b"), 422, "invalid_request")
+
+
+@pytest.mark.every_value
+def test_u_0000_in_an_id_names_nothing_on_every_database(api: ApiClient) -> None:
+    assert_error(api.get("/transactions/txn_%00"), 404, "transaction_not_found")
+    path = "/transactions/txn_%00/complete"
+    body = {"revision_id": api.service.revision_id("text_summary"), "outcome": "succeeded", "values": {}}
+    assert_error(api.post(path, body, api.proof()), 404, "transaction_not_found")
 
 
 TOP_LEVEL_TYPES = [

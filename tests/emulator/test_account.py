@@ -21,7 +21,7 @@ from faregate.errors import ConfigurationError
 from faregate.service.builtin import builtin_account
 from faregate.service.config import CAPABILITIES
 
-from .seller import ApiClient
+from .seller import ApiClient, assert_error
 
 DOCS = Path(__file__).parents[2] / "docs"
 SOLD = '[[resources]]\nkey = "a"\nname = "A"\nrevisions = [{amount = 1}]\n'
@@ -36,7 +36,7 @@ def test_the_built_in_account_is_what_the_page_says() -> None:
 
 
 def test_the_example_of_the_page_is_an_account(api: ApiClient) -> None:
-    page = (DOCS / "emulator-reference.md").read_text()
+    page = (DOCS / "emulator-control.md").read_text()
     (example,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     account = Account.from_toml(example)
     api.use_account(account)
@@ -99,6 +99,8 @@ def test_python_and_toml_build_the_same_account() -> None:
         ),
         (KEYS + SOLD.replace('"a"', '"A-b"'), "w.toml: resources[0].key: "),
         (KEYS + SOLD.replace("[{amount = 1}]", "[]"), "w.toml: resources[0].revisions: "),
+        (KEYS + SOLD.replace("= 1}", "= 0}"), "w.toml: the file: the resource 'a' has a price of 0: set an "),
+        (KEYS + SOLD.replace('name = "A"', 'name = "A\\u0000"'), "must not contain the character U+0000"),
         (KEYS + SOLD.replace("= 1}", "= 0.01}"), "w.toml: resources[0].revisions[0].amount: "),
         (KEYS + SOLD.replace("= 1}", "= -1}"), "w.toml: resources[0].revisions[0].amount: "),
         (KEYS + SOLD.replace("= 1}", "= 1, asset = 'USDT'}"), "w.toml: resources[0].revisions[0].asset: "),
@@ -150,6 +152,26 @@ def test_positions_of_values_go_from_0_to_99(api: ApiClient) -> None:
     assert [one["x-svc-position"] for one in contract["properties"].values()] == list(range(100))
     with pytest.raises(ValidationError):
         Revision(amount=1, values=(*values, Value(name="more")))
+
+
+def test_only_what_is_free_may_have_a_price_of_nothing() -> None:
+    emulator, nothing = Emulator(), Revision(amount=0)
+    emulator.publish("free_notes", nothing)
+    with pytest.raises(ConfigurationError, match="'free_notes' has a price of 0: set an amount"):
+        emulator.require_payment("free_notes")
+    with pytest.raises(ConfigurationError, match="'text_summary' has a price of 0: set an amount"):
+        emulator.publish("text_summary", nothing)
+
+
+def test_a_price_of_nothing_cannot_be_paid(api: ApiClient) -> None:
+    """One that was published before this rule: its transfer would cost gas and move nothing."""
+    sold = Resource(key="a", name="A", revisions=(Revision(amount=0),), require_payment=False)
+    account = Account(keys=(Key(key=TEST_KEY),), resources=(sold,))
+    required = sold.model_copy(update={"require_payment": True})
+    api.use_account(account.model_copy(update={"resources": (required,)}))
+    assert "an amount of 0 is no payment" in assert_error(
+        api.access("a", api.proof("a")), 402, "payment_required"
+    )
 
 
 @pytest.mark.parametrize("amount", [-1, 10**30, 0.5, "1e3", "01", True])

@@ -109,7 +109,7 @@ def test_errors_are_json(main: Controls, method: str, path: str, status: int, co
         ("PUT", "/state", {"version": 1, "test": {"resources": [{}]}}, "test.resources[0].key: "),
         ("PUT", "/settlements/*", {"after_reads": 1, "manual": True}, "exactly one"),
         ("PUT", "/settlements/no_such", {"manual": True}, "no resource here"),
-        ("PUT", "/balances/me", {"USDC": "1"}, "not an address"),
+        ("PUT", "/balances/me", {"USDC": "1"}, "must be an address"),
         ("PUT", f"/balances/0x{'1' * 40}", {"USDC": "-1"}, "USDC: "),
         ("PUT", f"/balances/0x{'1' * 40}", {"GOLD": "1"}, "GOLD"),
         ("POST", "", None, ""),

@@ -100,7 +100,7 @@ CHANGES: list[tuple[tuple[str, ...], Any, str]] = [
     (("payload", "authorization", "validAfter"), "99999999999", "validAfter"),
     (("payload", "authorization", "validAfter"), "", "validAfter"),
     (("payload", "authorization", "validBefore"), "1", "validBefore"),
-    (("payload", "authorization", "validBefore"), "99999999999", "signature"),
+    (("payload", "authorization", "validBefore"), "99999999999", "at most 660 seconds"),
     (("payload", "authorization", "validBefore"), None, "validBefore"),
     (("payload", "authorization", "nonce"), "0x" + "11" * 31, "nonce"),
     (("payload", "authorization", "nonce"), "0x" + "11" * 32, "signature"),
@@ -174,6 +174,18 @@ def test_six_seconds_ahead_are_enough(api: ApiClient) -> None:
     proof = api.proof()
     api.clock.advance(54)
     assert api.access(proof=proof).status_code == 200
+
+
+@pytest.mark.parametrize(("ahead", "status"), [(660, 200), (661, 402)])
+def test_valid_before_may_be_ten_minutes_beyond_the_timeout(api: ApiClient, ahead: int, status: int) -> None:
+    """A payer's clock may be ahead; a later end would keep an unpaid transaction open for as long."""
+    payload = decode_header(api.proof())
+    authorization = payload["payload"]["authorization"]
+    authorization["validBefore"] = str(int(api.clock().timestamp()) + ahead)
+    payload["payload"]["signature"] = api.wallet.sign(authorization, TOKENS["test", "USDC"])
+    response = api.access(proof=encode_header(payload))
+    assert response.status_code == status
+    assert ("at most 660 seconds" in response.text) == (status == 402)
 
 
 def test_valid_after_may_be_now(api: ApiClient) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from faregate.emulator import LIVE_KEY, Account, Resource, SettlementRule
+from faregate.emulator import LIVE_KEY, Account, Emulator, Fault, Resource, SettlementRule
 from faregate.errors import ConfigurationError
 from faregate.service.builtin import builtin_account
 from faregate.service.payments import PaymentSettled, SettlementPending
@@ -91,9 +91,8 @@ def test_until_expiry_it_settles_and_then_it_fails(api: ApiClient) -> None:
     assert api.access(proof=api.proof()).status_code == 200
 
 
-def test_an_authorization_without_end_never_expires(api: ApiClient) -> None:
+def test_an_authorization_without_end_is_refused(api: ApiClient) -> None:
     """The largest moment that a token contract knows is further off than any date."""
-    api.service.settle_after("text_summary", SettlementRule(until_expiry=True))
     required = decode_header(api.instructions())
     terms = required["accepts"][0]
     authorization = {
@@ -106,12 +105,8 @@ def test_an_authorization_without_end_never_expires(api: ApiClient) -> None:
     }
     signature = api.wallet.sign(authorization, TOKENS["test", "USDC"])
     payload = {"authorization": authorization, "signature": signature}
-    proof = encode_header({"x402Version": 2, "payload": payload, "accepted": terms})
-    made = api.access(proof=proof).json()["transaction_id"]
-    bought = Purchase(made, proof, api.service.revision_id("text_summary"))
-    assert api.complete(bought).json()["status"] == "settling"
-    api.clock.advance(10**9)
-    assert status(api, bought) == "settling"
+    refused = api.access(proof=encode_header({"x402Version": 2, "payload": payload, "accepted": terms}))
+    assert "at most 660 seconds" in assert_error(refused, 402, "payment_required")
 
 
 # The most special rule wins
@@ -341,3 +336,16 @@ def test_who_is_not_known_is_an_error(api: ApiClient) -> None:
             ConfigurationError, match=f"'{target}' is no resource here; give its key, a trans"
         ):
             api.service.settle_after(target, MANUAL)
+
+
+def test_a_mistyped_address_of_a_payer_is_refused() -> None:
+    mistyped = "0x000000000000000000000000000000000000dEad"
+    service = Emulator()
+    with pytest.raises(ConfigurationError, match="is mistyped"):
+        service.set_balance(mistyped, 1)
+    with pytest.raises(ConfigurationError, match="is mistyped"):
+        service.settle_after(mistyped, None)
+    with pytest.raises(ValueError, match="is mistyped"):
+        Fault(kind="silence", payer=mistyped)
+    with pytest.raises(ConfigurationError, match=r"payers\[0\]\.address: is mistyped"):
+        Account.from_toml(f'payers = [{{address = "{mistyped}"}}]')

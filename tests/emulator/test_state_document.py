@@ -508,7 +508,7 @@ def test_what_is_no_document_at_all(text: str | bytes) -> None:
 
 def test_what_is_no_balance_is_refused() -> None:
     emulator = begun()
-    with pytest.raises(ConfigurationError, match="not an address"):
+    with pytest.raises(ConfigurationError, match="must be an address"):
         emulator.set_balance("me", 1)
     for balance in (-1, 10**30):
         with pytest.raises(ConfigurationError, match="a balance is 0 to"):

@@ -28,7 +28,13 @@ from faregate.service.app import Service
 from faregate.service.builtin import builtin_account, with_tenant_keys
 from faregate.service.catalog import Listing
 from faregate.service.clock import Clock
-from faregate.service.config import Account, Revision, SettlementRule
+from faregate.service.config import (
+    Account,
+    Revision,
+    SettlementRule,
+    find_address_fault,
+    find_price_fault,
+)
 from faregate.service.identifiers import CountedIds, Ids, RewindableIds, SeededChallenges, SeededIds
 from faregate.service.payments import Ledger
 from faregate.service.settlement import settle_due
@@ -319,8 +325,8 @@ class Emulator:
         self, address: str, balance: int, asset: SettlementAsset = "USDC", environment: Environment = "test"
     ) -> None:
         """Set the balance of the address on the simulated ledger, in atomic units."""
-        if not settlement_control.is_address(address):
-            raise ConfigurationError(f"{address!r} is not an address: 0x and 40 hex digits")
+        if (fault := find_address_fault(address)) is not None:
+            raise ConfigurationError(f"{address!r} {fault}")
         if not 0 <= balance <= MAX_ATOMIC:
             raise ConfigurationError(f"a balance is 0 to {MAX_ATOMIC} atomic units, not {balance}")
         with self._lock:
@@ -339,6 +345,8 @@ class Emulator:
     def require_payment(self, key: str, required: bool = True) -> None:
         """Set whether the resource must be paid for; False makes it free."""
         with self._editing(key) as found:
+            for store in found:
+                _check_price(key, store.catalog.listings[key].active.rules, required=required)
             for store in found:
                 store.catalog.edit(key, store.clock.edit(), partial(replace, require_payment=required))
 
@@ -371,6 +379,8 @@ class Emulator:
     def publish(self, key: str, revision: Revision) -> None:
         """Publish a new active revision in both environments; the previous one can no longer be bought."""
         with self._editing(key) as found:
+            for store in found:
+                _check_price(key, revision, required=store.catalog.listings[key].require_payment)
             for store in found:
                 store.catalog.publish(key, revision, store.clock.edit())
 
@@ -424,3 +434,8 @@ class Emulator:
             if not found:
                 raise ConfigurationError(f"there is no resource {key!r}")
             yield found
+
+
+def _check_price(key: str, revision: Revision, *, required: bool) -> None:
+    if (fault := find_price_fault(key, revision, required=required)) is not None:
+        raise ConfigurationError(fault)

@@ -13,7 +13,7 @@ from typing import Final
 from faregate.errors import ConfigurationError
 from faregate.merchant.formats import ID_TAIL
 from faregate.service import settlement as settling
-from faregate.service.config import SettlementRule
+from faregate.service.config import SettlementRule, find_address_fault
 from faregate.service.records import PENDING, TransactionRecord
 from faregate.service.state import EnvironmentState
 from faregate.service.steps import run
@@ -34,6 +34,8 @@ def settle_after(store: EnvironmentState, target: str, settlement: SettlementRul
     if target == ALL:
         store.settlement = settlement
     elif _ADDRESS.fullmatch(target):
+        if (fault := find_address_fault(target)) is not None:
+            raise ConfigurationError(f"{target!r} {fault}")
         _set_payer_rule(store, target.lower(), settlement)
     elif _TRANSACTION.fullmatch(target):
         _set_transaction_rule(store, _find_open(store, target), settlement)

@@ -22,6 +22,7 @@ from faregate.merchant.types import (
     DECIMAL_PATTERN,
     AtomicAmount,
     CompletionStatus,
+    ContentType,
     DecimalValue,
     Description,
     EvmAddress,
@@ -106,7 +107,7 @@ class ResourceExecutionMetadata(RequestModel):
     """Safe facts about the response (spec: Resource execution metadata); never headers or bodies."""
 
     duration_ms: Count | None = None
-    response_content_type: Annotated[str, StringConstraints(strict=True, max_length=255)] | None = None
+    response_content_type: ContentType | None = None
     response_size_bytes: Count | None = None
     response_status: Status | None = None
 

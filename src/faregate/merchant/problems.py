@@ -31,6 +31,7 @@ OUTCOME_CONFLICT: Final = Problem(409, "invalid_request", "TransactionConflict")
 EXECUTION_MISMATCH: Final = Problem(409, "revision_mismatch", "ExecutionConflict")
 EXECUTION_CONFLICT: Final = Problem(409, "resource_execution_conflict", "ExecutionConflict")
 INVALID: Final = Problem(422, "invalid_request", "Invalid")
+RATE_LIMITED: Final = Problem(429, "rate_limited", "RateLimited", ("Retry-After",))
 INTERNAL_ERROR: Final = Problem(500, "internal_error", "InternalError")
 UNAVAILABLE: Final = Problem(503, "internal_error", "Unavailable", ("Retry-After",))
 
@@ -46,6 +47,7 @@ PROBLEMS: Final = (
     EXECUTION_MISMATCH,
     EXECUTION_CONFLICT,
     INVALID,
+    RATE_LIMITED,
     INTERNAL_ERROR,
     UNAVAILABLE,
 )
@@ -61,9 +63,10 @@ DESCRIPTIONS: Final = {
     "ExecutionConflict": "The revision differs from the one that was authorized, "
     "or other metadata was accepted before.",
     "Invalid": "A parameter, a header or the body breaks a rule.",
+    "RateLimited": "Too many requests: send it again after the time in Retry-After.",
     "InternalError": "The service failed.",
-    "Unavailable": "Nobody could be asked whether the payment is good. Nothing was decided: "
-    "try again with the same proof.",
+    "Unavailable": "Nobody could be asked whether the payment is good, or the service is overloaded, or its "
+    "database is away. Send the same request again: nothing is done twice.",
 }
 
 # The errors of endpoints that do not exist, which the OpenAPI document cannot name.

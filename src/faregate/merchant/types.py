@@ -150,7 +150,18 @@ ResourceUrl = Annotated[
         }
     ),
 ]
-Description = Annotated[str, StringConstraints(strict=True, max_length=MAX_DESCRIPTION)]
+
+
+def _refuse_null(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("must not contain the character U+0000")
+    return text
+
+
+WITHOUT_NULL: Final = AfterValidator(_refuse_null)
+"""For text of any other characters: a database may be unable to keep this one."""
+Description = Annotated[str, StringConstraints(strict=True, max_length=MAX_DESCRIPTION), WITHOUT_NULL]
+ContentType = Annotated[str, StringConstraints(strict=True, max_length=255), WITHOUT_NULL]
 FailureCode = Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Za-z0-9._:-]{1,100}\z")]
 ValueName = Annotated[
     str,

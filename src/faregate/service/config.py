@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal, Self, cast, get_args
 
-from eth_utils.address import to_checksum_address
+from eth_utils.address import is_checksum_formatted_address, to_checksum_address
 from pydantic import (
     AfterValidator,
     AwareDatetime,
@@ -25,10 +25,18 @@ from pydantic import StringConstraints as Text
 from pydantic_core import ErrorDetails
 
 from faregate.errors import ConfigurationError
-from faregate.merchant.types import AtomicAmount, Description, EvmAddress, IntegrationKey, ValueName
+from faregate.merchant.types import (
+    WITHOUT_NULL,
+    AtomicAmount,
+    Description,
+    EvmAddress,
+    IntegrationKey,
+    ValueName,
+)
 from faregate.x402.tokens import Environment, SettlementAsset
 
-Label = Annotated[str, Text(strict=True, min_length=1, max_length=200)]
+Label = Annotated[str, Text(strict=True, min_length=1, max_length=200), WITHOUT_NULL]
+SellerId = Annotated[str, Text(strict=True, max_length=64, pattern=r"^[a-z0-9][a-z0-9._-]*\z")]
 DEFAULT_CREATED_AT: Final = datetime(2025, 1, 1, tzinfo=UTC)
 
 
@@ -139,6 +147,13 @@ def check_unique(what: str, names: list[str]) -> None:
             raise ValueError(f"the {what} {name!r} is there twice")
 
 
+def find_price_fault(key: str, revision: Revision, *, required: bool) -> str | None:
+    """Say what is wrong with the price of a resource; None if nothing is."""
+    if not required or revision.amount > 0:
+        return None
+    return f"the resource {key!r} has a price of 0: set an amount of at least 1, or require_payment = false"
+
+
 Capability = Literal[
     "access",
     "contracts:read",
@@ -151,10 +166,22 @@ Capability = Literal[
 CAPABILITIES: Final[tuple[Capability, ...]] = get_args(Capability)
 
 
+def find_address_fault(given: str) -> str | None:
+    """Say what is wrong with an address that a person typed; None if it is right.
+
+    Upper and lower case letters are a checksum (EIP-55). One case throughout has none.
+    """
+    if re.fullmatch("0x[0-9a-fA-F]{40}", given) is None:
+        return "must be an address: 0x and 40 hex digits"
+    if is_checksum_formatted_address(given) and given != to_checksum_address(given):
+        return "is mistyped: its upper and lower case letters do not match its digits. Copy the address again"
+    return None
+
+
 def _check_address(given: object) -> object:
-    """Refuse text that is no address in words; `EvmAddress` would show a regular expression."""
-    if isinstance(given, str) and re.fullmatch("0x[0-9a-fA-F]{40}", given) is None:
-        raise ValueError("must be an address: 0x and 40 hex digits")
+    # `EvmAddress` would show a regular expression.
+    if isinstance(given, str) and (fault := find_address_fault(given)) is not None:
+        raise ValueError(fault)
     return given
 
 
@@ -163,8 +190,13 @@ Address = Annotated[EvmAddress, BeforeValidator(_check_address), AfterValidator(
 
 
 class Seller(FrozenModel):
-    """The organization and the address that is paid."""
+    """The organization and the address that is paid.
 
+    `id` names the seller in a database of `faregate service`, whatever else of it changes; the emulator
+    ignores it.
+    """
+
+    id: SellerId | None = None
     name: Label = "Emulated Seller"
     pay_to: Address = "0xFa4e6a7e00000000000000000000000000000001"
 
@@ -209,6 +241,14 @@ class Account(FrozenModel):
         check_unique("resource key", [resource.key for resource in self.resources])
         check_unique("API key", [key.key for key in self.keys])
         check_unique("payer", [payer.address for payer in self.payers])
+        return self
+
+    @model_validator(mode="after")
+    def _check_prices(self) -> Self:
+        for resource in self.resources:
+            active, required = resource.revisions[-1], resource.require_payment
+            if (fault := find_price_fault(resource.key, active, required=required)) is not None:
+                raise ValueError(fault)
         return self
 
     @classmethod

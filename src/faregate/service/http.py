@@ -142,10 +142,13 @@ LAST_PAGE: Final = 10**18
 """Beyond every list: a later page is as empty as this one."""
 _NUMBER: Final = re.compile(r"[1-9][0-9]*", re.ASCII)
 _FRACTION: Final = r"(?:[.,]\d{1,30})?"
+_SIXTIETH: Final = r"[0-5]\d"
 _MOMENT: Final = re.compile(
     r"(?P<day>\d{4}-\d\d-\d\d|\d{8})[Tt _]"
     rf"(?P<minute>\d\d(?::?\d\d)?)(?P<second>:?\d\d{_FRACTION})?"
-    rf"(?P<zone>[Zz]|[+-]\d\d(?::\d\d(?::\d\d{_FRACTION})?|\d\d(?:\d\d{_FRACTION})?)?)",
+    # Python takes an offset of 60 minutes.
+    rf"(?P<zone>[Zz]|[+-]\d\d(?::{_SIXTIETH}(?::{_SIXTIETH}{_FRACTION})?"
+    rf"|{_SIXTIETH}(?:{_SIXTIETH}{_FRACTION})?)?)",
     re.ASCII,
 )
 """The date-times that `datetime.fromisoformat` of Python 3.11 takes, less week dates and odd separators."""

@@ -14,7 +14,7 @@ from faregate.merchant.models import (
 )
 from faregate.merchant.models import Transaction as ListedTransaction
 from faregate.service.identifiers import Ids
-from faregate.service.records import SettlementRecord, Transaction
+from faregate.service.records import COMPLETION_STATUSES, SettlementRecord, Transaction
 from faregate.x402.headers import build_payment_response
 from faregate.x402.models import SCHEME
 from faregate.x402.tokens import CURRENCIES, Environment
@@ -43,8 +43,13 @@ def build_settlement_record(
 
 
 def build_completion(record: Transaction) -> CompletionResult:
-    """Build the completion result; the last three fields are null until the payment succeeded."""
+    """Build the completion result; the last three fields are null until the payment succeeded.
+
+    `ValueError` if the status is not one of a completion: the seller would not know what it means.
+    """
     done = record.settled
+    if record.status not in COMPLETION_STATUSES or (done is not None) != (record.status == "succeeded"):
+        raise ValueError(f"{record.id} is {record.status}, which no completion may say")
     return CompletionResult(
         transaction_id=record.id,
         status=record.status,

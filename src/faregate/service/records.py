@@ -29,6 +29,8 @@ Status = Literal["authorized", "settling", "reconciling", "failed", "succeeded"]
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 PENDING: Final = ("settling", "reconciling")
 FINAL: Final = ("failed", "succeeded")
+COMPLETION_STATUSES: Final = (*PENDING, *FINAL)
+"""What a completion may say (spec: States and transitions)."""
 
 
 @dataclass(frozen=True, slots=True)

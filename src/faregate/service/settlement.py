@@ -28,6 +28,7 @@ from faregate.service.payments import (
 )
 from faregate.service.records import FINAL, PENDING, Transaction
 from faregate.service.steps import (
+    AwaitResult,
     BeginAttempt,
     CountRead,
     FindSettlementRule,
@@ -83,6 +84,12 @@ def read(transaction: Transaction) -> Steps[Transaction]:
     return transaction if rule is None else (yield from Settle(settle(transaction, rule), transaction))
 
 
+def repeat(transaction: Transaction) -> Steps[Transaction]:
+    """Answer a repeated completion: as a read, but it waits as the first completion does."""
+    found = yield from read(transaction)
+    return found if found.status in FINAL else (yield from AwaitResult(found))
+
+
 def settle_due(until: datetime) -> Steps[None]:
     """Settle what is due by time. Runs before every request, so that all snapshots agree."""
     for due in (yield from TakeDue(until)):
@@ -104,7 +111,7 @@ def settle(
 
 def run_attempt(transaction: Transaction, attempt: Attempt, at: datetime | None = None) -> Steps[Transaction]:
     """Run an attempt that has begun, and record its result."""
-    match (yield from _find_result(transaction, attempt)):
+    match (yield from find_result(transaction, attempt)):
         case PaymentSettled(transaction_hash=found):
             return (yield from RecordSettled(transaction, found, at))
         case PaymentRefused():
@@ -113,7 +120,8 @@ def run_attempt(transaction: Transaction, attempt: Attempt, at: datetime | None 
             return (yield from PostponePayment(transaction, attempt, pending, at))
 
 
-def _find_result(transaction: Transaction, attempt: Attempt) -> Steps[SettlementResult]:
+def find_result(transaction: Transaction, attempt: Attempt) -> Steps[SettlementResult]:
+    """Look whether the payment has ended; if not, send it. Return what the chain then proves."""
     if attempt.sent_before:
         seen = yield from LookAtPayment(transaction, attempt)
         if not isinstance(seen, SettlementPending):

@@ -83,16 +83,22 @@ def _run_here(operation: Steps[Transaction], transaction: Transaction, backend: 
     return run(operation, backend)
 
 
+def _never_wait(transaction: Transaction, backend: "Backend") -> Transaction:
+    return transaction
+
+
 @dataclass(frozen=True, slots=True)
 class Backend:
     """What performs the steps, for one environment of one account.
 
     `settle` runs a settlement. It may stop waiting for it, and return the transaction as it then stands.
+    `wait` does not settle a pending transaction: it waits for whoever does.
     """
 
     store: Store
     payments: Payments
     settle: Callable[[Steps[Transaction], Transaction, "Backend"], Transaction] = _run_here
+    wait: Callable[[Transaction, "Backend"], Transaction] = _never_wait
 
     def perform(self, step: Step[T]) -> T:
         """Perform a step. Overridden where somebody watches the steps."""
@@ -428,3 +434,13 @@ class Settle(Step[Transaction]):
 
     def perform(self, backend: Backend) -> Transaction:
         return backend.settle(self.operation, self.transaction, backend)
+
+
+@frozen
+class AwaitResult(Step[Transaction]):
+    """Wait for a payment that another call completes, for as long as that call may wait."""
+
+    transaction: Transaction
+
+    def perform(self, backend: Backend) -> Transaction:
+        return backend.wait(self.transaction, backend)

@@ -16,6 +16,8 @@ from faregate.x402.models import SCHEME, SignedPayment, Terms
 
 LEAD_SECONDS: Final = 6
 """An authorization must still be valid for this long, so that it can be settled."""
+CLOCK_SECONDS: Final = 600
+"""By how much a payer's clock may be ahead. x402 clients sign `validAfter` as far back."""
 USED: Final = PaymentRefused("the authorization was already used")
 _NO_CHALLENGE: Final = (
     f"accepted.extra.{CHALLENGE} must be that of the instructions: send `accepted` unchanged"
@@ -66,10 +68,17 @@ def _has_challenge(accepted: Mapping[str, Any]) -> bool:
 def _check_authorization(payment: SignedPayment, terms: Terms, now: datetime) -> str | None:
     if payment.to != terms.pay_to.lower():
         return f"the authorization must pay {terms.pay_to}"
+    if terms.amount == 0:
+        # Its transfer would move nothing, at the cost of whoever sends it.
+        return "an amount of 0 is no payment"
     if payment.value != terms.amount:
         return f"the authorized value must be exactly {terms.amount}"
     if payment.valid_after > now.timestamp():
         return "validAfter is in the future"
     if payment.valid_before < now.timestamp() + LEAD_SECONDS:
         return f"validBefore must be at least {LEAD_SECONDS} seconds ahead"
+    # A later one would keep a payment open for as long, if its payer is emptied meanwhile.
+    most = terms.max_timeout_seconds + CLOCK_SECONDS
+    if payment.valid_before > now.timestamp() + most:
+        return f"validBefore must be at most {most} seconds ahead"
     return None

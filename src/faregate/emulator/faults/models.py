@@ -8,7 +8,7 @@ from pydantic import StringConstraints as Text
 
 from faregate.emulator.calls import CallInfo
 from faregate.emulator.settlement_control import is_address
-from faregate.service.config import FrozenModel
+from faregate.service.config import FrozenModel, find_address_fault
 from faregate.service.published_payers import TEST_PAYERS
 from faregate.service.routes import Operation
 from faregate.x402.tokens import Environment
@@ -69,7 +69,11 @@ _SERVER_HEADERS: Final = ("connection", "content-length", "date", "transfer-enco
 def _resolve_address(payer: str) -> str:
     if not is_address(payer) and payer not in TEST_PAYERS:
         raise ValueError(f"{payer!r} is no address and no test payer; these are {', '.join(TEST_PAYERS)}")
-    return TEST_PAYERS[payer].address if payer in TEST_PAYERS else payer
+    if payer in TEST_PAYERS:
+        return TEST_PAYERS[payer].address
+    if (fault := find_address_fault(payer)) is not None:
+        raise ValueError(f"{payer!r} {fault}")
+    return payer
 
 
 Payer = Annotated[str, AfterValidator(_resolve_address)]

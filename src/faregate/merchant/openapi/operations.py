@@ -1,7 +1,7 @@
 """The eight operations: what is sent to each, and what comes back (spec: Endpoints, Errors). Pure.
 
-Each is named as in `faregate.merchant.client`. Every operation can be 401, 403 and 500. Statuses that the
-spec does not show for access and transaction completion are those of the list endpoints
+Each is named as in `faregate.merchant.client`. Every operation can be 401, 403, 429, 500 and 503. Statuses
+that the spec does not show for access and transaction completion are those of the list endpoints
 (docs/service-openapi.md, "Where the specification is silent").
 """
 
@@ -23,6 +23,7 @@ from faregate.merchant.problems import (
     MALFORMED,
     PAYMENT_REQUIRED,
     PROBLEMS,
+    RATE_LIMITED,
     TRANSACTION_MISMATCH,
     TRANSACTION_NOT_FOUND,
     UNAUTHENTICATED,
@@ -98,7 +99,7 @@ _MEANINGS: Final = {
     "archived": "True gives the archived resources instead of the active ones.",
     "include_integration_key": "True adds the resource's integration key and the revision key.",
 }
-_COMMON: Final = reference_problems(UNAUTHENTICATED, FORBIDDEN, INTERNAL_ERROR)
+_COMMON: Final = reference_problems(UNAUTHENTICATED, FORBIDDEN, RATE_LIMITED, INTERNAL_ERROR, UNAVAILABLE)
 _INVALID: Final = reference_problems(INVALID)
 _PENDING: Final = {"status": {"enum": ["settling", "reconciling"]}}
 
@@ -131,7 +132,7 @@ def _access() -> Json:
         {
             "200": reply("The app may return the resource.", ref("AccessDecision")),
             "202": reply("The payment is settling or reconciling.", waiting, "Retry-After"),
-            **reference_problems(PAYMENT_REQUIRED, MALFORMED, INVALID, UNAVAILABLE),
+            **reference_problems(PAYMENT_REQUIRED, MALFORMED, INVALID),
         },
         parameters=[_proof(required=False)],
         body="AccessRequest",

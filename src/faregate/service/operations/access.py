@@ -117,11 +117,13 @@ def _has_expired(known: Transaction, now: datetime) -> bool:
 
 
 def _explain_refusal(known: Transaction, now: datetime) -> str:
-    """Explain why this proof cannot be used any more."""
-    if known.status == "failed":
+    """Explain why this proof cannot be used any more. Only a payment that was sent ends by proof."""
+    if known.status == "failed" and known.submitted_at is not None:
         return f"{USED.reason}: its payment failed, and nothing was charged"
+    if known.status == "failed":
+        return f"{USED.reason}: its work failed, and the service sends no payment for it"
     if known.status == "authorized" and _has_expired(known, now):
-        return f"{USED.reason}, and has expired: nothing was charged"
+        return f"{USED.reason}, and has expired: the service sends no payment for it"
     return USED.reason
 
 

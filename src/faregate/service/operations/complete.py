@@ -27,7 +27,7 @@ from faregate.service.http import RETRY_SOON, HttpError, ParsedRequest, invalid_
 from faregate.service.operations.access import PROOF_HEADER
 from faregate.service.receipts import build_completion
 from faregate.service.records import PENDING, Transaction
-from faregate.service.settlement import read, submit
+from faregate.service.settlement import repeat, submit
 from faregate.service.steps import (
     FindExecution,
     FindTransaction,
@@ -92,7 +92,7 @@ def _repeat_outcome(transaction: Transaction, accepted: Outcome, request: Outcom
         raise HttpError(OUTCOME_CONFLICT, "the transaction was already completed with another outcome")
     if _get_values(accepted) != _get_values(request):
         raise HttpError(OUTCOME_CONFLICT, "the transaction was already completed with other values")
-    return (yield from read(transaction))
+    return (yield from repeat(transaction))
 
 
 def _get_values(request: Outcome) -> dict[str, str]:
