@@ -27,6 +27,7 @@ HOSTILE: Final = "<script>document.title='taken'</script>\"'&"
 MINE: Final = "Bread & Books"
 CATALOG: Final = """\
 [seller]
+id = "{id}"
 name = "{seller}"
 pay_to = "0x1111111111111111111111111111111111111111"
 
@@ -79,8 +80,9 @@ def serving_console(database: str) -> Generator[ConsoleServer]:
     """Serve this database, which has its tables, with simulated payments and no worker."""
     settings = Settings(database=SecretStr(database), workers=0, threads=4)
     with open_books(settings, pool_size=6) as books:
-        for seller, name in ((MINE, HOSTILE), ("Somebody else", "Other")):
-            account, _ = Account.from_catalog(CATALOG.format(seller=seller, name=name), "test")
+        for number, (seller, name) in enumerate(((MINE, HOSTILE), ("Somebody else", "Other"))):
+            text = CATALOG.format(id=f"seller{number}", seller=seller, name=name)
+            account, _ = Account.from_catalog(text, "test")
             apply_seller(books, account)
         parts = Runtime(settings, books, {}).build_parts()
         with open_listener() as listener:

@@ -66,6 +66,10 @@ class Shop:
         }
         return self.call("POST", f"/transactions/{transaction_id}/complete", proof=proof, body=body)
 
+    def fail(self, transaction_id: str, proof: str) -> httpx.Response:
+        body = {"revision_id": self.find_revision(), "outcome": "failed", "failure_code": "broken"}
+        return self.call("POST", f"/transactions/{transaction_id}/complete", proof=proof, body=body)
+
     def read(self, transaction_id: str) -> Json:
         found: Json = self.call("GET", f"/transactions/{transaction_id}").json()
         return found

@@ -1,7 +1,12 @@
 """Applying an account file: idempotent, and what was published never changes."""
 
+from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 
+import pytest
+
+from faregate.errors import ConfigurationError
 from faregate.selfhosted.database.accounts import AccountRow, find_account, list_accounts
 from faregate.selfhosted.database.apply import ChangeKind, ConfigChange, apply_account
 from faregate.selfhosted.database.catalog import Catalogs, load_catalog
@@ -11,6 +16,7 @@ from faregate.service.builtin import builtin_account
 from faregate.service.catalog import Catalog, build_catalog
 from faregate.service.config import Account
 from tests.selfhosted.databases import MovedClock
+from tests.support.threads import run_in_threads
 
 ONE = """
 [[keys]]
@@ -31,8 +37,13 @@ def read(database: Database) -> Catalog:
         return load_catalog(connection, account)
 
 
-def apply(database: Database, stamps: Stamps, text: str, **options: bool) -> list[ConfigChange]:
-    return list(apply_account(database, stamps, Account.from_toml(text), environments=("test",), **options))
+def apply(
+    database: Database, stamps: Stamps, text: str, *, archive_missing: bool = False
+) -> list[ConfigChange]:
+    account = Account.from_toml(text)
+    return [
+        *apply_account(database, stamps, account, environments=("test",), archive_missing=archive_missing)
+    ]
 
 
 def test_the_catalog_comes_back_as_the_emulator_builds_it(database: Database, stamps: Stamps) -> None:
@@ -140,11 +151,11 @@ def test_a_new_resource_is_in_no_list_that_was_answered(
 
 
 def test_another_address_is_taken_over(database: Database, stamps: Stamps) -> None:
-    apply(database, stamps, ONE)
+    apply(database, stamps, f'{ONE}\n[seller]\nid = "shop"')
     before = first_account(database)
     address = "0x000000000000000000000000000000000000dEaD"
-    [change] = apply(database, stamps, f'{ONE}\n[seller]\npay_to = "{address}"')
-    assert (change.kind, change.resource) == (ChangeKind.CHANGED, None)
+    [change] = apply(database, stamps, f'{ONE}\n[seller]\nid = "shop"\npay_to = "{address}"')
+    assert (change.kind, change.resource, change.needs_consent) == (ChangeKind.CHANGED, None, True)
     after = first_account(database)
     assert (after.id, after.pay_to) == (before.id, address)
 
@@ -166,3 +177,50 @@ def first_account(database: Database) -> AccountRow:
         account = list_accounts(connection)[0]
         assert find_account(connection, account.org, account.environment) == account
         return account
+
+
+def test_a_review_sees_every_change_and_prevents_all(database: Database, stamps: Stamps) -> None:
+    seen: list[Sequence[ConfigChange]] = []
+
+    def refuse(changes: Sequence[ConfigChange]) -> None:
+        seen.append(changes)
+        raise ConfigurationError("no")
+
+    with pytest.raises(ConfigurationError, match="no"):
+        apply_account(database, stamps, Account.from_toml(ONE), review=refuse)
+    assert [(one.environment, one.resource) for one in seen[0]] == [
+        ("test", None),
+        ("test", "report"),
+        ("live", None),
+    ]
+    with database.read() as connection:
+        assert list_accounts(connection) == ()
+
+
+def test_what_changed_while_a_person_thought_is_reviewed_again(database: Database, stamps: Stamps) -> None:
+    def apply_another(_: Sequence[ConfigChange]) -> None:
+        apply(database, stamps, ONE.replace("10000", "30000"))
+
+    apply(database, stamps, ONE)
+    with pytest.raises(ConfigurationError, match="changed meanwhile"):
+        apply_account(
+            database, stamps, Account.from_toml(ONE.replace("10000", "20000")), review=apply_another
+        )
+    assert read(database).listings["report"].active.rules.amount == 30000
+
+
+@pytest.mark.every_value
+def test_two_sellers_of_one_name_that_come_at_once_are_not_one(database: Database, clock: MovedClock) -> None:
+    failures: list[Exception] = []
+
+    def join(address: str) -> None:
+        try:
+            apply(database, Stamps(database, clock), f'{ONE}\n[seller]\npay_to = "{address}"')
+        except ConfigurationError as error:
+            failures.append(error)
+
+    addresses = ["0x" + digit * 40 for digit in "1234"]
+    run_in_threads(*(partial(join, one) for one in addresses))
+    assert len(failures) == 3
+    with database.read() as connection:
+        assert len(list_accounts(connection)) == 1

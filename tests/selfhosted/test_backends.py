@@ -1,5 +1,6 @@
 """Keys and backends of one process: who may call, what is settled by whom, and how long a caller waits."""
 
+import json
 import threading
 import time
 from collections.abc import Callable
@@ -25,7 +26,7 @@ from faregate.service.app import respond
 from faregate.service.builtin import builtin_account
 from faregate.service.payments import Attempt, Reservation, SettlementPending
 from faregate.service.records import Transaction
-from faregate.service.steps import Backend, ListPayers, Now, Steps, VerifyPayment
+from faregate.service.steps import Backend, FindSettlementRule, ListPayers, Now, Steps, VerifyPayment
 from faregate.system import system_clock
 from faregate.x402.headers import build_payment_required, parse_payment
 from faregate.x402.tokens import Environment
@@ -204,6 +205,32 @@ def test_an_open_payment_is_not_verified_again(books: Books) -> None:
     assert attempt is not None
     account.postpone(recorded, attempt, SettlementPending(), None)
     assert (respond(call, runtime.backends).status, len(verified)) == (202, 1)
+    runtime.end()
+
+
+def test_between_the_report_and_the_settlement_callers_are_told_to_wait(books: Books) -> None:
+    """Neither work nor a result is released meanwhile, and nobody else settles it."""
+    answers: list[Response] = []
+
+    class Slow(Backend):
+        def perform(self, step: Any) -> Any:
+            if isinstance(step, FindSettlementRule):
+                answers.extend(respond(call, runtime.backends) for call in (complete, access, get))
+            return super().perform(step)
+
+    runtime = Runtime(Settings(), books, {}, make_backend=Slow)
+    account = next(store for store in runtime.backends.open_stores() if store.environment == "test")
+    access = build_access_call(books, account)
+    allowed = json.loads(respond(access, runtime.backends).body)["transaction_id"]
+    path = f"/merchant/v1/transactions/{allowed}"
+    body = sales.succeeded(account.find_transaction(allowed) or cast(Any, None)).model_dump_json().encode()
+    complete = WireRequest("POST", f"{path}/complete", access.headers, body)
+    get = WireRequest("GET", path, access.headers)
+    first = respond(complete, runtime.backends)
+    assert (first.status, json.loads(first.body)["status"]) == (200, "succeeded")
+    assert [answer.status for answer in answers] == [202, 202, 200]
+    assert [json.loads(answers[n].body)["status"] for n in (0, 2)] == ["settling"] * 2
+    assert respond(complete, runtime.backends) == first
     runtime.end()
 
 

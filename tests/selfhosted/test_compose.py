@@ -80,8 +80,11 @@ def test_its_commands_sell_and_settle(chain: LocalChain, tmp_path: Path) -> None
         chain.mint(USDC, payer.address, PRICE)
         paying = Terminal(tmp_path, {"FAREGATE_PAYER_KEY": payer.private_key}, programs=commands)
         bought = paying.run(f"faregate pay {shop}/report")
+        [loop] = services["reconcile"]["command"]
+        compared = start_terminal("reconcile").run(loop.partition("do ")[2].partition(";")[0])
 
     assert "receipts" in bought
+    assert "settled 0.05 USDC; on the chain 0.05 USDC; no differences." in compared
     assert chain.get_balance(USDC, RECIPIENT) == PRICE
 
 

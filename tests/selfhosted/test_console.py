@@ -1,15 +1,20 @@
 """The console over a real socket, on each database: who may look, what is shown, and what never is."""
 
+import hmac
 import re
 from collections.abc import Generator
 from dataclasses import replace
 from html import escape
 
 import pytest
+from sqlalchemy import select, update
 
 from faregate.selfhosted.console.layout import Viewer, build_hash
-from faregate.selfhosted.console.sessions import Session
+from faregate.selfhosted.database.finality import record_loose
 from faregate.selfhosted.database.keys import hash_key
+from faregate.selfhosted.database.payments import find_payment_by_id, record_reconciliation
+from faregate.selfhosted.database.schema import console_sessions
+from faregate.selfhosted.database.sessions import SESSION_SECONDS
 from faregate.service.payments import SettlementPending, SignedTransfer
 from faregate.x402.tokens import Environment
 from tests.selfhosted.console_server import HOSTILE, MINE, ConsoleServer, serving_console
@@ -63,29 +68,45 @@ def test_who_may_not_log_in(server: ConsoleServer) -> None:
         assert "set-cookie" not in refused.headers
 
 
-def test_a_session_cannot_be_made_or_changed(server: ConsoleServer) -> None:
+def test_a_copy_of_the_database_opens_no_session(server: ConsoleServer) -> None:
     key = server.make_key()
-    other = server.make_key(OTHER)
     with server.open_client() as client:
         client.post("/console/login", data={"key": key.secret})
         good = client.cookies["faregate_console"]
-        account, key_id, expires_at, signature = good.split(".")
-        strange = server.find_account(OTHER).id
-        past = Session(int(account), key_id, 1_700_000_000).format(hash_key(key.secret))
+        with server.books.database.read() as connection:
+            [stored] = connection.execute(select(console_sessions)).all()
+        account = server.find_account().id
+        expires_at = 4_000_000_000
+        claims = f"faregate console 1 {account} {key.stored.id} {expires_at}"
+        signature = hmac.digest(hash_key(key.secret), claims.encode(), "sha256").hex()
         forged = (
-            past,
-            f"{account}.{key_id}.{int(expires_at) + 1}.{signature}",
-            f"{strange}.{key_id}.{expires_at}.{signature}",
-            f"{strange}.{other.stored.id}.{expires_at}.{signature}",
-            f"{account}.{key_id}.{expires_at}.{'0' * 64}",
-            f"{account}.{key_id}.1.{signature}",
-            f"{account}.{key_id}",
+            "",
+            good[:-1],
+            good.upper(),
+            stored.secret_hash.hex(),
+            hash_key(key.secret).hex(),
+            f"{account}.{key.stored.id}.{expires_at}.{signature}",
         )
         client.cookies.clear()
         for cookie in forged:
             answer = client.get("/console", headers={"Cookie": f"faregate_console={cookie}"})
             assert answer.status_code == 303, cookie
         assert client.get("/console", headers={"Cookie": f"faregate_console={good}"}).status_code == 200
+
+
+def test_a_session_is_over_after_its_time_and_at_logout(server: ConsoleServer) -> None:
+    aged = update(console_sessions).values(created_at=console_sessions.c.created_at - SESSION_SECONDS * 10**6)
+    with server.logged_in() as client:
+        with server.books.database.write() as connection:
+            connection.execute(aged)
+        assert client.get("/console").status_code == 303
+    with server.logged_in() as client:
+        with server.books.database.read() as connection:
+            assert len(connection.execute(select(console_sessions)).all()) == 1
+        cookie = client.cookies["faregate_console"]
+        client.post("/console/logout")
+        answer = client.get("/console", headers={"Cookie": f"faregate_console={cookie}"})
+        assert answer.status_code == 303
 
 
 def test_hashes_of_a_chain_link_to_its_explorer() -> None:
@@ -103,6 +124,7 @@ def test_forms_of_other_sites_are_refused(server: ConsoleServer) -> None:
             {"Sec-Fetch-Site": "cross-site"},
             {"Origin": "https://evil.example"},
             {"Origin": "null"},
+            {"Origin": "http://[bad"},
         ):
             assert client.post("/console/login", data=form, headers=sent).status_code == 403
         by_https = {"Sec-Fetch-Site": "same-origin", "Origin": server.url.replace("http:", "https:")}
@@ -180,6 +202,63 @@ def test_one_payment_says_why_it_reconciles(server: ConsoleServer) -> None:
         "PAYMENT-SIGNATURE",
     ):
         assert secret not in text
+
+
+def test_only_a_proof_says_that_nothing_was_paid(server: ConsoleServer) -> None:
+    store = server.open_store()
+    reported, proven = authorize(store), submit(store)
+    store.record_outcome(reported, failed(reported))
+    store.record_failed(proven, None)
+    with server.logged_in() as client:
+        texts = [client.get(f"/console/payments/{one.id}").text for one in (reported, proven)]
+    assert "whoever holds the authorization can settle it until" in texts[0]
+    assert ["nothing was paid for it" in text for text in texts] == [False, True]
+
+
+def test_differences_of_books_and_chain_are_shown_to_their_seller(server: ConsoleServer) -> None:
+    mine, other = server.open_store(), server.open_store(OTHER)
+    named = [
+        {
+            "kind": "charged",
+            "account": store.account.id,
+            "transaction": settle(store).id,
+            "transaction_hash": HASH,
+            "books": "failed in the books",
+            "chain": "settled on the chain",
+        }
+        for store in (mine, other)
+    ]
+    foreign = {**named[0], "kind": "foreign", "transaction": None, "books": "no payment"}
+    result = {"named": [*named, foreign]}
+    with server.logged_in() as client:
+        assert "Books and chain" not in client.get("/console").text
+        record_reconciliation(server.books.database, "test", mine.now(), result)
+        text = client.get("/console").text
+    assert f"/console/payments/{named[0]['transaction']}" in text
+    assert str(named[1]["transaction"]) not in text
+    assert "no payment" in text
+    assert HASH in text
+
+
+def test_a_payment_that_came_loose_says_so(server: ConsoleServer) -> None:
+    store, database = server.open_store(), server.books.database
+    open_one, settled_one, lost_one = (settle(store) for _ in range(3))
+    for made, ended, found in (
+        (open_one, False, None),
+        (settled_one, True, HASH),
+        (lost_one, True, None),
+    ):
+        row = find_payment_by_id(database, store.account.id, made.id)
+        assert row is not None
+        record_loose(database, row, 1, ended=ended, found=found)
+    with server.logged_in() as client:
+        texts = [client.get(f"/console/payments/{one.id}").text for one in (open_one, settled_one, lost_one)]
+        untouched = client.get(f"/console/payments/{settle(store).id}").text
+    assert "It is sent again" in texts[0]
+    assert "It settled after all" in texts[1]
+    assert HASH in texts[1]
+    assert "nothing was received" in texts[2]
+    assert "reorganisation" not in untouched
 
 
 def test_what_others_wrote_is_never_markup(server: ConsoleServer) -> None:

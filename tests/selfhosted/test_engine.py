@@ -1,5 +1,8 @@
 """Connections: what may be written, and what errors may say."""
 
+import os
+from pathlib import Path
+
 import pytest
 from sqlalchemy import BigInteger, LargeBinary, Text, bindparam, cast, insert, select, text
 
@@ -8,6 +11,7 @@ from faregate.selfhosted.database.engine import Database, DatabaseError, LostCon
 from faregate.selfhosted.database.schema import accounts
 from faregate.selfhosted.database.statements import Statement
 from faregate.selfhosted.database.types import Amount
+from faregate.selfhosted.database.upgrade import upgrade
 
 pytestmark = pytest.mark.every_value
 
@@ -122,3 +126,21 @@ def test_a_connection_that_the_server_ended_is_replaced(url: str, database: Data
                 ask(_ECHO, given)
         assert ask(_ECHO, given) == [given]
     other.close()
+
+
+def test_the_file_is_readable_by_its_user_only(tmp_path: Path) -> None:
+    path = tmp_path / "service.db"
+    url = f"sqlite:///{path}"
+    old = os.umask(0o022)
+    try:
+        upgrade(url)
+        for kept in (0o600, 0o644):  # new, and one of an earlier version
+            path.chmod(kept)
+            database = Database(url)
+            with database.write() as connection:
+                connection.execute(text("UPDATE alembic_version SET version_num = version_num"))
+                modes = {one.name: one.stat().st_mode & 0o777 for one in tmp_path.iterdir()}
+            assert modes == {"service.db": 0o600, "service.db-wal": 0o600, "service.db-shm": 0o600}
+            database.close()
+    finally:
+        os.umask(old)

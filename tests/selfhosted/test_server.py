@@ -120,6 +120,7 @@ def test_too_many_requests_are_429_with_a_time(backend: Backend) -> None:
         limited = answers[-1]
         assert limited.status_code == 429
         assert limited.json()["code"] == "rate_limited"
+        assert "key" not in limited.json()["message"], "this caller sent none"
         assert limited.headers["Retry-After"] == "1"
         assert client.get("/readyz").status_code == 200
 
@@ -182,9 +183,19 @@ def test_a_body_that_does_not_come_is_400(backend: Backend, monkeypatch: pytest.
 def test_the_console_counts_as_anonymous(backend: Backend) -> None:
     parts = replace(build_parts(backend), rate_limits=RateLimits(1000, 0.01, time.monotonic))
     with serving(parts) as (client, _, _):
-        assert (
-            client.get("/merchant/v1/payers").status_code == 200
-        )  # takes the only token, and learns the key
+        assert client.get("/merchant/v1/payers").status_code == 200  # gives the only token back
+        assert client.get("/console").status_code == 404  # takes it
         assert client.get("/console").status_code == 429
         assert client.post("/console/login").status_code == 429
         assert client.get("/merchant/v1/payers").status_code == 200
+
+
+def test_a_flood_from_another_address_keeps_out_no_valid_key(backend: Backend) -> None:
+    parts = replace(build_parts(backend), rate_limits=RateLimits(1000, 1, time.monotonic))
+    with serving(parts) as (client, _, _):
+        guess = {"Authorization": "Bearer svc_test_guess", "X-Forwarded-For": "198.51.100.7"}
+        refused = [client.get("/merchant/v1/payers", headers=guess) for _ in range(5)]
+        assert [one.status_code for one in refused] == [401, 401, 429, 429, 429]
+        assert refused[-1].json()["message"] == "too many requests without a valid key from this address"
+        payers = client.get("/merchant/v1/payers", headers={"X-Forwarded-For": "198.51.100.8"})
+        assert payers.status_code == 200

@@ -11,8 +11,12 @@ from pathlib import Path
 import pytest
 from examples.chain.facilitator import GAS_KEYS
 
+from faregate.selfhosted.chain_metrics import ChainCollector
 from faregate.selfhosted.cli import add_service
+from faregate.selfhosted.database.engine import Database
+from faregate.selfhosted.database.payments import record_reconciliation
 from faregate.selfhosted.database.reports import PendingPayments
+from faregate.selfhosted.database.upgrade import upgrade
 from faregate.selfhosted.metrics import ServiceMetrics
 from faregate.selfhosted.settings import Settings
 from faregate.service.catalog import build_catalog
@@ -143,8 +147,18 @@ def test_each_setting_is_explained_with_its_default() -> None:
             )
 
 
-def test_each_metric_that_is_named_exists() -> None:
+def open_database(folder: Path) -> Database:
+    """A database of which one environment was compared with its chain."""
+    url = f"sqlite:///{folder / 'service.db'}"
+    upgrade(url)
+    database = Database(url)
+    record_reconciliation(database, "test", system_clock(), {"differences": {"missing": 2}})
+    return database
+
+
+def test_each_metric_that_is_named_exists(tmp_path: Path) -> None:
     made = ServiceMetrics(
+        collectors=(ChainCollector(open_database(tmp_path), system_clock),),
         clock=system_clock,
         read_pending=lambda: PendingPayments(0, 1, None),
         read_gas_balances=lambda: {"test": 1.0},
@@ -155,4 +169,6 @@ def test_each_metric_that_is_named_exists() -> None:
     named = set(re.findall(r"`(faregate_service_\w+)", OPERATING))
 
     assert len(named) >= 6
+    assert 'faregate_service_loose_payments{state="open"} 0.0' in shown
+    assert 'faregate_service_differences{environment="test",kind="missing"} 2.0' in shown
     assert [name for name in named if name not in shown] == []

@@ -192,7 +192,7 @@ def test_a_transaction_shows_the_resource_that_was_bought(
 
 
 def open_store_again(store: SqlStore) -> SqlStore:
-    again = SqlStore(replace(store._shared, catalogs=type(store._shared.catalogs)()), store.account)
+    again = SqlStore(replace(store._shared, _memory={}), store.account)
     again.list_resources(again.now())
     return again
 
@@ -218,7 +218,7 @@ class TestSimulated:
     def test_time_settles_each_payment_once(self, store: SqlStore, clock: MovedClock) -> None:
         rule = SettlementRule(after_seconds=2)
         first, second = (submit(store) for _ in range(2))
-        assert first.status == "authorized"
+        assert first.status == "settling"
         due = clock.moment + timedelta(seconds=2)
         for made in (first, second):
             assert store.schedule(made, rule, due, clock.moment).status == "settling"
@@ -258,8 +258,10 @@ def open_second_seller(store: SqlStore, database: Database, clock: MovedClock) -
     """The store of another seller whose payments go to the same address."""
     stamps = Stamps(database, clock)
     account = builtin_account()
-    other = account.model_copy(update={"seller": account.seller.model_copy(update={"name": "Second"})})
-    apply_account(database, stamps, other, environments=("test",))
+    for name in ("first", "second"):
+        seller = account.seller.model_copy(update={"id": name})
+        named = account.model_copy(update={"seller": seller})
+        apply_account(database, stamps, named, environments=("test",))
     with database.read() as connection:
         [found] = [one for one in list_accounts(connection) if one.id != store.account.id]
     return SqlStore(Shared(database, stamps, random_id, random_challenge), found)

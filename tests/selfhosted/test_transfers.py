@@ -104,6 +104,17 @@ def test_the_attempt_that_replaces_it_is_due_at_once(
     assert (taken.id, attempt.signed) == (made.id, first)
 
 
+def test_a_parked_payment_does_not_keep_others_waiting(
+    store: SqlStore, clock: MovedClock, transfers: TransferBooks
+) -> None:
+    made, first = submit_signed(store, 0)
+    assert store.park(made, "no reason") is not None
+    now = int(clock.move(40).timestamp())
+    transfers.replace_transfer(replace(make_transfer(0, first.transaction_hash), signed_at=now))
+    [(taken, _)] = store.take_jobs(10)
+    assert (taken.id, taken.parked) == (made.id, None)
+
+
 def test_an_attempt_knows_its_transfer_as_it_was_signed(store: SqlStore) -> None:
     """Compared with another form of it, each attempt would sign anew."""
     made, transfer = submit_signed(store, 0)

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from faregate.core.models import Response, WireRequest
-from faregate.merchant.problems import MALFORMED, Problem
+from faregate.merchant.problems import MALFORMED, RATE_LIMITED, UNAVAILABLE
 from faregate.selfhosted.console.app import is_console
 from faregate.selfhosted.log_format import FIELDS
 from faregate.selfhosted.metrics import CONTENT_TYPE, ServiceMetrics
-from faregate.selfhosted.rate_limits import RateLimits
+from faregate.selfhosted.rate_limits import RateLimits, Ticket
 from faregate.service.asgi import (
     Receive,
     Scope,
@@ -37,8 +37,6 @@ WAITING_PER_THREAD: Final = 20
 """Requests that may wait for each thread. More are answered 503 at once: they would time out anyway."""
 _CONSOLE_THREADS: Final = 2
 """Few, and its own: people who look at sums must not keep payments waiting."""
-_TOO_MANY_REQUESTS: Final = Problem(429, "rate_limited", "", ("Retry-After",))
-_OVERLOADED: Final = Problem(503, "internal_error", "", ("Retry-After",))
 _log = logging.getLogger("faregate.service")
 
 
@@ -128,12 +126,11 @@ class ServiceApp:
         for_console = is_console(scope["path"])
         threads = self._console if for_console else self._api
         # Whoever logs in has no key yet, and may be guessing.
-        wait = self._parts.rate_limits.take(() if for_console else headers)
-        if wait:
-            message = "too many requests with this key"
-            return HttpError(_TOO_MANY_REQUESTS, message, (("Retry-After", str(wait)),)).response()
+        ticket = self._parts.rate_limits.take(() if for_console else headers, _get_address(scope))
+        if ticket.wait:
+            return _build_429(ticket)
         if threads.is_overloaded:
-            return HttpError(_OVERLOADED, "the service is overloaded", (RETRY_SOON,)).response()
+            return HttpError(UNAVAILABLE, "the service is overloaded", (RETRY_SOON,)).response()
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 body = await read_body(receive)
@@ -146,7 +143,7 @@ class ServiceApp:
         response = await threads.respond(request)
         if for_console:
             return _without_body(response) if request.method == "HEAD" else response
-        self._parts.rate_limits.learn(headers, response.status)
+        self._parts.rate_limits.learn(ticket, response.status)
         return response
 
     def _report(self, scope: Scope, response: Response, seconds: float) -> None:
@@ -185,6 +182,20 @@ def _name_operation(method: str, path: str) -> str:
         return find_route(method, path)[0].operation
     except HttpError:
         return "none"
+
+
+def _get_address(scope: Scope) -> str:
+    client: tuple[str, int] | None = scope.get("client")
+    return client[0] if client else ""
+
+
+def _build_429(ticket: Ticket) -> Response:
+    message = (
+        "too many requests with this key"
+        if ticket.address is None
+        else "too many requests without a valid key from this address"
+    )
+    return HttpError(RATE_LIMITED, message, (("Retry-After", str(ticket.wait)),)).response()
 
 
 def _build_text(status: int, text: str) -> Response:

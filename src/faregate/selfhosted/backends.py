@@ -68,9 +68,10 @@ class Backends:
     def build_backend(self, store: SqlStore) -> Backend:
         """Build what performs the steps for this account."""
         if self._settings.payments == "simulated":
-            payments = SimulatedPayments(self._books.database, store.account.id)
-            return self._make_backend(store, payments, self._settlements.settle_here)
-        return self._make_backend(store, self._payments[store.environment].payments, self._settlements.settle)
+            simulated = SimulatedPayments(self._books.database, store.account.id)
+            return self._make_backend(store, simulated, self._settlements.settle_here)
+        payments = self._payments[store.environment].payments
+        return self._make_backend(store, payments, self._settlements.settle, self._settlements.wait)
 
     def take(self) -> Job | None:
         """Lease a due payment of any account; each account is asked first in its turn."""

@@ -74,9 +74,9 @@ class Books:
             raise ConfigurationError(
                 f"There is no seller in {environment} yet: run `faregate service apply catalog.toml` first."
             )
-        found = [one for one in accounts if seller in (None, one.name, one.org)]
+        found = [one for one in accounts if seller in (None, one.seller_id, one.name, one.org)]
         if len(found) != 1:
-            names = ", ".join(sorted(one.name for one in accounts))
+            names = ", ".join(sorted(one.seller_id or one.name for one in accounts))
             unknown = "" if seller is None or found else f"There is no seller {seller!r} in {environment}. "
             raise ConfigurationError(f"{unknown}Say which seller with --seller: {names}.")
         return found[0]

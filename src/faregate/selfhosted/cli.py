@@ -74,6 +74,9 @@ def _fill_apply(parser: ArgumentParser) -> None:
         action="store_true",
         help="archive resources that the file does not have; otherwise they stay for sale",
     )
+    parser.add_argument(
+        "--yes", action="store_true", help="change addresses and prices without asking on the terminal"
+    )
     _add_json(parser)
 
 
@@ -103,7 +106,7 @@ def _add_account(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--environment", choices=ENVIRONMENTS, default="test", help="test or live; default test"
     )
-    parser.add_argument("--seller", metavar="NAME", help="the seller, if there are several")
+    parser.add_argument("--seller", metavar="ID", help="the seller's id or name, if there are several")
 
 
 def _fill_export(parser: ArgumentParser) -> None:
@@ -115,8 +118,22 @@ def _fill_export(parser: ArgumentParser) -> None:
 
 
 def _fill_reconcile(parser: ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID", nargs="?", help="a transaction, also one that has ended")
+    parser.add_argument("id", metavar="ID", nargs="?", help="one transaction, also one that has ended")
+    parser.add_argument(
+        "--since", metavar="DATE", help="compare what was created since this date (UTC); default 7 days ago"
+    )
+    parser.add_argument("--all", action="store_true", help="compare everything")
     _add_json(parser)
+
+
+def _fill_payment(parser: ArgumentParser) -> None:
+    parser.add_argument("id", metavar="ID", help="the transaction")
+    _add_json(parser)
+
+
+def _fill_payment_park(parser: ArgumentParser) -> None:
+    _fill_payment(parser)
+    parser.add_argument("--reason", metavar="TEXT", required=True, help="why, for whoever looks at it later")
 
 
 _COMMANDS: Final = "faregate.selfhosted.commands"
@@ -171,10 +188,38 @@ ACTIONS: Final = (
     ),
     Action(
         "reconcile",
-        "compare payments with the chain",
+        "compare all payments with the chain; exits with 1 if one differs, 3 if the chain cannot be read",
         f"{_COMMANDS}.reconcile:run_reconcile",
         (*_DATABASE, *_PAYMENTS),
         _fill_reconcile,
+    ),
+    Action(
+        "payment",
+        "show one payment, attempt it now, or stop its attempts",
+        "",
+        actions=(
+            Action(
+                "show",
+                "show everything known of a payment",
+                f"{_COMMANDS}.payment:run_show",
+                _DATABASE,
+                _fill_payment,
+            ),
+            Action(
+                "retry",
+                "attempt to settle a payment now, parked or not",
+                f"{_COMMANDS}.payment:run_retry",
+                (*_DATABASE, *_PAYMENTS),
+                _fill_payment,
+            ),
+            Action(
+                "park",
+                "stop the attempts to settle a payment",
+                f"{_COMMANDS}.payment:run_park",
+                _DATABASE,
+                _fill_payment_park,
+            ),
+        ),
     ),
     Action(
         "export",

@@ -36,6 +36,30 @@ class EnvironmentPayments:
             facilitator.close()
 
 
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """What this process has seen of one node. `position` counts from 1, the preferred node.
+
+    `failures` are the calls of `requests` without a usable answer.
+    """
+
+    environment: Environment
+    position: int
+    host: str
+    requests: int
+    failures: int
+    is_resting: bool
+
+
+def list_nodes(payments: Mapping[Environment, EnvironmentPayments]) -> list[NodeStatus]:
+    """List the nodes of each environment, the preferred first."""
+    return [
+        NodeStatus(name, position, node.host, node.requests, node.failures, node.is_resting())
+        for name, one in payments.items()
+        for position, node in enumerate(one.chain.client.nodes, 1)
+    ]
+
+
 def build_payments(settings: Settings) -> dict[Environment, EnvironmentPayments]:
     """Build the payments of each environment that has a node; empty for simulated payments.
 

@@ -1,15 +1,17 @@
-"""What Prometheus is told: requests, settlements, open payments, the gas account."""
+"""What Prometheus is told: requests, settlements, open payments, the gas account, nodes."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, start_http_server
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from faregate.errors import ConfigurationError
 from faregate.selfhosted.database.reports import PendingPayments
+from faregate.selfhosted.environment_payments import NodeStatus
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -19,6 +21,7 @@ class ServiceMetrics:
     """The metrics of this process; pending payments and balances are read when somebody asks.
 
     `read_pending` and `read_gas_balances` (ETH by address) may raise: their metrics are then absent.
+    `read_nodes` gives what this process has seen of the chains' nodes.
     """
 
     def __init__(
@@ -27,6 +30,8 @@ class ServiceMetrics:
         clock: Callable[[], datetime],
         read_pending: Callable[[], PendingPayments],
         read_gas_balances: Callable[[], Mapping[str, float]],
+        read_nodes: Callable[[], Sequence[NodeStatus]] = tuple,
+        collectors: Iterable[Collector] = (),
     ) -> None:
         self._registry = CollectorRegistry()
         self._requests = Counter(
@@ -48,7 +53,9 @@ class ServiceMetrics:
             ("result",),
             registry=self._registry,
         )
-        self._registry.register(_StateCollector(clock, read_pending, read_gas_balances))
+        state = _StateCollector(clock, read_pending, read_gas_balances, read_nodes)
+        for collector in (state, *collectors):
+            self._registry.register(collector)
 
     def count_request(self, operation: str, status: int, seconds: float) -> None:
         self._requests.labels(operation, str(status)).inc()
@@ -74,14 +81,16 @@ class ServiceMetrics:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _StateCollector:
+class _StateCollector(Collector):
     clock: Callable[[], datetime]
     read_pending: Callable[[], PendingPayments]
     read_gas_balances: Callable[[], Mapping[str, float]]
+    read_nodes: Callable[[], Sequence[NodeStatus]]
 
     def collect(self) -> Iterator[Metric]:
         yield from self._collect_pending()
         yield from self._collect_balances()
+        yield from self._collect_nodes()
 
     def _collect_pending(self) -> Iterator[Metric]:
         up = GaugeMetricFamily("faregate_service_database_up", "Whether the database answers")
@@ -96,13 +105,15 @@ class _StateCollector:
         counts = GaugeMetricFamily(
             "faregate_service_open_payments", "Payments that have not ended", labels=("status",)
         )
-        for status, count in (("settling", found.settling), ("reconciling", found.reconciling)):
-            counts.add_metric((status,), count)
+        for status in ("settling", "reconciling", "parked"):
+            counts.add_metric((status,), getattr(found, status))
         yield counts
         since = found.oldest_at
         age = 0.0 if since is None else max(0.0, (self.clock() - since).total_seconds())
         yield GaugeMetricFamily(
-            "faregate_service_oldest_pending_seconds", "For how long the oldest payment waits", value=age
+            "faregate_service_oldest_pending_seconds",
+            "For how long the oldest payment waits that is not parked",
+            value=age,
         )
 
     def _collect_balances(self) -> Iterator[Metric]:
@@ -117,3 +128,21 @@ class _StateCollector:
             for name, balance in balances.items():
                 shown.add_metric((name,), balance)
             yield shown
+
+    def _collect_nodes(self) -> Iterator[Metric]:
+        labels = ("environment", "node", "position")
+        requests = CounterMetricFamily(
+            "faregate_service_node_requests", "Calls of nodes of a chain", labels=labels
+        )
+        failures = CounterMetricFamily(
+            "faregate_service_node_failures", "Calls that a node did not answer usably", labels=labels
+        )
+        resting = GaugeMetricFamily(
+            "faregate_service_node_resting", "Whether a node failed, and is asked last", labels=labels
+        )
+        for node in self.read_nodes():
+            values = (node.environment, node.host, str(node.position))
+            requests.add_metric(values, node.requests)
+            failures.add_metric(values, node.failures)
+            resting.add_metric(values, node.is_resting)
+        yield from (requests, failures, resting)

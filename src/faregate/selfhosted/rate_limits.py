@@ -1,75 +1,127 @@
-"""Token buckets: one for each API key, and one for all calls without a valid key. For one process."""
+"""Token buckets: one for each valid API key, and one for each address that sends none. For one process."""
 
 import math
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
+from ipaddress import IPv6Address, ip_address
 from threading import Lock
 from typing import Final
 
-from faregate.core.models import Headers, header_values
+from faregate.core.models import Headers
+from faregate.service.http import HttpError, read_bearer
 
-_MAX_KEYS: Final = 10_000
+_MAX_BUCKETS: Final = 10_000
 _BURST_SECONDS: Final = 2
 """A bucket holds what flows in during this time."""
+_UNDECIDED: Final = (404, 405)
+"""May be answered before the key is looked at: another path or method. So may 5xx: no database."""
 
 
-@dataclass(slots=True)
-class _Bucket:
-    tokens: float
-    filled_at: float
+class _Buckets:
+    """Buckets by name, each full at first. The one that was used the longest time ago is forgotten first."""
 
-    def take(self, now: float, rate: float) -> float:
-        """Take a token; return the seconds until there is one, 0 if it was taken."""
-        most = max(1.0, rate * _BURST_SECONDS)
-        self.tokens = min(most, self.tokens + (now - self.filled_at) * rate)
-        self.filled_at = now
-        if self.tokens >= 1:
-            self.tokens -= 1
-            return 0.0
-        return (1 - self.tokens) / rate
+    def __init__(self, rate: float, clock: Callable[[], float]) -> None:
+        self._rate, self._clock = rate, clock
+        self._most = max(1.0, rate * _BURST_SECONDS)
+        # The tokens of each, and since when it has them.
+        self._buckets: OrderedDict[bytes, tuple[float, float]] = OrderedDict()
+
+    def __contains__(self, name: bytes) -> bool:
+        return name in self._buckets
+
+    def take(self, name: bytes) -> int:
+        """Take a token; return 0, or the whole seconds until there is one."""
+        if not self._rate:
+            return 0
+        tokens = self._fill(name)
+        if tokens < 1:
+            return math.ceil((1 - tokens) / self._rate)
+        self._put(name, tokens - 1)
+        return 0
+
+    def give_back(self, name: bytes) -> None:
+        if self._rate:
+            self._put(name, min(self._most, self._fill(name) + 1))
+
+    def add(self, name: bytes) -> None:
+        """Make a full bucket unless there is one."""
+        if name not in self._buckets:
+            self._put(name, self._most)
+
+    def remove(self, name: bytes) -> None:
+        self._buckets.pop(name, None)
+
+    def _fill(self, name: bytes) -> float:
+        tokens, filled_at = self._buckets.get(name, (self._most, 0.0))
+        return min(self._most, tokens + (self._clock() - filled_at) * self._rate)
+
+    def _put(self, name: bytes, tokens: float) -> None:
+        self._buckets[name] = tokens, self._clock()
+        self._buckets.move_to_end(name)
+        if len(self._buckets) > _MAX_BUCKETS:
+            self._buckets.popitem(last=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """A call that was counted.
+
+    `wait` is 0 if it may go on, else after how many whole seconds it may be repeated. `key` is the hash of
+    the key that it sent. `address` names the bucket of its address, None if its key has a bucket.
+    """
+
+    wait: int
+    key: bytes | None
+    address: bytes | None
 
 
 class RateLimits:
     """Limits of requests a second; 0 is no limit. `clock` is monotonic, in seconds. Thread-safe.
 
-    A key has a bucket of its own only after a call with it was accepted: whoever sends invented keys shares
-    the bucket of anonymous calls, and fills no memory. Keys are remembered by their hash.
+    A key has a bucket of its own once a call with it was accepted. Any other call takes from the bucket of
+    its address, and gives back if its key is valid: so invented keys fill no memory, and keep out nobody at
+    another address. Keys are remembered by their hash.
     """
 
     def __init__(self, per_key: float, anonymous: float, clock: Callable[[], float]) -> None:
-        self._per_key, self._anonymous_rate, self._clock = per_key, anonymous, clock
-        self._anonymous = _Bucket(max(1.0, anonymous * _BURST_SECONDS), clock())
-        self._keys: OrderedDict[bytes, _Bucket] = OrderedDict()
+        self._keys, self._addresses = _Buckets(per_key, clock), _Buckets(anonymous, clock)
         self._lock = Lock()
 
-    def take(self, headers: Headers) -> int:
-        """Count a call; return 0 if it may go on, else after how many whole seconds it may be repeated."""
-        name = _hash_credentials(headers)
+    def take(self, headers: Headers, address: str) -> Ticket:
+        """Count a call with these headers from this address."""
+        key, strangers = _hash_key(headers), _hash_network(address)
         with self._lock:
-            bucket = self._keys.get(name)
-            if bucket is None:
-                return _take(self._anonymous, self._clock(), self._anonymous_rate)
-            self._keys.move_to_end(name)
-            return _take(bucket, self._clock(), self._per_key)
+            if key is not None and key in self._keys:
+                return Ticket(self._keys.take(key), key, None)
+            return Ticket(self._addresses.take(strangers), key, strangers)
 
-    def learn(self, headers: Headers, status: int) -> None:
+    def learn(self, ticket: Ticket, status: int) -> None:
         """Remember from the answer whether the key of this call is valid."""
-        name = _hash_credentials(headers)
         with self._lock:
+            if ticket.key is None or status in _UNDECIDED or status >= 500:
+                return
             if status == 401:
-                self._keys.pop(name, None)
-            elif status not in (404, 405) and status < 500 and name not in self._keys:
-                # These may be answered before the key is looked at: another path or method, or no database.
-                self._keys[name] = _Bucket(max(1.0, self._per_key * _BURST_SECONDS), self._clock())
-                if len(self._keys) > _MAX_KEYS:
-                    self._keys.popitem(last=False)
+                self._keys.remove(ticket.key)
+                return
+            self._keys.add(ticket.key)
+            if ticket.address is not None:
+                self._addresses.give_back(ticket.address)
 
 
-def _take(bucket: _Bucket, now: float, rate: float) -> int:
-    return math.ceil(bucket.take(now, rate)) if rate else 0
+def _hash_key(headers: Headers) -> bytes | None:
+    # However it is spelt: one key has one bucket.
+    try:
+        return sha256(read_bearer(headers).encode()).digest()
+    except HttpError:
+        return None
 
 
-def _hash_credentials(headers: Headers) -> bytes:
-    return sha256("\n".join(header_values(headers, "authorization")).encode()).digest()
+def _hash_network(address: str) -> bytes:
+    """Return the same for the addresses of one caller: a network of IPv6 has more than could be counted."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:  # a unix socket has none
+        return b""
+    return parsed.packed[:8] if isinstance(parsed, IPv6Address) else parsed.packed

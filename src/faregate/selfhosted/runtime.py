@@ -16,10 +16,13 @@ from faregate.payments.direct import keep_nonces_moving
 from faregate.selfhosted.asgi import Parts, Readiness
 from faregate.selfhosted.backends import Backends, MakeBackend
 from faregate.selfhosted.books import Books, check_recipient, find_missing, open_books
+from faregate.selfhosted.chain_metrics import ChainCollector
 from faregate.selfhosted.console.app import Console
 from faregate.selfhosted.database.transfers import SqlTransfers
-from faregate.selfhosted.environment_payments import EnvironmentPayments, GasWatch, build_payments
+from faregate.selfhosted.environment_payments import EnvironmentPayments, GasWatch, build_payments, list_nodes
+from faregate.selfhosted.finality import FinalityWatch
 from faregate.selfhosted.metrics import ServiceMetrics
+from faregate.selfhosted.payment_chain import PaymentChain
 from faregate.selfhosted.rate_limits import RateLimits
 from faregate.selfhosted.settings import Settings
 from faregate.selfhosted.settlements import CompletionWaiters, Repeater, Settlements, Worker
@@ -31,6 +34,8 @@ from faregate.x402.tokens import Environment
 _log = logging.getLogger("faregate.service")
 _GAS_SECONDS: Final = 60.0
 _UPKEEP_SECONDS: Final = 5.0
+_FINALITY_SECONDS: Final = 10.0
+"""How soon the loss of a payment is noticed: an authorization is valid for a minute or so."""
 
 
 class Runtime:
@@ -47,12 +52,14 @@ class Runtime:
         *,
         make_backend: MakeBackend = Backend,
     ) -> None:
-        self._settings, self.books, self._payments = settings, books, payments
+        self._settings, self.books, self.payments = settings, books, payments
         self._gas = GasWatch(payments)
         self.metrics = ServiceMetrics(
             clock=system_clock,
             read_pending=books.count_pending,
             read_gas_balances=self._gas.get_balances,
+            read_nodes=partial(list_nodes, payments),
+            collectors=(ChainCollector(books.database, system_clock),),
         )
         self._waiters = CompletionWaiters()
         self._settlements = Settlements(
@@ -126,17 +133,35 @@ class Runtime:
             Worker(self.backends, self.stop, waiters=self._waiters, observe=self.metrics.count_attempt)
             for _ in range(self._settings.workers)
         ]
-        if any(one.gas_account is not None for one in self._payments.values()):
+        if any(one.gas_account is not None for one in self.payments.values()):
             loops.append(Repeater("reading the gas balance", self._gas.read, self.stop, _GAS_SECONDS))
             # Without workers, this process sends nothing: others do, and keep the nonces moving.
             if self._settings.workers:
                 loops.append(Repeater("sending what waits", self._keep_up, self.stop, _UPKEEP_SECONDS))
+        if self._settings.workers:
+            loops += [
+                Repeater("reading payments again", partial(self._watch, one), self.stop, _FINALITY_SECONDS)
+                for one in self.payments.values()
+            ]
         return loops
+
+    def _watch(self, payments: EnvironmentPayments) -> None:
+        """Read payments again until their block is safe; send again what the chain has lost."""
+        chain = PaymentChain(payments, self.backends.open_stores())
+        watch = FinalityWatch(
+            self.books.database,
+            self.books.stamps,
+            chain,
+            lambda account: self.backends.build_backend(chain.stores[account]),
+            self._settings.workers,
+        )
+        watch.check()
+        watch.send_again()
 
     def _keep_up(self) -> None:
         """Get into a block what gas accounts have signed, also for payments that have ended."""
         books = SqlTransfers(self.books.database)
-        for one in self._payments.values():
+        for one in self.payments.values():
             if one.gas_account is not None:
                 keep_nonces_moving(one.gas_account, books)
 

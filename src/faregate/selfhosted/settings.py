@@ -116,7 +116,7 @@ class Settings(FrozenModel):
     )
     rate_limit: Rate = _describe("requests a second for each API key, in each process; 0 is no limit", 1000.0)
     anonymous_rate_limit: Rate = _describe(
-        "requests a second without a valid key, in each process; 0 is no limit", 200.0
+        "requests a second without a valid key from each address, in each process; 0 is no limit", 200.0
     )
     expose_execution_id: bool = _describe("return the execution id of free access: true or false", False)
     log_format: Literal["text", "json"] = _describe("format of log lines", "text")

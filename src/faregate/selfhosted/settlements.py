@@ -144,23 +144,36 @@ class Settlements:
 
         If too many requests wait already, return the transaction as it stands now.
         """
+        end = self._clock() + self._seconds
         running = self._pool.submit(self._run, operation, transaction.id, backend)
         found = None
         if self._may_wait.acquire(blocking=False):
             try:
-                found = self._wait(running, transaction, backend)
+                found = self._await_attempt(running, end)
+                found = None if found is None else self._await_end(found, end, backend)
             finally:
                 self._may_wait.release()
         return found or backend.store.find_transaction(transaction.id) or transaction
 
-    def _wait(
-        self, running: "Future[Transaction]", transaction: Transaction, backend: Backend
-    ) -> Transaction | None:
-        end = self._clock() + self._seconds
-        found = self._await_attempt(running, end)
-        while found is not None and found.status in PENDING and (left := end - self._clock()) > 0:
-            self._waiters.wait(transaction.id, min(left, _POLL_SECONDS))
-            found = backend.store.find_transaction(transaction.id)
+    def wait(self, transaction: Transaction, backend: Backend) -> Transaction:
+        """Wait for a payment that another call completes; return the transaction as it then stands.
+
+        It waits no longer than that call, and not at all if too many requests wait already.
+        """
+        since = transaction.submitted_at
+        waited = 0.0 if since is None else (backend.store.now() - since).total_seconds()
+        end = self._clock() + self._seconds - max(0.0, waited)
+        if self._may_wait.acquire(blocking=False):
+            try:
+                return self._await_end(transaction, end, backend)
+            finally:
+                self._may_wait.release()
+        return transaction
+
+    def _await_end(self, found: Transaction, end: float, backend: Backend) -> Transaction:
+        while found.status in PENDING and (left := end - self._clock()) > 0:
+            self._waiters.wait(found.id, min(left, _POLL_SECONDS))
+            found = backend.store.find_transaction(found.id) or found
         return found
 
     def settle_here(
@@ -181,11 +194,14 @@ class Settlements:
 
     def _run(self, operation: Steps[Transaction], transaction_id: str, backend: Backend) -> Transaction:
         try:
-            return run_watched(operation, transaction_id, backend, self._observe)
+            found = run_watched(operation, transaction_id, backend, self._observe)
         except Exception:
             # Nobody may be waiting any more. The payment is due again when its lease ends.
             _log.exception("an attempt to settle was interrupted")
             raise
+        if found.status in FINAL:
+            self._waiters.wake(transaction_id)
+        return found
 
 
 # Workers

@@ -111,7 +111,7 @@ class Checker:
             told = (sale.status, sale.transaction_hash)
             if row is None or (sale.status and told != (row.final_status, row.transaction_hash)):
                 self._tell("told something else", f"{sale.transaction_id}: {told}")
-            elif row.final_status == "failed" and sale.kind in ("good", "overtaken"):
+            elif row.final_status == "failed" and sale.kind in ("good", "overtaken", "logged"):
                 self._tell("good, but failed", f"{sale.transaction_id}, {sale.kind}")
 
     def _check_sum(self, rows: Sequence[Any]) -> None:

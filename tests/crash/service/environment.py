@@ -43,7 +43,8 @@ class Environment:
     """Everything but the service's processes. `settings` are theirs."""
 
     chain: LocalChain
-    node: RpcProxy
+    nodes: tuple[RpcProxy, RpcProxy]
+    """The first one is preferred."""
     listener: socket.socket
     settings: dict[str, Any]
     pay_to: str
@@ -64,7 +65,9 @@ class Environment:
 
     def heal(self) -> None:
         """Let facilitator and node be well from now on."""
-        self.node.status, self.node.change = 200, {}
+        for node in self.nodes:
+            node.status, node.change = 200, {}
+            node.answers.set()
         if self.faulty is not None:
             self.faulty.heal()
 
@@ -74,7 +77,10 @@ def open_environment(database: str, payments: str, folder: Path, seed: int) -> G
     """Start what surrounds a service with this database and these payments."""
     with ExitStack() as stack:
         chain = stack.enter_context(start_chain())
-        node = stack.enter_context(serve_rpc_proxy(chain.url))
+        nodes = (
+            stack.enter_context(serve_rpc_proxy(chain.url)),
+            stack.enter_context(serve_rpc_proxy(chain.url)),
+        )
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=512))
         postgres = PostgresServer() if database == "postgres" else None
         url = f"sqlite:///{folder / 'service.db'}"
@@ -83,7 +89,7 @@ def open_environment(database: str, payments: str, folder: Path, seed: int) -> G
         faulty, real = None, None
         settings: dict[str, Any] = {
             "database": url,
-            "rpc_test": (node.url,),
+            "rpc_test": tuple(node.url for node in nodes),
             "confirmations": CONFIRMATIONS,
             "complete_seconds": 0.5,
             "port": 1,
@@ -109,7 +115,7 @@ def open_environment(database: str, payments: str, folder: Path, seed: int) -> G
                 faulty.faults["verify"] = _draw_verify(random.Random(seed))
         pay_to = ChainPayer().address
         key = _set_up(settings, folder, pay_to)
-        yield Environment(chain, node, listener, settings, pay_to, key, real, faulty, postgres)
+        yield Environment(chain, nodes, listener, settings, pay_to, key, real, faulty, postgres)
 
 
 def real_payer() -> str:

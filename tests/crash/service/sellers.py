@@ -15,12 +15,21 @@ from faregate.system import system_clock
 from faregate.x402.headers import parse_payment
 from faregate.x402.models import SignedPayment
 from tests.crash.service.environment import PRICE, Environment
-from tests.support.chain import USDC, ChainPayer, RpcRefusal
+from tests.support.chain import USDC, ChainPayer, RpcRefusal, settle_with_log
 
-KINDS: Final = {"good": 8, "short": 2, "cancelled": 3, "emptied": 3, "overtaken": 3, "broken": 1}
+KINDS: Final = {
+    "good": 8,
+    "short": 2,
+    "cancelled": 3,
+    "emptied": 3,
+    "overtaken": 3,
+    "logged": 2,
+    "broken": 1,
+}
 """How often each kind is sold.
 
-`overtaken`: a stranger sends the same authorization; `broken`: the work failed.
+`overtaken`: a stranger sends the same authorization; `logged`: in a transaction with a receipt of a megabyte;
+`broken`: the work failed.
 """
 _PAUSE: Final = 0.1
 _SENDS: Final = 20
@@ -172,6 +181,8 @@ class Sellers:
             self._send(lambda: payer.cancel(chain, USDC, sale.payment.nonce))
         elif sale.kind == "overtaken":
             self._send(lambda: chain.settle(USDC, sale.payment))
+        elif sale.kind == "logged":
+            self._send(lambda: settle_with_log(chain, sale.payment))
         elif sale.kind == "emptied":
             self._send(lambda: chain.move(USDC, payer.address, "0x" + "77" * 20, PRICE))
 

@@ -14,7 +14,7 @@ from tests.support.chain import require_anvil
 
 FEWEST_DEATHS = 5
 """In seconds that a busy machine may spend on other things."""
-SHORT = ("--kinds", "good,cancelled,overtaken,broken")
+SHORT = ("--kinds", "good,cancelled,overtaken,logged,broken")
 """No payment that ends only when its authorization expires."""
 
 

@@ -1,9 +1,11 @@
-"""Mine a block a second, and let the chain stop, forget, reorganise, the node fail, and PostgreSQL die."""
+"""Mine a block a second; the chain forgets and reorganises, nodes fail, strangers knock, PostgreSQL dies."""
 
 import random
+import socket
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from math import inf
 from typing import Any, Final
 
@@ -19,10 +21,15 @@ _TROUBLES: Final = {
     "reorganised": 6,
     "down": 5,
     "behind": 6,
+    "hanging": 4,
+    "half_open": 3,
     "database": 3,
 }
 _DOWN_SECONDS: Final = 2.0
 _BEHIND: Final = 3
+_HANGING_SECONDS: Final = 6.0
+_HALF_OPEN: Final = 300
+"""Connections that send the half of a head."""
 _START_SECONDS: Final = 10.0
 """A process that was starting while PostgreSQL was away has ended by then."""
 
@@ -99,12 +106,32 @@ class Trouble(threading.Thread):
             self._environment.real.restart()
 
     def _be_down(self) -> None:
-        self._environment.node.status = 503
+        for node in self._environment.nodes:
+            node.status = 503
         self._heal.wait(_DOWN_SECONDS)
-        self._environment.node.status = 200
+        for node in self._environment.nodes:
+            node.status = 200
+
+    def _be_hanging(self) -> None:
+        """The preferred node takes requests and does not answer."""
+        preferred, _ = self._environment.nodes
+        preferred.answers.clear()
+        threading.Timer(_HANGING_SECONDS, preferred.answers.set).start()
+
+    def _be_half_open(self) -> None:
+        """A stranger opens connections, and ends none of the requests that it begins."""
+        connections: list[socket.socket] = []
+        for _ in range(_HALF_OPEN):
+            connection = socket.socket()
+            connection.settimeout(0.2)
+            with suppress(OSError):
+                connection.connect(self._environment.listener.getsockname())
+                connection.sendall(b"POST /merchant/v1/access HTTP/1.1\r\nHost: service\r\n")
+            connections.append(connection)
+        threading.Timer(_HANGING_SECONDS, _close, [connections]).start()
 
     def _be_behind(self) -> None:
-        """The node knows no block of the last few seconds."""
+        """The nodes know no block of the last few seconds."""
         chain = self._environment.chain
         behind = max(0, chain.head - _BEHIND)
 
@@ -113,14 +140,16 @@ class Trouble(threading.Thread):
                 return result
             return chain.call("eth_getBlockByNumber", hex(behind), False)
 
-        self._environment.node.change = {
-            "eth_getBlockByNumber": hide_blocks,
-            "eth_blockNumber": lambda _params, _result: hex(behind),
-        }
+        for node in self._environment.nodes:
+            node.change = {
+                "eth_getBlockByNumber": hide_blocks,
+                "eth_blockNumber": lambda _params, _result: hex(behind),
+            }
         threading.Timer(_DOWN_SECONDS, self._catch_up).start()
 
     def _catch_up(self) -> None:
-        self._environment.node.change = {}
+        for node in self._environment.nodes:
+            node.change = {}
 
     def _be_database(self) -> None:
         """PostgreSQL is killed, and started again."""
@@ -130,3 +159,8 @@ class Trouble(threading.Thread):
         time.sleep(0.3)
         self._environment.postgres.start()
         self._environment.database_back_at = time.monotonic() + _START_SECONDS
+
+
+def _close(connections: list[socket.socket]) -> None:
+    for connection in connections:
+        connection.close()

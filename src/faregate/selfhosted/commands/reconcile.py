@@ -1,19 +1,35 @@
-"""`faregate service reconcile`: compare the books with the chain. It reads only, and changes nothing."""
+"""`faregate service reconcile`: compare the books with the chain. It sends nothing and changes no payment."""
 
 import json
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
 from faregate.errors import ConfigurationError
+from faregate.selfhosted.database.payments import record_reconciliation
 from faregate.selfhosted.database.reports import list_pending_payments
-from faregate.selfhosted.runtime import open_runtime
-from faregate.selfhosted.settings import Settings, read_settings
-from faregate.service.payments import PaymentRefused, PaymentSettled, SettlementPending, SettlementResult
+from faregate.selfhosted.database.store import SqlStore
+from faregate.selfhosted.payment_chain import PaymentChain
+from faregate.selfhosted.reconciliation import Difference, Reconciler
+from faregate.selfhosted.runtime import Runtime, open_runtime
+from faregate.selfhosted.settings import read_settings
+from faregate.service.payments import (
+    PaymentRefused,
+    PaymentSettled,
+    PaymentsUnavailable,
+    SettlementPending,
+    SettlementResult,
+)
 from faregate.service.records import FINAL, Transaction
+from faregate.system import system_clock
 
-_TOLD_EVERY = 100
+DAYS: Final = 7
+"""How far back all payments are compared, unless told otherwise."""
+DIFFERENT: Final = 1
+INCOMPLETE: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,39 +47,87 @@ class Comparison:
 
 
 def run_reconcile(arguments: Namespace) -> int:
-    """Print a line for each payment; return 1 if books and chain differ."""
+    """Print each difference, and the sums; return 1 if a payment differs, 3 if the chain cannot be read."""
     settings = read_settings(arguments)
-    different = 0
-    for count, found in enumerate(_compare(settings, arguments.id), 1):
-        different += found.is_different
-        print(json.dumps(asdict(found)) if arguments.json else found, flush=True)
-        if count % _TOLD_EVERY == 0:
-            print(f"{count} payments compared ...", file=sys.stderr, flush=True)
-    if not arguments.json:
-        print(f"{different} different" if different else "books and chain agree")
-    return int(different > 0)
-
-
-def _compare(settings: Settings, transaction_id: str | None) -> Iterator[Comparison]:
+    since = None if arguments.all else _parse_since(arguments.since)
     with open_runtime(settings) as runtime:
-        found = False
-        for store in runtime.backends.open_stores():
-            backend, account = runtime.backends.build_backend(store), store.account.id
-            ids = (
-                (transaction_id,)
-                if transaction_id
-                else list_pending_payments(runtime.books.database, account)
+        if arguments.id is not None:
+            found = _compare_one(runtime, arguments.id)
+            _print(found, as_json=arguments.json)
+            return DIFFERENT if found.is_different else 0
+        if settings.payments == "simulated":
+            raise ConfigurationError(
+                "Payments are simulated, so there is no chain to compare them with: set payments to "
+                "facilitator or direct."
             )
-            for one in ids:
-                transaction = store.find_transaction(one)
-                if transaction is None:
-                    continue
-                found = True
-                attempt = store.read_attempt(transaction)
-                seen = backend.payments.look(transaction.payment, transaction.context.terms, attempt)
-                yield compare(transaction, seen)
-        if transaction_id is not None and not found:
-            raise ConfigurationError(f"There is no transaction {transaction_id} in this database.")
+        try:
+            return _compare_all(runtime, since, as_json=arguments.json)
+        except PaymentsUnavailable as error:
+            print(f"faregate: not everything was compared: {error}", file=sys.stderr)
+            return INCOMPLETE
+
+
+def _parse_since(text: str | None) -> datetime:
+    """Read a date or a time, in UTC unless it says otherwise; without one, some days ago."""
+    if text is None:
+        return system_clock() - timedelta(days=DAYS)
+    try:
+        since = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigurationError(f"--since {text}: write a date or a time, such as 2026-11-30.") from None
+    return since if since.tzinfo else since.replace(tzinfo=UTC)
+
+
+def _compare_all(runtime: Runtime, since: datetime | None, *, as_json: bool) -> int:
+    is_equal = True
+    for environment, payments in runtime.payments.items():
+        stores = [store for store in runtime.backends.open_stores() if store.environment == environment]
+        for found in _compare_open(runtime, stores):
+            is_equal = is_equal and not found.is_different
+            _print(found, as_json=as_json)
+        chain = PaymentChain(payments, stores)
+        comparison = Reconciler(runtime.books.database, chain).compare(since)
+        while True:
+            try:
+                _print(next(comparison), as_json=as_json)
+            except StopIteration as end:
+                result = end.value
+                break
+        kept = {**result.describe(), "named": [asdict(one) for one in result.named]}
+        record_reconciliation(runtime.books.database, environment, system_clock(), kept)
+        is_equal = is_equal and result.is_equal
+        print(json.dumps(result.describe()) if as_json else result, flush=True)
+    return 0 if is_equal else DIFFERENT
+
+
+def _compare_open(runtime: Runtime, stores: list[SqlStore]) -> Iterator[Comparison]:
+    for store in stores:
+        for transaction_id in list_pending_payments(runtime.books.database, store.account.id):
+            found = _look(runtime, store, transaction_id)
+            if found is not None:
+                yield found
+
+
+def _compare_one(runtime: Runtime, transaction_id: str) -> Comparison:
+    for store in runtime.backends.open_stores():
+        found = _look(runtime, store, transaction_id)
+        if found is not None:
+            return found
+    raise ConfigurationError(f"There is no transaction {transaction_id} in this database.")
+
+
+def _look(runtime: Runtime, store: SqlStore, transaction_id: str) -> Comparison | None:
+    transaction = store.find_transaction(transaction_id)
+    if transaction is None:
+        return None
+    attempt = store.read_attempt(transaction)
+    payments = runtime.backends.build_backend(store).payments
+    return compare(transaction, payments.look(transaction.payment, transaction.context.terms, attempt))
+
+
+def _print(found: Comparison | Difference, *, as_json: bool) -> None:
+    fields: dict[str, Any] = asdict(found)
+    print(json.dumps(fields) if as_json else found, flush=True)
 
 
 def compare(transaction: Transaction, seen: SettlementResult) -> Comparison:

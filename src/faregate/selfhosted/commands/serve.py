@@ -17,7 +17,7 @@ from faregate.errors import ConfigurationError
 from faregate.selfhosted.asgi import ServiceApp
 from faregate.selfhosted.backends import MakeBackend
 from faregate.selfhosted.books import Books, create_tables
-from faregate.selfhosted.commands.setup import apply_catalog, apply_seller
+from faregate.selfhosted.commands.setup import apply_catalog, apply_seller, refuse_at_start
 from faregate.selfhosted.database.keys import create_key
 from faregate.selfhosted.log_format import configure_logging
 from faregate.selfhosted.runtime import open_runtime
@@ -93,7 +93,7 @@ def _set_up(books: Books, settings: Settings, as_json: bool) -> str | None:
     """Apply the catalog; for a script that starts with a new database, make a test key and return it."""
     is_new = not books.list_accounts()
     if settings.catalog is not None:
-        apply_catalog(books, settings, settings.catalog)
+        apply_catalog(books, settings, settings.catalog, review=refuse_at_start(settings.catalog))
     elif is_new and as_json and settings.payments == "simulated":
         apply_seller(books, builtin_account())
     has_seller = any(one.environment == "test" for one in books.list_accounts())
@@ -141,7 +141,7 @@ def build_server(app: App, *, complete_seconds: float) -> uvicorn.Server:
             app,
             lifespan="on",
             ws="none",
-            proxy_headers=False,  # nothing here depends on where a request comes from
+            proxy_headers=True,  # of proxies that FORWARDED_ALLOW_IPS names; this machine without it
             timeout_graceful_shutdown=int(complete_seconds) + _SHUTDOWN_SECONDS,
             access_log=False,
             log_config=None,

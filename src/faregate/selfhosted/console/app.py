@@ -1,7 +1,7 @@
 """The console as one function, `respond(request)`: a few pages, a login and a logout.
 
-Only login and logout are POSTs, and they change nothing but the cookie. Every page asks the database whether
-the key of the session is still valid, so that a revoked key ends its sessions at once.
+Only login and logout are POSTs, and they change nothing but the session. Every page asks the database whether
+the session is not over and its key still valid, so that a revoked key ends its sessions at once.
 """
 
 import logging
@@ -21,10 +21,17 @@ from faregate.selfhosted.console.lists import View, show_payers, show_payments, 
 from faregate.selfhosted.console.markup import build
 from faregate.selfhosted.console.overview import show_overview
 from faregate.selfhosted.console.payment import MOST_ATTEMPTS, show_payment
-from faregate.selfhosted.console.sessions import COOKIE, SECONDS, Session, parse_session
 from faregate.selfhosted.database.engine import DatabaseError
-from faregate.selfhosted.database.keys import find_key_by_id, find_key_owner, hash_key
+from faregate.selfhosted.database.finality import find_loose
+from faregate.selfhosted.database.keys import find_key_owner
+from faregate.selfhosted.database.payments import find_reconciliation
 from faregate.selfhosted.database.reports import Revenue
+from faregate.selfhosted.database.sessions import (
+    SESSION_SECONDS,
+    create_session,
+    end_session,
+    find_session_owner,
+)
 from faregate.selfhosted.database.settlement import list_attempts
 from faregate.selfhosted.database.store import SqlStore
 from faregate.service.http import HttpError, ParsedRequest, parse_as_of
@@ -33,6 +40,7 @@ from faregate.service.steps import run
 from faregate.system import system_clock
 
 LOGIN: Final = f"{ROOT}/login"
+COOKIE: Final = "faregate_console"
 _READ: Final = "transactions:read"
 _MAX_FORM: Final = 4096
 _MAX_FIELDS: Final = 10
@@ -113,6 +121,7 @@ class Console:
                 403, "This form was sent from another site, or a proxy changes the Host header."
             )
         if path == f"{ROOT}/logout":
+            end_session(self._books.database, _read_cookie(request))
             return _redirect(LOGIN, _build_cookie(request, "", 0))
         if path == LOGIN:
             return self._log_in(request)
@@ -125,20 +134,14 @@ class Console:
             return _build_login(401, "This key is not valid here.")
         if _READ not in owner.capabilities:
             return _build_login(403, f"This key lacks the capability {_READ}.")
-        expires_at = int(system_clock().timestamp()) + SECONDS
-        session = Session(owner.account.id, owner.key_id, expires_at)
-        return _redirect(ROOT, _build_cookie(request, session.format(hash_key(secret)), SECONDS))
+        session = create_session(self._books.database, owner, system_clock())
+        return _redirect(ROOT, _build_cookie(request, session, SESSION_SECONDS))
 
     def _open(self, request: WireRequest) -> Opened | None:
         """Open the account of the session; None if there is no session, or no longer."""
-        session = parse_session(_read_cookie(request), int(system_clock().timestamp()))
-        if session is None:
-            return None
-        found = find_key_by_id(self._books.database, session.account, session.key_id)
-        if found is None:
-            return None
-        owner, key_hash = found
-        if not session.is_signed(key_hash):
+        session = _read_cookie(request)
+        owner = find_session_owner(self._books.database, session, system_clock()) if session else None
+        if owner is None:
             return None
         store = self._backends.open_store(owner.account)
         if store is None:
@@ -166,7 +169,7 @@ class Console:
 
     def _find_page(self, path: str) -> Callable[[Opened, str], bytes | None] | None:
         if path == ROOT:
-            return lambda opened, _: show_overview(opened.viewer, opened.store, self._revenue)
+            return lambda opened, _: self._show_overview(opened)
         if path in _LISTS:
             show = _LISTS[path]
             return lambda opened, query: show(opened.viewer, opened.store, _read_view(opened.store, query))
@@ -175,12 +178,18 @@ class Console:
             return lambda opened, _: self._show_payment(opened, identifier)
         return None
 
+    def _show_overview(self, opened: Opened) -> bytes:
+        compared = find_reconciliation(self._books.database, opened.store.environment)
+        return show_overview(opened.viewer, opened.store, self._revenue, compared)
+
     def _show_payment(self, opened: Opened, identifier: str) -> bytes | None:
         payment = opened.store.find_transaction(identifier)
         if payment is None:
             return None
-        attempts = list_attempts(self._books.database, opened.store.account.id, payment.id, MOST_ATTEMPTS)
-        return show_payment(opened.viewer, payment, attempts, opened.store.now())
+        database, account = self._books.database, opened.store.account.id
+        attempts = list_attempts(database, account, payment.id, MOST_ATTEMPTS)
+        loose = find_loose(database, account, payment.id)
+        return show_payment(opened.viewer, payment, attempts, loose, opened.store.now())
 
 
 _LISTS: Final = {
@@ -207,7 +216,10 @@ def _is_own_form(request: WireRequest) -> bool:
     if site:
         return site[-1] in ("same-origin", "none")
     origin = header_values(request.headers, "origin")
-    return not origin or urlsplit(origin[-1]).netloc in header_values(request.headers, "host")
+    try:
+        return not origin or urlsplit(origin[-1]).netloc in header_values(request.headers, "host")
+    except ValueError:  # an address in brackets that is none
+        return False
 
 
 def _read_form(body: bytes) -> dict[str, str]:

@@ -20,6 +20,7 @@ from faregate.selfhosted.console.layout import (
 )
 from faregate.selfhosted.console.lists import link_to_payer
 from faregate.selfhosted.console.markup import Child, Markup, build, join
+from faregate.selfhosted.database.finality import LoosePayment
 from faregate.selfhosted.database.settlement import AttemptRecord
 from faregate.selfhosted.database.transactions import StoredTransaction
 from faregate.selfhosted.database.types import to_datetime
@@ -37,20 +38,29 @@ _MEANINGS: Final = {
     "succeeded": "The payment has settled.",
     "failed": "The payment has failed: nothing was paid for it, and nothing can be paid for it any more.",
 }
+_UNSENT: Final = (
+    "The seller has reported that its work failed, so the service sends nothing. That is no proof that "
+    "nothing was paid: whoever holds the authorization can settle it until "
+)
 _COLUMNS: Final = (Column("Attempt", is_number=True), Column("Began (UTC)"), Column("Answer"), Column("Sent"))
 
 
 def show_payment(
-    viewer: Viewer, payment: StoredTransaction, attempts: Sequence[AttemptRecord], now: datetime
+    viewer: Viewer,
+    payment: StoredTransaction,
+    attempts: Sequence[AttemptRecord],
+    loose: LoosePayment | None,
+    now: datetime,
 ) -> bytes:
-    """Show one payment as it is now."""
+    """Show one payment as it is now. `loose` is what became of it after the chain had lost it."""
     terms = payment.context.terms
     return build_page(
         viewer,
         f"{ROOT}/payments",
         f"Payment of {format_price(terms.amount, terms.token.symbol)}",
-        build("p", build_status(payment.status), " ", _MEANINGS[payment.status]),
+        build("p", build_status(payment.status), " ", *_explain_status(payment)),
         _build_next(payment, attempts, now),
+        _build_loose(loose, viewer),
         build("h2", "Timeline"),
         _build_timeline(payment),
         build("h2", "Attempts to settle"),
@@ -66,6 +76,26 @@ def show_payment(
     )
 
 
+def _explain_status(payment: StoredTransaction) -> Sequence[Child]:
+    if payment.status == "failed" and payment.submitted_at is None:
+        return _UNSENT, build_time(to_datetime(payment.row["expires_at"])), "."
+    return (_MEANINGS[payment.status],)
+
+
+def _build_loose(loose: LoosePayment | None, viewer: Viewer) -> Markup | None:
+    """Say what became of a payment whose block was replaced after it had succeeded."""
+    if loose is None:
+        return None
+    said: list[Child] = ["A reorganisation of the chain has taken its transfer back. "]
+    if loose.state == "open":
+        said.append("It is sent again while its authorization is valid.")
+    elif loose.transaction_hash is not None:
+        said += ["It settled after all, by ", build_hash(loose.transaction_hash, viewer), "."]
+    else:
+        said.append("Its authorization cannot be used any more: nothing was received.")
+    return build("p", *said, class_="why")
+
+
 def _build_next(
     payment: StoredTransaction, attempts: Sequence[AttemptRecord], now: datetime
 ) -> Markup | None:
@@ -79,7 +109,10 @@ def _build_next(
     elif attempts:
         said.append("No attempt has an answer: it has not arrived yet, or the process that waited died. ")
     lease, due = payment.row["lease_until"], payment.row["next_attempt_at"]
-    if lease is not None and to_datetime(lease) > now:
+    parked = payment.parked
+    if parked is not None:
+        said += ["It is parked since ", build_time(parked.at), ": ", build("q", parked.reason), "."]
+    elif lease is not None and to_datetime(lease) > now:
         said.append(
             f"An attempt is under way; if nothing is heard of it, another begins "
             f"{_describe_when(to_datetime(lease), now)}."

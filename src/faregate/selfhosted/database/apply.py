@@ -5,7 +5,7 @@ changes nothing the second time. What was published is never edited: another pri
 revision, another name or description a new version of the resource.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -13,15 +13,21 @@ from typing import Final
 
 from sqlalchemy import Connection, bindparam, update
 
-from faregate.selfhosted.database.accounts import AccountRow, ensure_account, update_account
+from faregate.errors import ConfigurationError
+from faregate.selfhosted.database.accounts import (
+    AccountRow,
+    ensure_account,
+    list_accounts,
+    update_account,
+)
 from faregate.selfhosted.database.catalog import load_catalog, save_versions
-from faregate.selfhosted.database.clock import FENCE, Stamps
+from faregate.selfhosted.database.clock import FENCE, LOCK_ALL, Stamps
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.schema import accounts
 from faregate.selfhosted.database.types import to_datetime
 from faregate.service.catalog import Catalog, Listing, build_catalog
-from faregate.service.config import Account, Resource, Revision
-from faregate.x402.tokens import ENVIRONMENTS, Environment
+from faregate.service.config import Account, Resource, Revision, Seller
+from faregate.x402.tokens import ENVIRONMENTS, Environment, format_price
 
 _NEXT_CATALOG: Final = (
     update(accounts)
@@ -46,12 +52,20 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """One change. `resource` is an integration key; None stands for the seller's name or address."""
+    """One change. `resource` is an integration key; None stands for the seller's id, name or address.
+
+    `needs_consent`: it changes who is paid, or what somebody pays.
+    """
 
     environment: Environment
     resource: str | None
     kind: ChangeKind
     detail: str = ""
+    needs_consent: bool = False
+
+
+Review = Callable[[Sequence[ConfigChange]], None]
+"""Sees the changes before they are made, and raises to prevent them."""
 
 
 def apply_account(
@@ -61,30 +75,51 @@ def apply_account(
     *,
     environments: Sequence[Environment] = ENVIRONMENTS,
     archive_missing: bool = False,
+    review: Review | None = None,
 ) -> tuple[ConfigChange, ...]:
     """Apply the file to these environments and return what changed. Accounts are created as needed.
 
-    Raises `DatabaseError`; then an environment is changed as a whole or not at all.
+    All is changed or nothing. Raises `DatabaseError`, `ConfigurationError`, and what `review` raises.
     """
-    changes: list[ConfigChange] = []
-    for environment in environments:
+
+    def change(expected: tuple[ConfigChange, ...] | None, *, keep: bool) -> tuple[ConfigChange, ...]:
         with database.write() as connection:
-            changes += _apply(connection, stamps, config, environment, archive_missing)
-    return tuple(changes)
+            if not database.is_sqlite:
+                # Of two sellers that come at the same time, one must find the other.
+                connection.execute(LOCK_ALL)
+            found = tuple(
+                one
+                for environment in environments
+                for one in _apply(connection, stamps, config, environment, archive_missing)
+            )
+            if expected not in (None, found):
+                raise ConfigurationError("The database changed meanwhile: apply the catalog again.")
+            transaction = connection.get_transaction()
+            if not keep and transaction is not None:
+                transaction.rollback()
+            return found
+
+    if review is None:
+        return change(None, keep=True)
+    # Nothing is locked while a person thinks.
+    planned = change(None, keep=False)
+    review(planned)
+    return change(planned, keep=True)
 
 
 def _apply(
     connection: Connection, stamps: Stamps, config: Account, environment: Environment, archive_missing: bool
 ) -> list[ConfigChange]:
+    has_others = any(one.environment == environment for one in list_accounts(connection))
     account, is_created = ensure_account(connection, config.seller, environment, stamps.now())
     # Before the row of the account is locked: whoever moves the cut-off time takes the two in this order.
     moment = to_datetime(stamps.take_alone(connection, account.id))
     changes: list[ConfigChange] = []
     if update_account(connection, account, config.seller) or is_created:
         kind = ChangeKind.CREATED if is_created else ChangeKind.CHANGED
-        changes.append(
-            ConfigChange(environment, None, kind, f"{config.seller.name}, paid to {config.seller.pay_to}")
-        )
+        needs_consent = has_others if is_created else account.pay_to != config.seller.pay_to
+        detail = _describe_seller(None if is_created else account, config.seller)
+        changes.append(ConfigChange(environment, None, kind, detail, needs_consent))
     # Two, because `after` is edited in place.
     before, after = load_catalog(connection, account), load_catalog(connection, account)
     wanted = build_catalog(config, environment).listings
@@ -97,6 +132,15 @@ def _apply(
     if save_versions(connection, account.id, before, after):
         connection.execute(_NEXT_CATALOG, {"of_account": account.id})
     return changes
+
+
+def _describe_seller(known: AccountRow | None, wanted: Seller) -> str:
+    name, address = wanted.name, f"paid to {wanted.pay_to}"
+    if known is not None and known.name != wanted.name:
+        name = f"{name} instead of {known.name}"
+    if known is not None and known.pay_to != wanted.pay_to:
+        address = f"{address} instead of {known.pay_to}"
+    return ", ".join((name, address, *([] if wanted.id is None else [f"id {wanted.id}"])))
 
 
 def _create_missing(
@@ -122,9 +166,13 @@ def _update(catalog: Catalog, wanted: Listing, moment: datetime) -> Iterator[Con
     """Bring one resource to what the file says."""
     key = wanted.resource.key
     for rules in _find_new_revisions(catalog.listings[key].resource, wanted.resource):
+        before = catalog.listings[key].active
         made = catalog.publish(key, rules, moment)
-        detail = f"revision {made.number}: {made.price_label}, {made.id}"
-        yield ConfigChange(catalog.environment, key, ChangeKind.REVISED, detail)
+        price, known = (format_price(one.rules.amount, one.rules.asset) for one in (made, before))
+        is_other_price = price != known
+        shown = f"{price} instead of {known}" if is_other_price else price
+        detail = f"revision {made.number}: {shown}, {made.id}"
+        yield ConfigChange(catalog.environment, key, ChangeKind.REVISED, detail, is_other_price)
     yield from _update_appearance(catalog, wanted, moment)
     yield from _update_archived(catalog, wanted, moment)
 
@@ -158,7 +206,8 @@ def _update_appearance(catalog: Catalog, wanted: Listing, moment: datetime) -> I
                 settlement=wanted.settlement,
             ),
         )
-        yield ConfigChange(catalog.environment, key, ChangeKind.CHANGED, ", ".join(changed))
+        detail, is_other_price = ", ".join(changed), "require_payment" in changed
+        yield ConfigChange(catalog.environment, key, ChangeKind.CHANGED, detail, is_other_price)
 
 
 def _update_archived(catalog: Catalog, wanted: Listing, moment: datetime) -> Iterator[ConfigChange]:

@@ -20,7 +20,7 @@ from sqlalchemy.sql.functions import aggregate_strings
 
 from faregate.selfhosted.database.clock import ACCOUNT, STAMP
 from faregate.selfhosted.database.engine import Database, Inserts
-from faregate.selfhosted.database.schema import payers, transactions
+from faregate.selfhosted.database.schema import payers, resource_versions, revisions, transactions
 from faregate.selfhosted.database.statements import Statement
 from faregate.selfhosted.database.transactions import CHANGING, PAYER_COLUMNS, T, hash_proof, read_row
 from faregate.selfhosted.database.types import Amount, sum_amounts, to_datetime
@@ -74,6 +74,21 @@ _FUNDS: Final = bindparam("funds", type_=Amount())
 _SETTLED_BEFORE: Final = bindparam("settled_before", type_=Amount())
 
 
+_PARTS: Final = {
+    "payer": select(payers.c.id).where(payers.c.account == ACCOUNT, payers.c.address == bindparam("payer")),
+    "revision": select(revisions.c.id).where(
+        revisions.c.account == ACCOUNT, revisions.c.id == bindparam("revision")
+    ),
+    "version": select(resource_versions.c.resource).where(
+        resource_versions.c.account == ACCOUNT,
+        resource_versions.c.resource == bindparam("resource"),
+        resource_versions.c.number == bindparam("resource_version"),
+    ),
+}
+"""What a transaction refers to."""
+_FIND_PARTS: Final = Statement(select(*(one.scalar_subquery().label(name) for name, one in _PARTS.items())))
+
+
 def _build_authorize(dialect: str) -> Any:
     if dialect == "sqlite":
         insert: Any = sqlite.insert(transactions)
@@ -91,7 +106,8 @@ def _build_authorize(dialect: str) -> Any:
             _SETTLED_BEFORE,
         )
     given = [bindparam(column.name, type_=column.type) for column in _GIVEN]
-    row = select(*given, STAMP).where(covers)
+    # An older copy of the database may lack what this process remembers: nobody would see the row.
+    row = select(*given, STAMP).where(covers, *(one.exists() for one in _PARTS.values()))
     names = [*(column.name for column in _GIVEN), "created_at"]
     # Whoever else used the proof or the authorization meanwhile was faster.
     return insert.from_select(names, row).on_conflict_do_nothing().returning(T.created_at, *CHANGING)
@@ -122,6 +138,18 @@ class PayerCache:
         if len(self._known) >= self._most:
             self._known.clear()
         self._known[account, payer["identifier"].lower()] = payer
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Whether the database has what a transaction refers to."""
+
+    has_payer: bool
+    has_price: bool
+
+    @property
+    def is_complete(self) -> bool:
+        return self.has_payer and self.has_price
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +187,13 @@ def find_uses(
     return UsedIds(found["by_proof"], found["by_authorization"], reservations, sum_amounts(found["settled"]))
 
 
+def find_parts(database: Database, account: int, row: dict[str, Any]) -> Parts:
+    """Find whether the database has the payer, the revision and the resource of this new transaction."""
+    [found] = database.query(_FIND_PARTS, {"of_account": account, **row})
+    has_price = found["revision"] is not None and found["version"] is not None
+    return Parts(found["payer"] is not None, has_price)
+
+
 def _read_reservations(joined: str | None) -> tuple[Reservation, ...]:
     """Read what SQL joined with commas; None if there were none."""
     pairs = (one.split(":") for one in (joined or "").split(",") if one)
@@ -181,7 +216,7 @@ def observe_payer(
 
 
 def authorize(database: Database, account: int, row: dict[str, Any], now: int) -> dict[str, Any] | None:
-    """Create an open transaction, and return it; None if somebody else was faster.
+    """Create an open transaction, and return it; None if somebody else was faster, or `find_parts` fails.
 
     `row` has the columns, and what the funds are compared with: `funds`, `clock`, `settled_since` and
     `settled_before`.

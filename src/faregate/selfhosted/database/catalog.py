@@ -63,10 +63,11 @@ class Catalogs:
     def find(self, account: AccountRow) -> KnownCatalog | None:
         """Return the catalog if this process knows the one that the account names."""
         known = self._known.get(account.id)
-        return known if known is not None and known.number >= account.catalog else None
+        # Not a later one either: an older copy of the database counts from its own number.
+        return known if known is not None and known.number == account.catalog else None
 
     def get(self, connection: Connection, account: AccountRow) -> KnownCatalog:
-        """Return the catalog with the number that the account names, or a later one."""
+        """Return the catalog with the number that the account names."""
         known = self.find(account)
         if known is None:
             # The number was read before the rows: at worst they are newer, and are read once more later.

@@ -23,7 +23,7 @@ from faregate.selfhosted.database.types import to_datetime, to_microseconds
 from faregate.service.clock import Clock
 
 LOCK_CLASS: Final = 402_001
-"""The first half of our advisory locks. The second is the account's id; zero is the lock of migrations."""
+"""The first half of our advisory locks. The second is the account's id, or zero for `LOCK_ALL`."""
 
 
 class stamp(FunctionElement[int]):  # noqa: N801 - it stands for an SQL function
@@ -64,6 +64,8 @@ _MOVE_FENCE: Final = (
     .where(accounts.c.id == ACCOUNT, accounts.c.fence < bindparam("moment"))
     .values(fence=bindparam("moment"))
 )
+LOCK_ALL: Final = select(func.pg_advisory_xact_lock(LOCK_CLASS, 0))
+"""For one at a time: who changes the tables, or which sellers there are. Taken before any other lock."""
 _LOCK_ALONE: Final = select(func.pg_advisory_xact_lock(LOCK_CLASS, ACCOUNT))
 
 

@@ -1,15 +1,16 @@
 """Connections to the database: a bounded pool, autocommit reads, short write transactions."""
 
+import os
 import random
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, Final
 
 from sqlalchemy import URL, Connection, Dialect, Engine, Table, create_engine, event, make_url
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, IntegrityError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
@@ -36,6 +37,8 @@ _WRITES: Final = "faregate_writes"
 """The option of connections that begin a transaction."""
 _STATEMENTS: Final = "faregate_statements"
 """What executes statements of sales on a connection."""
+_FILE: Final = "faregate_file"
+"""Which file of the disk a connection to SQLite has opened."""
 _BUSY: Final = (5, 261, 517)  # SQLITE_BUSY, and while the log is recovered, or a snapshot is old
 _RETRY_SECONDS: Final = 0.0005, 0.0015
 """About as long as a write takes; random, so that processes that poll in step do not keep colliding."""
@@ -241,12 +244,25 @@ def _create_sqlite(address: URL, pool_size: int, timeout: float) -> Engine:
         **_pool_options(pool_size, timeout),
     )
 
+    file = os.path.abspath(address.database or "")
+
+    @event.listens_for(engine, "do_connect")
+    def protect(_dialect: Dialect, _entry: ConnectionPoolEntry, arguments: Any, _options: Any) -> None:
+        _make_private(arguments[0])
+
     @event.listens_for(engine, "connect")
     def configure(connection: Any, entry: ConnectionPoolEntry) -> None:
         entry.info[_STATEMENTS] = SqliteStatements(connection)
+        entry.info[_FILE] = _identify_file(file)
         for pragma in _SQLITE_PRAGMAS:
             connection.execute(pragma)
         connection.create_function("faregate_covers", 5, covers, deterministic=True)
+
+    @event.listens_for(engine, "checkout")
+    def require_same_file(_connection: Any, entry: ConnectionPoolEntry, _proxy: Any) -> None:
+        # Of a file that was replaced, as by a backup: what is written to the old one, nobody reads.
+        if entry.info[_FILE] != _identify_file(file):
+            raise DisconnectionError
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
@@ -254,6 +270,25 @@ def _create_sqlite(address: URL, pool_size: int, timeout: float) -> Engine:
             _begin_immediate(engine, connection.connection.driver_connection, timeout)
 
     return engine
+
+
+def _make_private(path: str) -> None:
+    """Let only this user read the file: it holds signatures of payers. Its log and index have its rights."""
+    with suppress(OSError):  # the file of another user, or no folder: SQLite says what it cannot do
+        if not os.path.exists(path):
+            # Never opened if it is there: closing it would end the locks that SQLite has on it.
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        for name in (path, f"{path}-wal", f"{path}-shm"):
+            if os.path.exists(name) and os.stat(name).st_mode & 0o077:
+                os.chmod(name, 0o600)
+
+
+def _identify_file(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _begin_immediate(engine: Engine, connection: Any, timeout: float) -> None:

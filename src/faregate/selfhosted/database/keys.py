@@ -38,13 +38,15 @@ _LIST: Final = (
     .where(api_keys.c.account == bindparam("of_account"))
     .order_by(api_keys.c.created_at, api_keys.c.id)
 )
-_SELECT: Final = select(
-    api_keys.c.key_hash, api_keys.c.id.label("key_id"), api_keys.c.capabilities, *COLUMNS
-).join(accounts, accounts.c.id == api_keys.c.account)
 _IS_VALID: Final = api_keys.c.revoked_at.is_(None)
+SELECT_OWNER: Final = (
+    select(api_keys.c.id.label("key_id"), api_keys.c.capabilities, *COLUMNS)
+    .join(accounts, accounts.c.id == api_keys.c.account)
+    .where(_IS_VALID)
+)
+"""The columns of `read_owner`, of keys that are valid."""
 _OF_ID: Final = (api_keys.c.account == bindparam("of_account")) & (api_keys.c.id == bindparam("key"))
-_FIND: Final = Statement(_SELECT.where(api_keys.c.key_hash == bindparam("key_hash"), _IS_VALID))
-_FIND_BY_ID: Final = Statement(_SELECT.where(_OF_ID, _IS_VALID))
+_FIND: Final = Statement(SELECT_OWNER.where(api_keys.c.key_hash == bindparam("key_hash")))
 _FOUND: Final = ("key_id", "capabilities", *(column.name for column in COLUMNS))
 _REVOKE: Final = update(api_keys).where(_OF_ID, _IS_VALID).values(revoked_at=bindparam("now"))
 
@@ -134,20 +136,15 @@ def revoke_key(connection: Connection, account: int, key_id: str, now: datetime)
 def find_key_owner(database: Database, secret: str) -> KeyOwner | None:
     """Find the account of a valid key. Asked with every request, so that a revoked key ends at once."""
     rows = database.query(_FIND, {"key_hash": hash_key(secret)})
-    return _to_owner(rows[0]) if rows else None
-
-
-def find_key_by_id(database: Database, account: int, key_id: str) -> tuple[KeyOwner, bytes] | None:
-    """Find a valid key of this account, with its hash. Its id is no secret: ask for another proof."""
-    rows = database.query(_FIND_BY_ID, {"of_account": account, "key": key_id})
-    return (_to_owner(rows[0]), bytes(rows[0]["key_hash"])) if rows else None
+    return read_owner(rows[0]) if rows else None
 
 
 def hash_key(secret: str) -> bytes:
     return sha256(secret.encode()).digest()
 
 
-def _to_owner(row: Row) -> KeyOwner:
+def read_owner(row: Row) -> KeyOwner:
+    """Read what `SELECT_OWNER` selected."""
     key_id, capabilities, *account = (row[name] for name in _FOUND)
     return KeyOwner(key_id, AccountRow(*account), frozenset(json.loads(capabilities)))
 

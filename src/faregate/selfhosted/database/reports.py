@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from sqlalchemy import BigInteger, Connection, and_, bindparam, func, or_, select, text
 
+from faregate.selfhosted.database.accounts import AccountRow
 from faregate.selfhosted.database.clock import ACCOUNT, Stamps
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.schema import accounts, payers, resources, revisions, transactions
@@ -23,6 +24,7 @@ _IS_PENDING: Final = and_(
 _COUNT_PENDING: Final = select(func.count(), func.count(T.reconciling_at), func.min(T.submitted_at)).where(
     _IS_PENDING
 )
+_COUNT_PARKED: Final = select(func.count()).where(T.parked_at.is_not(None))
 _COUNT_PENDING_BY_ENVIRONMENT: Final = (
     select(accounts.c.environment, func.count())
     .join(transactions, T.account == accounts.c.id)
@@ -32,7 +34,7 @@ _COUNT_PENDING_BY_ENVIRONMENT: Final = (
 _READ_CLOCK: Final = text("SELECT clock_timestamp()")
 _LIST_PENDING: Final = (
     select(T.id)
-    .where(T.account == ACCOUNT, _IS_PENDING, T.id > bindparam("after"))
+    .where(T.account == ACCOUNT, or_(_IS_PENDING, T.parked_at.is_not(None)), T.id > bindparam("after"))
     .order_by(T.id)
     .limit(bindparam("most"))
 )
@@ -103,18 +105,25 @@ class ExportedTransaction:
 
 @dataclass(frozen=True, slots=True)
 class PendingPayments:
-    """Submitted payments that have not ended; `oldest_at` is when the first was submitted."""
+    """Submitted payments that have not ended; `oldest_at` is when the first was submitted.
+
+    Those that are parked are counted apart.
+    """
 
     settling: int
     reconciling: int
     oldest_at: datetime | None
+    parked: int = 0
 
 
 def count_pending(connection: Connection, account: int | None = None) -> PendingPayments:
     """Count the pending payments of this account, or of all."""
-    query = _COUNT_PENDING if account is None else _COUNT_PENDING.where(T.account == ACCOUNT)
-    count, reconciling, oldest = connection.execute(query, {"of_account": account}).one()
-    return PendingPayments(count - reconciling, reconciling, None if oldest is None else to_datetime(oldest))
+    of_account = () if account is None else (T.account == ACCOUNT,)
+    keys = {"of_account": account}
+    count, reconciling, oldest = connection.execute(_COUNT_PENDING.where(*of_account), keys).one()
+    parked: int = connection.execute(_COUNT_PARKED.where(*of_account), keys).scalar_one()
+    oldest_at = None if oldest is None else to_datetime(oldest)
+    return PendingPayments(count - reconciling, reconciling, oldest_at, parked)
 
 
 def count_pending_by_environment(connection: Connection) -> dict[Environment, int]:
@@ -132,7 +141,7 @@ def read_database_clock(database: Database) -> datetime | None:
 
 
 def list_pending_payments(database: Database, account: int) -> Generator[str]:
-    """List the ids of submitted payments that have not ended, a batch at a time."""
+    """List the ids of submitted payments that have not ended, parked ones too, a batch at a time."""
     after = ""
     while True:
         with database.read() as connection:
@@ -208,19 +217,20 @@ class Revenue:
     def __init__(self, database: Database, stamps: Stamps) -> None:
         self._database = database
         self._stamps = stamps
-        self._known: OrderedDict[tuple[int, datetime], Ended] = OrderedDict()
+        self._known: OrderedDict[tuple[str, int, datetime], Ended] = OrderedDict()
 
-    def list_days(self, account: int, now: datetime, days: int) -> list[Ended]:
+    def list_days(self, account: AccountRow, now: datetime, days: int) -> list[Ended]:
         """Sum the last days of this account, today first. Each is one short statement."""
         today = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        self._stamps.fix_snapshot(account, today)
+        self._stamps.fix_snapshot(account.id, today)
         past = [self._get(account, today - number * _DAY) for number in range(1, days)]
-        return [self._sum(account, today), *past]
+        return [self._sum(account.id, today), *past]
 
-    def _get(self, account: int, day: datetime) -> Ended:
-        found = self._known.get((account, day))
+    def _get(self, account: AccountRow, day: datetime) -> Ended:
+        key = account.generation, account.id, day
+        found = self._known.get(key)
         if found is None:
-            found = self._known[account, day] = self._sum(account, day)
+            found = self._known[key] = self._sum(account.id, day)
             while len(self._known) > _REMEMBERED_DAYS:
                 self._known.popitem(last=False)
         return found
@@ -240,7 +250,7 @@ class Revenue:
             pending = count_pending(connection, account)
             every: int = connection.execute(_COUNT_OPEN, {"of_account": account}).scalar_one()
         # Two statements see two moments: a payment may end between them.
-        return max(0, every - pending.settling - pending.reconciling), pending
+        return max(0, every - pending.settling - pending.reconciling - pending.parked), pending
 
 
 def add_days(days: Iterable[Ended]) -> Ended:

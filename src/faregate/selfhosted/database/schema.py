@@ -55,6 +55,8 @@ accounts: Final = Table(
     metadata,
     Column("id", Integer, primary_key=True),
     _required("org", ID),
+    # As the catalog has it. The only seller of a database may have none.
+    Column("seller_id", String(64)),
     _required("environment", String(4)),
     _required("name", String(200)),
     _required("pay_to", ADDRESS),
@@ -67,6 +69,7 @@ accounts: Final = Table(
     CheckConstraint("environment IN ('test', 'live')", name="environment"),
 )
 """One row is one environment of one seller organisation."""
+Index("ix_accounts_seller", accounts.c.seller_id, accounts.c.environment, unique=True)
 
 api_keys: Final = Table(
     "api_keys",
@@ -83,6 +86,18 @@ api_keys: Final = Table(
     PrimaryKeyConstraint("account", "id"),
     UniqueConstraint("key_hash"),  # the account is not known before the key is
 )
+
+console_sessions: Final = Table(
+    "console_sessions",
+    metadata,
+    _required("secret_hash", LargeBinary(32)),  # the account is not known before the session is
+    _account(),
+    _required("key", ID),
+    _required("created_at", BigInteger),
+    PrimaryKeyConstraint("secret_hash"),
+    ForeignKeyConstraint(["account", "key"], ["api_keys.account", "api_keys.id"]),
+)
+"""Logins of people at the console, with an API key each."""
 
 resources: Final = Table(
     "resources",
@@ -201,6 +216,9 @@ transactions: Final = Table(
     Column("lease_until", BigInteger),
     _required("attempts", Integer, server_default="0"),
     Column("from_block", BigInteger),
+    # While it is parked, nobody attempts it: `next_attempt_at` is null. The reason stays afterwards.
+    Column("parked_at", BigInteger),
+    Column("parked_reason", String(500)),
     # Of the simulated ledger.
     Column("plan", Text),
     _required("reads", Integer, server_default="0"),
@@ -270,6 +288,15 @@ Index(
     sqlite_where=_DUE,
 )
 
+_PARKED: Final = text("parked_at IS NOT NULL")
+Index(
+    "ix_transactions_parked",
+    transactions.c.account,
+    transactions.c.id,
+    postgresql_where=_PARKED,
+    sqlite_where=_PARKED,
+)
+
 attempts: Final = Table(
     "attempts",
     metadata,
@@ -310,6 +337,50 @@ gas_accounts: Final = Table(
     PrimaryKeyConstraint("chain", "address"),
 )
 """The next gas nonce of each gas account. One gas account may serve several accounts."""
+
+generation: Final = Table("generation", metadata, _required("id", ID), PrimaryKeyConstraint("id"))
+"""One row. Processes drop what they remember of the database when its id changes."""
+
+checked_payments: Final = Table(
+    "checked_payments",
+    metadata,
+    Column("account", Integer, ForeignKey("accounts.id"), nullable=False),
+    _required("until", BigInteger),
+    PrimaryKeyConstraint("account"),
+)
+"""Each payment that succeeded before this moment is in a safe block, or has a row in `loose_payments`."""
+
+loose_payments: Final = Table(
+    "loose_payments",
+    metadata,
+    _account(),
+    _required("transaction", ID),
+    _required("noticed_at", BigInteger),
+    Column("next_attempt_at", BigInteger),  # null once it has ended
+    Column("ended_at", BigInteger),
+    Column("transaction_hash", HASH),  # by which it settled after all; null at the end: it never will
+    PrimaryKeyConstraint("account", "transaction"),
+    ForeignKeyConstraint(["account", "transaction"], ["transactions.account", "transactions.id"]),
+)
+"""Payments that succeeded, and whose transfer the chain does not hold any more."""
+
+_IS_LOOSE: Final = text("ended_at IS NULL")
+Index(
+    "ix_loose_payments_open",
+    loose_payments.c.next_attempt_at,
+    postgresql_where=_IS_LOOSE,
+    sqlite_where=_IS_LOOSE,
+)
+
+reconciliations: Final = Table(
+    "reconciliations",
+    metadata,
+    _required("environment", String(4)),
+    _required("finished_at", BigInteger),
+    _required("result", Text),  # JSON
+    PrimaryKeyConstraint("environment"),
+)
+"""The result of the last comparison of all payments with the chain."""
 
 executions: Final = Table(
     "executions",

@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Connection, Integer, bindparam, func, insert, or_, select, update
+from sqlalchemy import BigInteger, Connection, Integer, bindparam, case, func, insert, or_, select, update
 
 from faregate.selfhosted.database.clock import ACCOUNT, NOW, STAMP
 from faregate.selfhosted.database.engine import Database, DatabaseError, Inserts
-from faregate.selfhosted.database.schema import attempts, gas_accounts, transactions
+from faregate.selfhosted.database.schema import attempts, gas_accounts, loose_payments, transactions
 from faregate.selfhosted.database.statements import Statement
 from faregate.selfhosted.database.transactions import CHANGING, OF_ID, StoredTransaction, T, read_row
 from faregate.selfhosted.database.types import to_datetime
@@ -26,11 +26,12 @@ MAX_NOTE: Final = 500
 _SIGNED: Final = tuple(one.name for one in fields(SignedTransfer))
 """The columns of an attempt that are the fields of its signed transfer."""
 _NUMBER: Final = bindparam("attempt", type_=Integer())
+_NEXT: Final = bindparam("next", type_=BigInteger())
 _IS_FREE: Final = or_(T.lease_until.is_(None), T.lease_until <= NOW)
 _BEGIN: Final = (
     update(transactions)
-    # Never before the seller has completed, and never after the end.
-    .where(OF_ID, T.submitted_at.is_not(None), T.finished_at.is_(None), _IS_FREE)
+    # Never before the seller has completed, never after the end, and not while it is parked.
+    .where(OF_ID, T.submitted_at.is_not(None), T.finished_at.is_(None), T.parked_at.is_(None), _IS_FREE)
     .values(attempts=T.attempts + 1, lease_until=bindparam("until", type_=BigInteger()), plan=None)
     .returning(*CHANGING)
 )
@@ -46,6 +47,10 @@ _BEGIN_AND_WRITE: Final = select(*(_BEGUN.c[column.name] for column in CHANGING)
 _WRITE_ROW: Final = insert(attempts).from_select(
     ["account", "transaction", "number", "started_at"],
     select(T.account, T.id, T.attempts, NOW).where(OF_ID),
+)
+_BEGIN_AGAIN: Final = (
+    # Its lease is in the row of the loose payment.
+    update(transactions).where(OF_ID).values(attempts=T.attempts + 1).returning(*CHANGING)
 )
 _BEGIN_AT_ONCE: Final = Statement(_BEGIN_AND_WRITE)
 _BEGIN_ALONE: Final = Statement(_BEGIN)
@@ -87,18 +92,39 @@ _RECORD_SENT: Final = Statement(
     )
 )
 _RECORD_SIGNED: Final = update(attempts).where(_OF_ATTEMPT)
+_IS_LOOSE: Final = (
+    select(loose_payments.c.account)
+    .where(
+        loose_payments.c.account == T.account,
+        loose_payments.c.transaction == T.id,
+        loose_payments.c.ended_at.is_(None),
+    )
+    .exists()
+)
 # Locks the row: no other attempt can begin between this look and the commit.
-_GET_LEASE: Final = select(T.attempts).where(OF_ID, T.finished_at.is_(None)).with_for_update()
+_GET_LEASE: Final = (
+    select(T.attempts).where(OF_ID, or_(T.finished_at.is_(None), _IS_LOOSE)).with_for_update(of=transactions)
+)
 _POSTPONE: Final = (
     update(transactions)
     .where(OF_ID, T.finished_at.is_(None), T.attempts == _NUMBER)
-    .values(lease_until=None, next_attempt_at=bindparam("next", type_=BigInteger()))
+    # Parked while this attempt ran: no other one begins.
+    .values(lease_until=None, next_attempt_at=case((T.parked_at.is_(None), _NEXT)))
     .returning(*CHANGING)
 )
 _POSTPONE_AS: Final = {
     "settling": _POSTPONE.values(settling_at=func.coalesce(T.settling_at, STAMP)),
     "reconciling": _POSTPONE.values(reconciling_at=func.coalesce(T.reconciling_at, STAMP)),
 }
+_MAY_PARK: Final = (
+    update(transactions)
+    .where(OF_ID, T.submitted_at.is_not(None), T.finished_at.is_(None))
+    .returning(*CHANGING)
+)
+_PARK: Final = _MAY_PARK.where(T.parked_at.is_(None)).values(
+    parked_at=NOW, parked_reason=bindparam("reason"), next_attempt_at=None
+)
+_UNPARK: Final = _MAY_PARK.values(parked_at=None, next_attempt_at=NOW)
 _GET_NONCE: Final = select(gas_accounts.c.next_nonce).where(
     gas_accounts.c.chain == bindparam("chain"), gas_accounts.c.address == bindparam("address")
 )
@@ -185,6 +211,16 @@ def read_attempt(connection: Connection, account: int, known: StoredTransaction)
     return _build_attempt(known, _read_history(connection, keys, known.row["attempts"] + 1))
 
 
+def begin_attempt_again(
+    connection: Connection, account: int, known: StoredTransaction, now: int
+) -> tuple[StoredTransaction, Attempt]:
+    """Begin an attempt of a payment that has succeeded, in the transaction that has leased it."""
+    keys = {"of_account": account, "of_transaction": known.id}
+    begun = known.with_change(dict(connection.execute(_BEGIN_AGAIN, keys).mappings().one()))
+    connection.execute(_WRITE_ROW, {**keys, "now": now})
+    return begun, _build_attempt(begun, _read_history(connection, keys, begun.row["attempts"]))
+
+
 def _read_history(connection: Connection, keys: dict[str, Any], before: int) -> Sequence[Any]:
     return connection.execute(_HISTORY, {**keys, "attempt": before}).all()
 
@@ -230,6 +266,24 @@ def postpone(
     return None if row is None else known.with_change(row)
 
 
+def park(
+    connection: Connection, account: int, known: StoredTransaction, now: int, reason: str
+) -> StoredTransaction | None:
+    """Let nobody begin another attempt; None if it is parked, not submitted, or has ended."""
+    keys = {"of_account": account, "of_transaction": known.id, "now": now, "reason": reason[:MAX_NOTE]}
+    row = read_row(connection.execute(_PARK, keys))
+    return None if row is None else known.with_change(row)
+
+
+def unpark(
+    connection: Connection, account: int, known: StoredTransaction, now: int
+) -> StoredTransaction | None:
+    """Make an attempt due now, parked or not; None if it is not submitted, or has ended."""
+    keys = {"of_account": account, "of_transaction": known.id, "now": now}
+    row = read_row(connection.execute(_UNPARK, keys))
+    return None if row is None else known.with_change(row)
+
+
 def get_gas_nonce(connection: Connection, chain: int, sender: str) -> int | None:
     """Return the next free gas nonce of this account; None if the books do not know the account."""
     keys = {"chain": chain, "address": sender.lower()}
@@ -263,11 +317,12 @@ def list_attempts(database: Database, account: int, transaction_id: str, most: i
 
 def _build_attempt(begun: StoredTransaction, earlier: Sequence[Any]) -> Attempt:
     latest = next((row for row in reversed(earlier) if row.raw is not None), None)
+    hashes = (begun.row["transaction_hash"], *(row.transaction_hash for row in earlier))
     return Attempt(
         submitted_at=begun.submitted_at or begun.created_at,
         number=begun.row["attempts"],
         from_block=begun.row["from_block"],
-        hashes=tuple(dict.fromkeys(row.transaction_hash for row in earlier if row.transaction_hash)),
+        hashes=tuple(dict.fromkeys(one for one in hashes if one is not None)),
         signed=None if latest is None else SignedTransfer(*(getattr(latest, name) for name in _SIGNED)),
         # An attempt that left no answer may have sent something just before its process died.
         sent_before=bool(earlier),

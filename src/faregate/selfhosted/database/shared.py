@@ -32,6 +32,15 @@ class StoreOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class Memory:
+    """What a process remembers of one generation of a database."""
+
+    catalogs: Catalogs = field(default_factory=Catalogs)
+    counts: Counts = field(default_factory=Counts)
+    payers: PayerCache = field(default_factory=PayerCache)
+
+
+@dataclass(frozen=True, slots=True)
 class Shared:
     """What the stores of all accounts of one database share."""
 
@@ -40,6 +49,17 @@ class Shared:
     ids: Ids
     challenge: Challenges
     options: StoreOptions = StoreOptions()
-    catalogs: Catalogs = field(default_factory=Catalogs)
-    counts: Counts = field(default_factory=Counts)
-    payers: PayerCache = field(default_factory=PayerCache)
+    _memory: dict[str, Memory] = field(default_factory=dict[str, Memory])
+
+    def open_memory(self, generation: str) -> Memory:
+        """Return what this process remembers of this generation of the database; drop that of others."""
+        memory = self._memory.get(generation)
+        if memory is None:
+            memory = Memory()
+            self._memory.clear()
+            self._memory[generation] = memory
+        return memory
+
+    def forget(self) -> None:
+        """Drop what this process remembers."""
+        self._memory.clear()

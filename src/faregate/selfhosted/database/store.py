@@ -10,13 +10,19 @@ from typing import Any, Final
 from faregate.merchant.models import AccessRequest, FailedCompleteRequest, ResourceExecutionMetadata
 from faregate.selfhosted.database import lists, settlement, simulated, transactions
 from faregate.selfhosted.database.accounts import AccountRow, find_account
-from faregate.selfhosted.database.authorization import authorize, build_row, find_uses, observe_payer
+from faregate.selfhosted.database.authorization import (
+    authorize,
+    build_row,
+    find_parts,
+    find_uses,
+    observe_payer,
+)
 from faregate.selfhosted.database.catalog import KnownCatalog
+from faregate.selfhosted.database.clock import Stamps
 from faregate.selfhosted.database.engine import DatabaseError
-from faregate.selfhosted.database.shared import Shared
+from faregate.selfhosted.database.shared import Memory, Shared
 from faregate.selfhosted.database.statements import Statement
 from faregate.selfhosted.database.transactions import (
-    ACCEPT_AND_SETTLE,
     ACCEPT_FAILED,
     ACCEPT_SUCCEEDED,
     FAIL,
@@ -56,6 +62,10 @@ class SqlStore:
         self.account = account
 
     @property
+    def _memory(self) -> Memory:
+        return self._shared.open_memory(self.account.generation)
+
+    @property
     def environment(self) -> Environment:
         return self.account.environment
 
@@ -70,6 +80,10 @@ class SqlStore:
     @property
     def ids(self) -> Ids:
         return self._shared.ids
+
+    @property
+    def stamps(self) -> Stamps:
+        return self._stamps
 
     @property
     def challenge(self) -> Callable[[], str]:
@@ -98,17 +112,17 @@ class SqlStore:
         return list(self._reload().catalog.at(as_of))
 
     def _catalog(self) -> KnownCatalog:
-        known = self._shared.catalogs.find(self.account)
+        known = self._memory.catalogs.find(self.account)
         if known is not None:
             return known
         with self._database.read() as connection:
-            return self._shared.catalogs.get(connection, self.account)
+            return self._memory.catalogs.get(connection, self.account)
 
     def _reload(self) -> KnownCatalog:
         with self._database.read() as connection:
             account = find_account(connection, self.account.org, self.account.environment)
             self.account = account or self.account
-            return self._shared.catalogs.get(connection, self.account)
+            return self._memory.catalogs.get(connection, self.account)
 
     def _resolve(self, resource_id: str, version: int, revision_id: str) -> tuple[Listing, PublishedRevision]:
         known = self._catalog()
@@ -147,24 +161,45 @@ class SqlStore:
         row = build_row(
             context, version, payment, verified, lambda prefix: self.ids(prefix, to_datetime(now))
         )
-        cache, account = self._shared.payers, self.account.id
-        payer = cache.get(account, payment.payer)
-        if payer is None:
-            # Committed by itself: if the authorization fails, the payer stays, and is used the next time.
-            with self._database.write_statement() as connection:
-                payer = observe_payer(connection, account, verified.payer, now, self.ids)
-            cache.put(account, payer)
         funds = {
             "funds": verified.funds,
             "clock": self._stamps.read_clock(),
             "settled_since": to_microseconds(before.settled_since),
             "settled_before": before.settled,
         }
-        made = authorize(self._database, account, {**row, **funds}, now)
+        row |= funds
+        payer = self._observe(payment, verified.payer, now)
+        made = authorize(self._database, self.account.id, row, now)
+        if made is None and self._has_gone_back(row):
+            payer = self._observe(payment, verified.payer, now)
+            made = authorize(self._database, self.account.id, row, now)
         if made is None:
             return None
         self._stamps.remember(made["created_at"])
         return StoredTransaction({**made, **payer}, self._resolve)
+
+    def _observe(self, payment: SignedPayment, identifier: str, now: int) -> dict[str, Any]:
+        cache, account = self._memory.payers, self.account.id
+        payer = cache.get(account, payment.payer)
+        if payer is None:
+            # Committed by itself: if the authorization fails, the payer stays, and is used the next time.
+            with self._database.write_statement() as connection:
+                payer = observe_payer(connection, account, identifier, now, self.ids)
+            cache.put(account, payer)
+        return payer
+
+    def _has_gone_back(self, row: dict[str, Any]) -> bool:
+        """Return whether the payer that is remembered is gone, and forget everything.
+
+        Raises `DatabaseError` if what is sold is gone as well: it must be read again, and asked for again.
+        """
+        found = find_parts(self._database, self.account.id, row)
+        if found.is_complete:
+            return False
+        self._shared.forget()
+        if not found.has_price:
+            raise DatabaseError(f"{self._database.name} is an older copy of itself: ask again")
+        return True
 
     def begin_execution(self, context: AccessContext) -> str | None:
         now = self._stamps.now()
@@ -194,12 +229,8 @@ class SqlStore:
         values = {"accepted": outcome.model_dump_json(), "now": now}
         if isinstance(outcome, FailedCompleteRequest):
             return self._change(transaction, ACCEPT_FAILED, values)
-        statement = ACCEPT_SUCCEEDED if self._options.is_simulated else ACCEPT_AND_SETTLE
-        return self._change(
-            transaction,
-            statement,
-            {**values, "next": self._after(self._stamps.read_clock(), self._options.first_retry)},
-        )
+        again = self._after(self._stamps.read_clock(), self._options.first_retry)
+        return self._change(transaction, ACCEPT_SUCCEEDED, {**values, "next": again})
 
     def find_settlement_rule(self, transaction: Transaction) -> SettlementRule | None:
         if not self._options.is_simulated:
@@ -229,21 +260,24 @@ class SqlStore:
 
     def count_read(self, transaction: Transaction) -> SettlementRule | None:
         known = self._own(transaction)
-        if not self._options.is_simulated:
-            # Only when an attempt is due anyway: whoever polls must not ask the chain each time.
-            return IMMEDIATE if self._is_due(known) else None
-        rule = known.plan
+        rule = known.plan if self._options.is_simulated else None
         if rule is None:
-            return IMMEDIATE
+            return IMMEDIATE if self._may_attempt(known) else None
         if rule.after_reads is None:
             return None
         with self._database.write_statement() as connection:
             reads = simulated.count_read(connection, self.account.id, known)
         return rule if reads is not None and reads >= rule.after_reads else None
 
-    def _is_due(self, known: StoredTransaction) -> bool:
-        next_attempt_at = known.row["next_attempt_at"]
-        return next_attempt_at is not None and next_attempt_at <= self._stamps.read_clock()
+    def _may_attempt(self, known: StoredTransaction) -> bool:
+        """Whether a read of a payment without a rule begins an attempt."""
+        # Of a real payment only when one is due anyway: whoever polls must not ask the chain each time. Of a
+        # simulated one not before the first attempt: whoever has completed it is about to look up its rule.
+        if self._options.is_simulated and known.row["attempts"] > 0:
+            return True
+        now, row = self._stamps.read_clock(), known.row
+        is_due = row["next_attempt_at"] is not None and row["next_attempt_at"] <= now
+        return is_due and (row["lease_until"] is None or row["lease_until"] <= now)
 
     def take_due(self, until: datetime) -> Sequence[DueSettlement]:
         if not self._options.is_simulated:
@@ -281,6 +315,27 @@ class SqlStore:
                 if begun is not None:
                     taken.append(begun)
         return taken
+
+    def begin_attempt_again(self, transaction_id: str) -> tuple[StoredTransaction, Attempt] | None:
+        """Begin an attempt for a payment that has succeeded and came loose; the caller has leased it."""
+        known = self.find_transaction(transaction_id)
+        if known is None:
+            return None
+        with self._database.write() as connection:
+            now = self._stamps.read_clock()
+            return settlement.begin_attempt_again(connection, self.account.id, known, now)
+
+    def park(self, transaction: Transaction, reason: str) -> StoredTransaction | None:
+        """Let nobody begin another attempt to settle it; None if there is none to begin."""
+        known = self._own(transaction)
+        with self._database.write_statement() as connection:
+            return settlement.park(connection, self.account.id, known, self._stamps.read_clock(), reason)
+
+    def unpark(self, transaction: Transaction) -> StoredTransaction | None:
+        """Make an attempt to settle it due now; None if there is none to begin."""
+        known = self._own(transaction)
+        with self._database.write_statement() as connection:
+            return settlement.unpark(connection, self.account.id, known, self._stamps.read_clock())
 
     def read_attempt(self, transaction: Transaction) -> Attempt:
         """Read what all attempts so far know of a payment, without beginning one."""
@@ -357,13 +412,13 @@ class SqlStore:
     ) -> RecordPage[StoredTransaction]:
         with self._database.read() as connection:
             page = lists.list_transactions(
-                connection, self._shared.counts, self.account.id, query, status, payer_id
+                connection, self._memory.counts, self.account.id, query, status, payer_id
             )
         return RecordPage(page.count, [StoredTransaction(row, self._resolve) for row in page.records])
 
     def list_payers(self, query: ParsedListQuery) -> RecordPage[PayerView]:
         with self._database.read() as connection:
-            return lists.list_payers(connection, self._shared.counts, self.account.id, query)
+            return lists.list_payers(connection, self._memory.counts, self.account.id, query)
 
     def find_payer_id(self, address: str) -> str | None:
         """Find the payer with this address, in any case."""

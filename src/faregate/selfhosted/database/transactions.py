@@ -50,6 +50,8 @@ CHANGING: Final = (
     T.next_attempt_at,
     T.lease_until,
     T.attempts,
+    T.parked_at,
+    T.parked_reason,
     T.plan,
     T.reads,
 )
@@ -77,18 +79,20 @@ ACCEPT_FAILED: Final = Statement(
     )
 )
 _IS_OPEN: Final = T.finished_at.is_(None)
-_SUBMIT: Final = _ACCEPT.values(
-    outcome=bindparam("accepted"),
-    submitted_at=case((_IS_OPEN, STAMP)),
-    # If this process dies before it settles the payment, somebody else does so at this time.
-    next_attempt_at=case((_IS_OPEN, _NEXT)),
+ACCEPT_SUCCEEDED: Final = Statement(
+    _ACCEPT.values(
+        outcome=bindparam("accepted"),
+        submitted_at=case((_IS_OPEN, STAMP)),
+        # Whoever reads it from here on is told to wait.
+        settling_at=case((_IS_OPEN, STAMP)),
+        # If this process dies before it settles the payment, somebody else does so at this time.
+        next_attempt_at=case((_IS_OPEN, _NEXT)),
+    )
 )
-ACCEPT_SUCCEEDED: Final = Statement(_SUBMIT)
-ACCEPT_AND_SETTLE: Final = Statement(_SUBMIT.values(settling_at=case((_IS_OPEN, STAMP))))
 _END: Final = (
     update(transactions)
     .where(OF_ID, _IS_OPEN)
-    .values(next_attempt_at=None, lease_until=None, plan=None)
+    .values(next_attempt_at=None, lease_until=None, plan=None, parked_at=None)
     .returning(*CHANGING)
 )
 FAIL: Final = Statement(_END.values(finished_at=STAMP, final_status="failed"))
@@ -112,6 +116,14 @@ _RECORD_EXECUTION: Final = (
     .where(_EXECUTION, executions.c.metadata.is_(None))
     .values(metadata=bindparam("accepted"))
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """Since when nobody attempts a payment, and why."""
+
+    at: datetime
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +222,13 @@ class StoredTransaction:
     def submitted_at(self) -> datetime | None:
         submitted_at = self.row["submitted_at"]
         return None if submitted_at is None else to_datetime(submitted_at)
+
+    @property
+    def parked(self) -> Parked | None:
+        row = self.row
+        return (
+            None if row["parked_at"] is None else Parked(to_datetime(row["parked_at"]), row["parked_reason"])
+        )
 
     @property
     def settled(self) -> SettlementRecord | None:

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, String, bindparam, select, tuple_, update
+from sqlalchemy import BigInteger, String, bindparam, or_, select, tuple_, update
 
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.schema import attempts, transactions
@@ -43,9 +43,10 @@ _HASTEN: Final = (
             select(_A.account, _A.transaction).where(_IS_REPLACED)
         ),
         transactions.c.finished_at.is_(None),
-        transactions.c.next_attempt_at > _AT,
+        or_(transactions.c.next_attempt_at > _AT, transactions.c.parked_at.is_not(None)),
     )
-    .values(next_attempt_at=_AT)
+    # Parked or not: later transfers of the gas account wait for this one.
+    .values(next_attempt_at=_AT, parked_at=None)
 )
 _REPLACEMENTS: Final = 8
 """How many transfers of one gas nonce are expected; more are only looked at later."""
@@ -73,7 +74,7 @@ class SqlTransfers:
         """Write a transfer over the one that it replaces, if the payment of that has ended.
 
         The attempts of an open payment replace its transfer themselves, and keep the hash of every one. So
-        its next attempt becomes due at once instead.
+        its next attempt becomes due at once instead, also if it is parked.
         """
         keys = {
             **_name(transfer.sender, transfer.chain),

@@ -7,14 +7,13 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection
 
 from faregate.errors import ConfigurationError
-from faregate.selfhosted.database.clock import LOCK_CLASS
+from faregate.selfhosted.database.clock import LOCK_ALL
 from faregate.selfhosted.database.engine import Database
 
 _LOCATION: Final = "faregate.selfhosted.database:migrations"
-_LOCK: Final = select(func.pg_advisory_xact_lock(LOCK_CLASS, 0))
 
 
 def upgrade(url: str) -> None:
@@ -24,7 +23,7 @@ def upgrade(url: str) -> None:
     """
     with closing(Database(url, pool_size=1)) as database, database.write() as connection:
         if not database.is_sqlite:
-            connection.execute(_LOCK)
+            connection.execute(LOCK_ALL)
         config = _build_config()
         _check_known(connection, config, database.name)
         config.attributes["connection"] = connection
