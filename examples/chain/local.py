@@ -98,12 +98,12 @@ class LocalChain:
         accounts: list[str] = self.call("eth_accounts")
         return accounts
 
-    def send(self, to: str, data: str, *, sender: str | None = None) -> str:
+    def send(self, to: str, data: str, *, sender: str | None = None, gas: int = _GAS) -> str:
         """Send a transaction from an account of the node; return its hash, whether or not it succeeds.
 
         Where blocks are mined by themselves, it has a receipt by then.
         """
-        transaction = {"from": sender or self.accounts[-1], "to": to, "data": data, "gas": hex(_GAS)}
+        transaction = {"from": sender or self.accounts[-1], "to": to, "data": data, "gas": hex(gas)}
         sent: str = self.call("eth_sendTransaction", transaction)
         if self.call("anvil_getAutomine"):
             self._wait_for_receipt(sent)
