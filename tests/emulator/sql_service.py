@@ -24,6 +24,7 @@ from faregate.selfhosted.database.store import SqlStore
 from faregate.selfhosted.simulated import SimulatedPayments
 from faregate.service import settlement as settling
 from faregate.service.app import Access, respond
+from faregate.service.backend import Backend
 from faregate.service.builtin import builtin_account
 from faregate.service.catalog import Listing
 from faregate.service.clock import Clock
@@ -32,7 +33,6 @@ from faregate.service.http import INVALID_KEY, build_401
 from faregate.service.identifiers import build_id
 from faregate.service.payments import Ledger, LedgerPayments
 from faregate.service.records import FINAL, PENDING, Transaction
-from faregate.service.steps import Backend, run
 from faregate.system import random_challenge
 from faregate.x402.tokens import TOKENS, Environment, SettlementAsset
 
@@ -183,7 +183,7 @@ class SqlService:
 
     def settle(self, transaction_id: str) -> None:
         backend, known = self._find_open(transaction_id)
-        run(settling.settle(known, at=backend.store.now()), backend)
+        settling.settle(known, backend, at=backend.store.now())
 
     def fail(self, transaction_id: str) -> None:
         backend, known = self._find_open(transaction_id)
@@ -198,14 +198,14 @@ class SqlService:
         if known.status in PENDING:
             known = backend.store.find_transaction(transaction_id) or known
             current = backend.store.find_settlement_rule(known) or settling.IMMEDIATE
-            run(settling.schedule(known, current, backend.store.now()), backend)
+            settling.schedule(known, backend, current, backend.store.now())
 
     def _find_open(self, transaction_id: str) -> tuple[Backend, Transaction]:
         """Find a transaction that has not ended, after what is due has been settled."""
         for account in self._accounts.values():
             with self._database.read() as connection:
                 backend = self._get_backend(read_account(connection, account))
-            run(settling.settle_due(backend.store.now()), backend)
+            settling.settle_due(backend.store.now(), backend)
             known = backend.store.find_transaction(transaction_id)
             if known is not None and known.status in FINAL:
                 raise ConfigurationError(f"{transaction_id} has already {known.status}")

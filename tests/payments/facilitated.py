@@ -9,10 +9,10 @@ from faregate.emulator import Wallet
 from faregate.payments.chain import ChainReader
 from faregate.payments.facilitated import FacilitatorPayments
 from faregate.payments.facilitator import FacilitatorClient, FacilitatorSettings
+from faregate.service.backend import Backend
 from faregate.service.payments import Attempt, PaymentRefused, PaymentSent, PaymentSettled, SettlementPending
 from faregate.service.records import Transaction
 from faregate.service.settlement import settle
-from faregate.service.steps import Backend, run
 from faregate.system import system_clock
 from faregate.x402.headers import build_payment_required, parse_payment
 from faregate.x402.models import SignedPayment, Terms
@@ -74,7 +74,7 @@ def open_books(chain: LocalChain, payer: ChainPayer) -> OnePayment:
 
 def work(books: OnePayment, payments: FacilitatorPayments) -> None:
     """Settle as a worker does that has come to this payment."""
-    run(settle(cast(Transaction, books)), Backend(cast(Any, books), payments))
+    settle(cast(Transaction, books), Backend(cast(Any, books), payments))
 
 
 def find_mistake(books: OnePayment, chain: LocalChain) -> str | None:

@@ -13,6 +13,7 @@ from faregate.payments.direct.backend import DirectPayments
 from faregate.payments.direct.fees import GWEI, GasPolicy
 from faregate.payments.direct.gas_account import GasAccount
 from faregate.payments.direct.signers import KeySigner
+from faregate.service.backend import Backend
 from faregate.service.payments import (
     Attempt,
     PaymentPostponed,
@@ -24,7 +25,6 @@ from faregate.service.payments import (
 )
 from faregate.service.records import Transaction
 from faregate.service.settlement import settle
-from faregate.service.steps import Backend, run
 from faregate.x402.models import SignedPayment, Terms
 from tests.support.chain import USDC, LocalChain
 
@@ -217,7 +217,7 @@ class Worker:
     def attempt(self, row: Row) -> Seen:
         """Make one whole attempt, by the rule of the service; return what the books say then."""
         backend = Backend(cast(Any, self.books), self.payments)
-        run(settle(cast(Transaction, row)), backend)
+        settle(cast(Transaction, row), backend)
         return row.seen
 
 

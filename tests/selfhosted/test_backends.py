@@ -12,6 +12,7 @@ import pytest
 
 from faregate.core.models import Response, WireRequest
 from faregate.emulator import Wallet
+from faregate.selfhosted import backends
 from faregate.selfhosted.books import Books
 from faregate.selfhosted.commands.setup import apply_seller
 from faregate.selfhosted.database.clock import Stamps
@@ -22,17 +23,19 @@ from faregate.selfhosted.database.upgrade import upgrade
 from faregate.selfhosted.runtime import Runtime
 from faregate.selfhosted.settings import Settings
 from faregate.selfhosted.settlements import CompletionWaiters, Settlements
+from faregate.selfhosted.simulated import SimulatedPayments
 from faregate.service.app import respond
+from faregate.service.backend import Backend
 from faregate.service.builtin import builtin_account
 from faregate.service.payments import Attempt, Reservation, SettlementPending
 from faregate.service.records import Transaction
-from faregate.service.steps import Backend, FindSettlementRule, ListPayers, Now, Steps, VerifyPayment
 from faregate.system import system_clock
 from faregate.x402.headers import build_payment_required, parse_payment
 from faregate.x402.tokens import Environment
 from tests.selfhosted import sales
 from tests.selfhosted.sales import resolve
 from tests.support.waiting import eventually
+from tests.support.watched_backend import Around, Call, watch
 
 
 @pytest.fixture
@@ -91,66 +94,67 @@ def test_a_database_without_tables_is_not_ready(tmp_path: Path) -> None:
     runtime.end()
 
 
-def test_steps_are_performed_by_the_backend_that_is_given(books: Books) -> None:
-    seen: list[str] = []
-
-    class Watched(Backend):
-        def perform(self, step: Any) -> Any:
-            seen.append(type(step).__name__)
-            return super().perform(step)
-
-    runtime = Runtime(Settings(), books, {}, make_backend=Watched)
-    assert ask(runtime, make_key(books, "test")) == 200
-    assert "ListPayers" in seen
-    runtime.end()
+def watch_calls(patch: pytest.MonkeyPatch, around: Around) -> None:
+    """Have `around` make the calls of the rules, in every runtime that is made from now on."""
+    patch.setattr(backends, "Backend", lambda *parts: watch(Backend(*parts), around))
 
 
-def test_a_database_that_goes_away_after_the_key_was_found_is_503(books: Books) -> None:
-    class Torn(Backend):
-        def perform(self, step: Any) -> Any:
-            if isinstance(step, ListPayers):
-                raise LostConnection("the connection ended")
-            return super().perform(step)
+def test_a_database_that_goes_away_after_the_key_was_found_is_503(
+    books: Books, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def tear(call: Call) -> Any:
+        if call.name == "list_payers":
+            raise LostConnection("the connection ended")
+        return call.perform()
 
-    runtime = Runtime(Settings(), books, {}, make_backend=Torn)
+    watch_calls(monkeypatch, tear)
+    runtime = Runtime(Settings(), books, {})
     assert ask(runtime, make_key(books, "test")) == 503
     runtime.end()
 
 
-def test_a_proof_whose_payment_was_faster_finds_its_transaction(books: Books) -> None:
+def test_a_proof_whose_payment_was_faster_finds_its_transaction(
+    books: Books, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two calls bring one proof. While the second is verified, the transfer of the first happens."""
     answers: list[Response] = []
 
-    class Slow(Backend):
-        def perform(self, step: Any) -> Any:
-            if isinstance(step, VerifyPayment) and not answers:
-                answers.append(Response(0))
-                answers[0] = respond(call, runtime.backends)
-                self.payments.send(step.payment, step.terms, Attempt(system_clock()))
-            return super().perform(step)
+    def verify_late(call: Call) -> Any:
+        if call.name == "verify" and not answers:
+            answers.append(Response(0))
+            answers[0] = respond(access, runtime.backends)
+            payment, terms = call.positional
+            SimulatedPayments(books.database, account.account.id).send(
+                payment, terms, Attempt(system_clock())
+            )
+        return call.perform()
 
-    runtime = Runtime(Settings(), books, {}, make_backend=Slow)
+    watch_calls(monkeypatch, verify_late)
+    runtime = Runtime(Settings(), books, {})
     account = next(store for store in runtime.backends.open_stores() if store.environment == "test")
-    call = build_access_call(books, account)
-    late = respond(call, runtime.backends)
+    access = build_access_call(books, account)
+    late = respond(access, runtime.backends)
     [first] = answers
     assert (first.status, late.status) == (200, 200)
     assert late.body == first.body
     runtime.end()
 
 
-def test_funds_that_another_payment_took_meanwhile_are_refused(books: Books) -> None:
+def test_funds_that_another_payment_took_meanwhile_are_refused(
+    books: Books, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its balance was read, and then another payment of the payer was authorized, and settled."""
 
-    class Slow(Backend):
-        def perform(self, step: Any) -> Any:
-            verdict = super().perform(step)
-            if not isinstance(step, VerifyPayment):
-                return verdict
-            sales.settle(account, step.payment.payer)
-            return replace(verdict, funds=step.payment.value)
+    def spend(call: Call) -> Any:
+        verdict = call.perform()
+        if call.name != "verify":
+            return verdict
+        payment = call.positional[0]
+        sales.settle(account, payment.payer)
+        return replace(verdict, funds=payment.value)
 
-    runtime = Runtime(Settings(), books, {}, make_backend=Slow)
+    watch_calls(monkeypatch, spend)
+    runtime = Runtime(Settings(), books, {})
     account = next(store for store in runtime.backends.open_stores() if store.environment == "test")
     late = respond(build_access_call(books, account), runtime.backends)
     assert late.status == 402
@@ -158,67 +162,71 @@ def test_funds_that_another_payment_took_meanwhile_are_refused(books: Books) -> 
     runtime.end()
 
 
-def test_a_payment_that_ended_meanwhile_is_counted_once(books: Books) -> None:
+def test_a_payment_that_ended_meanwhile_is_counted_once(
+    books: Books, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its transfer had left the balance that was read, and then the books learned of it."""
-    verified: list[VerifyPayment] = []
+    verified: list[dict[str, Any]] = []
 
-    class Slow(Backend):
-        def perform(self, step: Any) -> Any:
-            verdict = super().perform(step)
-            if not isinstance(step, VerifyPayment):
-                return verdict
-            if not verified:
-                assert account.begin_attempt(first) is not None
-                account.record_settled(first, sales.HASH, None)
-            verified.append(step)
-            return replace(verdict, funds=step.payment.value)
+    def end_first(call: Call) -> Any:
+        verdict = call.perform()
+        if call.name != "verify":
+            return verdict
+        if not verified:
+            assert account.begin_attempt(first) is not None
+            account.record_settled(first, sales.HASH, None)
+        verified.append(dict(call.named or {}))
+        return replace(verdict, funds=call.positional[0].value)
 
-    runtime = Runtime(Settings(), books, {}, make_backend=Slow)
+    watch_calls(monkeypatch, end_first)
+    runtime = Runtime(Settings(), books, {})
     account = next(store for store in runtime.backends.open_stores() if store.environment == "test")
-    call = build_access_call(books, account)
-    first = sales.submit(account, parse_payment(dict(call.headers)["PAYMENT-SIGNATURE"]).payer)
-    assert respond(call, runtime.backends).status == 200
-    assert verified[0].reservations == (Reservation(first.payment.nonce, first.payment.value),)
-    assert [step.committed for step in verified] == [first.payment.value, 0]
+    access = build_access_call(books, account)
+    first = sales.submit(account, parse_payment(dict(access.headers)["PAYMENT-SIGNATURE"]).payer)
+    assert respond(access, runtime.backends).status == 200
+    assert verified[0]["reservations"] == (Reservation(first.payment.nonce, first.payment.value),)
+    assert [each["committed"] for each in verified] == [first.payment.value, 0]
     runtime.end()
 
 
-def test_an_open_payment_is_not_verified_again(books: Books) -> None:
+def test_an_open_payment_is_not_verified_again(books: Books, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own transfer may have emptied the payer: the payer is told to wait, and not to pay again."""
-    verified: list[Any] = []
+    verified: list[Call] = []
 
-    class Watched(Backend):
-        def perform(self, step: Any) -> Any:
-            if isinstance(step, VerifyPayment):
-                verified.append(step)
-            return super().perform(step)
+    def count(call: Call) -> Any:
+        if call.name == "verify":
+            verified.append(call)
+        return call.perform()
 
-    runtime = Runtime(Settings(), books, {}, make_backend=Watched)
+    watch_calls(monkeypatch, count)
+    runtime = Runtime(Settings(), books, {})
     account = next(store for store in runtime.backends.open_stores() if store.environment == "test")
-    call = build_access_call(books, account)
-    assert respond(call, runtime.backends).status == 200
-    open_one = account.find_by_proof(dict(call.headers)["PAYMENT-SIGNATURE"])
+    access = build_access_call(books, account)
+    assert respond(access, runtime.backends).status == 200
+    open_one = account.find_by_proof(dict(access.headers)["PAYMENT-SIGNATURE"])
     assert open_one is not None
     recorded = account.record_outcome(open_one, sales.succeeded(open_one))
     assert recorded is not None
     attempt = account.begin_attempt(recorded)
     assert attempt is not None
     account.postpone(recorded, attempt, SettlementPending(), None)
-    assert (respond(call, runtime.backends).status, len(verified)) == (202, 1)
+    assert (respond(access, runtime.backends).status, len(verified)) == (202, 1)
     runtime.end()
 
 
-def test_between_the_report_and_the_settlement_callers_are_told_to_wait(books: Books) -> None:
+def test_between_the_report_and_the_settlement_callers_are_told_to_wait(
+    books: Books, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Neither work nor a result is released meanwhile, and nobody else settles it."""
     answers: list[Response] = []
 
-    class Slow(Backend):
-        def perform(self, step: Any) -> Any:
-            if isinstance(step, FindSettlementRule):
-                answers.extend(respond(call, runtime.backends) for call in (complete, access, get))
-            return super().perform(step)
+    def ask_meanwhile(call: Call) -> Any:
+        if call.name == "find_settlement_rule":
+            answers.extend(respond(each, runtime.backends) for each in (complete, access, get))
+        return call.perform()
 
-    runtime = Runtime(Settings(), books, {}, make_backend=Slow)
+    watch_calls(monkeypatch, ask_meanwhile)
+    runtime = Runtime(Settings(), books, {})
     account = next(store for store in runtime.backends.open_stores() if store.environment == "test")
     access = build_access_call(books, account)
     allowed = json.loads(respond(access, runtime.backends).body)["transaction_id"]
@@ -246,9 +254,6 @@ class _Known:
     def find_transaction(self, _: str) -> "_Known":
         return self
 
-    def now(self) -> None:
-        """Stand for the store's clock, which the operation asks."""
-
 
 def settle(known: _Known, wait: Callable[[], object], seconds: float) -> tuple[str, float]:
     """Settle by an operation that waits; return the status that the caller gets, and how long that took."""
@@ -258,14 +263,13 @@ def settle(known: _Known, wait: Callable[[], object], seconds: float) -> tuple[s
     )
     transaction = cast(Transaction, known)
 
-    def operation() -> Steps[Transaction]:
-        yield from Now()
+    def settle_slowly(_: Backend) -> Transaction:
         wait()
         return transaction
 
     began = time.monotonic()
     backend = Backend(cast(Any, known), cast(Any, None))
-    found = settlements.settle(operation(), transaction, backend)
+    found = settlements.settle(settle_slowly, transaction, backend)
     took = time.monotonic() - began
     settlements.close()
     return found.status, took
@@ -292,13 +296,12 @@ def test_waiting_completions_leave_threads_for_other_calls() -> None:
     known = _Known("settling")
     transaction = cast(Transaction, known)
 
-    def operation() -> Steps[Transaction]:
-        yield from Now()
+    def settle_slowly(_: Backend) -> Transaction:
         gate.wait(10)
         return transaction
 
     def complete() -> None:
-        settlements.settle(operation(), transaction, Backend(cast(Any, known), cast(Any, None)))
+        settlements.settle(settle_slowly, transaction, Backend(cast(Any, known), cast(Any, None)))
 
     waiting = [threading.Thread(target=complete) for _ in range(4)]
     for thread in waiting:

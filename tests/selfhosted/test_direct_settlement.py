@@ -1,6 +1,5 @@
 """Direct settlement with the SQL store: whenever a process dies, books, chain and gas nonces agree."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,14 +13,15 @@ from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.schema import attempts
 from faregate.selfhosted.database.store import SqlStore
 from faregate.selfhosted.database.transfers import SqlTransfers
+from faregate.service.backend import Backend
 from faregate.service.payments import PaymentVerified
 from faregate.service.records import FINAL, Transaction
 from faregate.service.settlement import settle
-from faregate.service.steps import Backend, Step
 from tests.payments.facilitated import sign_payment
 from tests.payments.gas_books import Clock, wait_for_blocks
 from tests.selfhosted.sales import open_store, resolve, succeeded
 from tests.support.chain import USDC, ChainPayer, LocalChain, chain, payer
+from tests.support.watched_backend import Call, Killed, count_moments, watch
 
 __all__ = ["chain", "payer"]
 
@@ -58,25 +58,23 @@ class Shop:
     def work(self, transaction: Transaction, dies_at: int | None = None) -> bool:
         """Make one attempt in a new process; return whether it died at this moment.
 
-        Moments count the steps: even ones are before a step, odd ones after it.
+        Moments count calls to store and payments: even ones are before a call, odd ones after it.
         """
         account = self.start_account()
         reader = ChainReader(USDC.chain, [self.chain.url], clock=self.clock)
         backend = Backend(self.store, DirectPayments(account, reader))
-        steps, moment, value = settle(transaction), 0, None
-        advance: Callable[[Any], Step[Any]] = steps.send
-        while True:
-            try:
-                step = advance(value)
-            except StopIteration:
-                return False
-            for performs in (False, True):
-                if moment == dies_at:
-                    return True
-                moment += 1
-                if not performs:
-                    value = step.perform(backend)
-                    wait_for_blocks(self.chain)
+        pass_moments, _ = count_moments(dies_at)
+
+        def around(call: Call) -> Any:
+            answer = pass_moments(call)
+            wait_for_blocks(self.chain)
+            return answer
+
+        try:
+            settle(transaction, watch(backend, around))
+        except Killed:
+            return True
+        return False
 
     def keep_up(self) -> None:
         keep_nonces_moving(self.start_account(), SqlTransfers(self.database))

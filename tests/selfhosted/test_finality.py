@@ -19,10 +19,10 @@ from faregate.selfhosted.environment_payments import EnvironmentPayments
 from faregate.selfhosted.finality import FinalityWatch
 from faregate.selfhosted.payment_chain import PaymentChain
 from faregate.selfhosted.settings import Settings
+from faregate.service.backend import Backend
 from faregate.service.payments import PaymentSent
 from faregate.service.records import Transaction
 from faregate.service.settlement import settle
-from faregate.service.steps import Backend, run
 from faregate.system import system_clock
 from faregate.x402.models import SignedPayment
 from tests.selfhosted.planted import Day, open_reader
@@ -74,7 +74,7 @@ class Watched:
 
     def sell(self) -> Transaction:
         """A payment that this backend has settled."""
-        sold = run(settle(self.day.submit()), self.backend)
+        sold = settle(self.day.submit(), self.backend)
         assert sold.status == "succeeded"
         return sold
 
@@ -267,7 +267,7 @@ def test_a_process_with_workers_watches(
         day = Day(process.books.database, open_store(process.books.database), chain, payer)
         chain.mine(2)
         backend = process.backends.build_backend(day.store)
-        sold = run(settle(day.submit()), backend)
+        sold = settle(day.submit(), backend)
         assert sold.status == "succeeded"
         chain.reorganise(1)
         chain.advance_time(20)

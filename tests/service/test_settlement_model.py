@@ -5,7 +5,7 @@ wait; time passes. All sequences of choices up to a bound are tried. Whatever ha
 the chain says.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import product
@@ -13,6 +13,7 @@ from typing import Any, Literal, cast
 
 import pytest
 
+from faregate.service.backend import Backend
 from faregate.service.payments import (
     Attempt,
     PaymentPostponed,
@@ -24,7 +25,7 @@ from faregate.service.payments import (
 )
 from faregate.service.records import Transaction
 from faregate.service.settlement import settle
-from faregate.service.steps import Backend, SendPayment, Step
+from tests.support.watched_backend import Killed, count_moments, watch
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 Answer = Literal[
@@ -214,28 +215,12 @@ class Direct(Facilitated):
         return answer
 
 
-class Killed(Exception):
-    """The process died here: nothing after it runs, not even a `finally` that writes."""
-
-
 def drive(books: Books, payments: Facilitated, dies_at: int | None) -> int:
-    """Settle once; die before (even) or after (odd) the performance of a step. Returns how many moments."""
-    transaction = cast(Transaction, books)
+    """Settle once; die before (even) or after (odd) a call to books or payments. Returns how many moments."""
     backend = Backend(cast(Any, books), cast(Any, payments))
-    steps = settle(transaction)
-    moment, value = 0, None
-    advance: Callable[[Any], Step[Any]] = steps.send
-    while True:
-        try:
-            step = advance(value)
-        except StopIteration:
-            return moment
-        for performs in (False, True):
-            if moment == dies_at:
-                raise Killed
-            moment += 1
-            if not performs:
-                value = step.perform(backend)
+    pass_moments, count = count_moments(dies_at)
+    settle(cast(Transaction, books), watch(backend, pass_moments))
+    return count()
 
 
 def settle_to_the_end(books: Books, payments: Facilitated, chain: Chain) -> None:
@@ -281,15 +266,15 @@ def test_the_books_say_what_the_chain_says(backend: type[Facilitated]) -> None:
 
 
 def test_a_rule_that_believes_the_answer_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def believe(self: SendPayment, backend: Backend) -> object:
-        sent = send(self, backend)
+    def believe(self: Facilitated, *given: Any) -> object:
+        sent = send(self, *given)
         if isinstance(sent, PaymentSent):
-            found = sent.transaction_hash
-            return PaymentRefused(sent.note) if found is None else PaymentSettled(found)
+            transaction_hash = sent.transaction_hash
+            return PaymentRefused(sent.note) if transaction_hash is None else PaymentSettled(transaction_hash)
         return sent
 
-    send = SendPayment.perform
-    monkeypatch.setattr(SendPayment, "perform", believe)
+    send = Facilitated.send
+    monkeypatch.setattr(Facilitated, "send", believe)
     with pytest.raises(AssertionError):
         test_the_books_say_what_the_chain_says(Facilitated)
 

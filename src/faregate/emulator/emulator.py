@@ -39,7 +39,6 @@ from faregate.service.identifiers import CountedIds, Ids, RewindableIds, SeededC
 from faregate.service.payments import Ledger
 from faregate.service.settlement import settle_due
 from faregate.service.state import EnvironmentState
-from faregate.service.steps import run
 from faregate.system import random_challenge, random_id, system_clock
 from faregate.x402.tokens import TOKENS, Environment, SettlementAsset
 
@@ -138,7 +137,7 @@ class Emulator:
         """Return what `read` reads from the current state, after every payment that is due has settled."""
         with self._lock:
             for store in self._service.environments.values():
-                run(settle_due(store.clock.now()), store.backend)
+                settle_due(store.clock.now(), store.backend)
             return read(self._service, self._recorder.log)
 
     def mode(self, name: str) -> None:

@@ -16,7 +16,6 @@ from faregate.service import settlement as settling
 from faregate.service.config import SettlementRule, find_address_fault
 from faregate.service.records import PENDING, TransactionRecord
 from faregate.service.state import EnvironmentState
-from faregate.service.steps import run
 
 ALL: Final = "*"
 _TRANSACTION: Final = re.compile(f"txn_{ID_TAIL}", re.ASCII)
@@ -72,7 +71,7 @@ def settle(store: EnvironmentState, transaction_id: str) -> None:
         raise ConfigurationError(
             f"the seller has not completed {transaction_id} yet: settle_after says how it will end"
         )
-    run(settling.settle(record, at=store.clock.tick()), store.backend)
+    settling.settle(record, store.backend, at=store.clock.tick())
 
 
 def fail(store: EnvironmentState, transaction_id: str) -> None:
@@ -85,7 +84,7 @@ def fail(store: EnvironmentState, transaction_id: str) -> None:
 
 
 def _settle_due(store: EnvironmentState) -> None:
-    run(settling.settle_due(store.clock.now()), store.backend)
+    settling.settle_due(store.clock.now(), store.backend)
 
 
 def _find_open(store: EnvironmentState, transaction_id: str) -> TransactionRecord:
@@ -112,4 +111,4 @@ def _set_transaction_rule(
         store.unschedule(record)
         # The transaction's own rule may be gone now: then the next in rank applies.
         rule = store.find_settlement_rule(record) or settling.IMMEDIATE
-        run(settling.schedule(record, rule, store.clock.tick()), store.backend)
+        settling.schedule(record, store.backend, rule, store.clock.tick())

@@ -1,7 +1,7 @@
-"""What performs the rules' steps for each account, and the payments that are due in any of them."""
+"""The store and the payments of each account, and the payments that are due in any of them."""
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from faregate.selfhosted.books import Books
 from faregate.selfhosted.database.accounts import AccountRow
@@ -13,14 +13,10 @@ from faregate.selfhosted.settings import Settings
 from faregate.selfhosted.settlements import Job, Settlements
 from faregate.selfhosted.simulated import SimulatedPayments
 from faregate.service.app import Access
+from faregate.service.backend import Backend
 from faregate.service.http import INVALID_KEY, build_401
-from faregate.service.settlement import run_attempt
-from faregate.service.steps import Backend
 from faregate.system import random_challenge, random_id
 from faregate.x402.tokens import Environment
-
-MakeBackend = Callable[..., Backend]
-"""Makes a `Backend` from its fields."""
 
 
 class Backends:
@@ -32,11 +28,9 @@ class Backends:
         books: Books,
         payments: Mapping[Environment, EnvironmentPayments],
         settlements: Settlements,
-        make_backend: MakeBackend,
     ) -> None:
         self._settings, self._books, self._payments = settings, books, payments
         self._settlements = settlements
-        self._make_backend = make_backend
         options = StoreOptions(
             is_simulated=settings.payments == "simulated",
             expose_execution_id=settings.expose_execution_id,
@@ -66,12 +60,12 @@ class Backends:
         return [store for store in stores if store is not None]
 
     def build_backend(self, store: SqlStore) -> Backend:
-        """Build what performs the steps for this account."""
+        """Build what the rules work on for this account."""
         if self._settings.payments == "simulated":
             simulated = SimulatedPayments(self._books.database, store.account.id)
-            return self._make_backend(store, simulated, self._settlements.settle_here)
+            return Backend(store, simulated, self._settlements.settle_here)
         payments = self._payments[store.environment].payments
-        return self._make_backend(store, payments, self._settlements.settle, self._settlements.wait)
+        return Backend(store, payments, self._settlements.settle, self._settlements.wait)
 
     def take(self) -> Job | None:
         """Lease a due payment of any account; each account is asked first in its turn."""
@@ -80,5 +74,5 @@ class Backends:
         first = next(self._turn) % max(1, len(stores))
         for store in (*stores[first:], *stores[:first]):
             for transaction, attempt in store.take_jobs(1):
-                return Job(transaction.id, run_attempt(transaction, attempt), self.build_backend(store))
+                return Job(transaction, attempt, self.build_backend(store))
         return None

@@ -20,6 +20,7 @@ from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.finality import Unchecked
 from faregate.selfhosted.database.payments import PaymentRow, find_payment_by_id
 from faregate.selfhosted.payment_chain import PaymentChain
+from faregate.service.backend import Backend
 from faregate.service.payments import (
     PaymentRefused,
     PaymentSettled,
@@ -28,7 +29,6 @@ from faregate.service.payments import (
     SettlementResult,
 )
 from faregate.service.settlement import find_result
-from faregate.service.steps import Backend, run
 
 _BATCH: Final = 2_000
 """Payments of one account that are checked in one go."""
@@ -156,4 +156,4 @@ class FinalityWatch:
         begun = store.begin_attempt_again(transaction_id)
         if begun is None:
             return SettlementPending("reconciling")
-        return run(find_result(*begun), self.build_backend(account))
+        return find_result(*begun, self.build_backend(account))

@@ -14,7 +14,7 @@ from typing import Final
 from faregate.errors import FaregateError
 from faregate.payments.direct import keep_nonces_moving
 from faregate.selfhosted.asgi import Parts, Readiness
-from faregate.selfhosted.backends import Backends, MakeBackend
+from faregate.selfhosted.backends import Backends
 from faregate.selfhosted.books import Books, check_recipient, find_missing, open_books
 from faregate.selfhosted.chain_metrics import ChainCollector
 from faregate.selfhosted.console.app import Console
@@ -27,7 +27,6 @@ from faregate.selfhosted.rate_limits import RateLimits
 from faregate.selfhosted.settings import Settings
 from faregate.selfhosted.settlements import CompletionWaiters, Repeater, Settlements, Worker
 from faregate.service.app import respond
-from faregate.service.steps import Backend
 from faregate.system import system_clock
 from faregate.x402.tokens import Environment
 
@@ -39,18 +38,13 @@ _FINALITY_SECONDS: Final = 10.0
 
 
 class Runtime:
-    """The parts of one process, made from its settings.
-
-    `make_backend` makes what performs the steps of the rules: crash tests watch them there.
-    """
+    """The parts of one process, made from its settings."""
 
     def __init__(
         self,
         settings: Settings,
         books: Books,
         payments: Mapping[Environment, EnvironmentPayments],
-        *,
-        make_backend: MakeBackend = Backend,
     ) -> None:
         self._settings, self.books, self.payments = settings, books, payments
         self._gas = GasWatch(payments)
@@ -68,7 +62,7 @@ class Runtime:
             waiters=self._waiters,
             observe=self.metrics.count_attempt,
         )
-        self.backends = Backends(settings, books, payments, self._settlements, make_backend)
+        self.backends = Backends(settings, books, payments, self._settlements)
         self.stop = threading.Event()
         self._threads: list[threading.Thread] = []
         self._is_current = False
@@ -167,9 +161,7 @@ class Runtime:
 
 
 @contextmanager
-def open_runtime(
-    settings: Settings, *, pool_size: int = 2, make_backend: MakeBackend = Backend
-) -> Generator[Runtime]:
+def open_runtime(settings: Settings, *, pool_size: int = 2) -> Generator[Runtime]:
     """Make a runtime, and open what it needs while the block runs; its workers are not started.
 
     Raises `ConfigurationError` if the settings cannot work, or the tables are not current.
@@ -177,7 +169,7 @@ def open_runtime(
     payments = build_payments(settings)
     try:
         with open_books(settings, pool_size=pool_size) as books:
-            yield Runtime(settings, books, payments, make_backend=make_backend)
+            yield Runtime(settings, books, payments)
     finally:
         for one in payments.values():
             one.close()

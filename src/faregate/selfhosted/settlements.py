@@ -1,7 +1,7 @@
 """Settle payments: in the request that completes them, for a limited time, and later in background workers.
 
-This module decides which thread runs an attempt, and how long a request waits for it. The steps of an attempt
-are in `service/settlement.py`, and its rows in `selfhosted/database/settlement.py`.
+This module decides which thread runs an attempt, and how long a request waits for it. What an attempt does
+is in `service/settlement.py`, and its rows in `selfhosted/database/settlement.py`.
 
 An attempt may take as long as a facilitator and a chain do. So the attempt of a completion runs in a pool of
 threads. It goes on after the completion was answered 202; if it is interrupted, a worker repeats it.
@@ -16,20 +16,15 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
-from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, TypeVar, cast
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, Protocol
 
 from faregate.selfhosted.log_format import FIELDS
+from faregate.service.backend import AttemptResult, Backend, Settlement
+from faregate.service.payments import Attempt
 from faregate.service.records import FINAL, PENDING, Transaction
-from faregate.service.steps import (
-    Backend,
-    PostponePayment,
-    RecordFailed,
-    RecordSettled,
-    Step,
-    Steps,
-    run,
-)
+from faregate.service.settlement import run_attempt
 
 _POLL_SECONDS: Final = 0.5
 """How soon a payment is seen that a worker of another process has settled."""
@@ -38,54 +33,34 @@ IDLE_SECONDS: Final = 0.5
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0
 _log = logging.getLogger("faregate.service")
-T = TypeVar("T")
 AttemptObserver = Callable[[str], None]
 """Hears of each attempt to settle: succeeded, failed or postponed."""
-_RESULTS: Final[dict[type[Step[Any]], str]] = {
-    RecordSettled: "succeeded",
-    RecordFailed: "failed",
-    PostponePayment: "postponed",
-}
-"""The steps that end an attempt."""
 
 
-@dataclass(frozen=True, slots=True)
-class _WatchedBackend:
-    """Performs the steps of a settlement; counts and logs the attempt that ends among them.
+def run_observed(settlement: Settlement, backend: Backend, observe: AttemptObserver) -> Transaction:
+    """Run a settlement; count and log the attempt that ends in it.
 
     If another worker holds the lease, there is none.
     """
+    began = time.monotonic()
 
-    backend: Backend
-    transaction_id: str
-    observe: AttemptObserver
-    began: float = field(default_factory=time.monotonic)
+    def end(result: AttemptResult, transaction: Transaction) -> None:
+        observe(result)
+        _log_attempt(result, transaction, time.monotonic() - began)
 
-    def perform(self, step: Step[T]) -> T:
-        found = self.backend.perform(step)
-        result = _RESULTS.get(type(step))
-        if result is not None:
-            self.observe(result)
-            self._log(result, cast(Transaction, found))
-        return found
-
-    def _log(self, result: str, found: Transaction) -> None:
-        settled = found.settled
-        fields = {
-            "transaction": self.transaction_id,
-            "result": result,
-            "status": found.status,
-            "transaction_hash": settled.transaction_hash if settled else None,
-            "seconds": round(time.monotonic() - self.began, 3),
-        }
-        _log.info("settlement attempt", extra={FIELDS: fields})
+    return settlement(replace(backend, observe=end))
 
 
-def run_watched(
-    operation: Steps[Transaction], transaction_id: str, backend: Backend, observe: AttemptObserver
-) -> Transaction:
-    """Run a settlement; count and log the attempt that ends in it."""
-    return run(operation, _WatchedBackend(backend, transaction_id, observe))
+def _log_attempt(result: AttemptResult, transaction: Transaction, seconds: float) -> None:
+    settled = transaction.settled
+    fields = {
+        "transaction": transaction.id,
+        "result": result,
+        "status": transaction.status,
+        "transaction_hash": settled.transaction_hash if settled else None,
+        "seconds": round(seconds, 3),
+    }
+    _log.info("settlement attempt", extra={FIELDS: fields})
 
 
 class CompletionWaiters:
@@ -137,15 +112,13 @@ class Settlements:
         self._observe = observe
         self._clock = clock
 
-    def settle(
-        self, operation: Steps[Transaction], transaction: Transaction, backend: Backend
-    ) -> Transaction:
+    def settle(self, settlement: Settlement, transaction: Transaction, backend: Backend) -> Transaction:
         """Run a settlement; return the transaction as it stands when it has ended, or the time is over.
 
         If too many requests wait already, return the transaction as it stands now.
         """
         end = self._clock() + self._seconds
-        running = self._pool.submit(self._run, operation, transaction.id, backend)
+        running = self._pool.submit(self._run, settlement, backend)
         found = None
         if self._may_wait.acquire(blocking=False):
             try:
@@ -176,11 +149,9 @@ class Settlements:
             found = backend.store.find_transaction(found.id) or found
         return found
 
-    def settle_here(
-        self, operation: Steps[Transaction], transaction: Transaction, backend: Backend
-    ) -> Transaction:
+    def settle_here(self, settlement: Settlement, transaction: Transaction, backend: Backend) -> Transaction:
         """Run a settlement that asks nobody over the network; it settles at once, or waits by its rule."""
-        return run_watched(operation, transaction.id, backend, self._observe)
+        return run_observed(settlement, backend, self._observe)
 
     def close(self) -> None:
         """Wait for the attempts that run. Those that have not begun are due for a worker."""
@@ -192,16 +163,16 @@ class Settlements:
         except FutureTimeout:
             return None
 
-    def _run(self, operation: Steps[Transaction], transaction_id: str, backend: Backend) -> Transaction:
+    def _run(self, settlement: Settlement, backend: Backend) -> Transaction:
         try:
-            found = run_watched(operation, transaction_id, backend, self._observe)
+            settled = run_observed(settlement, backend, self._observe)
         except Exception:
             # Nobody may be waiting any more. The payment is due again when its lease ends.
             _log.exception("an attempt to settle was interrupted")
             raise
-        if found.status in FINAL:
-            self._waiters.wake(transaction_id)
-        return found
+        if settled.status in FINAL:
+            self._waiters.wake(settled.id)
+        return settled
 
 
 # Workers
@@ -209,10 +180,10 @@ class Settlements:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One attempt to make: its steps, and what performs them."""
+    """An attempt that has begun, and what it works on."""
 
-    transaction_id: str
-    attempt: Steps[Transaction]
+    transaction: Transaction
+    attempt: Attempt
     backend: Backend
 
 
@@ -261,13 +232,14 @@ class Worker:
         if job is None:
             return False
         try:
-            found = run_watched(job.attempt, job.transaction_id, job.backend, self._observe)
+            attempt = partial(run_attempt, job.transaction, job.attempt)
+            settled = run_observed(attempt, job.backend, self._observe)
         except Exception:
             # Its lease ends, and whoever takes it then looks at the chain first.
-            _log.exception("an attempt to settle %s was interrupted", job.transaction_id)
+            _log.exception("an attempt to settle %s was interrupted", job.transaction.id)
             return True
-        if found.status in FINAL:
-            self._waiters.wake(job.transaction_id)
+        if settled.status in FINAL:
+            self._waiters.wake(settled.id)
         return True
 
 

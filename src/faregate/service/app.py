@@ -11,6 +11,7 @@ from typing import Protocol
 
 from faregate.core.models import Response, WireRequest
 from faregate.merchant.problems import INTERNAL_ERROR, UNAVAILABLE
+from faregate.service.backend import Backend
 from faregate.service.catalog import build_catalog
 from faregate.service.clock import Clock, MonotonicClock
 from faregate.service.config import DEFAULT_CREATED_AT, Account, Capability, Key
@@ -29,7 +30,6 @@ from faregate.service.published_payers import map_settlement_rules
 from faregate.service.routes import find_route
 from faregate.service.settlement import settle_due
 from faregate.service.state import EnvironmentState
-from faregate.service.steps import Backend, run
 from faregate.service.store import StoreUnavailable
 from faregate.x402.tokens import ENVIRONMENTS, Environment
 
@@ -60,9 +60,9 @@ def respond(request: WireRequest, accounts: Accounts) -> Response:
         access = accounts.authenticate(read_bearer(request.headers))
         require_capability(access.capabilities, route.capability)
         # Before the operation, so that it and every list see what time has settled by now.
-        run(settle_due(access.backend.store.now()), access.backend)
+        settle_due(access.backend.store.now(), access.backend)
         call = ParsedRequest(identifier, query, request.headers, request.body or b"")
-        return run(route.handle(call), access.backend)
+        return route.handle(call, access.backend)
     except HttpError as refusal:
         return refusal.response()
     except StoreUnavailable as error:

@@ -7,6 +7,7 @@ from typing import Final, Literal
 from faregate.core.models import Response
 from faregate.merchant.calls import ROOT
 from faregate.merchant.problems import METHOD_NOT_ALLOWED, NO_SUCH_ENDPOINT
+from faregate.service.backend import Backend
 from faregate.service.config import Capability
 from faregate.service.http import HttpError, ParsedRequest
 from faregate.service.operations.access import access
@@ -18,7 +19,6 @@ from faregate.service.operations.reads import (
     list_resources,
     list_transactions,
 )
-from faregate.service.steps import Steps
 
 Operation = Literal[
     "access",
@@ -43,7 +43,7 @@ class Route:
     before: str
     after: str | None
     capability: Capability
-    handle: Callable[[ParsedRequest], Steps[Response]]
+    handle: Callable[[ParsedRequest, Backend], Response]
 
     def identifier(self, path: str) -> str | None:
         """Return the id in this path, empty if the route has none; None if the path does not match."""

@@ -1,4 +1,4 @@
-"""How a completed payment settles: the steps of an attempt, and when the first one begins. Pure.
+"""How a completed payment settles: what an attempt does, and when the first one begins.
 
 The threads that run them are in `selfhosted/settlements.py`, and the rows that they read and write in
 `selfhosted/database/settlement.py`. `emulator/settlement_control.py` sets rules and ends payments for tests.
@@ -12,8 +12,10 @@ GET of the transaction or a repeated complete. It counts before it is answered.
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Final
 
+from faregate.service.backend import Backend
 from faregate.service.clock import LAST_SECOND
 from faregate.service.config import SettlementRule
 from faregate.service.payments import (
@@ -27,131 +29,127 @@ from faregate.service.payments import (
     SettlementResult,
 )
 from faregate.service.records import FINAL, PENDING, Transaction
-from faregate.service.steps import (
-    AwaitResult,
-    BeginAttempt,
-    CountRead,
-    FindSettlementRule,
-    FindTransaction,
-    GetGasAccount,
-    GetGasNonce,
-    LookAtPayment,
-    PostponePayment,
-    RecordFailed,
-    RecordSent,
-    RecordSettled,
-    RecordSigned,
-    Schedule,
-    SendPayment,
-    Settle,
-    SignTransfer,
-    Steps,
-    TakeDue,
-)
 
 IMMEDIATE: Final = SettlementRule(after_reads=0)
 _MAX_SIGNATURES: Final = 20
 """How often an attempt signs while other workers are faster with the gas nonce."""
 
 
-def submit(transaction: Transaction) -> Steps[Transaction]:
+def submit(transaction: Transaction, backend: Backend) -> Transaction:
     """Settle a payment that the seller has completed: at once, or as its rule says."""
     at = transaction.submitted_at
     # A payment that was made to fail stays failed.
     if at is None or transaction.status in FINAL:
         return transaction
-    rule = yield from FindSettlementRule(transaction)
+    rule = backend.store.find_settlement_rule(transaction)
     # Submitted after its authorization had expired: it fails now, whatever its rule would wait for.
     if rule is None or at.timestamp() >= transaction.payment.valid_before:
-        return (yield from settle(transaction, at=at))
-    return (yield from schedule(transaction, rule, at))
+        return settle(transaction, backend, at=at)
+    return schedule(transaction, backend, rule, at)
 
 
-def schedule(transaction: Transaction, rule: SettlementRule, at: datetime) -> Steps[Transaction]:
+def schedule(transaction: Transaction, backend: Backend, rule: SettlementRule, at: datetime) -> Transaction:
     """Settle the submitted payment by this rule, starting at `at`."""
     # Due payments settle at once, so that complete is answered 200 and not 202.
     due = _get_due_time(transaction, rule, at)
     if rule.after_reads == 0 or (due is not None and due <= at):
-        return (yield from settle(transaction, rule, at))
-    return (yield from Schedule(transaction, rule, due, at))
+        return settle(transaction, backend, rule, at)
+    return backend.store.schedule(transaction, rule, due, at)
 
 
-def read(transaction: Transaction) -> Steps[Transaction]:
+def read(transaction: Transaction, backend: Backend) -> Transaction:
     """Count a read by the seller, which may settle the payment."""
     if transaction.status not in PENDING:
         return transaction
-    rule = yield from CountRead(transaction)
-    return transaction if rule is None else (yield from Settle(settle(transaction, rule), transaction))
+    rule = backend.store.count_read(transaction)
+    if rule is None:
+        return transaction
+    return backend.settle(partial(settle, transaction, rule=rule), transaction, backend)
 
 
-def repeat(transaction: Transaction) -> Steps[Transaction]:
+def repeat(transaction: Transaction, backend: Backend) -> Transaction:
     """Answer a repeated completion: as a read, but it waits as the first completion does."""
-    found = yield from read(transaction)
-    return found if found.status in FINAL else (yield from AwaitResult(found))
+    counted = read(transaction, backend)
+    return counted if counted.status in FINAL else backend.wait(counted, backend)
 
 
-def settle_due(until: datetime) -> Steps[None]:
+def settle_due(until: datetime, backend: Backend) -> None:
     """Settle what is due by time. Runs before every request, so that all snapshots agree."""
-    for due in (yield from TakeDue(until)):
+    for due in backend.store.take_due(until):
         # Stamped with the due time, not with now: when a list is read must not change what it shows.
-        yield from settle(due.transaction, due.rule, due.at)
+        settle(due.transaction, backend, due.rule, due.at)
 
 
 def settle(
-    transaction: Transaction, rule: SettlementRule = IMMEDIATE, at: datetime | None = None
-) -> Steps[Transaction]:
+    transaction: Transaction,
+    backend: Backend,
+    rule: SettlementRule = IMMEDIATE,
+    at: datetime | None = None,
+) -> Transaction:
     """Bring the payment to its end, as far as that is possible now; stamped `at`, or with the present."""
     if rule.to == "failed":
-        return (yield from RecordFailed(transaction, at))
-    attempt = yield from BeginAttempt(transaction)
+        return _record_failed(transaction, backend, at)
+    attempt = backend.store.begin_attempt(transaction)
     if attempt is None:
-        return (yield from FindTransaction(transaction.id)) or transaction
-    return (yield from run_attempt(transaction, attempt, at))
+        return backend.store.find_transaction(transaction.id) or transaction
+    return run_attempt(transaction, attempt, backend, at)
 
 
-def run_attempt(transaction: Transaction, attempt: Attempt, at: datetime | None = None) -> Steps[Transaction]:
+def run_attempt(
+    transaction: Transaction, attempt: Attempt, backend: Backend, at: datetime | None = None
+) -> Transaction:
     """Run an attempt that has begun, and record its result."""
-    match (yield from find_result(transaction, attempt)):
-        case PaymentSettled(transaction_hash=found):
-            return (yield from RecordSettled(transaction, found, at))
+    match find_result(transaction, attempt, backend):
+        case PaymentSettled(transaction_hash=transaction_hash):
+            ended = backend.store.record_settled(transaction, transaction_hash, at)
+            backend.observe("succeeded", ended)
         case PaymentRefused():
-            return (yield from RecordFailed(transaction, at))
+            ended = _record_failed(transaction, backend, at)
         case SettlementPending() as pending:
-            return (yield from PostponePayment(transaction, attempt, pending, at))
+            ended = backend.store.postpone(transaction, attempt, pending, at)
+            backend.observe("postponed", ended)
+    return ended
 
 
-def find_result(transaction: Transaction, attempt: Attempt) -> Steps[SettlementResult]:
+def _record_failed(transaction: Transaction, backend: Backend, at: datetime | None) -> Transaction:
+    ended = backend.store.record_failed(transaction, at)
+    backend.observe("failed", ended)
+    return ended
+
+
+def find_result(transaction: Transaction, attempt: Attempt, backend: Backend) -> SettlementResult:
     """Look whether the payment has ended; if not, send it. Return what the chain then proves."""
+    payment, terms, payments = transaction.payment, transaction.context.terms, backend.payments
     if attempt.sent_before:
-        seen = yield from LookAtPayment(transaction, attempt)
+        seen = payments.look(payment, terms, attempt)
         if not isinstance(seen, SettlementPending):
             # A gas nonce in the books that is never used would stop every later transfer of the account.
             if attempt.signed is not None:
-                yield from SendPayment(transaction, attempt)
+                payments.send(payment, terms, attempt)
             return seen
-    ready = yield from _sign(transaction, attempt)
+    ready = _sign(transaction, attempt, backend)
     if isinstance(ready, PaymentPostponed):
-        yield from RecordSent(transaction, attempt, PaymentSent(None, ready.reason))
-        return (yield from LookAtPayment(transaction, attempt))
-    sent = yield from SendPayment(transaction, ready)
+        backend.store.record_sent(transaction, attempt, None, ready.reason)
+        return payments.look(payment, terms, attempt)
+    sent = payments.send(payment, terms, ready)
     if not isinstance(sent, PaymentSent):
         return sent
-    yield from RecordSent(transaction, ready, sent)
+    backend.store.record_sent(transaction, ready, sent.transaction_hash, sent.note)
     if sent.transaction_hash is not None and sent.transaction_hash not in ready.hashes:
         ready = replace(ready, hashes=(*ready.hashes, sent.transaction_hash))
-    return (yield from LookAtPayment(transaction, ready))
+    return payments.look(payment, terms, ready)
 
 
-def _sign(transaction: Transaction, attempt: Attempt) -> Steps[Attempt | PaymentPostponed]:
+def _sign(transaction: Transaction, attempt: Attempt, backend: Backend) -> Attempt | PaymentPostponed:
     """Sign the transfer, if the service sends it itself, and write it down before it is sent."""
     terms = transaction.context.terms
-    sender = yield from GetGasAccount(terms)
+    sender = backend.payments.get_gas_account(terms)
     if sender is None:
         return attempt
     for _ in range(_MAX_SIGNATURES):
-        gas_nonce = yield from GetGasNonce(terms.token.chain, sender)
+        gas_nonce = backend.store.get_gas_nonce(terms.token.chain, sender)
         try:
-            signed = yield from SignTransfer(transaction, attempt, gas_nonce)
+            signed = backend.payments.sign(transaction.payment, terms, attempt, gas_nonce)
         except PaymentsUnavailable:
             return PaymentPostponed("the chain could not be asked, so nothing was signed")
         if isinstance(signed, PaymentPostponed):
@@ -159,7 +157,7 @@ def _sign(transaction: Transaction, attempt: Attempt) -> Steps[Attempt | Payment
         if signed is None or signed == attempt.signed:
             # Nothing to write: the facilitator sends it, or the books hold this transfer already.
             return attempt
-        if (yield from RecordSigned(transaction, attempt, signed)):
+        if backend.store.record_signed(transaction, attempt, signed):
             return replace(attempt, signed=signed, hashes=(*attempt.hashes, signed.transaction_hash))
         if signed.replaces is not None:
             # Another worker replaced it first. What this one knows of may be sent as well.

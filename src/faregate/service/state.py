@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Final
 
 from faregate.merchant.models import AccessRequest, FailedCompleteRequest, ResourceExecutionMetadata
+from faregate.service.backend import Backend
 from faregate.service.catalog import Catalog, Listing, PublishedRevision
 from faregate.service.clock import MonotonicClock
 from faregate.service.config import Seller, SettlementRule
@@ -34,7 +35,6 @@ from faregate.service.records import (
     TransactionRecord,
 )
 from faregate.service.settlement import IMMEDIATE
-from faregate.service.steps import Backend
 from faregate.service.store import NOTHING_FOUND, Outcome, RecordPage, Uses, cut_page
 from faregate.x402.models import SignedPayment, Terms
 from faregate.x402.tokens import Environment, Token
@@ -128,7 +128,7 @@ class EnvironmentState:
 
     @property
     def backend(self) -> Backend:
-        """What performs the steps of an operation on this state."""
+        """What an operation on this state works on."""
         return Backend(self, LedgerPayments(self.ledger))
 
     def now(self) -> datetime:

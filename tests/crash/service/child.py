@@ -19,9 +19,10 @@ from faregate.selfhosted.commands import serve as serving
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.transfers import SqlTransfers
 from faregate.selfhosted.settings import Settings
-from faregate.service.steps import Backend, Step
+from faregate.service.backend import Backend
 from tests.crash.service.points import NETWORK
 from tests.payments.facilitated import BelievingPayments
+from tests.support.watched_backend import Around, watch
 
 LEASE = 2.0
 """Seconds. Short, so that what a dead process held is soon taken; a hanging facilitator takes as long."""
@@ -59,15 +60,15 @@ class Killer:
                 self._die(point)
 
     def reach_commit(self) -> None:
-        """Die in the step that is about to commit, if that is the point."""
-        name = getattr(self._here, "step", None)
+        """Die in the call that is about to commit, if that is the point."""
+        name = getattr(self._here, "call", None)
         if name is not None and name not in NETWORK:
             self.reach(f"{name}:in")
 
     @contextmanager
     def inside(self, name: str) -> Generator[None]:
         """Tell what the commits of the block belong to, and die at a random moment if that is the point."""
-        outer, self._here.step = getattr(self._here, "step", None), name
+        outer, self._here.call = getattr(self._here, "call", None), name
         is_to_die = name in NETWORK and f"{name}:in" in self._points
         timer = threading.Timer(random.uniform(0, NETWORK_DEATH), self.reach, [f"{name}:in"])
         if is_to_die:
@@ -76,7 +77,7 @@ class Killer:
             yield
         finally:
             timer.cancel()
-            self._here.step = outer
+            self._here.call = outer
 
     def watch(self, name: str, act: Callable[[], Any]) -> Any:
         """Do something that has points before, in and after it."""
@@ -92,16 +93,6 @@ class Killer:
         threading.Event().wait()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DyingBackend(Backend):
-    """Performs steps, and dies before, in or after one."""
-
-    killer: Killer
-
-    def perform(self, step: Step[Any]) -> Any:
-        return self.killer.watch(type(step).__name__, lambda: step.perform(self))
-
-
 def run(order: Order, listener: socket.socket, tell: Connection) -> None:
     """Serve, or work, until somebody ends this process: it dies at its point, or is killed."""
     end_with_parent()
@@ -112,14 +103,13 @@ def run(order: Order, listener: socket.socket, tell: Connection) -> None:
     killer = Killer(order, tell)
     _change_settings(order)
     _watch_store(killer, order)
-    make_backend = partial(DyingBackend, killer=killer)
     settings = Settings(**order.settings)
     if order.role == "serve":
         inherit: Callable[..., socket.socket] = lambda *_: listener  # noqa: E731
         setattr(serving, "open_listener", inherit)  # noqa: B010 - callers wait while nobody serves
-        serving.serve(settings, make_backend=make_backend)
+        serving.serve(settings)
     else:
-        serving.work(settings, make_backend=make_backend)
+        serving.work(settings)
 
 
 def end_with_parent() -> None:
@@ -149,9 +139,11 @@ def _change_settings(order: Order) -> None:
 
 
 def _watch_store(killer: Killer, order: Order) -> None:
+    around: Around = lambda call: killer.watch(call.name, call.perform)  # noqa: E731
+    setattr(backends, "Backend", lambda *parts: watch(Backend(*parts), around))  # noqa: B010
     for kind, method, name in (
-        (backends.Backends, "take", "TakeJob"),
-        (SqlTransfers, "replace_transfer", "ReplaceTransfer"),
+        (backends.Backends, "take", "take_job"),
+        (SqlTransfers, "replace_transfer", "replace_transfer"),
     ):
         setattr(kind, method, _watch(killer, name, getattr(kind, method)))
     setattr(Database, "write", _watch_commit(killer, Database.write))  # noqa: B010

@@ -1,40 +1,42 @@
-"""The named points at which a process of the service can be killed: around and inside each step.
+"""The named points at which a process of the service can be killed: around and inside each call of the rules.
 
-`before` and `after` a step. Where a step writes, `in` is just before its commit, or between the commit and
-the answer if its only statement commits by itself. Where it asks the network, `in` is a random moment.
+`before` and `after` a call to the store or the payments. Where a call writes, `in` is just before its commit,
+or between the commit and the answer if its only statement commits by itself. Where it asks the network, `in`
+is a random moment.
 """
 
-from typing import Any, Final, cast
+from typing import Final
 
-from faregate.service import steps
+from faregate.service.payments import Payments
+from faregate.service.store import Store
 
-NETWORK: Final = {"VerifyPayment", "LookAtPayment", "SignTransfer", "SendPayment"}
+NETWORK: Final = {"verify", "look", "sign", "send"}
 WRITING: Final = {
-    *("Authorize", "RecordReport", "BeginAttempt", "RecordSigned", "RecordSent"),
-    *("RecordSettled", "RecordFailed", "PostponePayment", "TakeJob", "ReplaceTransfer"),
+    *("authorize", "record_outcome", "begin_attempt", "record_signed", "record_sent"),
+    *("record_settled", "record_failed", "postpone", "take_job", "replace_transfer"),
 }
-NOT_STEPS: Final = ("TakeJob", "ReplaceTransfer")
-"""What workers do beside steps: lease a due payment, and raise the fee of a transfer that waits."""
+BY_WORKERS: Final = ("take_job", "replace_transfer")
+"""What workers do beside the rules: lease a due payment, and raise the fee of a transfer that waits."""
 ELSEWHERE: Final = {
-    "BeginExecution": "free resources only",
-    "FindExecution": "free resources only",
-    "RecordExecution": "free resources only",
-    "Schedule": "simulated payments only",
+    "begin_execution": "free resources only",
+    "find_execution": "free resources only",
+    "record_execution": "free resources only",
+    "schedule": "simulated payments only",
+    "seller_name": "no call",
 }
-"""Steps that no real payment takes, and why."""
-DIRECT_ONLY: Final = {"GetGasNonce", "SignTransfer", "RecordSigned", "ReplaceTransfer"}
+"""What no rule calls for a real payment, and why."""
+DIRECT_ONLY: Final = {"get_gas_nonce", "sign", "record_signed", "replace_transfer"}
 
 
-def list_steps() -> list[str]:
-    """List the names of all steps of the rules."""
-    kinds = cast("list[type[Any]]", steps.Step.__subclasses__())
-    # A dataclass with slots replaces its class, and the first one may still be there.
-    return sorted({kind.__name__ for kind in kinds})
+def list_calls() -> list[str]:
+    """List the names of all that the rules call."""
+    methods = {name for kind in (Store, Payments) for name in vars(kind) if not name.startswith("_")}
+    return sorted({*methods, "settle", "wait"})
 
 
 def list_points(payments: str) -> list[str]:
     """List the points that sales with these payments reach."""
-    names = [name for name in (*list_steps(), *NOT_STEPS) if name not in ELSEWHERE]
+    names = [name for name in (*list_calls(), *BY_WORKERS) if name not in ELSEWHERE]
     if payments != "direct":
         names = [name for name in names if name not in DIRECT_ONLY]
     return [point for name in names for point in _list_points_of(name)]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.crash.service.checker import WRONGS
-from tests.crash.service.points import DIRECT_ONLY, ELSEWHERE, NETWORK, NOT_STEPS, WRITING, list_steps
+from tests.crash.service.points import BY_WORKERS, DIRECT_ONLY, ELSEWHERE, NETWORK, WRITING, list_calls
 from tests.servers.postgres import POSTGRES_MISSING
 from tests.support.campaigns import run_campaign
 from tests.support.chain import require_anvil
@@ -26,10 +26,10 @@ def campaign(folder: Path, database: str, payments: str, *words: str) -> tuple[i
     return status, found
 
 
-def test_every_step_has_points() -> None:
-    known = {*list_steps(), *NOT_STEPS}
+def test_every_call_of_the_rules_has_points() -> None:
+    known = {*list_calls(), *BY_WORKERS}
     assert set(ELSEWHERE) | NETWORK | WRITING | DIRECT_ONLY <= known
-    assert {"BeginAttempt", "LookAtPayment", "RecordSettled", "SendPayment"} <= known
+    assert {"begin_attempt", "look", "record_settled", "send"} <= known
 
 
 def test_the_books_equal_the_chain_wherever_processes_are_killed(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from faregate.selfhosted.runtime import open_runtime
 from faregate.selfhosted.settings import read_settings
 from faregate.service.records import FINAL
 from faregate.service.settlement import settle
-from faregate.service.steps import run
 from faregate.system import random_challenge, random_id
 
 _MOST_ATTEMPTS: Final = 1_000
@@ -60,7 +59,7 @@ def run_retry(arguments: Namespace) -> int:
         due = served.unpark(known)
         if due is None:
             raise ConfigurationError(_explain_refusal(served.find_transaction(known.id) or known))
-        run(settle(due), runtime.backends.build_backend(served))
+        settle(due, runtime.backends.build_backend(served))
         found = store.find_transaction(known.id) or known
         _print(_describe(runtime.books, store, found), arguments)
     return 0

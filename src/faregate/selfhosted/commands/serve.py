@@ -15,7 +15,6 @@ import uvicorn
 
 from faregate.errors import ConfigurationError
 from faregate.selfhosted.asgi import ServiceApp
-from faregate.selfhosted.backends import MakeBackend
 from faregate.selfhosted.books import Books, create_tables
 from faregate.selfhosted.commands.setup import apply_catalog, apply_seller, refuse_at_start
 from faregate.selfhosted.database.keys import create_key
@@ -24,7 +23,6 @@ from faregate.selfhosted.runtime import open_runtime
 from faregate.selfhosted.settings import Settings, read_settings
 from faregate.service.asgi import App
 from faregate.service.builtin import builtin_account
-from faregate.service.steps import Backend
 from faregate.system import get_url, open_listener, system_clock
 
 _SHUTDOWN_SECONDS: Final = 15
@@ -36,11 +34,11 @@ def run_serve(arguments: Namespace) -> int:
     return serve(read_settings(arguments), as_json=arguments.json)
 
 
-def serve(settings: Settings, *, as_json: bool = False, make_backend: MakeBackend = Backend) -> int:
-    """Serve with these settings; tests that watch steps give `make_backend`."""
+def serve(settings: Settings, *, as_json: bool = False) -> int:
+    """Serve with these settings."""
     configure_logging(settings.log_format, settings.log_level)
     create_tables(settings)
-    with open_runtime(settings, pool_size=settings.pool_size, make_backend=make_backend) as runtime:
+    with open_runtime(settings, pool_size=settings.pool_size) as runtime:
         test_key = _set_up(runtime.books, settings, as_json)
         runtime.check_recipients()
         runtime.warn_of_unserved()
@@ -65,8 +63,8 @@ def run_work(arguments: Namespace) -> int:
     return work(read_settings(arguments))
 
 
-def work(settings: Settings, *, make_backend: MakeBackend = Backend) -> int:
-    """Work with these settings; tests that watch steps give `make_backend`."""
+def work(settings: Settings) -> int:
+    """Work with these settings."""
     if settings.workers == 0:
         raise ConfigurationError("--workers is 0, so nothing would be settled: give 1 or more.")
     configure_logging(settings.log_format, settings.log_level)
@@ -77,7 +75,7 @@ def work(settings: Settings, *, make_backend: MakeBackend = Backend) -> int:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)
-    with open_runtime(settings, pool_size=settings.workers + 2, make_backend=make_backend) as runtime:
+    with open_runtime(settings, pool_size=settings.workers + 2) as runtime:
         runtime.check_recipients()
         runtime.warn_of_unserved()
         runtime.begin()

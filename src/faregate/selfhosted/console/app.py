@@ -36,7 +36,6 @@ from faregate.selfhosted.database.settlement import list_attempts
 from faregate.selfhosted.database.store import SqlStore
 from faregate.service.http import HttpError, ParsedRequest, parse_as_of
 from faregate.service.settlement import settle_due
-from faregate.service.steps import run
 from faregate.system import system_clock
 
 LOGIN: Final = f"{ROOT}/login"
@@ -158,7 +157,7 @@ class Console:
         if needed not in viewer.capabilities:
             return _build_page(403, build_page(viewer, path, "Not allowed", f"The key lacks {needed}."))
         # What time has settled on the simulated ledger by now, as before every call of the API.
-        run(settle_due(store.now()), self._backends.build_backend(store))
+        settle_due(store.now(), self._backends.build_backend(store))
         show = self._find_page(path)
         page = None if show is None else show(opened, query)
         if page is None:

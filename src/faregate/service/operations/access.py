@@ -19,23 +19,12 @@ from pydantic import TypeAdapter
 from faregate.core.models import Response
 from faregate.merchant.models import AccessDecision, AccessRequest
 from faregate.merchant.problems import PAYMENT_REQUIRED, UNAVAILABLE
+from faregate.service.backend import Backend
 from faregate.service.catalog import Listing, PublishedRevision
 from faregate.service.http import RETRY_SOON, HttpError, ParsedRequest, invalid_request, json_value_response
 from faregate.service.payments import PaymentRefused, PaymentsUnavailable, PaymentVerified
 from faregate.service.records import PENDING, AccessContext, Transaction
-from faregate.service.steps import (
-    Authorize,
-    BeginExecution,
-    FindByProof,
-    FindRevision,
-    FindUses,
-    GetChallenge,
-    Now,
-    Resolve,
-    Steps,
-    VerifyPayment,
-)
-from faregate.service.store import Uses
+from faregate.service.store import Store, Uses
 from faregate.service.verification import USED, refuse_short_balance
 from faregate.x402.headers import InvalidPayload, build_payment_required, parse_payment
 from faregate.x402.models import SignedPayment
@@ -56,38 +45,39 @@ class _ReceivedPayment:
     fault: str
 
 
-def access(call: ParsedRequest) -> Steps[Response]:
+def access(call: ParsedRequest, backend: Backend) -> Response:
+    store = backend.store
     proof = call.only_header(PROOF_HEADER)
     request = call.body_as(_request)
-    listing, revision = yield from _find_named(request)
-    received = yield from _read_payment(proof, revision.token)
+    listing, revision = _find_named(request, store)
+    received = _read_payment(proof, revision.token, store)
     known = received.uses.by_proof
-    now = yield from Now()
+    now = store.now()
     repeated = None if known is None else _repeat(known, listing, request, now)
     if repeated is not None:
         return repeated
-    context = yield from _resolve_purchase(request, listing, revision, now)
+    context = _resolve_purchase(request, listing, revision, now, store)
     if not listing.require_payment:
-        return _build_response(AccessDecision(transaction_id=None), (yield from BeginExecution(context)))
+        return _build_response(AccessDecision(transaction_id=None), store.begin_execution(context))
     if known is not None:
-        raise (yield from _payment_required(context, _explain_refusal(known, now)))
+        raise _payment_required(context, _explain_refusal(known, now), store)
     if received.payment is None or received.uses.by_authorization is not None:
-        raise (yield from _payment_required(context, received.fault))
-    return (yield from _authorize(context, received.payment, received.uses, now))
+        raise _payment_required(context, received.fault, store)
+    return _authorize(context, received.payment, received.uses, now, backend)
 
 
-def _find_named(request: AccessRequest) -> Steps[tuple[Listing, PublishedRevision]]:
+def _find_named(request: AccessRequest, store: Store) -> tuple[Listing, PublishedRevision]:
     """Find the named resource and revision, active or not; 422 if there is none."""
-    found = yield from FindRevision(request.revision_id)
-    if found is None:
+    known = store.find_revision(request.revision_id)
+    if known is None:
         raise invalid_request("revision_id is not known in this environment")
-    listing, revision = found
+    listing, revision = known
     if revision.token.symbol != request.settlement_asset:
         raise invalid_request(f"the revision is settled in {revision.token.symbol}")
     return listing, revision
 
 
-def _read_payment(proof: str | None, token: Token) -> Steps[_ReceivedPayment]:
+def _read_payment(proof: str | None, token: Token, store: Store) -> _ReceivedPayment:
     """Read the proof, and look up what is known of it."""
     if proof is None:
         return _ReceivedPayment(None, Uses(), "PAYMENT-SIGNATURE header is required")
@@ -96,9 +86,9 @@ def _read_payment(proof: str | None, token: Token) -> Steps[_ReceivedPayment]:
     except InvalidPayload as error:
         fault = str(error)
     else:
-        return _ReceivedPayment(payment, (yield from FindUses(token, payment)), USED.reason)
+        return _ReceivedPayment(payment, store.find_uses(token, payment), USED.reason)
     # An earlier version may have been able to read it: nobody is asked to pay twice.
-    return _ReceivedPayment(None, Uses(by_proof=(yield from FindByProof(proof))), fault)
+    return _ReceivedPayment(None, Uses(by_proof=store.find_by_proof(proof)), fault)
 
 
 def _repeat(known: Transaction, listing: Listing, request: AccessRequest, now: datetime) -> Response | None:
@@ -128,42 +118,43 @@ def _explain_refusal(known: Transaction, now: datetime) -> str:
 
 
 def _resolve_purchase(
-    request: AccessRequest, listing: Listing, revision: PublishedRevision, now: datetime
-) -> Steps[AccessContext]:
+    request: AccessRequest, listing: Listing, revision: PublishedRevision, now: datetime, store: Store
+) -> AccessContext:
     """Resolve what is sold now; 422 if it cannot be bought."""
     if listing.is_archived(now):
         raise invalid_request("the resource is archived")
     if revision.id != listing.active.id:
         raise invalid_request("the revision is not the active one of its resource")
-    return (yield from Resolve(request, listing, revision))
+    return store.resolve(request, listing, revision)
 
 
 def _authorize(
-    context: AccessContext, payment: SignedPayment, before: Uses, now: datetime
-) -> Steps[Response]:
+    context: AccessContext, payment: SignedPayment, before: Uses, now: datetime, backend: Backend
+) -> Response:
+    store = backend.store
     for _ in range(_TRIES):
-        verdict = yield from _verify(context, payment, before, now)
+        verdict = _verify(context, payment, before, now, backend)
         if isinstance(verdict, PaymentVerified):
-            made = yield from Authorize(context, payment, verdict, before)
+            made = store.authorize(context, payment, verdict, before)
             if made is not None:
                 return _build_response(AccessDecision(transaction_id=made.id))
         # While this payment was verified, another call may have been faster: with the same proof, whose
         # transfer then looks like another's use of it, or with the same funds. A 402 would let the payer pay
         # once more.
-        uses = yield from FindUses(context.terms.token, payment, before.settled_since)
+        uses = store.find_uses(context.terms.token, payment, before.settled_since)
         repeated = (
             None if uses.by_proof is None else _repeat(uses.by_proof, context.listing, context.request, now)
         )
         if repeated is not None:
             return repeated
         if isinstance(verdict, PaymentRefused):
-            raise (yield from _payment_required(context, verdict.reason))
+            raise _payment_required(context, verdict.reason, store)
         if not _are_funds_spent(payment, verdict, before, uses):
             # Used already, perhaps by another seller who is paid at the same address.
-            raise (yield from _payment_required(context, USED.reason))
+            raise _payment_required(context, USED.reason, store)
         # What ended meanwhile may have left the balance before it was read, and be counted twice: read again.
         before = uses
-    raise (yield from _payment_required(context, refuse_short_balance(context.terms).reason))
+    raise _payment_required(context, refuse_short_balance(context.terms).reason, store)
 
 
 def _are_funds_spent(payment: SignedPayment, verified: PaymentVerified, before: Uses, uses: Uses) -> bool:
@@ -175,11 +166,17 @@ def _are_funds_spent(payment: SignedPayment, verified: PaymentVerified, before: 
 
 
 def _verify(
-    context: AccessContext, payment: SignedPayment, before: Uses, now: datetime
-) -> Steps[PaymentVerified | PaymentRefused]:
+    context: AccessContext, payment: SignedPayment, before: Uses, now: datetime, backend: Backend
+) -> PaymentVerified | PaymentRefused:
     """Verify the payment; 503 if nobody can be asked."""
     try:
-        return (yield from VerifyPayment(payment, context.terms, now, before.reserved, before.reservations))
+        return backend.payments.verify(
+            payment,
+            context.terms,
+            now=now,
+            committed=before.reserved,
+            reservations=before.reservations,
+        )
     except PaymentsUnavailable:
         # Never a 402: the payer would sign a second payment while the first is good.
         raise HttpError(UNAVAILABLE, "payments cannot be verified at present", (RETRY_SOON,)) from None
@@ -193,7 +190,6 @@ def _build_response(decision: AccessDecision, execution: str | None = None, stat
     return json_value_response(shown, status=status, headers=(RETRY_SOON,) if status == 202 else ())
 
 
-def _payment_required(context: AccessContext, reason: str) -> Steps[HttpError]:
-    challenge = yield from GetChallenge()
-    instructions = build_payment_required(context.terms, context.request.resource, reason, challenge)
+def _payment_required(context: AccessContext, reason: str, store: Store) -> HttpError:
+    instructions = build_payment_required(context.terms, context.request.resource, reason, store.challenge())
     return HttpError(PAYMENT_REQUIRED, reason, (("PAYMENT-REQUIRED", instructions),))

@@ -5,6 +5,8 @@ revision: 409. The first completion fixes outcome and values. The same one again
 status; another outcome or other values are 409.
 """
 
+from functools import partial
+
 from pydantic import TypeAdapter
 
 from faregate.core.models import Response
@@ -22,47 +24,40 @@ from faregate.merchant.problems import (
     TRANSACTION_MISMATCH,
     TRANSACTION_NOT_FOUND,
 )
+from faregate.service.backend import Backend
 from faregate.service.config import Revision
 from faregate.service.http import RETRY_SOON, HttpError, ParsedRequest, invalid_request, json_response
 from faregate.service.operations.access import PROOF_HEADER
 from faregate.service.receipts import build_completion
 from faregate.service.records import PENDING, Transaction
 from faregate.service.settlement import repeat, submit
-from faregate.service.steps import (
-    FindExecution,
-    FindTransaction,
-    RecordExecution,
-    RecordReport,
-    Settle,
-    Steps,
-)
-from faregate.service.store import Outcome
+from faregate.service.store import Outcome, Store
 from faregate.x402.headers import InvalidPayload, parse_payment
 from faregate.x402.models import SignedPayment
 
 
-def complete(call: ParsedRequest) -> Steps[Response]:
+def complete(call: ParsedRequest, backend: Backend) -> Response:
     payment = _read_payment(call)
     request = call.body_as(complete_request)
-    transaction = yield from find_transaction(call.identifier)
+    transaction = find_transaction(call.identifier, backend.store)
     # Compared byte by byte: the authorization alone is public once it is settled.
     if not transaction.is_proof(payment.header):
         raise invalid_request("PAYMENT-SIGNATURE is not the payment this transaction was authorized with")
     if transaction.context.revision.id != request.revision_id:
         raise HttpError(TRANSACTION_MISMATCH, "the transaction was authorized for another revision")
     if transaction.accepted is None:
-        transaction = yield from _accept_outcome(transaction, request)
+        transaction = _accept_outcome(transaction, request, backend)
     else:
-        transaction = yield from _repeat_outcome(transaction, transaction.accepted, request)
+        transaction = _repeat_outcome(transaction, transaction.accepted, request, backend)
     return _build_response(transaction)
 
 
-def find_transaction(identifier: str) -> Steps[Transaction]:
+def find_transaction(identifier: str, store: Store) -> Transaction:
     """Return the transaction with this id; 404 if this environment has none."""
-    found = yield from FindTransaction(identifier)
-    if found is None:
+    transaction = store.find_transaction(identifier)
+    if transaction is None:
         raise HttpError(TRANSACTION_NOT_FOUND, "there is no such transaction in this environment")
-    return found
+    return transaction
 
 
 def _read_payment(call: ParsedRequest) -> SignedPayment:
@@ -75,24 +70,26 @@ def _read_payment(call: ParsedRequest) -> SignedPayment:
         raise invalid_request(f"PAYMENT-SIGNATURE: {error}") from None
 
 
-def _accept_outcome(transaction: Transaction, request: Outcome) -> Steps[Transaction]:
+def _accept_outcome(transaction: Transaction, request: Outcome, backend: Backend) -> Transaction:
     if isinstance(request, SucceededCompleteRequest):
         _check_values(request, transaction.context.revision.rules)
     # The outcome is stored before settling, so that a payment never moves without it.
-    recorded = yield from RecordReport(transaction, request)
+    recorded = backend.store.record_outcome(transaction, request)
     if recorded is not None:
-        return (yield from Settle(submit(recorded), recorded))
+        return backend.settle(partial(submit, recorded), recorded, backend)
     # Another call was faster: its outcome counts.
-    transaction = yield from find_transaction(transaction.id)
-    return (yield from _repeat_outcome(transaction, transaction.accepted or request, request))
+    transaction = find_transaction(transaction.id, backend.store)
+    return _repeat_outcome(transaction, transaction.accepted or request, request, backend)
 
 
-def _repeat_outcome(transaction: Transaction, accepted: Outcome, request: Outcome) -> Steps[Transaction]:
+def _repeat_outcome(
+    transaction: Transaction, accepted: Outcome, request: Outcome, backend: Backend
+) -> Transaction:
     if accepted.outcome != request.outcome:
         raise HttpError(OUTCOME_CONFLICT, "the transaction was already completed with another outcome")
     if _get_values(accepted) != _get_values(request):
         raise HttpError(OUTCOME_CONFLICT, "the transaction was already completed with other values")
-    return (yield from repeat(transaction))
+    return repeat(transaction, backend)
 
 
 def _get_values(request: Outcome) -> dict[str, str]:
@@ -122,15 +119,15 @@ def _build_response(transaction: Transaction) -> Response:
 _request: TypeAdapter[ResourceExecutionCompleteRequest] = TypeAdapter(ResourceExecutionCompleteRequest)
 
 
-def complete_execution(call: ParsedRequest) -> Steps[Response]:
+def complete_execution(call: ParsedRequest, backend: Backend) -> Response:
     """Store the metadata. The same again gets the same answer, other metadata 409."""
     request = call.body_as(_request)
-    execution = yield from FindExecution(call.identifier)
+    execution = backend.store.find_execution(call.identifier)
     if execution is None:
         raise HttpError(EXECUTION_NOT_FOUND, "there is no such free execution here")
     if execution.revision_id != request.revision_id:
         raise HttpError(EXECUTION_MISMATCH, "the execution was allowed for another revision")
-    recorded = yield from RecordExecution(execution, request.resource_execution)
+    recorded = backend.store.record_execution(execution, request.resource_execution)
     if recorded.metadata != request.resource_execution:
         raise HttpError(EXECUTION_CONFLICT, "other metadata was already accepted")
     return json_response(ResourceExecutionCompleted(resource_execution_id=execution.id))

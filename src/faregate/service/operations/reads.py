@@ -22,6 +22,7 @@ from faregate.merchant.models import (
     SecurityRequirement,
     SecuritySchemes,
 )
+from faregate.service.backend import Backend
 from faregate.service.catalog import Listing
 from faregate.service.config import Value
 from faregate.service.http import (
@@ -39,23 +40,14 @@ from faregate.service.operations.complete import find_transaction
 from faregate.service.receipts import build_transaction, build_transaction_detail
 from faregate.service.records import STATUSES
 from faregate.service.settlement import read, settle_due
-from faregate.service.steps import (
-    FixSnapshot,
-    GetSellerName,
-    ListActive,
-    ListPayers,
-    ListResources,
-    ListTransactions,
-    Steps,
-)
-from faregate.service.store import cut_page
+from faregate.service.store import Store, cut_page
 
 _PAYER_ID: Final = re.compile(f"pyr_{ID_TAIL}", re.ASCII)
 
 
-def get_transaction(call: ParsedRequest) -> Steps[Response]:
+def get_transaction(call: ParsedRequest, backend: Backend) -> Response:
     """Return the transaction. This counts as a read, so it may settle the payment."""
-    transaction = yield from read((yield from find_transaction(call.identifier)))
+    transaction = read(find_transaction(call.identifier, backend.store), backend)
     shown = build_transaction_detail(transaction).model_dump(mode="json", exclude_none=True)
     return json_value_response(shown)
 
@@ -63,24 +55,24 @@ def get_transaction(call: ParsedRequest) -> Steps[Response]:
 # Lists (spec: List envelope)
 
 
-def list_transactions(call: ParsedRequest) -> Steps[Response]:
-    query = yield from _read_query(call, ("status", "payer_id"))
+def list_transactions(call: ParsedRequest, backend: Backend) -> Response:
+    query = _read_query(call, backend.store, ("status", "payer_id"))
     # Payments that fell due since the call arrived belong to its snapshot.
-    yield from settle_due(query.as_of)
+    settle_due(query.as_of, backend)
     payer_id, status = query.filters.get("payer_id"), query.filters.get("status")
     if payer_id is not None and not _PAYER_ID.fullmatch(payer_id):
         raise invalid_request("payer_id is not a payer id")
     if status is not None:
         parse_choice("status", status, STATUSES)
-    page = yield from ListTransactions(query, status, payer_id)
+    page = backend.store.list_transactions(query, status, payer_id)
     return _build_page(
         [build_transaction(one, query.as_of) for one in page.records], page.count, query, "/transactions"
     )
 
 
-def list_payers(call: ParsedRequest) -> Steps[Response]:
-    query = yield from _read_query(call)
-    page = yield from ListPayers(query)
+def list_payers(call: ParsedRequest, backend: Backend) -> Response:
+    query = _read_query(call, backend.store)
+    page = backend.store.list_payers(query)
     shown = [
         Payer(
             id=payer.id,
@@ -93,19 +85,19 @@ def list_payers(call: ParsedRequest) -> Steps[Response]:
     return _build_page(shown, page.count, query, "/payers")
 
 
-def list_resources(call: ParsedRequest) -> Steps[Response]:
-    query = yield from _read_query(call, ("archived",))
+def list_resources(call: ParsedRequest, backend: Backend) -> Response:
+    query = _read_query(call, backend.store, ("archived",))
     archived = parse_flag("archived", query.filters.get("archived", "false"))
-    made = yield from ListResources(query.as_of)
+    made = backend.store.list_resources(query.as_of)
     found = [listing for listing in made if listing.is_archived(query.as_of) == archived]
     found.sort(key=lambda listing: listing.created_at)
     page = cut_page(query, len(found), lambda start, stop: found[start:stop])
     return _build_page([_build_resource(one) for one in page.records], page.count, query, "/resources")
 
 
-def _read_query(call: ParsedRequest, own: Sequence[str] = ()) -> Steps[ParsedListQuery]:
+def _read_query(call: ParsedRequest, store: Store, own: Sequence[str] = ()) -> ParsedListQuery:
     """Read the query of a list, and fix the moment that it shows; 422 if that is in the future."""
-    as_of = yield from FixSnapshot(parse_as_of(call))
+    as_of = store.fix_snapshot(parse_as_of(call))
     if as_of is None:
         raise invalid_request("as_of is in the future")
     return parse_list_query(call, as_of, own)
@@ -149,14 +141,13 @@ def _build_next_url(path: str, query: ParsedListQuery, as_of: str) -> str:
 # The contracts document
 
 
-def list_contracts(call: ParsedRequest) -> Steps[Response]:
+def list_contracts(call: ParsedRequest, backend: Backend) -> Response:
     """Return the active revision of every resource that is not archived."""
     given = parse_query(call, ("include_integration_key",))
     keys = parse_flag("include_integration_key", given.get("include_integration_key", "false"))
-    active = [_build_contract(listing) for listing in (yield from ListActive())]
-    seller_name = yield from GetSellerName()
+    active = [_build_contract(listing) for listing in backend.store.list_active()]
     document = ContractsDocument(
-        info=DocumentInfo(title=f"{seller_name} contracts", version="1.0.0"),
+        info=DocumentInfo(title=f"{backend.store.seller_name} contracts", version="1.0.0"),
         paths={},
         components=Components(
             security_schemes=SecuritySchemes(),
