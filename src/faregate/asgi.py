@@ -22,10 +22,11 @@ from faregate.middleware.arguments import (
 )
 from faregate.middleware.asgi_responder import PaywallResponder, find_responder
 from faregate.middleware.asgi_scope import ASGIApp, Receive, Scope, Send
-from faregate.middleware.checkout import AsyncAsk, State
+from faregate.middleware.async_checkout import AsyncAsk
 from faregate.middleware.lifespan import Lifespan, check_lifespan, fail_start
 from faregate.middleware.path_rules import PathRules
 from faregate.middleware.shielding import run_shielded
+from faregate.middleware.states import State
 from faregate.paywall import Paywall
 from faregate.routes.dispatch import HandlerResolver
 from faregate.settings import Arguments, check_arguments

@@ -27,8 +27,9 @@ from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.middleware.arguments import check_choose
 from faregate.middleware.asgi_scope import ASGIApp, Message, Receive, Scope, Send, decode_headers
+from faregate.middleware.async_checkout import AsyncAsk
 from faregate.middleware.callables import is_async
-from faregate.middleware.checkout import AsyncAsk, SkipHandler
+from faregate.middleware.checkout import SkipHandler
 from faregate.middleware.handlers import has_login, inspect_handler, mark, mark_maker, name_handler
 from faregate.middleware.lifespan import fail_start
 from faregate.middleware.openapi import with_payments

@@ -25,13 +25,15 @@ from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.logs import log
 from faregate.middleware.arguments import check_blocking, check_required, choose_paywall
+from faregate.middleware.blocking_checkout import Ask, BlockingCheckout
 from faregate.middleware.buffer import finalize
-from faregate.middleware.checkout import PASSING, Ask, Checkout, ReadBody, State
+from faregate.middleware.checkout import ReadBody
 from faregate.middleware.contexts import WorkContext
 from faregate.middleware.descriptions import HandlerInfo
 from faregate.middleware.path_rules import PathMatch, PathRules
 from faregate.middleware.request import IncomingRequest, read_body
 from faregate.middleware.snapshot import Snapshot
+from faregate.middleware.states import PASSING, State
 from faregate.middleware.wsgi_environ import (
     Environ,
     drop_conditions,
@@ -131,7 +133,7 @@ class PaywallMiddleware:
         return None
 
 
-class WSGICheckout(Checkout):
+class WSGICheckout(BlockingCheckout):
     """The checkout of one WSGI request. `on_release` is called with its result when that is released.
 
     `is_checked`: the framework itself has looked at what it answers.

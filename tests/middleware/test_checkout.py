@@ -9,9 +9,11 @@ import pytest
 from faregate.core.models import Request
 from faregate.core.release import Bypass, may_be_result
 from faregate.errors import ConfigurationError
-from faregate.middleware.checkout import PASSING, Checkout, SkipHandler, State
+from faregate.middleware.blocking_checkout import BlockingCheckout as Checkout
+from faregate.middleware.checkout import SkipHandler
 from faregate.middleware.path_rules import PathMatch
 from faregate.middleware.request import IncomingRequest
+from faregate.middleware.states import PASSING, State
 from faregate.offers import offer
 from faregate.paywall import Paywall
 

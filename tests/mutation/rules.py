@@ -112,6 +112,9 @@ DJANGO_JOURNAL = "src/faregate/django/journal/"
 DJANGO = "src/faregate/django/"
 RESPONSES = "src/faregate/core/responses.py"
 CHECKOUT = "src/faregate/middleware/checkout.py"
+ASYNC_CHECKOUT = "src/faregate/middleware/async_checkout.py"
+CHOICE = "src/faregate/middleware/choice.py"
+WORK = "src/faregate/middleware/work.py"
 ASGI_RESPONDER = "src/faregate/middleware/asgi_responder.py"
 BUFFER = "src/faregate/middleware/buffer.py"
 PATH_RULES = "src/faregate/middleware/path_rules.py"
@@ -266,7 +269,7 @@ MUTANTS = (
     Mutant("second-start-is-answered", CHECKOUT, "            self.late = error  # a response is on its way, and takes no other\n", "            pass\n", ("tests/fuzz/test_messages.py",)),
     Mutant("late-wsgi-is-answered", WSGI, "                raise self._checkout.late  # a response is on its way, and takes no other\n", "                pass\n", ("tests/fuzz/test_messages.py",)),
     Mutant("two-tasks-answer", ASGI_RESPONDER, "if self._is_sent:  # two tasks", "if False:  # two tasks", ("tests/fuzz/test_messages.py",)),
-    Mutant("pending-cancellation-ends-a-completion", CHECKOUT, "            await raise_pending_cancellation()\n", "", ("tests/fuzz/test_messages.py",)),
+    Mutant("pending-cancellation-ends-a-completion", ASYNC_CHECKOUT, "            await raise_pending_cancellation()\n", "", ("tests/fuzz/test_messages.py",)),
     Mutant("unawaited-payments-are-free", CHECKOUT, "        self._expected = sold", "        pass", ("tests/attacks/test_late_prices.py",)),
     Mutant("many-headers-hide-the-environ", "src/faregate/middleware/snapshot.py", "if deep or is_own or len(value)", "if deep or len(value)", ("tests/attacks/test_state.py",)),
     Mutant("charge-for-exceptions", FLOW, '        yield from report_failure(payment, "handler_error")\n'
@@ -399,11 +402,11 @@ MUTANTS = (
     Mutant("choice-is-not-bound", FLOW, "    if request.is_chosen:\n", "    if False:\n", CHOICES),
     Mutant("every-choice-is-bound-alike", FLOW, 'named = f"{named} as {request.offer.sells}"', 'named = f"{named} as chosen"', CHOICES),
     Mutant("chosen-offer-is-not-marked", CHECKOUT, "is_chosen, offer = sold is not offer,", "is_chosen, offer = False,", CHOICES),
-    Mutant("any-choice-is-the-first", CHECKOUT, "if isinstance(chosen, str) and one.sells == chosen:", "if True:", CHOICES),
-    Mutant("foreign-choice-is-the-cheapest", CHECKOUT, "        error = chosen if isinstance(chosen, Exception) else None\n", "        return sold.among[0]\n", CHOICES),
-    Mutant("foreign-choice-is-not-refused", CHECKOUT, '        self.refuse(500, "offer_not_chosen", _NOT_CHOSEN_PAID if self.has_payment else _NOT_CHOSEN)\n', "", CHOICES),
-    Mutant("payment-without-a-choice-was-not-charged", CHECKOUT, "_NOT_CHOSEN_PAID if self.has_payment else _NOT_CHOSEN", "_NOT_CHOSEN", CHOICES),
-    Mutant("what-payers-send-is-logged", CHECKOUT, 'return f"a str of {len(chosen)} characters that is not in among"', "return repr(chosen)", CHOICES),
+    Mutant("any-choice-is-the-first", CHOICE, "if isinstance(chosen, str) and offer.sells == chosen:", "if True:", CHOICES),
+    Mutant("foreign-choice-is-the-cheapest", CHOICE, "    error = chosen if isinstance(chosen, Exception) else None\n", "    return sold.among[0]\n", CHOICES),
+    Mutant("foreign-choice-is-not-refused", CHECKOUT, '            self.refuse(500, "offer_not_chosen", NOT_CHOSEN_PAID if self.has_payment else NOT_CHOSEN)\n', "", CHOICES),
+    Mutant("payment-without-a-choice-was-not-charged", CHECKOUT, "NOT_CHOSEN_PAID if self.has_payment else NOT_CHOSEN", "NOT_CHOSEN", CHOICES),
+    Mutant("what-payers-send-is-logged", CHOICE, 'return f"a str of {len(chosen)} characters that is not in among"', "return repr(chosen)", CHOICES),
     Mutant("tool-chooses-by-a-misspelt-argument", MCP + "decorators.py", "if not is_given and one.kind not in _VARIADIC:", "if False:", CHOICES),
     Mutant("failed-tool-is-billable-by-choice", MCP + "decorators.py", "any(offer.billable is not None for offer in sold.alternatives)", "False", CHOICES),
     Mutant("choice-of-nothing-named", "src/faregate/offers.py", "if isinstance(among, str) or not isinstance(among, Sequence) or not among:", "if False:", CHOICES),
@@ -553,7 +556,7 @@ MUTANTS = (
     Mutant("django-body-is-lost", "src/faregate/django/requests.py", "attributes.update(_stream=stream, _read_started=False)", "pass", BODIES),
     Mutant("http-2-body-is-none", "src/faregate/middleware/wsgi_environ.py", '.startswith(("HTTP/0", "HTTP/1"))', ".startswith((\"HTTP/\",))", BODIES),
     Mutant("cancel-is-heard", ASGI, "await run_shielded(lambda: responder.run(app))", "await responder.run(app)", ADAPTER_TESTS),
-    Mutant("no-time-limit", CHECKOUT, "self.cancel_scope.deadline = get_time() + self._work_seconds",
+    Mutant("no-time-limit", ASYNC_CHECKOUT, "self.cancel_scope.deadline = get_time() + self._get_work().seconds",
            "pass", ("tests/adapters/test_handler_exits.py::test_work_that_is_cut_off_has_failed_whatever_it_makes_of_that",)),
     Mutant("late-work-is-sold", FLOW, "if result.duration_ms > request.work_seconds * 1000:", "if False:"),
     Mutant("refused-prefix-is-free", CHECKOUT, "            if self.path_match.refused:\n", "            if False:\n", REFUSED),
@@ -613,13 +616,13 @@ MUTANTS = (
     Mutant("exact-paths-only", PATH_RULES, 'parts.append(part)\n    return "/" + "/".join(parts)',
            "parts.append(part)\n    return path", ADAPTER_TESTS),
     Mutant("websocket-is-free", ASGI, 'if not self.path_rules.match(scope["path"], scope.get("root_path", "")).protected:', "if True:", ADAPTER_TESTS),
-    Mutant("work-is-never-late", CHECKOUT, "duration = int((monotonic() - self._work_start) * 1000)",
-           "duration = int(monotonic() - self._work_start)", WSGI_TESTS),
-    Mutant("completed-in-the-time-of-the-work", CHECKOUT, "        await self._lift_deadline()\n",
+    Mutant("work-is-never-late", WORK, "return int((monotonic() - self._start) * 1000)",
+           "return int(monotonic() - self._start)", WSGI_TESTS),
+    Mutant("completed-in-the-time-of-the-work", ASYNC_CHECKOUT, "        await self._lift_deadline()\n",
            "", ("tests/adapters/test_starlette_disconnects.py::test_the_time_of_the_work_does_not_limit_its_completion",)),
-    Mutant("completion-can-be-cut-off", CHECKOUT, "await run(lambda: self._drive_to_end(result))", "await self._drive_to_end(result)", ADAPTER_TESTS),
+    Mutant("completion-can-be-cut-off", ASYNC_CHECKOUT, "await run(lambda: self._drive_to_end(result))", "await self._drive_to_end(result)", ADAPTER_TESTS),
     Mutant("cancel-strikes-a-completion", SHIELDING, "task.is_putting_off, token = True, _unc", "task.is_putting_off, token = False, _unc", ("tests/middleware/test_shielding.py",)),
-    Mutant("cut-off-answer-forgotten", CHECKOUT, "        if self.state in (State.COMPLETING, State.COMPLETED):\n"
+    Mutant("cut-off-answer-forgotten", ASYNC_CHECKOUT, "        if self.state in (State.COMPLETING, State.COMPLETED):\n"
            "            return await self.wait_completed()\n",
            "", ADAPTER_TESTS),
     Mutant("drained-without-end", LIFESPAN, "with anyio.move_on_after(self._drain_seconds):", "with anyio.CancelScope():",
@@ -638,8 +641,8 @@ MUTANTS = (
     Mutant("unsendable-header-is-sold", BUFFER, "tuple(map(_check_header, headers))", "headers", AUDIT_TESTS),
     Mutant("checkout-of-another-application", WSGI, "                environ[_CHECKOUT] = outer  #", "                pass  #", AUDIT_TESTS),
     Mutant("checkout-authorizes-after-its-end", CHECKOUT, "        self.state = State.CLOSED  # from every state\n"
-           "        self._restore_all()",
-           "        self._restore_all()", AUDIT_TESTS),
+           "        if self._work is not None:",
+           "        if self._work is not None:", AUDIT_TESTS),
     Mutant("opens-although-refused", CHECKOUT, "            return False\n        self._sold = offer", "            pass\n        self._sold = offer", ("tests/middleware/test_checkout.py",)),
     Mutant("wsgi-connection-given-away", WSGI, "            withhold_connection(environ)\n", "", AUDIT_TESTS),
     Mutant("django-connection-given-away", DJANGO + "requests.py", "        withhold_connection(request.META)\n", "        pass\n", DJANGO_TESTS),

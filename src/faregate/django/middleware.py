@@ -39,10 +39,11 @@ from faregate.django.routes import list_routes
 from faregate.django.stack import list_given_away
 from faregate.errors import ConfigurationError
 from faregate.logs import log
-from faregate.middleware.checkout import State, build_timeout_error
+from faregate.middleware.checkout import build_timeout_error
 from faregate.middleware.contexts import WorkContext
 from faregate.middleware.descriptions import HandlerInfo
 from faregate.middleware.shielding import is_cancelled_from_outside, make_scope, run_shielded
+from faregate.middleware.states import State
 
 GetResponse = Callable[[HttpRequest], Any]
 

@@ -13,7 +13,9 @@ from faregate.django.conf import Config
 from faregate.django.state import ViewState
 from faregate.errors import ConfigurationError
 from faregate.middleware.asgi_scope import find_content_length as find_length_in_scope
-from faregate.middleware.checkout import Checkout, FindBypass
+from faregate.middleware.async_checkout import AsyncCheckout
+from faregate.middleware.blocking_checkout import BlockingCheckout
+from faregate.middleware.checkout import FindBypass
 from faregate.middleware.request import read_body
 from faregate.middleware.wsgi_environ import (
     Environ,
@@ -29,7 +31,7 @@ _CHECKOUT = "_faregate_checkout"
 """The attribute of a request that is its checkout."""
 
 
-class DjangoCheckout(Checkout):
+class DjangoCheckout(BlockingCheckout, AsyncCheckout):
     """The checkout of one Django request. `view_state` is there once its view may run."""
 
     view_state: ViewState | None = None

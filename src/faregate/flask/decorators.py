@@ -28,8 +28,9 @@ from faregate.flask.placement import (
 )
 from faregate.middleware.arguments import check_blocking, check_choose
 from faregate.middleware.callables import is_async
-from faregate.middleware.checkout import SkipHandler, State
+from faregate.middleware.checkout import SkipHandler
 from faregate.middleware.handlers import OFFER, find_offers, mark_price
+from faregate.middleware.states import State
 from faregate.middleware.wsgi_environ import find_path
 from faregate.wsgi import ask_payment, find_checkout
 

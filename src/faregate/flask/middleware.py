@@ -19,9 +19,9 @@ from faregate.core.models import Headers
 from faregate.core.models import Response as Result
 from faregate.core.release import Bypass
 from faregate.errors import ConfigurationError
-from faregate.middleware.checkout import State
 from faregate.middleware.descriptions import HandlerInfo
 from faregate.middleware.handlers import pick_method
+from faregate.middleware.states import State
 from faregate.routes import RouteTable
 from faregate.wsgi import (
     Environ,

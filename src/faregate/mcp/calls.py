@@ -27,16 +27,11 @@ from faregate.mcp.results import (
     write_body,
 )
 from faregate.mcp.tools import AnyServer, find_tool, get_low_level, inspect_tool
-from faregate.middleware.checkout import (
-    PASSING,
-    AsyncAsk,
-    Checkout,
-    SkipHandler,
-    State,
-    build_timeout_error,
-)
+from faregate.middleware.async_checkout import AsyncAsk, AsyncCheckout
+from faregate.middleware.checkout import SkipHandler, build_timeout_error
 from faregate.middleware.descriptions import HandlerInfo
 from faregate.middleware.shielding import is_cancelled_by_itself, is_cancelled_from_outside, make_scope
+from faregate.middleware.states import PASSING, State
 from faregate.paywall import Paywall
 
 QUESTION = (
@@ -61,7 +56,7 @@ class ToolCall:
         self.has_payment = find_payment(self._params) is not None
         self._is_question = False
         scope = getattr(ctx.request, "scope", None)
-        self._checkout = Checkout(
+        self._checkout = AsyncCheckout(
             paywall,
             lambda: read_call(self._params, scope),
             self.has_payment,

@@ -29,17 +29,12 @@ from faregate.middleware.asgi_scope import (
     parse_scope,
     take_snapshot,
 )
-from faregate.middleware.checkout import (
-    PASSING,
-    AsyncAsk,
-    Checkout,
-    SkipHandler,
-    State,
-    build_timeout_error,
-)
+from faregate.middleware.async_checkout import AsyncAsk, AsyncCheckout
+from faregate.middleware.checkout import SkipHandler, build_timeout_error
 from faregate.middleware.contexts import run_in_context
 from faregate.middleware.path_rules import PathMatch
 from faregate.middleware.shielding import is_cancelled_by_itself, is_cancelled_from_outside, make_scope
+from faregate.middleware.states import PASSING, State
 from faregate.offers import watch_offers
 from faregate.paywall import Paywall
 
@@ -108,10 +103,10 @@ class PaywallResponder:
             self._prepare_checkout()
 
     @cached_property
-    def checkout(self) -> Checkout:
+    def checkout(self) -> AsyncCheckout:
         """Opened when something needs it: most requests reach no paid handler."""
         self._is_open = True
-        return Checkout(
+        return AsyncCheckout(
             self._paywall,
             lambda: parse_scope(self._server_scope, self._raw_headers),
             self.has_payment,

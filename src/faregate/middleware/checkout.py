@@ -6,7 +6,7 @@ the application has answered, the adapter calls `complete` with the buffered res
 error that ended it; both drive the flow to its end and return what the payer gets. Before a response leaves
 that nobody pays for, the adapter asks `allow_unpaid`. Nothing leaves by another way.
 
-The usual moves (`_TRANSITIONS` has all of them):
+The usual moves (`states.TRANSITIONS` has all of them):
 
     NEW ── authorize ──> AUTHORIZING ──> AUTHORIZED ── complete, fail ──> COMPLETING ──> COMPLETED
      │                        │
@@ -14,86 +14,35 @@ The usual moves (`_TRANSITIONS` has all of them):
      └── allow_unpaid ──> FREE: the application's own response is on its way
 """
 
-import logging
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
-from enum import Enum, auto
 from functools import cached_property
-from inspect import iscoroutine
 from time import monotonic
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import NoReturn, cast
 
 from faregate.core import responses
-from faregate.core.driver import adrive, drive
 from faregate.core.flow import serve
-from faregate.core.models import Choose, HandlerResult, Headers, Offer, OfferChoice, Response
+from faregate.core.models import HandlerResult, Headers, Offer, OfferChoice, Response
 from faregate.core.release import Bypass, build_plain_redirect
 from faregate.core.steps import Flow, RunHandler
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError, SoldTwice, WorkInterrupted, WorkTimedOut
-from faregate.logs import log
 from faregate.middleware.buffer import BufferedResponse
-from faregate.middleware.descriptions import FindHandler, describe_offer
+from faregate.middleware.choice import NOT_CHOSEN, NOT_CHOSEN_PAID, pick_offer
+from faregate.middleware.descriptions import FindHandler, describe_by_handler
 from faregate.middleware.path_rules import NO_RULES, PathMatch
 from faregate.middleware.request import IncomingRequest, comparable_length, digest_body
-from faregate.observers import GuardedSpan
+from faregate.middleware.states import PASSING, TRANSITIONS, State
+from faregate.middleware.work import Restore, Work
 from faregate.offers import watch_offers
 from faregate.paywall import FindRoute, Paywall
 
-if TYPE_CHECKING:
-    # Modules for event loops are imported where they are used: a blocking process needs 50 modules less.
-    import anyio
-
-Restore = Callable[[], None]
 ReadRequest = Callable[[], IncomingRequest]
 ReadBody = Callable[[int], bytes | None]
 """Reads a body of this length, and leaves it to be read again; None if it ends early."""
-Ask = Callable[[Choose], object]
-"""Calls the seller's choosing function with the framework's request.
-
-It may return or raise an error; the framework answers one that is raised."""
-AsyncAsk = Callable[[Choose], Awaitable[object]]
 FindBypass = Callable[[int], Bypass | None]
 """Finds what answered with this status in a paid handler's place; None if that may leave."""
-
-
-class State(Enum):
-    __hash__ = object.__hash__  # that of Enum is computed from the name, in Python, each time
-
-    NEW = auto()
-    """The request has not been decided yet."""
-    SOLD_INSIDE = auto()
-    """Another paywall, between this one and the handler, sells it."""
-    FREE = auto()
-    """A response that nobody pays for is on its way."""
-    AUTHORIZING = auto()
-    """The service is asked whether the handler may run."""
-    AUTHORIZED = auto()
-    """The handler may run; its response is buffered."""
-    DECIDED = auto()
-    """The payer's answer is known, and the handler does not run."""
-    COMPLETING = auto()
-    COMPLETED = auto()
-    CLOSED = auto()
-
-
-_TRANSITIONS: dict[State, frozenset[State]] = {
-    State.NEW: frozenset((State.SOLD_INSIDE, State.FREE, State.AUTHORIZING, State.DECIDED, State.CLOSED)),
-    State.SOLD_INSIDE: frozenset((State.FREE, State.AUTHORIZING, State.DECIDED, State.CLOSED)),
-    # A server may be given a second start in place of the first, which is judged like the first.
-    State.FREE: frozenset((State.FREE, State.DECIDED, State.CLOSED)),
-    # FREE: the journal or the service raised, and the framework answers that.
-    State.AUTHORIZING: frozenset((State.AUTHORIZED, State.FREE, State.DECIDED, State.CLOSED)),
-    State.AUTHORIZED: frozenset((State.COMPLETING, State.CLOSED)),
-    State.DECIDED: frozenset((State.DECIDED, State.CLOSED)),
-    State.COMPLETING: frozenset((State.COMPLETED, State.CLOSED)),
-    State.COMPLETED: frozenset((State.CLOSED,)),
-    State.CLOSED: frozenset((State.CLOSED,)),
-}
-
-PASSING = (State.NEW, State.SOLD_INSIDE, State.AUTHORIZING, State.FREE)
-"""Where what the application sends may leave as it is, if `allow_unpaid` says so."""
 
 
 class SkipHandler(Exception):
@@ -121,14 +70,13 @@ class Checkout:
     `state` and `offers_made` are those of a request that was watched before its checkout was opened.
 
     `payment` is there once the handler may run. `buffer` holds what it answers. `find_route` finds the route
-    of the request, for events; `find_handler` what describes its handler, for payers. `cancel_scope` is the
-    scope in which an async handler runs, if it can be cancelled. `late` is the mistake of a handler that
-    names a price after its response began: the adapter cuts the response, also if the handler goes on.
+    of the request, for events; `find_handler` what describes its handler, for payers. `late` is the mistake
+    of a handler that names a price after its response began: the adapter cuts the response, also if the
+    handler goes on.
     """
 
     # Defaults of the class, and no call that can wait: most requests reach no paid handler.
     payment: Payment | None = None
-    cancel_scope: "anyio.CancelScope | None" = None
     find_route: FindRoute | None = None
     find_handler: FindHandler | None = None
     late: ConfigurationError | None = None
@@ -144,13 +92,9 @@ class Checkout:
     _sold_twice: SoldTwice | None = None
     _asks_left: int | None = None
     """How often the payment may be asked for again; None before the work, when an adapter may."""
-    _completion: "anyio.Event | None" = None
-    _restore: Restore | None = None
-    _work: GuardedSpan | None = None
+    _work: Work | None = None
     _result_bytes = 0
     _resource_url = ""
-    _work_start = 0.0
-    _work_seconds = math.inf
 
     def __init__(
         self,
@@ -195,7 +139,7 @@ class Checkout:
         return None if self.path_match.ambiguous else self.path_match.offer
 
     def _move(self, state: State) -> None:
-        if state not in _TRANSITIONS[self.state]:
+        if state not in TRANSITIONS[self.state]:
             raise RuntimeError(f"a checkout that is {self.state.name} cannot become {state.name}")
         self.state = state
 
@@ -205,7 +149,11 @@ class Checkout:
     def body_length(self) -> int | None:
         """How many bytes of the body are to be bound before `authorize`; None if none are."""
         is_due = self.has_payment and not self._body_digest and self.state in PASSING
-        return comparable_length(self.incoming.content_length) if is_due else None
+        return self._comparable_length if is_due else None
+
+    @cached_property
+    def _comparable_length(self) -> int | None:
+        return comparable_length(self.incoming.content_length)
 
     def bind_body(self, body: bytes | None) -> None:
         """Bind the payment to this body. None is one that ended early: nothing runs."""
@@ -213,42 +161,6 @@ class Checkout:
             self.refuse(400, "incomplete_body", "The request body ended early. Send the whole body.")
         else:
             self._body_digest = digest_body(body, self.incoming.content_type)
-
-    def authorize(self, sold: Offer, snapshot: Callable[[], Restore], ask: Ask | None = None) -> Payment:
-        """Ask whether this request may be served, before the handler runs.
-
-        `ask` calls the function of the seller's that chooses an offer with the request of the framework.
-        `snapshot` is called once, when it may. What it returns is called before the payer is answered,
-        unless the handler's result is released: it takes back what the handler wrote beside its response, as
-        into a session. Raises `SkipHandler` where the handler may not run, and `ConfigurationError`.
-        """
-        if self._may_begin(sold):
-            try:
-                chosen = ask(sold.choose) if isinstance(sold, OfferChoice) and ask else None
-                flow = self._begin_flow(sold, self._pick(sold, chosen))
-                self._handle_first_step(drive(flow, self._paywall.backend), snapshot)
-            except ConfigurationError as mistake:
-                self._decide_mistake(mistake)
-                raise
-        return self._get_payment()
-
-    async def aauthorize(
-        self, sold: Offer, snapshot: Callable[[], Restore], ask: AsyncAsk | None = None
-    ) -> Payment:
-        """`authorize`, async; from here on `cancel_scope` cancels the handler when its time is over."""
-        if self._may_begin(sold):
-            try:
-                chosen = await ask(sold.choose) if isinstance(sold, OfferChoice) and ask else None
-                flow = self._begin_flow(sold, self._pick(sold, chosen))
-                self._handle_first_step(await adrive(flow, self._paywall.async_backend), snapshot)
-            except ConfigurationError as mistake:
-                self._decide_mistake(mistake)
-                raise
-            if self.cancel_scope is not None and self.transaction_id is not None:
-                from faregate.middleware.shielding import get_time
-
-                self.cancel_scope.deadline = get_time() + self._work_seconds
-        return self._get_payment()
 
     def check_path(self, *paths: str) -> None:
         """Check that a handler is reached by the path of the request, which `paths` spell.
@@ -325,17 +237,11 @@ class Checkout:
         """Return the offer that the request is sold as. Raises `SkipHandler` where none was chosen."""
         if not isinstance(sold, OfferChoice):
             return sold
-        for one in sold.among:
-            if isinstance(chosen, str) and one.sells == chosen:
-                return one
-        if iscoroutine(chosen):
-            chosen.close()  # nobody awaits it
-        error = chosen if isinstance(chosen, Exception) else None
-        told = "raised" if error else f"returned {_describe_choice(chosen)}"
-        message = "the function that chooses %s %s: the request is answered with 500, and nothing is sold"
-        log("sale", logging.ERROR, message, sold.sells, told, error=error)
-        self.refuse(500, "offer_not_chosen", _NOT_CHOSEN_PAID if self.has_payment else _NOT_CHOSEN)
-        raise SkipHandler(500)
+        offer = pick_offer(sold, chosen)
+        if offer is None:
+            self.refuse(500, "offer_not_chosen", NOT_CHOSEN_PAID if self.has_payment else NOT_CHOSEN)
+            raise SkipHandler(500)
+        return offer
 
     def _begin_flow(self, sold: Offer, offer: Offer) -> Flow[Response]:
         incoming = self.incoming
@@ -346,7 +252,7 @@ class Checkout:
         if resource_url is None:
             self._decide(responses.build_unavailable(502))
             raise SkipHandler(502)
-        is_chosen, offer = sold is not offer, self._describe(offer)
+        is_chosen, offer = sold is not offer, describe_by_handler(offer, self.find_handler)
         paid_request = self._paywall.build_request(
             offer,
             request,
@@ -360,17 +266,6 @@ class Checkout:
         self._resource_url = resource_url
         self._flow = serve(paid_request)
         return self._flow
-
-    def _describe(self, offer: Offer) -> Offer:
-        """Describe an offer by its handler, where the seller did not. No framework's fault stops a sale."""
-        if self.find_handler is None or (offer.description is not None and offer.mime_type is not None):
-            return offer
-        try:
-            found = self.find_handler()
-            return offer if found is None else describe_offer(offer, *found)
-        except Exception as error:
-            log("sale", logging.WARNING, "the handler cannot be described to payers", error=error)
-            return offer
 
     def _find_route(self) -> str | None:
         """Find the route of the request, or the prefix that is sold. No framework's fault stops a sale."""
@@ -388,18 +283,12 @@ class Checkout:
             return
         self._move(State.AUTHORIZED)
         self.payment = Payment(step.transaction_id, step.request.offer.sells)
-        self._work_start = monotonic()
-        self._work_seconds = self._paywall.get_work_seconds(
-            step.request, self._work_start - self._request_start
-        )
-        self._restore = snapshot()
+        start = monotonic()
+        seconds = self._paywall.get_work_seconds(step.request, start - self._request_start)
+        self._work = work = Work(start, seconds)
+        work.undo = snapshot()
         if self._paywall.instrumentation is not None:
-            self._work = self._paywall.instrumentation.begin_work(step.request, step.transaction_id)
-
-    def _end_work(self, result: HandlerResult | BaseException | None) -> None:
-        work, self._work = self._work, None
-        if work is not None:
-            work.end(result)
+            work.span = self._paywall.instrumentation.begin_work(step.request, step.transaction_id)
 
     def _get_payment(self) -> Payment:
         if self.payment is None:
@@ -524,37 +413,8 @@ class Checkout:
 
     def check_deadline(self) -> None:
         """Raise `WorkTimedOut` if the work took too long: called where the handler cannot be cancelled."""
-        if self.transaction_id is not None and monotonic() - self._work_start > self._work_seconds:
+        if self._work is not None and self.transaction_id is not None and self._work.is_late:
             raise build_timeout_error()
-
-    def complete(self) -> Response:
-        """Complete the payment with the buffered response; return what the payer gets."""
-        if self._answer is not None and self.state is State.DECIDED:
-            return self._answer
-        return self._finish(self._make_result())
-
-    def fail(self, error: BaseException) -> Response:
-        """Return what the payer gets although the application ended in this error.
-
-        Raises `error` again where its framework answers it.
-        """
-        if self.state is State.AUTHORIZED:
-            return self._finish(self._make_failure(error))
-        return self._get_decided(error)
-
-    async def acomplete(self) -> Response:
-        """`complete`, async. A cancellation of the application does not interrupt this."""
-        if self._answer is not None and self.state is State.DECIDED:
-            return self._answer
-        return await self._afinish(self._make_result())
-
-    async def afail(self, error: BaseException) -> Response:
-        """`fail`, async."""
-        if self.state is State.AUTHORIZED:
-            return await self._afinish(self._make_failure(error), isinstance(error, GeneratorExit))
-        if self.state in (State.COMPLETING, State.COMPLETED):
-            return await self.wait_completed()
-        return self._get_decided(error)
 
     def must_raise(self, error: BaseException) -> bool:
         """Whether the server has to hear of an error that ended the application.
@@ -568,22 +428,13 @@ class Checkout:
             return error is self._mistake
         return not _is_stop(error)
 
-    async def wait_completed(self) -> Response:
-        """Wait for a completion that goes on although the application was cancelled in it."""
-        if self.state is State.COMPLETING:
-            from anyio import Event
-
-            self._completion = self._completion or Event()
-            await self._completion.wait()
-        return self._answer or responses.build_unconfirmed(self.transaction_id)
-
     def close(self) -> None:
         """End the checkout: the request is over. A flow that has not finished is left to the sweep."""
         is_unfinished = self.state not in (State.COMPLETING, State.COMPLETED)
         self.state = State.CLOSED  # from every state
-        self._restore_all()
         if self._work is not None:
-            self._end_work(None)
+            self._work.restore()
+            self._work.end(None)
         if self._flow is not None and is_unfinished:
             self._flow.close()
         # They refer to the request, which refers to this checkout: only the collector would free the three.
@@ -596,54 +447,12 @@ class Checkout:
         if failure is not None:
             return self._make_failure(failure)
         values = {} if self.payment is None else self.payment.values
-        duration = int((monotonic() - self._work_start) * 1000)
-        return HandlerResult(self.buffer.build(), values, duration)
+        return HandlerResult(self.buffer.build(), values, self._get_work().get_duration())
 
     def _make_failure(self, error: BaseException) -> Exception:
         if not isinstance(error, Exception):
             error = WorkInterrupted(f"the handler raised {type(error).__name__}")
         return self.buffer.too_large or error
-
-    def _finish(self, result: HandlerResult | Exception) -> Response:
-        if self._work is not None:
-            self._end_work(result)
-        self._move(State.COMPLETING)
-        return self._set_answer(drive(self._get_flow(), self._paywall.backend, result))
-
-    async def _afinish(self, result: HandlerResult | Exception, is_closing: bool = False) -> Response:
-        from faregate.middleware.shielding import raise_pending_cancellation, run_shielded, run_uncancelled
-
-        # A coroutine that ends in GeneratorExit is being closed, and may wait for nothing.
-        run = run_shielded if is_closing else run_uncancelled
-        if self._work is not None:
-            self._end_work(result)
-        await self._lift_deadline()
-        if not is_closing:
-            await raise_pending_cancellation()
-            if self.state is not State.AUTHORIZED:  # another task of the handler's was faster
-                return await self.wait_completed()
-        self._move(State.COMPLETING)
-        await run(lambda: self._drive_to_end(result))
-        return self._answer or await self.wait_completed()
-
-    async def _lift_deadline(self) -> None:
-        if self.cancel_scope is not None:
-            if self.cancel_scope.cancel_called:
-                # A cancellation is pending: let it be raised here, or it would interrupt the completion.
-                from anyio.lowlevel import checkpoint
-
-                await checkpoint()
-            self.cancel_scope.deadline = math.inf
-
-    async def _drive_to_end(self, result: HandlerResult | Exception) -> None:
-        try:
-            self._set_answer(await adrive(self._get_flow(), self._paywall.async_backend, result))
-        finally:
-            if self.state is State.COMPLETING:  # the flow raised, so that there is no answer
-                self._move(State.COMPLETED)
-                self._restore_all()
-            if self._completion is not None:
-                self._completion.set()
 
     def _set_answer(self, answer: Response | RunHandler) -> Response:
         if isinstance(answer, RunHandler):
@@ -651,9 +460,10 @@ class Checkout:
         answer = self._answer = self._present(answer)
         if self.state is State.COMPLETING:  # CLOSED: the server left, and this went on
             self._move(State.COMPLETED)
+        work = self._get_work()
         if answer.released:
-            self._restore = None
-        self._restore_all()
+            work.keep()
+        work.restore()
         return answer
 
     def _get_decided(self, error: BaseException) -> Response:
@@ -661,15 +471,15 @@ class Checkout:
             raise error
         return self._answer
 
-    def _restore_all(self) -> None:
-        restore, self._restore = self._restore, None
-        if restore is not None:
-            restore()
-
     def _get_flow(self) -> Flow[Response]:
         if self._flow is None:
             raise RuntimeError("nothing was authorized")
         return self._flow
+
+    def _get_work(self) -> Work:
+        if self._work is None:
+            raise RuntimeError("no work was allowed")
+        return self._work
 
 
 _UPGRADE_NOT_SOLD = (
@@ -680,19 +490,6 @@ _PATH_REWRITTEN = (
     "Something between the paywall and the router changed the path of a request to a paid handler. "
     "Put it outside: the paywall comes after whatever rewrites paths."
 )
-_NOT_CHOSEN = "The price of this resource could not be determined. Nothing was charged."
-# The payment may be one that settles: what becomes of it is not known here.
-_NOT_CHOSEN_PAID = (
-    "The price of this resource could not be determined, and this request charged nothing. "
-    "Come back with the same payment; do not pay again."
-)
-
-
-def _describe_choice(chosen: object) -> str:
-    """Describe what is no choice without repeating it: it may be what the payer sent."""
-    if isinstance(chosen, str):
-        return f"a str of {len(chosen)} characters that is not in among"
-    return f"{type(chosen).__name__}, not a name in among"
 
 
 def build_timeout_error() -> WorkTimedOut:

@@ -4,6 +4,7 @@ A description is for payers. It is no part of what is compared: a payment stays 
 """
 
 import json
+import logging
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,6 +14,7 @@ from itertools import accumulate
 from typing import Any
 
 from faregate.core.models import Offer
+from faregate.logs import log
 from faregate.merchant.backend import find_description_fault, find_mime_type_fault
 from faregate.merchant.formats import MAX_DESCRIPTION
 
@@ -31,6 +33,18 @@ _FRAMEWORKS = frozenset(
     ("builtins", "django", "fastapi", "flask", "functools", "ninja", "rest_framework", "starlette")
 )
 """Their own handlers say how they work, and not what is sold."""
+
+
+def describe_by_handler(offer: Offer, find_handler: FindHandler | None) -> Offer:
+    """Describe an offer by its handler, where the seller did not. No framework's fault stops a sale."""
+    if find_handler is None or (offer.description is not None and offer.mime_type is not None):
+        return offer
+    try:
+        info = find_handler()
+        return offer if info is None else describe_offer(offer, *info)
+    except Exception as error:
+        log("sale", logging.WARNING, "the handler cannot be described to payers", error=error)
+        return offer
 
 
 @lru_cache(maxsize=1024)

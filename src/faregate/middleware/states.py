@@ -1,0 +1,41 @@
+"""The states of a checkout, and which of them may follow which: a table, and nothing else."""
+
+from enum import Enum, auto
+
+
+class State(Enum):
+    __hash__ = object.__hash__  # that of Enum is computed from the name, in Python, each time
+
+    NEW = auto()
+    """The request has not been decided yet."""
+    SOLD_INSIDE = auto()
+    """Another paywall, between this one and the handler, sells it."""
+    FREE = auto()
+    """A response that nobody pays for is on its way."""
+    AUTHORIZING = auto()
+    """The service is asked whether the handler may run."""
+    AUTHORIZED = auto()
+    """The handler may run; its response is buffered."""
+    DECIDED = auto()
+    """The payer's answer is known, and the handler does not run."""
+    COMPLETING = auto()
+    COMPLETED = auto()
+    CLOSED = auto()
+
+
+TRANSITIONS: dict[State, frozenset[State]] = {
+    State.NEW: frozenset((State.SOLD_INSIDE, State.FREE, State.AUTHORIZING, State.DECIDED, State.CLOSED)),
+    State.SOLD_INSIDE: frozenset((State.FREE, State.AUTHORIZING, State.DECIDED, State.CLOSED)),
+    # A server may be given a second start in place of the first, which is judged like the first.
+    State.FREE: frozenset((State.FREE, State.DECIDED, State.CLOSED)),
+    # FREE: the journal or the service raised, and the framework answers that.
+    State.AUTHORIZING: frozenset((State.AUTHORIZED, State.FREE, State.DECIDED, State.CLOSED)),
+    State.AUTHORIZED: frozenset((State.COMPLETING, State.CLOSED)),
+    State.DECIDED: frozenset((State.DECIDED, State.CLOSED)),
+    State.COMPLETING: frozenset((State.COMPLETED, State.CLOSED)),
+    State.COMPLETED: frozenset((State.CLOSED,)),
+    State.CLOSED: frozenset((State.CLOSED,)),
+}
+
+PASSING = (State.NEW, State.SOLD_INSIDE, State.AUTHORIZING, State.FREE)
+"""Where what the application sends may leave as it is, if `Checkout.allow_unpaid` says so."""
