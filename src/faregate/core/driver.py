@@ -1,21 +1,34 @@
-"""Drive a flow on a backend: `drive` blocks, `adrive` awaits.
+"""Drive a generator of steps on what performs them: `drive` blocks, `adrive` awaits.
+
+The flow of a paid request is one, whose steps a backend performs (`core.steps`); the procedures of a stored
+journal are others, whose operations rows perform (`journals.operations`).
 
 Both stop at `RunHandler`, the one step that no backend performs: the caller runs the seller's handler, and
 drives on with its result, or with the exception that it raised.
 """
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Generator
+from typing import Any, Protocol, TypeVar, cast
 
-from faregate.core.interfaces import AsyncBackend, SyncBackend
+from faregate.core.interfaces import Awaiting, Blocking
 from faregate.core.models import HandlerResult
-from faregate.core.steps import Flow, RunHandler, Step
+from faregate.core.steps import RunHandler
 
 R = TypeVar("R")
+B = TypeVar("B", bound=Blocking)
+A = TypeVar("A", bound=Awaiting)
+S = TypeVar("S")
+B_contra = TypeVar("B_contra", contravariant=True)
+
+
+class Performable(Protocol[B_contra]):
+    """A step: `perform` has a backend do it, and gives the answer, or an awaitable of it."""
+
+    def perform(self, backend: B_contra, /) -> Any: ...
 
 
 def drive(
-    flow: Flow[R], backend: SyncBackend, result: HandlerResult | Exception | None = None
+    flow: Generator[Performable[B], Any, R], backend: B, result: HandlerResult | Exception | None = None
 ) -> R | RunHandler:
     """Return what the flow returns, or the handler that it waits for.
 
@@ -48,7 +61,7 @@ def drive(
 
 
 async def adrive(
-    flow: Flow[R], backend: AsyncBackend, result: HandlerResult | Exception | None = None
+    flow: Generator[Performable[A], Any, R], backend: A, result: HandlerResult | Exception | None = None
 ) -> R | RunHandler:
     """Do the same as `drive`, and await each step that is awaitable."""
     advance, value = _begin(flow, result)
@@ -74,19 +87,19 @@ async def adrive(
             flow.close()
 
 
-def run(flow: Flow[R], backend: SyncBackend) -> R:
+def run(flow: Generator[Performable[B], Any, R], backend: B) -> R:
     """Drive a flow that runs no handler to its end."""
     return cast(R, drive(flow, backend))
 
 
-async def arun(flow: Flow[R], backend: AsyncBackend) -> R:
+async def arun(flow: Generator[Performable[A], Any, R], backend: A) -> R:
     """Drive a flow that runs no handler to its end, awaiting."""
     return cast(R, await adrive(flow, backend))
 
 
 def _begin(
-    flow: Flow[Any], result: HandlerResult | Exception | None
-) -> tuple[Callable[[Any], Step[Any]], Any]:
+    flow: Generator[S, Any, Any], result: HandlerResult | Exception | None
+) -> tuple[Callable[[Any], S], Any]:
     """How the flow goes on, and with what."""
     return (flow.throw if isinstance(result, Exception) else flow.send), result
 

@@ -159,14 +159,14 @@ class Backend(Protocol):
     def log_warning(self, message: str, transaction_id: str | None, setting: str) -> MaybeAwaitable[None]: ...
 
 
-class SyncBackend(Backend, Protocol):
-    """A backend for `drive`: no method returns an awaitable."""
+class Blocking(Protocol):
+    """What performs steps for `drive`: no method returns an awaitable."""
 
     is_async: ClassVar[Literal[False]]
 
 
-class AsyncBackend(Backend, Protocol):
-    """A backend for `adrive`: a method may return an awaitable, and none blocks for long.
+class Awaiting(Protocol):
+    """What performs steps for `adrive`: a method may return an awaitable, and none blocks for long.
 
     `is_async` tells the two apart in types. The methods alone would not: a step has one signature for both,
     and a backend that blocks would fit into an event loop.

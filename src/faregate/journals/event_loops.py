@@ -5,14 +5,15 @@ If its store works in batches, the loop waits for the store's writer. Otherwise 
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, ParamSpec, Protocol, TypeVar
 
 import anyio
 from anyio.lowlevel import RunVar
 
+from faregate.core import driver
 from faregate.core.claims import PendingPayment
 from faregate.errors import JournalError
-from faregate.journals.operations import BatchStore, BlockingCall, Procedure, run_procedure
+from faregate.journals.operations import BatchStore, BlockingRows, Procedure, RowOperation
 from faregate.journals.store import RowStore
 
 if TYPE_CHECKING:
@@ -74,35 +75,34 @@ class AsyncJournal:
         return self._run(partial(self._journal.remove_unfetched, limit))
 
 
+class AsyncRows:
+    """The rows of a store that works in batches, for event loops: they wait for its writer."""
+
+    is_async: ClassVar[Literal[True]] = True
+
+    def __init__(self, store: BatchStore, run: Run) -> None:
+        self._acall, self._prepare = store.writer.acall, store.prepare
+        self.run = run
+
+    def perform(self, operation: RowOperation) -> Awaitable[Any]:
+        return self._acall(self._prepare(operation))
+
+
 def make_driver(store: RowStore, clock: Callable[[], float], run: Run) -> Drive:
     """Return what performs procedures in an event loop: in batches if the store can, or else with `run`."""
+    if not isinstance(store, BatchStore):
+        blocking_rows = BlockingRows(store)
+        return lambda procedure: run(lambda: driver.run(procedure, blocking_rows))
+    may_wait: Callable[[], bool] = getattr(clock, "may_wait", bool)
+    rows = AsyncRows(store, run)
 
     async def drive(procedure: Procedure[T]) -> T:
         # The clock may have to ask its server. Let a thread do that, so that the procedure finds a fresh
         # sample.
         if may_wait():
             await run(clock)
-        try:
-            operation = next(procedure)
-            while True:
-                try:
-                    given = await (
-                        run(operation.function)
-                        if isinstance(operation, BlockingCall)
-                        else acall(prepare(operation))
-                    )
-                except Exception as error:
-                    operation = procedure.throw(error)
-                else:
-                    operation = procedure.send(given)
-        except StopIteration as stop:
-            answer: T = stop.value
-            return answer
+        return await driver.arun(procedure, rows)
 
-    if not isinstance(store, BatchStore):
-        return lambda procedure: run(partial(run_procedure, procedure, store))
-    may_wait: Callable[[], bool] = getattr(clock, "may_wait", bool)
-    acall, prepare = store.writer.acall, store.prepare
     return drive
 
 

@@ -1,11 +1,11 @@
-"""The operations on one row, as values: a journal yields them, and a store performs one, or many at once.
+"""The operations on one row, as values: a procedure of a journal yields them, and rows perform them.
 
 A store that performs many in one transaction, or one round trip, is a `BatchStore`.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from faregate.journals.store import Record, RowStore
 from faregate.journals.writer import Writer
@@ -18,7 +18,10 @@ class Find(NamedTuple):
 
     keys: Sequence[bytes]
 
-    def perform(self, store: RowStore) -> Record | None:
+    def perform(self, rows: "Rows") -> Any:
+        return rows.perform(self)
+
+    def apply(self, store: RowStore) -> Record | None:
         return store.find(self.keys)
 
 
@@ -27,7 +30,10 @@ class FindResult(NamedTuple):
 
     key: bytes
 
-    def perform(self, store: RowStore) -> bytes | None:
+    def perform(self, rows: "Rows") -> Any:
+        return rows.perform(self)
+
+    def apply(self, store: RowStore) -> bytes | None:
         return store.find_result(self.key)
 
 
@@ -38,7 +44,10 @@ class Insert(NamedTuple):
     candidate_keys: Sequence[bytes]
     now: float
 
-    def perform(self, store: RowStore) -> bool:
+    def perform(self, rows: "Rows") -> Any:
+        return rows.perform(self)
+
+    def apply(self, store: RowStore) -> bool:
         return store.insert(*self)
 
 
@@ -50,7 +59,10 @@ class Replace(NamedTuple):
     changes: Mapping[str, Any]
     durable: bool
 
-    def perform(self, store: RowStore) -> bool:
+    def perform(self, rows: "Rows") -> Any:
+        return rows.perform(self)
+
+    def apply(self, store: RowStore) -> bool:
         return store.replace(*self)
 
 
@@ -60,7 +72,10 @@ class Delete(NamedTuple):
     key: bytes
     stamp: int
 
-    def perform(self, store: RowStore) -> bool:
+    def perform(self, rows: "Rows") -> Any:
+        return rows.perform(self)
+
+    def apply(self, store: RowStore) -> bool:
         return store.delete(*self)
 
 
@@ -69,31 +84,39 @@ class BlockingCall(NamedTuple):
 
     function: Callable[[], Any]
 
-    def perform(self, store: RowStore) -> Any:
-        return self.function()
+    def perform(self, rows: "Rows") -> Any:
+        return rows.run(self.function)
 
 
 RowOperation: TypeAlias = Find | FindResult | Insert | Replace | Delete
 Operation: TypeAlias = RowOperation | BlockingCall
 Procedure: TypeAlias = Generator[Operation, Any, T]
-"""Yields operations, and is sent what each of them gives. Returns the answer of a journal."""
+"""Yields operations, and is sent what each of them gives. Returns the answer of a journal.
+
+The drivers of the core drive it (`core.driver`), on `Rows`."""
 
 
-def run_procedure(procedure: Procedure[T], store: RowStore) -> T:
-    """Perform its operations one after the other, in this thread."""
-    try:
-        operation = next(procedure)
-        while True:
-            try:
-                given = operation.perform(store)
-            # The procedure may handle it, as it does `TransactionTaken`. Otherwise it is raised from `throw`.
-            except Exception as error:
-                operation = procedure.throw(error)
-            else:
-                operation = procedure.send(given)
-    except StopIteration as stop:
-        answer: T = stop.value
-        return answer
+class Rows(Protocol):
+    """What performs the operations of procedures; an async one gives awaitables."""
+
+    def perform(self, operation: "RowOperation", /) -> Any: ...
+
+    def run(self, function: Callable[[], Any], /) -> Any: ...
+
+
+class BlockingRows:
+    """The rows of a store, for threads."""
+
+    is_async: ClassVar[Literal[False]] = False
+
+    def __init__(self, store: RowStore) -> None:
+        self._store = store
+
+    def perform(self, operation: "RowOperation") -> Any:
+        return operation.apply(self._store)
+
+    def run(self, function: Callable[[], Any]) -> Any:
+        return function()
 
 
 @runtime_checkable
@@ -105,7 +128,7 @@ class BatchStore(Protocol):
     def prepare(self, operation: RowOperation) -> Any:
         """Make the work that performs `operation`, ready to be executed: the writer's thread has little time.
 
-        Its result is what `operation.perform` gives.
+        Its result is what `operation.apply` gives.
         """
         ...
 

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
+from faregate.core import driver
 from faregate.core.claims import (
     AlreadyUsed,
     Claim,
@@ -20,7 +21,7 @@ from faregate.journals.encryption import Keyring
 from faregate.journals.event_loops import AsyncJournal, Run, make_driver, run_in_thread
 from faregate.journals.heartbeat import Heartbeat
 from faregate.journals.open_payments import OpenPaymentQueue
-from faregate.journals.operations import Procedure, T, run_procedure
+from faregate.journals.operations import BlockingRows, Procedure, T
 from faregate.journals.owner_locks import get_locks
 from faregate.journals.payment_info import FoundPayments, Reference
 from faregate.journals.policy import DEFAULT_POLICY, JournalPolicy
@@ -53,6 +54,7 @@ class PersistentJournal:
         run: Run = run_in_thread,
     ) -> None:
         self._store = store
+        self._rows = BlockingRows(store)
         self._keyring = Keyring(keys)
         self._policy = policy
         self._clock = clock
@@ -81,7 +83,7 @@ class PersistentJournal:
         self._store.renew(owner, now + self._policy.owner_lease, now)
 
     def _perform(self, procedure: Procedure[T]) -> T:
-        return run_procedure(procedure, self._store)
+        return driver.run(procedure, self._rows)
 
     # Claims, and writes under a lease
 
