@@ -14,9 +14,9 @@ from faregate.core.release import Bypass, may_be_result
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.middleware.arguments import (
+    build_required_error,
     check_asgi_app,
     check_not_added_twice,
-    check_required,
     check_starlette,
     choose_paywall,
 )
@@ -24,7 +24,7 @@ from faregate.middleware.asgi_responder import PaywallResponder, find_responder
 from faregate.middleware.asgi_scope import ASGIApp, Receive, Scope, Send
 from faregate.middleware.async_checkout import AsyncAsk
 from faregate.middleware.lifespan import Lifespan, check_lifespan, fail_start
-from faregate.middleware.path_rules import PathRules
+from faregate.middleware.path_rules import NO_RULES, PathRules
 from faregate.middleware.shielding import run_shielded
 from faregate.middleware.states import State
 from faregate.paywall import Paywall
@@ -98,11 +98,14 @@ class PaywallMiddleware:
         self.paywall.expect(self.path_rules.offers.values())
 
     async def _serve_http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path_match = self.path_rules.match(scope["path"], scope.get("root_path", ""))
+        path, root_path = scope["path"], scope.get("root_path", "")
+        # Most applications have no rules, and most targets are paths: then nothing is matched.
+        is_unruled = self.path_rules.is_empty and not root_path and path[:1] == "/"
+        path_match = NO_RULES if is_unruled else self.path_rules.match(path, root_path)
         responder = PaywallResponder(
             self.paywall, path_match, self._find_bypass, scope, receive, send, self._shared
         )
-        app = self.app if not path_match.protected else partial(self._call_below_prefix, responder)
+        app = partial(self._call_below_prefix, responder) if path_match.protected else self.app
         # There is nothing to complete without a payment, so the request may be cancelled with its client.
         if not responder.has_payment:
             await responder.run(app)
@@ -110,7 +113,7 @@ class PaywallMiddleware:
         try:
             # In a task of its own: servers cancel the task of a request whose client left, and the payment
             # of a payer who left is completed all the same.
-            await run_shielded(lambda: responder.run(app))
+            await run_shielded(partial(responder.run, app))
         finally:
             responder.leave()
 
@@ -172,7 +175,11 @@ def ask_payment(
     scope: Mapping[str, Any], offer: Offer, ask: AsyncAsk | None, prices_inside: int | None
 ) -> Coroutine[Any, Any, Payment]:
     """`require_payment` for adapters. `prices_inside`: see `PaywallResponder.authorize`."""
-    check_required("scope", scope, offer, ask)
+    given: tuple[Any, Any, Any] = (scope, offer, ask)
+    if not (
+        isinstance(given[0], Mapping) and isinstance(given[1], Offer) and (ask is None or callable(given[2]))
+    ):
+        raise build_required_error("scope", *given)
     responder = find_responder(scope)
     if responder is None:
         raise ConfigurationError(

@@ -10,7 +10,12 @@ from faregate.errors import ConfigurationError, nearest_name
 from faregate.merchant.backend import build_resource
 from faregate.x402.tokens import SettlementAsset
 
-_made: ContextVar[list[Offer] | None] = ContextVar("faregate_offers_made", default=None)
+OFFERS_MADE: ContextVar[list[Offer] | None] = ContextVar("faregate_offers_made", default=None)
+"""The offers that this context makes while it serves a request; an adapter sets an empty list for each one.
+
+`Depends(lambda: paid("report"))` makes an offer for each request, and is not charged. It is never reset: the
+next request in the same context sets a new list.
+"""
 
 CHOICE = "A function that chooses needs the names to choose from: paid(choose, among=('small', 'large'))."
 
@@ -62,7 +67,7 @@ def make_offer(sells: object, among: object, options: OfferOptions, message: str
 
 
 def _record(made: Offer) -> Offer:
-    during_request = _made.get()
+    during_request = OFFERS_MADE.get()
     if during_request is not None and not _is_importing():
         during_request.append(made)
     return made
@@ -113,18 +118,6 @@ def _build_alternative(one: Any, options: OfferOptions) -> Offer:
     if isinstance(one, OfferChoice) or not isinstance(one, str | Offer):
         raise ConfigurationError(f"among takes names and offers, not {one!r}.")
     return one if isinstance(one, Offer) else build_offer(one, **options)
-
-
-def watch_offers() -> list[Offer]:
-    """Return a list of the offers that this context makes from now on, as it serves a request.
-
-    `Depends(lambda: paid("report"))` makes an offer for each request, and nobody would be asked to
-    pay for it.
-    """
-    # This is never reset: the next request in the same context sets a new list.
-    made: list[Offer] = []
-    _made.set(made)
-    return made
 
 
 def _is_importing() -> bool:

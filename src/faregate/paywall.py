@@ -88,6 +88,7 @@ class Paywall:
         self._instructions: dict[str, str] = {}
         self._priced_at: dict[str, float] = {}
         self._events = EventDispatcher(on_event, self.settings.last_resort)
+        self._work_and_access_seconds = self.settings.max_request_seconds - self.settings.completion_seconds
         self._payment_page = _check_plain("payment_page", payment_page)
         self._payment_body = _check_plain("payment_body", payment_body)
         self.instrumentation = self._instrument() if self.settings.otel else None
@@ -237,7 +238,7 @@ class Paywall:
 
         Its outcome has to be reported before servers and proxies give the request up.
         """
-        left = self.settings.max_request_seconds - elapsed - self.settings.completion_seconds
+        left = self._work_and_access_seconds - elapsed
         # Leave one second even if reading the body and calling access took all the time.
         return min(request.work_seconds, max(left, 1.0))
 

@@ -37,7 +37,7 @@ from faregate.offers import OfferOptions, make_offer
 from faregate.paywall import Paywall
 from faregate.routes import RouteTable
 from faregate.routes import starlette as starlette_routes
-from faregate.routes.changes import RouteWatch
+from faregate.routes.changes import list_routers
 from faregate.routes.starlette import list_routes
 from faregate.routes.wrappers import unwrap
 from faregate.settings import Arguments
@@ -75,7 +75,7 @@ class PaywallMiddleware(ASGIMiddleware):
         self.mistake: ConfigurationError | None = None
         self.allow_outside: tuple[Any, ...] = ()
         self.app = app  # now: a mistake may end what sets it
-        self._watch: RouteWatch | None = None
+        self._routers: list[tuple[Any, list[Any]]] | None = None  # as they were looked through
         self._notices: set[str] = set()  # what was logged about the routes
         try:
             self.allow_outside = _check_allowed(allow_outside)
@@ -92,7 +92,7 @@ class PaywallMiddleware(ASGIMiddleware):
             self.mistake = mistake
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._watch is None or self._watch.has_changed():
+        if self._has_changed():
             # Starlette puts the whole application there, with the middleware that stands outside of this one.
             self._check(scope.get("app", self.app))
         if self.mistake is not None:
@@ -102,8 +102,17 @@ class PaywallMiddleware(ASGIMiddleware):
             send = self._check_after_startup(scope.get("app", self.app), send)
         await super().__call__(scope, receive, send)
 
+    def _has_changed(self) -> bool:
+        """Whether a router has other routes than before. Asked for each request: lists are compared in C."""
+        if self._routers is None:
+            return True
+        for router, routes in self._routers:  # noqa: SIM110 - `any` would call a generator
+            if router.routes != routes:
+                return True
+        return False
+
     def _check(self, app: Any) -> None:
-        is_first, self._watch = self._watch is None, RouteWatch(app)
+        is_first, self._routers = self._routers is None, list_routers(app)
         if self.mistake is not None:
             return
         try:
@@ -120,7 +129,7 @@ class PaywallMiddleware(ASGIMiddleware):
         """The `send` of a lifespan, which looks again once the application has added its routes."""
 
         async def check_and_send(message: Message) -> None:
-            if message["type"] == "lifespan.startup.complete" and self._watch and self._watch.has_changed():
+            if message["type"] == "lifespan.startup.complete" and self._has_changed():
                 self._check(app)
                 if self.mistake is not None:
                     raise self.mistake  # in the application, which ends what it has begun

@@ -3,16 +3,15 @@
 `wire` makes the calls of the contract, with models; what the paywall itself sends and reads needs none.
 """
 
-import json
 import re
 from collections.abc import Callable
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Final, Generic, TypeVar
 from urllib.parse import quote
 
 from faregate.core.models import Headers, Response, WireRequest
 from faregate.errors import BadAnswer, PaymentRequired, api_error
 from faregate.frozen import frozen
-from faregate.merchant.json_text import from_json, to_json
+from faregate.merchant.json_text import parse_object
 
 T = TypeVar("T")
 
@@ -62,31 +61,6 @@ def with_proof(request: WireRequest, proof: str | None) -> WireRequest:
     if proof is None:
         return request
     return WireRequest(request.method, request.path, (*request.headers, (PROOF, proof)), request.body)
-
-
-def parse_object(reply: Response) -> dict[str, Any]:
-    """Parse the body as a JSON object, or raise `BadAnswer`. The caller checks its fields."""
-    try:
-        # Strict, and bounded in depth whatever the process has set as its recursion limit.
-        found = from_json(reply.body)
-        # A serialized dict has every name once. If it equals the reply, so has the reply.
-        if to_json(found) != reply.body:
-            json.loads(reply.body, object_pairs_hook=check_unique_names)
-    except (ValueError, RecursionError) as error:
-        raise BadAnswer(f"HTTP {reply.status}: not a JSON object: {describe_fault(error)}") from None
-    if not isinstance(found, dict):
-        raise BadAnswer(f"HTTP {reply.status}: not a JSON object")
-    return cast("dict[str, Any]", found)
-
-
-def check_unique_names(pairs: list[tuple[str, object]]) -> None:
-    """Of two values of one name some readers take the first, some the last: nothing is said then."""
-    if len({name for name, _ in pairs}) < len(pairs):
-        raise ValueError("one name has two values")
-
-
-def describe_fault(error: Exception) -> str:
-    return "nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
 def parse_error_body(reply: Response) -> tuple[str, str]:

@@ -41,10 +41,9 @@ from faregate.merchant.calls import (
     PAYMENT_RESPONSE,
     parse_error,
     parse_error_body,
-    parse_object,
 )
 from faregate.merchant.formats import ID_TAIL
-from faregate.merchant.json_text import to_json
+from faregate.merchant.json_text import parse_object, to_json
 
 MAX_HEADER = 16 * 1024
 _TRANSACTION_ID, _REVISION_ID = re.compile(f"txn_{ID_TAIL}"), re.compile(f"acr_{ID_TAIL}")

@@ -3,9 +3,13 @@
 Its module is loaded with the first call: that takes a tenth of the time of importing the whole paywall.
 """
 
+import json
 from functools import cache
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
+
+from faregate.core.models import Response
+from faregate.errors import BadAnswer
 
 
 def from_json(text: bytes) -> Any:
@@ -23,3 +27,28 @@ def _load() -> ModuleType:
     import pydantic_core
 
     return pydantic_core
+
+
+def parse_object(reply: Response) -> dict[str, Any]:
+    """Parse the body as a JSON object, or raise `BadAnswer`. The caller checks its fields."""
+    try:
+        # Strict, and bounded in depth whatever the process has set as its recursion limit.
+        found = from_json(reply.body)
+        # A serialized dict has every name once. If it equals the reply, so has the reply.
+        if to_json(found) != reply.body:
+            json.loads(reply.body, object_pairs_hook=check_unique_names)
+    except (ValueError, RecursionError) as error:
+        raise BadAnswer(f"HTTP {reply.status}: not a JSON object: {describe_fault(error)}") from None
+    if not isinstance(found, dict):
+        raise BadAnswer(f"HTTP {reply.status}: not a JSON object")
+    return cast("dict[str, Any]", found)
+
+
+def check_unique_names(pairs: list[tuple[str, object]]) -> None:
+    """Of two values of one name some readers take the first, some the last: nothing is said then."""
+    if len({name for name, _ in pairs}) < len(pairs):
+        raise ValueError("one name has two values")
+
+
+def describe_fault(error: Exception) -> str:
+    return "nested too deeply" if isinstance(error, RecursionError) else str(error)

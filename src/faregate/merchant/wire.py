@@ -22,11 +22,10 @@ from faregate.merchant.calls import (
     build_completion,
     build_lookup,
     build_post,
-    check_unique_names,
-    describe_fault,
     parse_error,
     with_proof,
 )
+from faregate.merchant.json_text import check_unique_names, describe_fault
 from faregate.merchant.models import (
     AccessDecision,
     AccessRequest,

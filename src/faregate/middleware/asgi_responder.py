@@ -35,7 +35,7 @@ from faregate.middleware.contexts import run_in_context
 from faregate.middleware.path_rules import PathMatch
 from faregate.middleware.shielding import is_cancelled_by_itself, is_cancelled_from_outside, make_scope
 from faregate.middleware.states import PASSING, State
-from faregate.offers import watch_offers
+from faregate.offers import OFFERS_MADE
 from faregate.paywall import Paywall
 
 _RESPONDER = "faregate.middleware.asgi_responder"
@@ -94,7 +94,8 @@ class PaywallResponder:
         self._receive = receive
         self._send = send
         self._shared = shared
-        self._offers_made = watch_offers()
+        self._offers_made: list[Offer] = []
+        OFFERS_MADE.set(self._offers_made)
         self.has_payment = has_payment(self._raw_headers)
         if self.has_payment:
             self._context = copy_context()
@@ -108,10 +109,10 @@ class PaywallResponder:
         self._is_open = True
         return AsyncCheckout(
             self._paywall,
-            lambda: parse_scope(self._server_scope, self._raw_headers),
+            partial(parse_scope, self._server_scope, self._raw_headers),
             self.has_payment,
             self._path_match,
-            lambda status: self._find_bypass(self._server_scope, self._scope, status),
+            partial(self._find_bypass, self._server_scope, self._scope),
             state=self._state,
             offers_made=self._offers_made,
         )
@@ -155,7 +156,7 @@ class PaywallResponder:
         self.checkout.find_route = partial(find_route, scope, root_path)
         self.checkout.find_handler = partial(find_handler, scope)
         payment = await self.checkout.aauthorize(
-            offer, lambda: self._prepare_work(scope), ask or partial(_ask_with_scope, scope)
+            offer, partial(self._prepare_work, scope), ask or partial(_ask_with_scope, scope)
         )
         if prices_inside is not None:
             self.checkout.start_work(prices_inside)

@@ -182,7 +182,7 @@ def take_snapshot(
         if "session" in one:
             snapshot.take(one["session"], deep=True)
     for one in (server_scope, scope):
-        snapshot.take_all([value for name, value in one.items() if name not in _PROTOCOL_KEYS])
+        snapshot.take_items(one, _PROTOCOL_KEYS)
     return snapshot
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from faregate.core import responses
@@ -42,10 +43,10 @@ class AsyncCheckout(Checkout):
             except ConfigurationError as mistake:
                 self._decide_mistake(mistake)
                 raise
-            if self.cancel_scope is not None and self.transaction_id is not None:
+            if self._work is not None and self.cancel_scope is not None and self.transaction_id is not None:
                 from faregate.middleware.shielding import get_time
 
-                self.cancel_scope.deadline = get_time() + self._get_work().seconds
+                self.cancel_scope.deadline = get_time() + self._work.seconds
         return self._get_payment()
 
     async def acomplete(self) -> Response:
@@ -79,14 +80,15 @@ class AsyncCheckout(Checkout):
 
         # A coroutine that ends in GeneratorExit is being closed, and may wait for nothing.
         run = run_shielded if is_closing else run_uncancelled
-        self._get_work().end(result)
+        if self._work is not None:
+            self._work.end(result)
         await self._lift_deadline()
         if not is_closing:
             await raise_pending_cancellation()
             if self.state is not State.AUTHORIZED:  # another task of the handler's was faster
                 return await self.wait_completed()
         self._move(State.COMPLETING)
-        await run(lambda: self._drive_to_end(result))
+        await run(partial(self._drive_to_end, result))
         return self._answer or await self.wait_completed()
 
     async def _lift_deadline(self) -> None:
@@ -104,6 +106,7 @@ class AsyncCheckout(Checkout):
         finally:
             if self.state is State.COMPLETING:  # the flow raised, so that there is no answer
                 self._move(State.COMPLETED)
-                self._get_work().restore()
+                if self._work is not None:
+                    self._work.restore()
             if self._completion is not None:
                 self._completion.set()

@@ -53,6 +53,7 @@ class BlockingCheckout(Checkout):
         return self._get_decided(error)
 
     def _finish(self, result: HandlerResult | Exception) -> Response:
-        self._get_work().end(result)
+        if self._work is not None:
+            self._work.end(result)
         self._move(State.COMPLETING)
         return self._set_answer(drive(self._get_flow(), self._paywall.backend, result))

@@ -35,7 +35,7 @@ from faregate.middleware.path_rules import NO_RULES, PathMatch
 from faregate.middleware.request import IncomingRequest, comparable_length, digest_body
 from faregate.middleware.states import PASSING, TRANSITIONS, State
 from faregate.middleware.work import Restore, Work
-from faregate.offers import watch_offers
+from faregate.offers import OFFERS_MADE
 from faregate.paywall import FindRoute, Paywall
 
 ReadRequest = Callable[[], IncomingRequest]
@@ -116,7 +116,9 @@ class Checkout:
         self._read = read
         self._find_bypass = find_bypass
         self._request_start = monotonic()
-        self._offers_made = watch_offers() if offers_made is None else offers_made
+        self._offers_made: list[Offer] = [] if offers_made is None else offers_made
+        if offers_made is None:
+            OFFERS_MADE.set(self._offers_made)
         if state is State.FREE:
             self._offers_at_start = 0
         if path_match.ambiguous:
@@ -447,7 +449,8 @@ class Checkout:
         if failure is not None:
             return self._make_failure(failure)
         values = {} if self.payment is None else self.payment.values
-        return HandlerResult(self.buffer.build(), values, self._get_work().get_duration())
+        duration = 0 if self._work is None else self._work.get_duration()
+        return HandlerResult(self.buffer.build(), values, duration)
 
     def _make_failure(self, error: BaseException) -> Exception:
         if not isinstance(error, Exception):
@@ -460,10 +463,8 @@ class Checkout:
         answer = self._answer = self._present(answer)
         if self.state is State.COMPLETING:  # CLOSED: the server left, and this went on
             self._move(State.COMPLETED)
-        work = self._get_work()
-        if answer.released:
-            work.keep()
-        work.restore()
+        if self._work is not None:
+            self._work.restore(is_released=answer.released)
         return answer
 
     def _get_decided(self, error: BaseException) -> Response:
@@ -475,11 +476,6 @@ class Checkout:
         if self._flow is None:
             raise RuntimeError("nothing was authorized")
         return self._flow
-
-    def _get_work(self) -> Work:
-        if self._work is None:
-            raise RuntimeError("no work was allowed")
-        return self._work
 
 
 _UPGRADE_NOT_SOLD = (

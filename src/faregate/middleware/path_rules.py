@@ -6,7 +6,7 @@ any router reads it: a path that one of them could take for a paid one is paid.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from faregate.core.models import Offer
@@ -35,10 +35,11 @@ class PathMatch:
     ambiguous: bool = False
     is_path: bool = True
     prefix: str | None = None
+    protected: bool = field(init=False, default=False)
+    """Whether it is sold, refused or ambiguous."""
 
-    @property
-    def protected(self) -> bool:
-        return self.refused or self.ambiguous or self.offer is not None
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "protected", self.refused or self.ambiguous or self.offer is not None)
 
 
 NO_RULES = PathMatch()
@@ -79,8 +80,6 @@ class PathRules:
     def match(self, path: str, root: str = "") -> PathMatch:
         """Match a decoded path; `root` is where the application is mounted."""
         if self.is_empty:
-            if not root and path[:1] == "/":
-                return NO_RULES
             return NO_RULES if _is_path(path, root) else _NO_PATH
         if not root and _NORMAL.fullmatch(path):
             return self._match_readings((path.rstrip("/"),))

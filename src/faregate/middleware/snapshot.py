@@ -13,7 +13,7 @@ Rules
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, MutableMapping
 from functools import lru_cache, partial
 from types import MemberDescriptorType, SimpleNamespace
 from typing import Any, TypeVar, cast
@@ -99,6 +99,12 @@ class Snapshot:
         for one in values:
             if not _is_left_alone(_get_type(one), deep):
                 self.take(one, deep=deep)
+
+    def take_items(self, mapping: Mapping[str, Any], left_alone: Container[str]) -> None:
+        """`take` for each of the values whose name is not to be left alone."""
+        for name, value in mapping.items():
+            if name not in left_alone and not _is_left_alone(_get_type(value), False):
+                self.take(value)
 
 
 # Containers: by the methods of the builtin class, for those of a subclass may count as changes

@@ -34,12 +34,8 @@ class Work:
         if span is not None:
             span.end(result)
 
-    def keep(self) -> None:
-        """Keep what the handler wrote: its result is released."""
-        self.undo = None
-
-    def restore(self) -> None:
-        """Take back what the handler wrote, once, unless it is kept."""
+    def restore(self, *, is_released: bool = False) -> None:
+        """Take back what the handler wrote, once; keep it for good if its result is released."""
         undo, self.undo = self.undo, None
-        if undo is not None:
+        if undo is not None and not is_released:
             undo()

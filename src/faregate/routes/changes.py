@@ -1,4 +1,4 @@
-"""Notice routes that are added to an application while it starts or runs."""
+"""The routers of an application, so that routes are noticed that it adds while it starts or runs."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,21 +6,12 @@ from typing import Any
 from faregate.routes.wrappers import unwrap
 
 
-class RouteWatch:
-    """Remembers the routes of an application and of all routers below it."""
-
-    def __init__(self, app: Any) -> None:
-        self._seen = [(router, list(router.routes)) for router in _list_routers(app, set())]
-
-    def has_changed(self) -> bool:
-        """Whether a router has other routes than before. Asked for each request: lists are compared in C."""
-        for router, routes in self._seen:  # noqa: SIM110 - `any` would call a generator
-            if router.routes != routes:
-                return True
-        return False
+def list_routers(app: Any) -> list[tuple[Any, list[Any]]]:
+    """List the router of an application and all routers below it, each with its routes as they are now."""
+    return [(router, list(router.routes)) for router in _iter_routers(app, set())]
 
 
-def _list_routers(app: Any, visited: set[int]) -> Iterator[Any]:
+def _iter_routers(app: Any, visited: set[int]) -> Iterator[Any]:
     core = unwrap(app)[-1]
     router = getattr(core, "router", core)
     routes: Any = getattr(router, "routes", None)
@@ -33,4 +24,4 @@ def _list_routers(app: Any, visited: set[int]) -> Iterator[Any]:
         # FastAPI's included routers; mounts and hosts.
         below = getattr(route, "original_router", None) or getattr(route, "app", None)
         if below is not None:
-            yield from _list_routers(below, visited)
+            yield from _iter_routers(below, visited)
