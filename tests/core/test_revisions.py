@@ -191,6 +191,17 @@ def test_who_refused_the_newest_revision_is_not_asked_at_once_again(
     assert catalog.begin_refresh()
 
 
+def test_what_was_published_right_after_the_last_read_is_found(catalog: RevisionCache, clock: Clock) -> None:
+    """The contracts were read a moment before a revision was published: the refusal has them read again."""
+    clock.now = REFRESH_SECONDS / 2  # the fixture read them at 0
+    rejected = catalog.resolve(OFFER)
+    assert rejected is not None
+    assert catalog.find_newer(OFFER, rejected) is None
+    assert catalog.begin_refresh()
+    newer = learned(catalog, schema(NEWER, OFFER.sells, 2))
+    assert catalog.find_newer(OFFER, rejected) == newer
+
+
 def test_a_refresh_that_failed_may_be_tried_again(catalog: RevisionCache, clock: Clock) -> None:
     assert catalog.begin_refresh()
     clock.now += REFRESH_SECONDS

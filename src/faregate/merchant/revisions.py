@@ -37,7 +37,7 @@ class RevisionCache:
     def forget(self) -> None:
         """As if nothing had been read yet."""
         self._revisions: dict[str, OfferRevision] = {}
-        self._read_at = self._asked_at = float("-inf")
+        self._read_at = self._asked_at = self._refused_at = float("-inf")
         self._guessability = Guessability.UNKNOWN
         self._judged_at = self._judging_at = float("-inf")
 
@@ -62,20 +62,25 @@ class RevisionCache:
         return self._check_asset(offer) if offer.sells in self._revisions else None
 
     def find_newer(self, offer: Offer, rejected: OfferRevision) -> OfferRevision | None:
-        """Return the revision if it was read after `rejected`, or just now. Raises `ConfigurationError`."""
-        found = self._revisions.get(offer.sells)
-        is_newer = found is not None and found.revision_id != rejected.revision_id
-        # The document was just read. Reading it again would not help.
-        if is_newer or self._clock() - self._read_at < REFRESH_SECONDS:
-            return self._check_asset(offer) if found is not None else None
+        """Return the revision if it was read after `rejected`, or since one was refused just now.
+
+        Raises `ConfigurationError`.
+        """
+        revision = self._revisions.get(offer.sells)
+        is_newer = revision is not None and revision.revision_id != rejected.revision_id
+        # Read because of a refusal, a moment ago: reading it again would not help. One that was read before
+        # says nothing: what is sold may have been published since.
+        is_read_again = self._refused_at <= self._read_at < self._refused_at + REFRESH_SECONDS
+        if is_newer or (is_read_again and self._clock() - self._read_at < REFRESH_SECONDS):
+            return self._check_asset(offer) if revision is not None else None
         return None
 
     def begin_refresh(self) -> bool:
         """Whether the caller is the one who reads the document now; the others wait for what it finds."""
         now = self._clock()
-        if now - self._asked_at < REFRESH_SECONDS:
+        if now - self._refused_at < REFRESH_SECONDS:
             return False
-        self._asked_at = now
+        self._asked_at = self._refused_at = now
         return True
 
     def find_asset(self, sells: str) -> str | None:
