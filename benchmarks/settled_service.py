@@ -11,8 +11,10 @@ from typing import Any
 
 from pydantic import SecretStr
 
+from faregate.selfhosted import backends
 from faregate.selfhosted.commands.serve import serve
 from faregate.selfhosted.settings import Settings
+from faregate.service.backend import Backend
 from faregate.service.payments import (
     Attempt,
     PaymentPostponed,
@@ -22,7 +24,6 @@ from faregate.service.payments import (
     PaymentVerified,
     SignedTransfer,
 )
-from faregate.service.steps import Backend
 from faregate.x402.models import SignedPayment, Terms
 
 
@@ -45,9 +46,9 @@ class SettledPayments:
         return PaymentSent(f"0x{secrets.token_hex(32)}", "HTTP 200 success")
 
 
-def build_backend(store: Any, payments: Any, settle: Any) -> Backend:
-    """Build what performs the steps of the rules. The payments that the settings name are never asked."""
-    return Backend(store, SettledPayments(), settle)
+def build_backend(store: Any, payments: Any, *calls: Any) -> Backend:
+    """Build what the rules work on. The payments that the settings name are never asked."""
+    return Backend(store, SettledPayments(), *calls)
 
 
 def main() -> None:
@@ -60,7 +61,8 @@ def main() -> None:
         rate_limit=0,
         log_level="warning",
     )
-    serve(settings, as_json=True, make_backend=build_backend)
+    setattr(backends, "Backend", build_backend)  # noqa: B010
+    serve(settings, as_json=True)
 
 
 if __name__ == "__main__":
