@@ -88,11 +88,13 @@ class _Threads:
 
 
 class ServiceApp:
-    """The ASGI app. Requests run in at most `parts.threads` threads of its own, and a few for the console."""
+    """The ASGI app. Its requests run in threads of its own: completions, the console and the rest apart."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._api = _Threads(parts.threads, "faregate-request", parts.respond)
+        # Access waits for facilitators and nodes. However slow they are, what was sold must be completed.
+        self._completions = _Threads(parts.threads, "faregate-completion", parts.respond)
         self._console = _Threads(_CONSOLE_THREADS, "faregate-console", parts.show_console)
         # Readiness and metrics must be readable while every request waits for a slow database.
         self._operator_pool = ThreadPoolExecutor(2, "faregate-operator")
@@ -124,7 +126,7 @@ class ServiceApp:
         """Return the response to this request; None if the client has disconnected."""
         headers = decode_headers(scope["headers"])
         for_console = is_console(scope["path"])
-        threads = self._console if for_console else self._api
+        threads = self._console if for_console else self._choose_threads(scope)
         # Whoever logs in has no key yet, and may be guessing.
         ticket = self._parts.rate_limits.take(() if for_console else headers, _get_address(scope))
         if ticket.wait:
@@ -145,6 +147,10 @@ class ServiceApp:
             return _without_body(response) if request.method == "HEAD" else response
         self._parts.rate_limits.learn(ticket, response.status)
         return response
+
+    def _choose_threads(self, scope: Scope) -> _Threads:
+        is_completion = _name_operation(scope["method"], scope["path"]) in ("complete", "execution")
+        return self._completions if is_completion else self._api
 
     def _report(self, scope: Scope, response: Response, seconds: float) -> None:
         operation = _name_operation(scope["method"], scope["path"])
@@ -169,6 +175,7 @@ class ServiceApp:
         await receive()
         await asyncio.to_thread(self._parts.end)
         self._api.shutdown()
+        self._completions.shutdown()
         self._console.shutdown()
         self._operator_pool.shutdown(wait=False)
         await send({"type": "lifespan.shutdown.complete"})

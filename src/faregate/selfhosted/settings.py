@@ -106,7 +106,9 @@ class Settings(FrozenModel):
     complete_seconds: Annotated[float, Field(ge=0, le=60)] = _describe(
         "how long a completion waits for its payment to settle; then it is answered 202", 5.0
     )
-    threads: Count = _describe("requests that are worked on at the same time", 64)
+    threads: Count = _describe(
+        "requests that are worked on at the same time, and as many completions beside them", 64
+    )
     pool_size: Count = _describe("database connections of one process, at most", 20)
     workers: Annotated[int, Field(ge=0, le=100)] = _describe(
         "settlement workers inside this process; 0 if `faregate service work` runs beside it", 4
