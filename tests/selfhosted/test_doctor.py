@@ -23,6 +23,7 @@ from tests.selfhosted.command import CATALOG, call
 from tests.selfhosted.sales import open_store, submit
 from tests.support.chain import LocalChain, chain
 from tests.support.facilitators import run_facilitator
+from tests.support.rpc_proxy import fail_with, serve_rpc_proxy
 
 __all__ = ["chain"]
 
@@ -72,6 +73,16 @@ def test_a_facilitator_and_a_chain_in_order(
     texts = "\n".join(one["text"] for one in findings)
     for said in ("is a node of chain 84532", "USDC is at", "EURC is at", "settles on eip155:84532"):
         assert said in texts
+
+
+def test_a_node_without_logs_proves_no_payment(shop: Path, chain: LocalChain) -> None:
+    with serve_rpc_proxy(chain.url) as node:
+        node.change["eth_getLogs"] = fail_with(-32601, "the method does not exist")
+        words = ("--payments", "direct", "--rpc-test", node.url, "--gas-key", "env:GAS")
+        status, findings = diagnose(shop, *words, GAS=GAS_KEYS[1])
+    assert status == 1
+    [error] = find_errors(findings)
+    assert "eth_getLogs" in error
 
 
 def test_what_cannot_be_reached_is_named_without_its_key(shop: Path, chain: LocalChain) -> None:

@@ -4,6 +4,8 @@ import csv
 import io
 import json
 import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from examples.chain.facilitator import GAS_KEYS
 
 from faregate.emulator import Wallet
 from faregate.system import open_listener, system_clock
-from tests.selfhosted.command import CATALOG, call, running
+from tests.selfhosted.command import CATALOG, build_environment, call, running
 from tests.selfhosted.shops import Shop, open_shop
 from tests.support.chain import USDC, ChainPayer, LocalChain, chain, payer
 from tests.support.facilitators import run_facilitator
@@ -141,6 +143,20 @@ def test_workers_of_another_process_settle(
             assert 'faregate_service_settlements_total{result="succeeded"} 1.0' in told
             worker.send_signal(signal.SIGTERM)
             assert worker.wait(30) == 0
+
+
+def test_workers_whose_metrics_port_is_taken_do_not_start(tmp_path: Path) -> None:
+    """The command ends by itself; it went on without metrics, and SIGTERM did not end it."""
+    assert call(tmp_path, "init").returncode == 0
+    with open_listener() as listener:
+        port = str(listener.getsockname()[1])
+        command = [sys.executable, "-m", "faregate", "service", "work", "--metrics-port", port]
+        ended = subprocess.run(
+            command, cwd=tmp_path, env=build_environment(), capture_output=True, text=True, timeout=30
+        )
+    assert ended.returncode == 1
+    assert "cannot serve metrics on 127.0.0.1" in ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 def test_real_payments_need_an_address_of_the_seller(tmp_path: Path, chain: LocalChain) -> None:

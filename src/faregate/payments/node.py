@@ -110,6 +110,19 @@ class ChainNode:
             return receipt
         return select_logs(end, logs)
 
+    def check_logs(self, token: Token) -> None:
+        """Ask for logs as a search does; raise `RpcError` if the node does not give them."""
+        last = self.get_head().number
+        first = max(0, last - LOG_BLOCKS + 1)
+        self._get_logs(
+            {
+                "address": token.address,
+                "fromBlock": hex(first),
+                "toBlock": hex(last),
+                "topics": [f"0x{0:064x}"],  # of no event
+            }
+        )
+
     def _get_logs(self, wanted: dict[str, Any]) -> tuple[Log, ...]:
         return self._read("eth_getLogs", _LOGS.validate_python, self.call("eth_getLogs", wanted))
 

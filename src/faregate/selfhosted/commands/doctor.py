@@ -13,7 +13,7 @@ from faregate.errors import ConfigurationError, FaregateError
 from faregate.payments.chain import ChainReader
 from faregate.payments.direct.fees import ETHER
 from faregate.payments.facilitator import FacilitatorClient, FacilitatorUnavailable
-from faregate.payments.node import ChainNode
+from faregate.payments.node import LOG_BLOCKS, ChainNode
 from faregate.payments.rpc import RpcError
 from faregate.selfhosted.books import EXAMPLE_PAY_TO, Books, find_missing
 from faregate.selfhosted.database.accounts import AccountRow
@@ -193,6 +193,7 @@ def _check_node(environment: Environment, url: str) -> Findings:
         yield report_ok(subject, f"is a node of chain {chain.chain}, at block {chain.get_head()}")
         yield from _check_node_clock(subject, chain)
         yield from _check_tokens(environment, subject, chain)
+        yield from _check_logs(environment, subject, chain)
     except (PaymentsUnavailable, RpcError) as error:
         yield report_error(subject, str(error), f"Give a node of chain {chain.chain} as rpc_{environment}.")
     finally:
@@ -220,6 +221,17 @@ def _check_tokens(environment: Environment, subject: str, chain: ChainReader) ->
             yield report_ok(subject, f"{asset} is at {token.address} and signs as {token.name}")
         else:
             yield report_error(subject, f"{asset}: {fault}", f"Use a node of chain {token.chain}.")
+
+
+def _check_logs(environment: Environment, subject: str, chain: ChainReader) -> Findings:
+    """Check that the node gives logs, which prove that a payment settled. Some nodes do not, or only few."""
+    try:
+        ChainNode(chain.client.nodes[0]).check_logs(TOKENS[environment, "USDC"])
+    except RpcError as error:
+        remedy = f"Payments are proven by logs: use another node, which gives those of {LOG_BLOCKS} blocks."
+        yield report_error(subject, str(error), remedy)
+    else:
+        yield report_ok(subject, f"gives the logs of {LOG_BLOCKS} blocks")
 
 
 def _check_facilitator(environment: Environment, facilitator: FacilitatorClient) -> Findings:

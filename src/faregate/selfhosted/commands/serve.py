@@ -78,9 +78,10 @@ def work(settings: Settings) -> int:
     with open_runtime(settings, pool_size=settings.workers + 2) as runtime:
         runtime.check_recipients()
         runtime.warn_of_unserved()
-        runtime.begin()
+        # Before the workers start: a port that is taken ends the process, and they would keep it alive.
         if settings.metrics_port is not None:
             runtime.metrics.serve(settings.host, settings.metrics_port)
+        runtime.begin()
         print(f"{settings.workers} workers settle payments (stop them with Ctrl-C).", flush=True)
         asked_to_end.wait()
         runtime.end()
