@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from sqlalchemy import Engine, event
 
 from faregate.core.models import Response, WireRequest
 from faregate.emulator import Wallet
@@ -239,6 +240,27 @@ def test_between_the_report_and_the_settlement_callers_are_told_to_wait(
     assert [answer.status for answer in answers] == [202, 202, 200]
     assert [json.loads(answers[n].body)["status"] for n in (0, 2)] == ["settling"] * 2
     assert respond(complete, runtime.backends) == first
+    runtime.end()
+
+
+def test_workers_ask_once_while_nothing_is_due_however_many_sellers_there_are(
+    books: Books, request: pytest.FixtureRequest
+) -> None:
+    account = builtin_account()
+    for seller_id in (account.seller.id, *(f"shop-{number}" for number in range(20))):
+        seller = account.seller.model_copy(update={"id": seller_id or "first"})
+        apply_seller(books, account.model_copy(update={"seller": seller}))
+    runtime = Runtime(Settings(), books, {})
+    asked: list[str] = []
+
+    def watch(_c: object, _u: object, statement: str, *_: object) -> None:
+        if statement.startswith("SELECT"):
+            asked.append(statement)
+
+    event.listen(Engine, "before_cursor_execute", watch)
+    request.addfinalizer(lambda: event.remove(Engine, "before_cursor_execute", watch))
+    assert runtime.backends.take() is None
+    assert len(asked) == 1
     runtime.end()
 
 

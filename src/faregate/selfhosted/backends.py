@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from faregate.selfhosted.books import Books
 from faregate.selfhosted.database.accounts import AccountRow
 from faregate.selfhosted.database.keys import find_key_owner
+from faregate.selfhosted.database.settlement import list_due_accounts
 from faregate.selfhosted.database.shared import Shared, StoreOptions
 from faregate.selfhosted.database.store import SqlStore
 from faregate.selfhosted.environment_payments import EnvironmentPayments
@@ -69,7 +70,9 @@ class Backends:
 
     def take(self) -> Job | None:
         """Lease a due payment of any account; each account is asked first in its turn."""
-        stores = self.open_stores()
+        # One query while nothing is due, however many sellers there are.
+        due = list_due_accounts(self._books.database, self._books.stamps.read_clock())
+        stores = [store for store in self.open_stores() if store.account.id in due] if due else []
         # Workers share the counter without a lock: `next` is one operation of the interpreter.
         first = next(self._turn) % max(1, len(stores))
         for store in (*stores[first:], *stores[:first]):

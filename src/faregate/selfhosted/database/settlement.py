@@ -55,16 +55,17 @@ _BEGIN_AGAIN: Final = (
 _BEGIN_AT_ONCE: Final = Statement(_BEGIN_AND_WRITE)
 _BEGIN_ALONE: Final = Statement(_BEGIN)
 _WRITE_LATEST: Final = Statement(_WRITE_ROW)
+_IS_DUE: Final = (
+    T.next_attempt_at <= NOW,
+    T.submitted_at.is_not(None),
+    T.finished_at.is_(None),
+    T.plan.is_(None),
+    _IS_FREE,
+)
+_DUE_ACCOUNTS: Final = select(T.account).distinct().where(*_IS_DUE)
 _DUE: Final = (
     select(T.id)
-    .where(
-        T.account == ACCOUNT,
-        T.next_attempt_at <= NOW,
-        T.submitted_at.is_not(None),
-        T.finished_at.is_(None),
-        T.plan.is_(None),
-        _IS_FREE,
-    )
+    .where(T.account == ACCOUNT, *_IS_DUE)
     .order_by(T.next_attempt_at)
     .limit(bindparam("most"))
     .with_for_update(skip_locked=True)
@@ -223,6 +224,12 @@ def begin_attempt_again(
 
 def _read_history(connection: Connection, keys: dict[str, Any], before: int) -> Sequence[Any]:
     return connection.execute(_HISTORY, {**keys, "attempt": before}).all()
+
+
+def list_due_accounts(database: Database, now: int) -> frozenset[int]:
+    """List the accounts that have payments whose next attempt is due."""
+    with database.read() as connection:
+        return frozenset(connection.execute(_DUE_ACCOUNTS, {"now": now}).scalars())
 
 
 def find_due(connection: Connection, account: int, now: int, most: int) -> Sequence[str]:
