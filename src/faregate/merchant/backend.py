@@ -7,7 +7,7 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast
 
 from faregate.core.claims import PendingPayment
@@ -114,7 +114,7 @@ class _MerchantBackend(Generic[C]):
         transaction_id = payment.transaction_id
         body = _write_completion(payment.revision_id, outcome)
         request = build_completion(transaction_id, body, payment.proof)
-        call = Call(request, partial(parse_completion, transaction_id=transaction_id))
+        call = Call(request, lambda reply: parse_completion(reply, transaction_id))
         if self._instrumentation is None:
             return self._send(call)
         return self._send_within(self._instrumentation.begin_complete(payment, outcome), call)
@@ -134,7 +134,7 @@ class _MerchantBackend(Generic[C]):
 
     def get_transaction_state(self, transaction_id: str) -> MaybeAwaitable[TransactionReply]:
         request = build_lookup(transaction_id)
-        return self._send(Call(request, partial(parse_transaction_state, transaction_id=transaction_id)))
+        return self._send(Call(request, lambda reply: parse_transaction_state(reply, transaction_id)))
 
     def close_execution(
         self, execution_id: str, revision: OfferRevision, result: HandlerResult | None
