@@ -203,6 +203,21 @@ def test_a_cache_that_ignores_the_method_gives_nothing_away(kind: str) -> None:
         assert answer.status_code in (204, 500, 502), method
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "OPTIONS", "TRACE"])
+@pytest.mark.parametrize("status", [200, 204, 206, 302, 304])
+def test_a_flask_cache_of_headers_gives_nothing_away(method: str, status: int) -> None:
+    """What it keeps of a redirect to a signed link has no body, as Flask's own answer to OPTIONS has none."""
+    content, extension, app = Content(), Faregate(), flask.Flask(__name__)
+    extension.init_app(app, make_paywall())
+    link = {"Location": f"https://cdn.example/{content.mark('location')}", "X-Result": content.mark("header")}
+    app.before_request(lambda: flask.Response(b"", status, link))
+    app.add_url_rule("/sold", view_func=extension.paid("daily_report")(lambda: content.mark("body")))
+    answer = app.test_client().open("/sold", method=method)
+    loot = str(answer.headers).encode()
+    figures.count("middleware that answers, inside", content.found_in([loot]))
+    assert not content.found_in([loot])
+
+
 def _flask_client(paywall: Paywall, content: Content) -> Any:
     app, kept = flask.Flask(__name__), dict[str, bytes]()
     extension = Faregate()

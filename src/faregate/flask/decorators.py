@@ -13,7 +13,7 @@ from werkzeug.routing import Rule
 from werkzeug.wrappers import Response as BaseResponse
 
 from faregate.core.models import Choose, Offer
-from faregate.core.responses import NO_STORE
+from faregate.core.responses import NO_STORE, build_preflight
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.flask.middleware import NAME, defer_session_writes
@@ -25,6 +25,7 @@ from faregate.flask.placement import (
     list_stack_mistakes,
     mark_sold,
     recall_rule,
+    sells_by_other_methods,
 )
 from faregate.middleware.arguments import check_blocking, check_choose
 from faregate.middleware.callables import is_async
@@ -204,17 +205,20 @@ def check_response(response: Response) -> Response:
         return response
     if checkout.payment is not None:
         return _allow_storing(response)
-    if asked.method == "OPTIONS" and response.calculate_content_length() == 0:
-        return response
-    status = response.status_code
-    bypass = find_bypass(_get_app(), asked.environ, status, asked.url_rule)
+    app, status = _get_app(), response.status_code
+    if asked.method == "OPTIONS" and sells_by_other_methods(app, asked.environ, asked.url_rule):
+        # Flask's own answer is an empty 200. A cache that ignores the method may have answered with a result.
+        is_own = status == 200 and response.calculate_content_length() == 0
+        preflight = build_preflight(tuple(response.headers))
+        return app.response_class(b"", 200 if is_own else 204, list(preflight.headers))
+    bypass = find_bypass(app, asked.environ, status, asked.url_rule)
     if bypass is None:
         return response
     answer = checkout.build_plain(status, tuple(response.headers), bypass)
     if answer is None:
         checkout.withhold(bypass.mistake)
     # Flask adds the session, in which a login says what it came from.
-    return _get_app().response_class(answer.body, answer.status, list(answer.headers))
+    return app.response_class(answer.body, answer.status, list(answer.headers))
 
 
 def _get_request() -> Request:

@@ -279,6 +279,13 @@ def find_sold(app: Flask, environ: Environ) -> tuple[str, tuple[Offer, ...]]:
     return rule.endpoint, inspect_rule(app, rule, method).offers
 
 
+def sells_by_other_methods(app: Flask, environ: Environ, rule: Rule | None) -> bool:
+    """Whether a path sells something by any method. `rule` is the one that Flask found, if it did."""
+    if rule is None:
+        return bool(find_sold(app, environ)[1])
+    return any(recall_rule(app, rule, method).offers for method in rule.methods or ())
+
+
 def _is_page(app: Flask, environ: Environ, path: str) -> bool:
     """See `Bypass.is_page`."""
     try:
