@@ -61,6 +61,12 @@ def test_a_replacement_pays_a_quarter_more(waiting: Fees, raised: Fees | None) -
     assert raise_fees(waiting, FeeMarket(0, 0), POLICY) == raised
 
 
+def test_a_replacement_of_a_transfer_without_a_tip_has_one() -> None:
+    raised = raise_fees(Fees(4 * GWEI, 0), FeeMarket(GWEI, 0), GasPolicy(max_fee=100 * GWEI))
+    assert raised is not None
+    assert raised.priority == 1
+
+
 def test_a_replacement_follows_the_market() -> None:
     assert raise_fees(Fees(100, 10), FeeMarket(GWEI, 50), POLICY) == Fees(2 * GWEI + 50, 50)
 

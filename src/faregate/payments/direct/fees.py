@@ -47,7 +47,8 @@ def raise_fees(waiting: Fees, market: FeeMarket, policy: GasPolicy) -> Fees | No
     Nodes take a replacement only if both fees are at least a tenth higher. A quarter leaves room for others.
     """
     maximum = min(max(_add_quarter(waiting.maximum), 2 * market.base_fee + market.priority), policy.max_fee)
-    priority = min(max(_add_quarter(waiting.priority), market.priority), maximum)
+    # A quarter more of nothing is nothing, and nodes take no replacement with the same tip.
+    priority = min(max(_add_quarter(waiting.priority), market.priority, 1), maximum)
     if 10 * maximum < 11 * waiting.maximum or 10 * priority < 11 * waiting.priority:
         return None
     return Fees(maximum, priority)
