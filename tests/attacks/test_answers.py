@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import flask
 import pytest
@@ -70,6 +70,24 @@ class Cache:
 
 class CopyingCache(Cache):
     copies = True
+
+
+class CacheOfNames(Cache):
+    """Names what it keeps as routers name what they have."""
+
+    routes: ClassVar[Any] = ["/sold"]
+
+
+class CacheOfObjects(Cache):
+    routes: ClassVar[Any] = (object(),)
+
+
+class CacheOfNothing(Cache):
+    routes: ClassVar[Any] = ()
+
+
+class CacheOfPatterns(Cache):
+    routes: ClassVar[Any] = {"/sold": 60}
 
 
 class PoliteCache(Cache):
@@ -157,7 +175,10 @@ INSIDE: list[Callable[..., Any]] = [
 ]
 
 
-@pytest.mark.parametrize("cache", [Cache, CopyingCache, Revalidating])
+NAMING = (CacheOfNames, CacheOfObjects, CacheOfNothing, CacheOfPatterns)
+
+
+@pytest.mark.parametrize("cache", [Cache, CopyingCache, Revalidating, *NAMING])
 @pytest.mark.parametrize("place", INSIDE)
 def test_a_middleware_inside_gives_nothing_away(place: Callable[..., Any], cache: Any) -> None:
     trial = run_trial(lambda paywall, content: place(cache, paywall, content))

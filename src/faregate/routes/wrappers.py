@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
+from typing import Any, cast
 
 from faregate.middleware.handlers import name_handler
 from faregate.middleware.path_rules import PathRules
@@ -35,13 +35,27 @@ def unwrap(app: Any) -> list[Any]:
     That is what has routes, or wraps nothing.
     """
     layers = [app]
-    while not hasattr(layers[-1], "routes") and len(layers) < _MAX_LAYERS:
-        inner = getattr(layers[-1], "app", None) or getattr(layers[-1], "application", None)
+    while len(layers) < _MAX_LAYERS:
+        inner = _find_inner(layers[-1])
         # Compared by identity: the layer's own `==` may answer anything.
-        if not callable(inner) or any(inner is layer for layer in layers):
+        if inner is None or any(inner is layer for layer in layers):
             break
         layers.append(inner)
     return layers
+
+
+def _find_inner(layer: Any) -> Any:
+    """Find the application that a layer wraps; None if the layer has a router's routes, or wraps nothing."""
+    routes: Any = getattr(layer, "routes", None)
+    # Middleware may have an attribute of this name as well, such as the paths that it caches. Were it taken
+    # for the application, no price behind it would be found.
+    if isinstance(routes, list | tuple) and any(
+        hasattr(route, "matches") for route in cast("list[Any]", routes)
+    ):
+        return None
+    inner = getattr(layer, "app", None) or getattr(layer, "application", None)
+    # A router of Starlette has a method of this name.
+    return inner if callable(inner) and getattr(inner, "__self__", None) is not layer else None
 
 
 def list_paywalls(layers: Iterable[Any]) -> list[PaywallLayer]:
