@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -175,7 +175,44 @@ INSIDE: list[Callable[..., Any]] = [
 ]
 
 
-NAMING = (CacheOfNames, CacheOfObjects, CacheOfNothing, CacheOfPatterns)
+class HidingCache(Cache):
+    """Keeps its application under another name."""
+
+    def __init__(self, app: Any) -> None:
+        self._inner = Cache(app)
+        self.kept = self._inner.kept
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await self._inner(scope, receive, send)
+
+
+def make_closure(app: Any) -> Any:
+    """A cache written as a function, as Starlette's documentation writes middleware."""
+    cache = Cache(app)
+
+    async def run(scope: Any, receive: Any, send: Any) -> None:
+        await cache(scope, receive, send)
+
+    return run
+
+
+def make_partial(app: Any) -> Any:
+    return partial(_run_cache, Cache(app))
+
+
+async def _run_cache(cache: Cache, scope: Any, receive: Any, send: Any) -> None:
+    await cache(scope, receive, send)
+
+
+NAMING = (
+    HidingCache,
+    make_closure,
+    make_partial,
+    CacheOfNames,
+    CacheOfObjects,
+    CacheOfNothing,
+    CacheOfPatterns,
+)
 
 
 @pytest.mark.parametrize("cache", [Cache, CopyingCache, Revalidating, *NAMING])

@@ -20,7 +20,7 @@ def walk(outermost: object, *, through_self: bool = False) -> Iterator[Any]:
     while waiting:
         found = waiting.pop(0)
         kind = type(found)
-        if id(found) in seen or not callable(found) or issubclass(kind, type) or _is_proxy(kind):
+        if id(found) in seen or not callable(found) or issubclass(kind, type) or is_proxy(kind):
             continue
         seen[id(found)] = found
         yield found
@@ -61,7 +61,7 @@ def _is_neighbour(function: FunctionType, name: str, other: object) -> bool:
     return name == own_name and bool(place) and function.__qualname__.startswith(f"{place}.")
 
 
-def _is_proxy(kind: type) -> bool:
+def is_proxy(kind: type) -> bool:
     """Whether objects of this type pretend to be another one, which may not be there now (`LocalProxy`)."""
     return any("__class__" in vars(base) for base in kind.__mro__[:-1])
 
@@ -96,7 +96,7 @@ def walk_chain(outermost: object, *, through_self: bool = False) -> Iterator[Any
         seen.add(id(found))
         yield found
         inside = {id(one): one for one in _inside(found, through_self) if callable(one)}
-        attributes = {} if _is_proxy(type(found)) else getattr(found, "__dict__", {})
+        attributes = {} if is_proxy(type(found)) else getattr(found, "__dict__", {})
         found = attributes.get("__wrapped__") or (next(iter(inside.values())) if len(inside) == 1 else None)
 
 

@@ -6,10 +6,14 @@ middleware of ASGI and WSGI does.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
+from inspect import getattr_static
+from types import FunctionType, MethodType
 from typing import Any, cast
 
+from faregate.middleware.callables import get_closure, is_proxy
 from faregate.middleware.handlers import name_handler
 from faregate.middleware.path_rules import PathRules
 from faregate.paywall import Paywall
@@ -45,17 +49,61 @@ def unwrap(app: Any) -> list[Any]:
 
 
 def _find_inner(layer: Any) -> Any:
-    """Find the application that a layer wraps; None if the layer has a router's routes, or wraps nothing."""
-    routes: Any = getattr(layer, "routes", None)
-    # Middleware may have an attribute of this name as well, such as the paths that it caches. Were it taken
-    # for the application, no price behind it would be found.
-    if isinstance(routes, list | tuple) and any(
-        hasattr(route, "matches") for route in cast("list[Any]", routes)
-    ):
+    """Find the application that a layer wraps; None if the layer has a router's routes, or wraps nothing.
+
+    Most layers name it `app` or `application`. Of any other, it is what leads to a router among what the
+    layer holds: a cache that hides its application must not hide the prices behind it.
+    """
+    if _has_routes(layer):
         return None
     inner = getattr(layer, "app", None) or getattr(layer, "application", None)
     # A router of Starlette has a method of this name.
-    return inner if callable(inner) and getattr(inner, "__self__", None) is not layer else None
+    if callable(inner) and getattr(inner, "__self__", None) is not layer:
+        return inner
+    return next((held for held in _list_held(layer) if _leads_to_router(held)), None)
+
+
+def _has_routes(value: Any) -> bool:
+    """Whether a value has a router's routes. Middleware may use the name for the paths that it knows."""
+    routes: Any = getattr(value, "routes", None)
+    return isinstance(routes, list | tuple) and any(
+        hasattr(route, "matches") for route in cast("list[Any]", routes)
+    )
+
+
+def _leads_to_router(value: Any) -> bool:
+    waiting, seen = [value], dict[int, Any]()
+    while waiting and len(seen) < _MAX_LAYERS:
+        held = waiting.pop(0)
+        if id(held) in seen:
+            continue
+        seen[id(held)] = held
+        # What only answers when it is asked, as a proxy does, may not be asked before there is a request.
+        if getattr_static(held, "routes", None) is not None and _has_routes(held):
+            return True
+        waiting += _list_held(held)
+    return False
+
+
+def _list_held(layer: Any) -> list[Any]:
+    """List the callables that a layer was made with: its attributes, a function's closure, or a partial's."""
+    held: list[Any] = []
+    if isinstance(layer, partial):
+        made_of = cast("partial[Any]", layer)
+        held += [made_of.func, *made_of.args, *made_of.keywords.values()]
+    elif isinstance(layer, MethodType):
+        held.append(layer.__self__)
+    elif isinstance(layer, FunctionType):
+        held += get_closure(layer).values()
+    else:
+        with suppress(AttributeError):
+            held += object.__getattribute__(layer, "__dict__").values()
+    return [value for value in held if callable(value) and not _is_opaque(type(value))]
+
+
+def _is_opaque(kind: type) -> bool:
+    """Whether objects of this type are classes, or pretend to be another object."""
+    return issubclass(kind, type) or is_proxy(kind)
 
 
 def list_paywalls(layers: Iterable[Any]) -> list[PaywallLayer]:
