@@ -89,8 +89,7 @@ def _list_held(layer: Any) -> list[Any]:
     """List the callables that a layer was made with: its attributes, a function's closure, or a partial's."""
     held: list[Any] = []
     if isinstance(layer, partial):
-        made_of = cast("partial[Any]", layer)
-        held += [made_of.func, *made_of.args, *made_of.keywords.values()]
+        held += [layer.func, *layer.args, *layer.keywords.values()]
     elif isinstance(layer, MethodType):
         held.append(layer.__self__)
     elif isinstance(layer, FunctionType):
@@ -98,11 +97,12 @@ def _list_held(layer: Any) -> list[Any]:
     else:
         with suppress(AttributeError):
             held += object.__getattribute__(layer, "__dict__").values()
-    return [value for value in held if callable(value) and not _is_opaque(type(value))]
+    return [value for value in held if callable(value) and not _is_opaque(value)]
 
 
-def _is_opaque(kind: type) -> bool:
-    """Whether objects of this type are classes, or pretend to be another object."""
+def _is_opaque(value: object) -> bool:
+    """Whether a value is a class, or pretends to be another object."""
+    kind = type(value)
     return issubclass(kind, type) or is_proxy(kind)
 
 
