@@ -14,9 +14,9 @@ from faregate.core.release import Bypass, may_be_result
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.middleware.arguments import (
-    build_required_error,
     check_asgi_app,
     check_not_added_twice,
+    check_required,
     check_starlette,
     choose_paywall,
 )
@@ -175,11 +175,7 @@ def ask_payment(
     scope: Mapping[str, Any], offer: Offer, ask: AsyncAsk | None, prices_inside: int | None
 ) -> Coroutine[Any, Any, Payment]:
     """`require_payment` for adapters. `prices_inside`: see `PaywallResponder.authorize`."""
-    given: tuple[Any, Any, Any] = (scope, offer, ask)
-    if not (
-        isinstance(given[0], Mapping) and isinstance(given[1], Offer) and (ask is None or callable(given[2]))
-    ):
-        raise build_required_error("scope", *given)
+    check_required("scope", scope, offer, ask)
     responder = find_responder(scope)
     if responder is None:
         raise ConfigurationError(

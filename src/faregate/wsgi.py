@@ -24,7 +24,7 @@ from faregate.core.release import Bypass
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.logs import log
-from faregate.middleware.arguments import build_required_error, check_blocking, choose_paywall
+from faregate.middleware.arguments import check_blocking, check_required, choose_paywall
 from faregate.middleware.blocking_checkout import Ask, BlockingCheckout
 from faregate.middleware.buffer import finalize
 from faregate.middleware.checkout import ReadBody
@@ -199,11 +199,7 @@ def require_payment(environ: Environ, offer: Offer, ask: Ask | None = None) -> P
 
 def ask_payment(environ: Environ, offer: Offer, ask: Ask | None, prices_inside: int | None) -> Payment:
     """`require_payment` for adapters. `prices_inside`: see `Checkout.start_work`; None before the handler."""
-    given: tuple[Any, Any, Any] = (environ, offer, ask)
-    if not (
-        isinstance(given[0], Mapping) and isinstance(given[1], Offer) and (ask is None or callable(given[2]))
-    ):
-        raise build_required_error("environ", *given)
+    check_required("environ", environ, offer, ask)
     checkout = find_checkout(environ)
     if checkout is None:
         raise ConfigurationError(

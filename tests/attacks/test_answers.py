@@ -10,6 +10,7 @@ from typing import Any, ClassVar, cast
 import flask
 import pytest
 from fastapi import Depends, FastAPI
+from flask.views import MethodView
 from starlette.applications import Starlette
 from starlette.endpoints import HTTPEndpoint
 from starlette.middleware import Middleware
@@ -274,6 +275,24 @@ def test_a_flask_cache_of_headers_gives_nothing_away(method: str, status: int) -
     loot = str(answer.headers).encode()
     figures.count("middleware that answers, inside", content.found_in([loot]))
     assert not content.found_in([loot])
+
+
+def test_a_free_options_method_beside_a_paid_one_answers_in_flask() -> None:
+    """It is a view of its own, which the seller did not sell."""
+    extension, app = Faregate(), flask.Flask(__name__)
+    extension.init_app(app, make_paywall())
+
+    class Report(MethodView):
+        @extension.paid("daily_report")
+        def get(self) -> str:
+            raise AssertionError("nobody has paid")
+
+        def options(self) -> flask.Response:
+            return flask.Response("how to ask", 200, {"X-Own": "1"})
+
+    app.add_url_rule("/sold", view_func=Report.as_view("report"))
+    answer = app.test_client().options("/sold")
+    assert (answer.status_code, answer.text, answer.headers["X-Own"]) == (200, "how to ask", "1")
 
 
 def _flask_client(paywall: Paywall, content: Content) -> Any:

@@ -21,11 +21,11 @@ from faregate.flask.placement import (
     EXEMPT,
     find_bypass,
     find_login,
+    is_sold_without_options,
     list_shadow_mistakes,
     list_stack_mistakes,
     mark_sold,
     recall_rule,
-    sells_by_other_methods,
 )
 from faregate.middleware.arguments import check_blocking, check_choose
 from faregate.middleware.callables import is_async
@@ -206,7 +206,7 @@ def check_response(response: Response) -> Response:
     if checkout.payment is not None:
         return _allow_storing(response)
     app, status = _get_app(), response.status_code
-    if asked.method == "OPTIONS" and sells_by_other_methods(app, asked.environ, asked.url_rule):
+    if asked.method == "OPTIONS" and is_sold_without_options(app, asked.environ, asked.url_rule):
         # Flask's own answer is an empty 200. A cache that ignores the method may have answered with a result.
         is_own = status == 200 and response.calculate_content_length() == 0
         preflight = build_preflight(tuple(response.headers))

@@ -279,11 +279,15 @@ def find_sold(app: Flask, environ: Environ) -> tuple[str, tuple[Offer, ...]]:
     return rule.endpoint, inspect_rule(app, rule, method).offers
 
 
-def sells_by_other_methods(app: Flask, environ: Environ, rule: Rule | None) -> bool:
-    """Whether a path sells something by any method. `rule` is the one that Flask found, if it did."""
+def is_sold_without_options(app: Flask, environ: Environ, rule: Rule | None) -> bool:
+    """Whether a path sells something, and no view of its own answers OPTIONS there.
+
+    `rule` is the one that Flask found, if it did.
+    """
     if rule is None:
         return bool(find_sold(app, environ)[1])
-    return any(recall_rule(app, rule, method).offers for method in rule.methods or ())
+    is_automatic = bool(getattr(rule, "provide_automatic_options", False))
+    return is_automatic and any(recall_rule(app, rule, method).offers for method in rule.methods or ())
 
 
 def _is_page(app: Flask, environ: Environ, path: str) -> bool:

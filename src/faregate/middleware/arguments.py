@@ -5,6 +5,7 @@ A wrong type would otherwise fail with an error of ours, in a request, at a plac
 
 import re
 import sys
+from collections.abc import Mapping
 from inspect import signature
 from typing import Any
 
@@ -29,10 +30,13 @@ def choose_paywall(owner: str, paywall: Any, arguments: Arguments) -> Paywall:
     return paywall
 
 
-def build_required_error(name: str, request: Any, sold: Any, ask: Any) -> ConfigurationError:
-    """Build the error of wrong arguments of `require_payment`, whose first is called `name`."""
+def check_required(name: str, request: Any, sold: Any, ask: Any) -> None:
+    """Check the arguments of `require_payment`, whose first is called `name`. Raises `ConfigurationError`."""
+    is_request: bool = isinstance(request, Mapping)
+    if is_request and isinstance(sold, Offer) and (ask is None or callable(ask)):
+        return
     given: tuple[object, ...] = (request, sold) if ask is None else (request, sold, ask)
-    return ConfigurationError(
+    raise ConfigurationError(
         f"Write require_payment({name}, Offer('text_summary')): it takes the {name} of the request and an "
         f"Offer, not {', '.join(type(one).__name__ for one in given)}."
     )

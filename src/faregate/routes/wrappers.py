@@ -1,7 +1,7 @@
 """Find the paywalls and other middleware around an application.
 
-Independent of frameworks: a layer is whatever keeps the application it wraps as `app` or `application`, as
-middleware of ASGI and WSGI does.
+Independent of frameworks: a layer wraps what it keeps as `app` or `application`, as most middleware of ASGI
+and WSGI does, or else what leads to a router among its attributes, its closure or its arguments.
 """
 
 import re
@@ -78,7 +78,7 @@ def _leads_to_router(value: Any) -> bool:
         if id(held) in seen:
             continue
         seen[id(held)] = held
-        # What only answers when it is asked, as a proxy does, may not be asked before there is a request.
+        # Looked up without asking the value: a proxy has nothing to answer with before there is a request.
         if getattr_static(held, "routes", None) is not None and _has_routes(held):
             return True
         waiting += _list_held(held)
