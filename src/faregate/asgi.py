@@ -10,7 +10,7 @@ from inspect import signature
 from typing import Any, Unpack
 
 from faregate.core.models import Offer
-from faregate.core.release import Bypass, may_be_result
+from faregate.core.release import Bypass, is_error, may_be_result
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.middleware.arguments import (
@@ -135,7 +135,7 @@ class PaywallMiddleware:
 
     def _find_bypass(self, server_scope: Scope, scope: Scope, status: int) -> Bypass | None:
         """Find how what answers this request with this status passes its price by; None if it does not."""
-        handler = self._resolver.recall(server_scope, scope)
+        handler = self._resolver.recall(server_scope, scope, is_error(status))
         if handler is None or not may_be_result(status, handler.offers):
             return None
         if not (handler.mistake or handler.offers):

@@ -29,7 +29,7 @@ except ModuleNotFoundError as error:
 from starlette.routing import BaseRoute, Mount, Route
 
 from faregate import starlette
-from faregate.core import responses
+from faregate.core import release, responses
 from faregate.core.models import Choose, Offer, OfferChoice
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
@@ -146,8 +146,8 @@ class _Scheme(SecurityBase):
             # The client never gets this answer: the paywall sends its own instead.
             raise HTTPException(stop.status) from None
         if payment.transaction_id is not None:
-            name, value = responses.NO_STORE
-            response.headers[name] = value  # for caches between the route and the paywall
+            # For caches between the route and the paywall.
+            response.headers.update(dict((responses.NO_STORE, release.MARK)))
         return payment
 
 

@@ -23,6 +23,7 @@ from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.asgi import ask_payment
 from faregate.core import responses
 from faregate.core.models import Choose, Offer
+from faregate.core.release import MARK, may_be_result
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.middleware.arguments import check_choose
@@ -214,7 +215,7 @@ def paid(
             answer = await run(*args, **kwargs)
             # A decorator between that is no `async def` makes a plain function of an async endpoint.
             answer = await answer if iscoroutine(answer) else answer
-            return answer if payment.transaction_id is None else forbid_storing(answer)
+            return answer if payment.transaction_id is None else forbid_storing(answer, sold)
 
         mark(guard, endpoint, sold)
         return cast(Endpoint, guard)
@@ -234,19 +235,25 @@ async def _ask_with_request(request: HTTPConnection[Any], choose: Choose) -> obj
     return await chosen if isawaitable(chosen) else chosen
 
 
-def forbid_storing(response: Any) -> Any:
-    """The response, which no cache above its handler may keep. Anything else is given back as it is."""
+def forbid_storing(response: Any, sold: Offer) -> Any:
+    """The response, which no cache above its handler may keep. Anything else is given back as it is.
+
+    If one keeps it, the mark says what it is.
+    """
     if isinstance(response, Response):
         raw, headers = response.raw_headers, decode_headers(response.raw_headers)
         if not responses.forbids_storing(headers):
             pairs = zip(raw, headers, strict=True)
             kept = [pair for pair, header in pairs if not responses.allows_storing(*header)]
             raw[:] = [*kept, _RAW_NO_STORE]  # in place: `response.headers` is a view of this list
+        if may_be_result(response.status_code, (sold,)):
+            raw.append(_RAW_MARK)
     return response
 
 
 _NO_STORE = dict((responses.NO_STORE,))
 _RAW_NO_STORE = (b"cache-control", responses.NO_STORE[1].encode())
+_RAW_MARK = (MARK[0].lower().encode(), MARK[1].encode())
 
 
 def _check_allowed(classes: Any) -> tuple[Any, ...]:

@@ -386,7 +386,7 @@ def test_head_on_a_starlette_get_is_paid_and_a_redirect_for_a_slash_is_free() ->
         redirect = http.get("/report/")
     assert (redirect.status_code, redirect.headers["location"].endswith("/report")) == (307, True)
     assert "payment-required" not in redirect.headers
-    assert "cache-control" not in redirect.headers
+    assert redirect.headers["cache-control"] == "private, no-store"  # made anew
 
 
 # Odd scopes

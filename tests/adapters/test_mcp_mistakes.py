@@ -154,6 +154,41 @@ async def test_a_cache_before_a_paid_tool_gives_nothing_away(paywall: Paywall) -
     assert "paid content" not in str(refused.value)
 
 
+@pytest.mark.parametrize("name", ["alias", "REPORT", "report_"])
+async def test_what_is_no_tool_gives_no_result_away(name: str, paywall: Paywall) -> None:
+    """Middleware that keeps results may read another name as that of a paid tool."""
+    server = MCPServer("shop")
+    add_paywall(server, paywall)
+    server.tool()(paid("daily_report")(report))
+
+    async def recall(ctx: Any, call_next: Any) -> Any:
+        kept = CallToolResult(content=[TextContent(type="text", text="paid content")])
+        return kept if ctx.method == "tools/call" else await call_next(ctx)
+
+    server.middleware.append(recall)
+    async with Client(server) as client:
+        with pytest.raises(MCPError) as refused:
+            await client.call_tool(name, {})
+    assert "paid content" not in str(refused.value)
+
+
+async def test_what_is_no_tool_answers_where_nothing_is_sold(paywall: Paywall) -> None:
+    async def free() -> str:
+        return "free"
+
+    server = MCPServer("shop")
+    add_paywall(server, paywall)
+    server.tool()(free)
+
+    async def answer(ctx: Any, call_next: Any) -> Any:
+        own = CallToolResult(content=[TextContent(type="text", text="its own")])
+        return own if ctx.method == "tools/call" else await call_next(ctx)
+
+    server.middleware.append(answer)
+    async with Client(server) as client:
+        assert text_of(await client.call_tool("other", {})) == "its own"
+
+
 async def test_the_paywall_is_outside_the_sellers_middleware(paywall: Paywall) -> None:
     async def own(ctx: Any, call_next: Any) -> Any:
         return await call_next(ctx)

@@ -23,6 +23,7 @@ import faregate.fastapi
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.emulator import Emulator
 from faregate.errors import ConfigurationError
+from faregate.offers import offer
 from faregate.starlette import PaywallMiddleware, forbid_storing, paid
 from tests.adapters.asgi import (
     CONTENT,
@@ -212,8 +213,13 @@ def test_an_unprotected_route_is_left_alone(seller: Seller) -> None:
 
 def test_a_decorator_above_sees_no_header_that_lets_a_cache_store() -> None:
     own = {"Netlify-CDN-Cache-Control": "public", "X-VC-TTL": "60", "Expires": "0", "x-own": "1"}
-    seen = forbid_storing(Response(headers=own)).headers
-    assert dict(seen) == {"x-own": "1", "content-length": "0", "cache-control": "private, no-store"}
+    seen = forbid_storing(Response(headers=own), offer("daily_report")).headers
+    assert dict(seen) == {
+        "x-own": "1",
+        "content-length": "0",
+        "cache-control": "private, no-store",
+        "faregate-result": "unreleased",
+    }
 
 
 def test_methods_of_an_endpoint_class() -> None:

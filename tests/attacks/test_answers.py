@@ -164,7 +164,14 @@ def in_a_host_of_an_inner_paywall(cache: Any, paywall: Paywall, content: Content
     return Starlette(routes=[Mount("", app=inner)], middleware=[front(paywall)])
 
 
+def behind_the_default(cache: Any, paywall: Paywall, content: Content) -> Any:
+    app = Starlette(middleware=[front(paywall)])
+    app.router.default = cache(Starlette(routes=[Route("/sold", endpoint(content))]))
+    return app
+
+
 INSIDE: list[Callable[..., Any]] = [
+    behind_the_default,
     on_a_route,
     on_a_mount,
     on_a_router,
@@ -205,8 +212,29 @@ async def _run_cache(cache: Cache, scope: Any, receive: Any, send: Any) -> None:
     await cache(scope, receive, send)
 
 
+class ListingCache(HidingCache):
+    """Keeps its application in a list."""
+
+    def __init__(self, app: Any) -> None:
+        self.layers = [Cache(app)]
+        self.kept = self.layers[0].kept
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await self.layers[0](scope, receive, send)
+
+
+class DecoyCache(HidingCache):
+    """Has something else under the usual name."""
+
+    def __init__(self, app: Any) -> None:
+        super().__init__(app)
+        self.app = print
+
+
 NAMING = (
     HidingCache,
+    ListingCache,
+    DecoyCache,
     make_closure,
     make_partial,
     CacheOfNames,

@@ -28,6 +28,7 @@ ADAPTER_TESTS = (
 
 STATE = ("tests/attacks/test_state.py", "-k", "starlette")
 ANSWERS = ("tests/attacks/test_answers.py",)
+COPIES = ("tests/attacks/test_copies.py",)
 MISTAKES = ("tests/attacks/test_mistakes.py",)
 ORDERS = ("tests/attacks/test_orders.py",)
 RELEASE_RULE = ("tests/core/test_release.py",)
@@ -251,11 +252,19 @@ MUTANTS = (
     Mutant("rewritten-paths-are-sold", "src/faregate/middleware/asgi_responder.py", '        if (path := scope.get("path", own_path)) != own_path:', "        if (path := own_path) != own_path:", RELEASE),
     Mutant("rewritten-paths-are-sold-in-django", CHECKOUT, "            if incoming.path not in paths and ", "            if False and ", (*RELEASE, "-k", "django")),
     Mutant("rewritten-paths-are-sold-in-flask", "src/faregate/flask/decorators.py", "        checkout.check_path(find_path(environ)[0])", "        pass", RELEASE),
-    Mutant("caches-give-away-by-other-methods", DISPATCH, "return self.resolve(asked, any_method=True)", "return self.resolve(asked)", ANSWERS),
+    Mutant("caches-give-away-by-other-methods", DISPATCH, "found = self.resolve(asked, any_method=True)", "found = self.resolve(asked)", COPIES),
     Mutant("caches-give-away-by-methods-of-a-class", DISPATCH, "_pick_sold(endpoint, method), getattr(route", "pick_method(endpoint, method), getattr(route", ANSWERS),
     Mutant("caches-give-away-by-options", CHECKOUT, "            return responses.build_preflight(headers)\n", "            return Response(200, headers)\n", ANSWERS),
     Mutant("django-caches-give-away-by-other-methods", DJANGO + "middleware.py", 'return (method,) if is_answered else ("GET", "POST", "PUT", "PATCH", "DELETE")', "return (method,)", DJANGO_PLACEMENT),
-    Mutant("flask-caches-give-away-by-other-methods", FLASK_PLACEMENT, "            if offers := inspect_rule(app, rule, method).offers:\n                return rule.endpoint, offers\n", "            pass\n", ANSWERS),
+    Mutant("flask-caches-give-away-by-other-methods", FLASK_PLACEMENT, "                if offers := inspect_rule(app, rule, other).offers:\n                    return rule.endpoint, offers\n", "                pass\n", ANSWERS),
+    Mutant("copies-leave-under-another-key", CHECKOUT, "if not mistake and is_marked(headers):", "if False:", COPIES),
+    Mutant("copies-leave-before-a-checkout", ASGI_RESPONDER, "is_copy(message.get(\"headers\", ())) or self._find_bypass(", "self._find_bypass(", COPIES),
+    Mutant("copies-leave-under-another-spelling", DISPATCH, "for path in list_spellings(asked[\"path\"]):", "for path in ():", COPIES),
+    Mutant("flask-copies-are-not-marked", FLASK + "decorators.py", "if not is_error(response.status_code):", "if False:", COPIES),
+    Mutant("django-copies-are-not-marked", DJANGO + "decorators.py", "if may_be_result(answer.status_code, (sold,)):", "if False:", COPIES),
+    Mutant("early-messages-leave", ASGI_RESPONDER, "if is_start or self._state is not _FREE:", "if is_start:", COPIES),
+    Mutant("early-messages-leave-a-checkout", ASGI_RESPONDER, "checkout.allow_unpaid(200)", "checkout.allow_unpaid(500)", COPIES),
+    Mutant("mcp-copies-leave-under-another-name", MCP + "calls.py", "not is_error(status) and sells_tools(self._server)", "False", MCP_MISTAKES),
     Mutant("twenty-works-for-one-payment", CHECKOUT, " and self._asks_left != 0:", ":", RELEASE),
     Mutant("late-prices-are-forgotten", CHECKOUT, "        self._move(State.DECIDED)\n        raise self.late\n", "        error, self.late = self.late, None\n        raise error\n", ("tests/attacks/test_late_prices.py",)),
     Mutant("late-prices-in-streams-go-on", WSGI, "        for chunk in chunks:\n            self._checkout.check_late()\n            yield chunk", "        for chunk in chunks:\n            yield chunk", ("tests/attacks/test_late_prices.py",)),
@@ -527,7 +536,7 @@ MUTANTS = (
            "            return self._take(message)\n        elif not self._may_pass(message) or",
            "        elif self.checkout.state not in (*PASSING, State.AUTHORIZED):\n            return self._take(message)\n"
            "        elif (self.checkout.state is not State.AUTHORIZED and not self._may_pass(message)) or", ADAPTER_TESTS),
-    Mutant("result-before-a-checkout-passes", ASGI_RESPONDER, "        if is_start and self._find_bypass(", "        if False and self._find_bypass(", ANSWERS),
+    Mutant("result-before-a-checkout-passes", ASGI_RESPONDER, "is_copy(message.get(\"headers\", ())) or self._find_bypass(", "False and self._find_bypass(", ANSWERS),
     Mutant("second-start-is-not-judged", ASGI_RESPONDER, "        if self._state is _CLOSED or self._offers_made:\n            return False\n",
            "        if self._state is not State.NEW:\n            return self._state is _FREE\n", ("tests/middleware/test_asgi_responder.py",)),
     Mutant("verdict-not-enforced", ASGI_RESPONDER, "        elif self.checkout.state not in PASSING:\n"
@@ -589,14 +598,14 @@ MUTANTS = (
     Mutant("django-shadowed-view-starts", "src/faregate/django/middleware.py", "        _check_start()\n        _check_urls()\n", "        _check_start()\n", SHADOW_TESTS),
     Mutant("django-shadowed-in-a-urlconf", "src/faregate/django/middleware.py", "for mistake in (*own, *list_shadow_mistakes(resolver)):", "for mistake in own:", SHADOW_TESTS),
     Mutant("django-shadowed-is-well", "src/faregate/django/routes.py", "    yield from list_shadow_mistakes(resolver)\n", "", SHADOW_TESTS),
-    Mutant("answered-before-the-router", DISPATCH, "            return self.resolve(asked, any_method=True)\n"
+    Mutant("answered-before-the-router", DISPATCH, "            return self._find_copied(asked, is_error=is_error)\n"
            "        return self._inspect(",
            "            return None\n"
            "        return self._inspect(", ANSWERS),
     Mutant("cache-outside", WRAPPERS, "if not is_paywall(kind) and called not in allowed", "if False and called not in allowed", ANSWERS),
-    Mutant("cached-result-of-a-decorator", STARLETTE, "return answer if payment.transaction_id is None else forbid_storing(answer)",
+    Mutant("cached-result-of-a-decorator", STARLETTE, "return answer if payment.transaction_id is None else forbid_storing(answer, sold)",
            "return answer", ORDERS),
-    Mutant("cached-result-of-a-dependency", "src/faregate/fastapi.py", "response.headers[name] = value", "pass", ANSWERS),
+    Mutant("cached-result-of-a-dependency", "src/faregate/fastapi.py", "response.headers.update(dict((responses.NO_STORE, release.MARK)))", "pass", ANSWERS),
     Mutant("price-in-a-closure", CALLABLES, "held = [one for name, one in get_closure(found).items() if not _is_neighbour(found, name, one)]",
            "held: list[object] = []", ORDERS),
     Mutant("price-in-an-object", CALLABLES, "[found.__func__, *(_find_kept(found.__self__) if through_self else ())]", "[found.__func__]", ORDERS),
@@ -745,7 +754,7 @@ MUTANTS = (
     Mutant("django-broken-store-takes-the-result", DJANGO + "state.py", '        except Exception as error:\n            log("sale", logging.ERROR, "a paid', '        except ZeroDivisionError as error:\n            log("sale", logging.ERROR, "a paid', DJANGO_STATE),
     Mutant("django-cache-above-gives-away", DJANGO + "middleware.py", "    if not offers or not may_be_result(status, offers):",
            "    if True:", DJANGO_PLACEMENT),
-    Mutant("django-cache-below-is-not-resolved", DJANGO + "middleware.py", "    if match is None:\n        try:\n", "    if match is None:\n        return None\n        try:\n", DJANGO_PLACEMENT),
+    Mutant("django-cache-below-is-not-resolved", DJANGO + "middleware.py", "    for path in (request.path_info, *list_spellings(request.path_info)):\n", "    for path in ():\n", DJANGO_PLACEMENT),
     Mutant("docstring-is-compared", CHECKOUT, "        self._offer, self._result_bytes = offer,", "        self._sold = self._offer = offer\n        self._result_bytes =", DOCSTRINGS),
     Mutant("docstring-breaks-proxies", "src/faregate/middleware/descriptions.py", "size <= _MAX_ENCODED", "size", DOCSTRINGS),
     Mutant("body-is-bound-again", ASGI_RESPONDER, "        if self.checkout.body_length is not None:  # another", "        if True:  # another", BODIES),

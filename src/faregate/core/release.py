@@ -18,6 +18,9 @@ place: a cache, a decorator, middleware.
    the requested URL as the page to come back to.
 7. Everything else is withheld. Of an answer to OPTIONS the headers of CORS leave, and no content.
 8. If the seller's mistake is certain, as a price that was not awaited, every status is withheld.
+
+A result is marked between its handler and the paywall (`MARK`). What carries the mark where no payment was
+asked for is a copy that something in between has kept, under whatever key: also a certain mistake.
 """
 
 import re
@@ -25,7 +28,7 @@ from collections.abc import Callable, Iterable
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from faregate.core import responses
-from faregate.core.models import BILLABLE, Headers, Offer, PaidRequest, Response, header_values
+from faregate.core.models import BILLABLE, Header, Headers, Offer, PaidRequest, Response, header_values
 from faregate.frozen import frozen
 
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
@@ -33,6 +36,15 @@ _RETURN_NAMES = frozenset(("next", "redirect_to", "return_to", "return_url"))
 """The names of a query's parameter that says where to come back to after a login."""
 # One slash, and no second one: `//host/` would lead to another host.
 _PATH = re.compile(r"/(?![/\\])")
+
+
+MARK: Header = ("Faregate-Result", "unreleased")
+"""A header of a result on its way to the paywall, which takes it off."""
+COPIED = (
+    "Something between the paywall and a paid handler has kept a result, and answered this request with it: "
+    "nobody has paid. Put what caches below the price, or outside for what is not sold."
+)
+_MARK_NAME = MARK[0].lower()
 
 
 @frozen
@@ -49,6 +61,15 @@ class Bypass:
 
 def is_error(status: int) -> bool:
     return 400 <= status <= 599
+
+
+def is_marked(headers: Headers) -> bool:
+    """Whether these are the headers of a result that no paywall has released."""
+    return any(name.lower() == _MARK_NAME for name, _ in headers)
+
+
+def drop_mark(headers: Headers) -> Headers:
+    return tuple([pair for pair in headers if pair[0].lower() != _MARK_NAME])
 
 
 def may_be_result(status: int, offers: Iterable[Offer]) -> bool:

@@ -18,6 +18,7 @@ from django.http.response import HttpResponseBase
 from django.urls import URLPattern, URLResolver, include
 
 from faregate.core.models import Choose, Offer
+from faregate.core.release import MARK, may_be_result
 from faregate.core.responses import NO_STORE
 from faregate.django.requests import find_request, get_checkout
 from faregate.django.responses import mark_private
@@ -143,7 +144,7 @@ def _make_guard(view: View, sold: Offer) -> View:
             return _run_async(view, sold, prices_inside, args, kwargs)
         request = find_request(args, kwargs)
         stopped = authorize(request, sold, prices_inside)
-        return _forbid_storing(request, view(*args, **kwargs)) if stopped is None else stopped
+        return _forbid_storing(request, view(*args, **kwargs), sold) if stopped is None else stopped
 
     return guard
 
@@ -156,14 +157,16 @@ async def _run_async(
     if stopped is not None:
         return stopped
     answer = view(*args, **kwargs)
-    return _forbid_storing(request, await answer if isawaitable(answer) else answer)
+    return _forbid_storing(request, await answer if isawaitable(answer) else answer, sold)
 
 
-def _forbid_storing(request: HttpRequest, answer: Any) -> Any:
-    """Mark what a view answers, so that a cache above its price leaves it alone."""
+def _forbid_storing(request: HttpRequest, answer: Any, sold: Offer) -> Any:
+    """Mark what a view answers, so that a cache above its price leaves it alone, or is found."""
     vars(request)["_cache_update_cache"] = False  # what Django's own cache looks at
     if isinstance(answer, HttpResponseBase):
         mark_private(answer)
+        if may_be_result(answer.status_code, (sold,)):
+            answer.headers[MARK[0]] = MARK[1]
     return answer
 
 

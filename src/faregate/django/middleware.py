@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from typing import Any
 
@@ -42,6 +42,7 @@ from faregate.logs import log
 from faregate.middleware.checkout import build_timeout_error
 from faregate.middleware.contexts import WorkContext
 from faregate.middleware.descriptions import HandlerInfo
+from faregate.middleware.path_rules import list_spellings
 from faregate.middleware.shielding import is_cancelled_from_outside, make_scope, run_shielded
 from faregate.middleware.states import State
 
@@ -283,13 +284,12 @@ def _list_methods(request: HttpRequest, view: Any) -> tuple[str, ...]:
 
 def _find_view(request: HttpRequest) -> Any:
     """Resolve the URL, also if middleware below the paywall answered before Django did."""
-    match = request.resolver_match
-    if match is None:
-        try:
-            match = resolve(request.path_info, getattr(request, "urlconf", None))
-        except Resolver404:
-            return None
-    return match.func
+    if request.resolver_match is not None:
+        return request.resolver_match.func
+    for path in (request.path_info, *list_spellings(request.path_info)):
+        with suppress(Resolver404):
+            return resolve(path, getattr(request, "urlconf", None)).func
+    return None
 
 
 def _ends_more_than_the_view(error: BaseException) -> bool:

@@ -13,6 +13,7 @@ from werkzeug.routing import Rule
 from werkzeug.wrappers import Response as BaseResponse
 
 from faregate.core.models import Choose, Offer
+from faregate.core.release import MARK, is_error, may_be_result
 from faregate.core.responses import NO_STORE, build_preflight
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
@@ -117,23 +118,25 @@ def wrap_view(view: View, sold: Offer) -> View:
         if stopped is not None:
             return stopped
         run = current_app.ensure_sync(view) if is_coroutine else view
-        return _forbid_storing(run(*args, **kwargs))
+        return _forbid_storing(run(*args, **kwargs), sold)
 
     mark_sold(view)
     mark_price(guard, sold)
     return guard
 
 
-def _forbid_storing(answer: Any) -> Any:
-    """Mark what a view answers, so that a cache above its price leaves it alone."""
+def _forbid_storing(answer: Any, sold: Offer) -> Any:
+    """Mark what a view answers, so that a cache above its price leaves it alone, or is found."""
     if isinstance(answer, BaseResponse):
+        if may_be_result(answer.status_code, (sold,)):
+            answer.headers[MARK[0]] = MARK[1]
         answer.__dict__.setdefault(_CACHING, answer.headers.getlist("Cache-Control"))
         answer.headers.setlist("Cache-Control", [NO_STORE[1]])
     return answer
 
 
 def _allow_storing(response: Response) -> Response:
-    """Take the mark off again: what a cache outside may do is decided with the payment."""
+    """Restore what the view said of caching: what a cache outside may do is decided with the payment."""
     said = response.__dict__.pop(_CACHING, None)
     if said is not None and response.headers.getlist("Cache-Control") == [NO_STORE[1]]:
         response.headers.setlist("Cache-Control", said)
@@ -204,6 +207,8 @@ def check_response(response: Response) -> Response:
     if checkout.state is State.DECIDED:
         return response
     if checkout.payment is not None:
+        if not is_error(response.status_code):
+            response.headers[MARK[0]] = MARK[1]  # for caches between the app and the paywall
         return _allow_storing(response)
     app, status = _get_app(), response.status_code
     if asked.method == "OPTIONS" and is_sold_without_options(app, asked.environ, asked.url_rule):

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from flask import Flask
 from flask.views import View as ClassView
-from werkzeug.exceptions import HTTPException, MethodNotAllowed
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.routing import Rule
 from werkzeug.test import create_environ
 
@@ -23,6 +23,7 @@ from faregate.core.release import Bypass, may_be_result
 from faregate.flask.middleware import NAME, FlaskPaywallMiddleware
 from faregate.middleware.callables import get_module, walk
 from faregate.middleware.handlers import OFFER, find_offers, is_price
+from faregate.middleware.path_rules import list_spellings
 from faregate.middleware.static_files import list_urls
 from faregate.routes.shadows import Parameter, build_samples, describe_shadows
 from faregate.wsgi import Environ
@@ -265,18 +266,23 @@ def find_bypass(app: Flask, environ: Environ, status: int, rule: Rule | None = N
 def find_sold(app: Flask, environ: Environ) -> tuple[str, tuple[Offer, ...]]:
     """The endpoint that a request is for, and what it sells: nothing if there is none."""
     adapter, method = app.url_map.bind_to_environ(environ), environ["REQUEST_METHOD"]
-    try:
-        rule, _ = adapter.match(return_rule=True)
-    except MethodNotAllowed as error:
-        # What answers all the same may be a copy of a result, for whatever method a cache keeps it.
-        for method in error.valid_methods or ():
-            rule, _ = adapter.match(method=method, return_rule=True)
-            if offers := inspect_rule(app, rule, method).offers:
-                return rule.endpoint, offers
-        return "", ()
-    except HTTPException:
-        return "", ()
-    return rule.endpoint, inspect_rule(app, rule, method).offers
+    spellings = (None, *list_spellings(adapter.path_info))
+    for path in spellings:
+        try:
+            rule, _ = adapter.match(path, return_rule=True)
+        except NotFound:
+            continue  # what answers all the same may be a copy of a result that a cache keeps for this path
+        except MethodNotAllowed as error:
+            # Or for another method.
+            for other in error.valid_methods or ():
+                rule, _ = adapter.match(path, other, return_rule=True)
+                if offers := inspect_rule(app, rule, other).offers:
+                    return rule.endpoint, offers
+            return "", ()
+        except HTTPException:
+            return "", ()
+        return rule.endpoint, inspect_rule(app, rule, method).offers
+    return "", ()
 
 
 def is_sold_without_options(app: Flask, environ: Environ, rule: Rule | None) -> bool:

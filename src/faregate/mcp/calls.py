@@ -12,7 +12,7 @@ from mcp_types import SERVER_INFO_META_KEY, CallToolResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from faregate.core.models import Offer, Response
-from faregate.core.release import Bypass, may_be_result
+from faregate.core.release import Bypass, is_error, may_be_result
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.mcp.channels import EVENT_STORE, Outbox, has_event_store, hold_messages
@@ -26,7 +26,7 @@ from faregate.mcp.results import (
     is_question,
     write_body,
 )
-from faregate.mcp.tools import AnyServer, find_tool, get_low_level, inspect_tool
+from faregate.mcp.tools import AnyServer, find_tool, get_low_level, inspect_tool, sells_tools
 from faregate.middleware.async_checkout import AsyncAsk, AsyncCheckout
 from faregate.middleware.checkout import SkipHandler, build_timeout_error
 from faregate.middleware.descriptions import HandlerInfo
@@ -181,8 +181,11 @@ class ToolCall:
     def _find_bypass(self, status: int) -> Bypass | None:
         """Find how a paid tool was bypassed by an answer with this status; None if it was not."""
         # The SDK asks the questions of `Resolve` before it calls the tool, and so before the price.
-        if self._tool is None or self._is_question:
+        if self._is_question:
             return None
+        if self._tool is None:
+            is_copy = not is_error(status) and sells_tools(self._server)
+            return Bypass(_NO_TOOL.format(name=self._params.get("name")), _is_no_page) if is_copy else None
         found = inspect_tool(self._tool)
         if not (found.mistake or found.offers) or not may_be_result(status, found.offers):
             return None
@@ -190,7 +193,17 @@ class ToolCall:
             f"The tool {self._tool.name!r} sells {found.offers[0].sells!r}, and something in front of it "
             "answered without a payment. Put caches outside: into the tool, below @paid."
         )
-        return Bypass(mistake, lambda _path: False)
+        return Bypass(mistake, _is_no_page)
+
+
+_NO_TOOL = (
+    "Something in front of the tools answered a call of {name!r}, which is no tool of this server. It may "
+    "have kept the result of a paid tool. Add a tool of this name, or put caches into the tools, below @paid."
+)
+
+
+def _is_no_page(_path: str) -> bool:
+    return False
 
 
 _call: ContextVar[ToolCall | None] = ContextVar("faregate tool call", default=None)

@@ -52,6 +52,11 @@ def inspect_tool(tool: Tool) -> Handler:
     )
 
 
+def sells_tools(server: AnyServer) -> bool:
+    """Whether one of the tools is sold. What a low-level server sells is not known before it is called."""
+    return any(inspect_tool(tool).offers for tool in list_tools(server))
+
+
 def check_tools(server: AnyServer) -> None:
     """Raises `ConfigurationError` for a tool that would be given away."""
     if mistakes := list_mistakes(server):

@@ -26,6 +26,7 @@ from faregate.middleware.asgi_scope import (
     find_handler,
     find_route,
     has_payment,
+    is_copy,
     parse_scope,
     take_snapshot,
 )
@@ -235,8 +236,13 @@ class PaywallResponder:
         if self._state is _CLOSED or self._offers_made:
             return False
         is_start = message["type"] == "http.response.start"
-        if is_start and self._find_bypass(self._server_scope, self._scope, message["status"]):
-            return False
+        if is_start or self._state is not _FREE:
+            # What comes before the start, such as an early hint, is judged like a result.
+            status = message["status"] if is_start else 200
+            if is_copy(message.get("headers", ())) or self._find_bypass(
+                self._server_scope, self._scope, status
+            ):
+                return False
         self._state = _FREE
         return True
 
@@ -247,8 +253,8 @@ class PaywallResponder:
                 message["status"], lambda: decode_headers(message.get("headers", ()))
             )
         checkout.check_late()
-        # Other messages have no status of their own; they are treated like a 500.
-        return checkout.state in (State.FREE, State.SOLD_INSIDE) or checkout.allow_unpaid(500)
+        # What comes before the start, such as an early hint, is judged like a result.
+        return checkout.state in (State.FREE, State.SOLD_INSIDE) or checkout.allow_unpaid(200)
 
     async def _take(self, message: Message) -> None:
         checkout = self.checkout

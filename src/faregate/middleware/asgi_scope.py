@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 from faregate.core.models import Headers, Request, Response
+from faregate.core.release import MARK
 from faregate.core.request_headers import CREDENTIAL_HEADERS, PAYMENT_HEADERS
 from faregate.middleware.buffer import finalize
 from faregate.middleware.descriptions import HandlerInfo
@@ -53,6 +54,8 @@ _PAYMENT_LENGTHS = frozenset(map(len, PAYMENT_HEADERS))
 
 _CONDITIONS = frozenset(name.encode() for name in CONDITIONS)
 
+_MARK = MARK[0].lower().encode()
+
 RawHeaders = tuple[tuple[bytes, bytes], ...]
 
 
@@ -61,6 +64,15 @@ def has_payment(headers: RawHeaders) -> bool:
     # By its length first, and in a plain loop: each request is asked, and few have one.
     for name, _ in headers:  # noqa: SIM110
         if len(name) in _PAYMENT_LENGTHS and name.lower() in PAYMENT_HEADERS:
+            return True
+    return False
+
+
+def is_copy(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether these are the headers of a result that something has kept: see `core.release.MARK`."""
+    # By its length first, and in a plain loop, like `has_payment`.
+    for name, _ in headers:  # noqa: SIM110
+        if len(name) == len(_MARK) and bytes(name).lower() == _MARK:
             return True
     return False
 

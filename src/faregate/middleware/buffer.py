@@ -8,6 +8,7 @@ from functools import lru_cache
 from io import BytesIO
 
 from faregate.core.models import Header, Headers, Response
+from faregate.core.release import drop_mark
 from faregate.errors import ResultTooLarge
 
 # Servers refuse to send anything else. That must be known before the payment is completed: a result that no
@@ -39,7 +40,7 @@ class BufferedResponse:
         if status < 200:
             raise ValueError(f"{status} is not the status of a final response")
         self._limit = limit
-        self._start = (status, tuple(map(_check_header, headers)))
+        self._start = (status, drop_mark(tuple(map(_check_header, headers))))
         self._drop_body()
         self._size = 0
 

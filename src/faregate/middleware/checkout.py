@@ -24,7 +24,7 @@ from typing import NoReturn, cast
 from faregate.core import responses
 from faregate.core.flow import serve
 from faregate.core.models import HandlerResult, Headers, Offer, OfferChoice, Response
-from faregate.core.release import Bypass, build_plain_redirect
+from faregate.core.release import COPIED, Bypass, build_plain_redirect, is_marked
 from faregate.core.steps import Flow, RunHandler
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError, SoldTwice, WorkInterrupted, WorkTimedOut
@@ -342,10 +342,13 @@ class Checkout:
             return False
         # If it is sold inside, the inner paywall looks for a bypass and for a refused path.
         if self.state is not State.SOLD_INSIDE:
+            headers = read_headers()
             mistake = self._describe_unpaid_offer()
             bypass = None if mistake else self._find_bypass(status)
+            if not mistake and is_marked(headers):
+                mistake, bypass = (COPIED if bypass is None else bypass.mistake), None
             if mistake or bypass:
-                answer = self.build_plain(status, read_headers(), bypass)
+                answer = self.build_plain(status, headers, bypass)
                 if answer is None:
                     self.withhold(mistake if bypass is None else bypass.mistake)
                 self._decide(answer)

@@ -147,6 +147,12 @@ def _normalize(path: str) -> str:
     return "/" + "/".join(parts)
 
 
+def list_spellings(path: str) -> tuple[str, ...]:
+    """List the plain spellings of a path that something in front of a router may have read it as."""
+    normal = _normalize(path)
+    return tuple(one for one in (normal, f"{normal}/") if one != path)
+
+
 def _find_longest(paths: tuple[str, ...], prefixes: tuple[str, ...]) -> str | None:
     """The longest prefix that one of the paths stands on."""
     found = [

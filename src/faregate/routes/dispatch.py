@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from faregate.core.models import Offer
 from faregate.middleware.handlers import Handler, inspect_handler, pick_method
+from faregate.middleware.path_rules import list_spellings
 from faregate.routes.wrappers import list_inner_paywalls, list_paywalls, unwrap
 
 _PARTIAL, _FULL = 1, 2  # of Starlette's `Match`
@@ -37,14 +38,20 @@ class HandlerResolver:
         if any_method and found.route is None:
             others = list_matches(self._app, dict(asked), any_method=True)
             found = next((other for other in others if other.route is not None), found)
-        known = None if found.route is None else self._inspect(found.endpoint, found.route, asked["method"])
-        if not found.prefix_offers:
+        return self._inspect_match(found, asked["method"])
+
+    def _inspect_match(self, match: "RouteMatch", method: str) -> Handler | None:
+        known = None if match.route is None else self._inspect(match.endpoint, match.route, method)
+        if not match.prefix_offers:
             return known
-        offers = (*found.prefix_offers, *(known.offers if known else ()))
+        offers = (*match.prefix_offers, *(known.offers if known else ()))
         return Handler(offers, known.mistake if known else "")
 
-    def recall(self, asked: Mapping[str, Any], scope: Mapping[str, Any]) -> Handler | None:
-        """The handler that answered `asked`, by what its router has written to `scope` since."""
+    def recall(self, asked: Mapping[str, Any], scope: Mapping[str, Any], is_error: bool) -> Handler | None:
+        """The handler that answered `asked`, by what its router has written to `scope` since.
+
+        If no router was reached, the one whose result the answer may be: an error is none.
+        """
         endpoint, route = _get_route(asked, scope)
         if route is not None:
             known = self._cache.get((id(endpoint), id(route), scope["method"]))
@@ -53,9 +60,24 @@ class HandlerResolver:
                 return known[3]
         if route is None or _is_mount(route):
             # The response came before a router was reached, or its router was given a copy of the scope.
-            # It may be a copy of a result, for whatever method a cache keeps it.
-            return self.resolve(asked, any_method=True)
+            return self._find_copied(asked, is_error=is_error)
         return self._inspect(endpoint, route, scope["method"])
+
+    def _find_copied(self, asked: Mapping[str, Any], is_error: bool) -> Handler | None:
+        """Find the handler of whose result an answer may be a copy that came without a router.
+
+        A cache may keep it for any method and, if the path itself has no route, for another spelling.
+        """
+        found = self.resolve(asked, any_method=True)
+        if found is not None or is_error:
+            return found
+        for path in list_spellings(asked["path"]):
+            scope = {**asked, "path": path, "raw_path": quote(path).encode()}
+            for match in list_matches(self._app, scope, any_method=True):
+                handler = self._inspect_match(match, asked["method"])
+                if handler is not None and handler.offers:
+                    return handler
+        return None
 
     def is_page(self, asked: Mapping[str, Any], path: str) -> bool:
         """Whether a decoded path on the host of `asked` is that of a page: a route that sells nothing.
@@ -143,8 +165,19 @@ def list_matches(
             own = _get_prefix_offers(getattr(route, "app", None), inner)
             parameters: Mapping[str, Any] = inner.get("path_params") or {}
             yield RouteMatch(inner.get("endpoint"), route, (*sold, *own), parameters)
-    if not has_route:
+    fallback = find_fallback(core)
+    if fallback is not None:
+        yield from list_matches(fallback, scope, sold, any_method)
+    elif not has_route:
         yield RouteMatch(core, None, sold, {})
+
+
+def find_fallback(core: Any) -> Any:
+    """Find the application that a router was given for what has no route; None if it has none."""
+    router = getattr(core, "router", core)
+    default = getattr(router, "default", None) if hasattr(router, "redirect_slashes") else None
+    is_own = default is None or getattr(default, "__self__", None) is router
+    return None if is_own else default
 
 
 def _match(

@@ -19,7 +19,7 @@ from faregate.errors import ConfigurationError
 from faregate.middleware.handlers import Handler, inspect_handler, name_handler, pick_method
 from faregate.routes import WEBSOCKET, RouteInfo, RouteTable
 from faregate.routes.access import build_row, describe_several_offers
-from faregate.routes.dispatch import RouteMatch, list_matches
+from faregate.routes.dispatch import RouteMatch, find_fallback, list_matches
 from faregate.routes.shadows import HOSTS, NO_VALUE, Parameter, Part, build_samples, describe_shadows
 from faregate.routes.wrappers import (
     ANYTHING,
@@ -84,7 +84,11 @@ def _list_app(app: Any, mount: MountPoint, expand: Expand) -> RouteTable:
     paywalls = [*list_paywalls(layers), *list_inner_paywalls(core)]
     if isinstance(core, Starlette | Router):
         router = getattr(core, "router", core)
-        table = _merge(_list_route(kind, route, mount, expand) for kind, route in expand(router))
+        tables = [_list_route(kind, route, mount, expand) for kind, route in expand(router)]
+        fallback = find_fallback(router)
+        if isinstance(unwrap(fallback)[-1], Starlette | Router):
+            tables.append(_list_app(fallback, mount, expand))
+        table = _merge(tables)
     else:
         table = _list_leaf(core, mount)
     mistakes = (

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from inspect import getattr_static
+from itertools import islice
 from types import FunctionType, MethodType
 from typing import Any, cast
 
@@ -58,9 +59,11 @@ def _find_inner(layer: Any) -> Any:
         return None
     inner = getattr(layer, "app", None) or getattr(layer, "application", None)
     # A router of Starlette has a method of this name.
-    if callable(inner) and getattr(inner, "__self__", None) is not layer:
+    is_named = callable(inner) and getattr(inner, "__self__", None) is not layer
+    if is_named and _leads_to_router(inner):
         return inner
-    return next((held for held in _list_held(layer) if _leads_to_router(held)), None)
+    router = next((held for held in _list_held(layer) if _leads_to_router(held)), None)
+    return inner if router is None and is_named else router
 
 
 def _has_routes(value: Any) -> bool:
@@ -86,7 +89,7 @@ def _leads_to_router(value: Any) -> bool:
 
 
 def _list_held(layer: Any) -> list[Any]:
-    """List the callables that a layer was made with: its attributes, a function's closure, or a partial's."""
+    """List the callables that a layer was made with: its attributes, or those of a function or a partial."""
     held: list[Any] = []
     if isinstance(layer, partial):
         held += [layer.func, *layer.args, *layer.keywords.values()]
@@ -97,7 +100,18 @@ def _list_held(layer: Any) -> list[Any]:
     else:
         with suppress(AttributeError):
             held += object.__getattribute__(layer, "__dict__").values()
-    return [value for value in held if callable(value) and not _is_opaque(value)]
+    return [value for value in _flatten(held) if callable(value) and not _is_opaque(value)]
+
+
+def _flatten(values: Iterable[Any]) -> Iterator[Any]:
+    """The values, and in place of a container what is in it."""
+    for value in values:
+        if type(value) is dict:
+            yield from islice(cast("Iterable[Any]", value.values()), _MAX_LAYERS)
+        elif type(value) in (list, tuple):
+            yield from islice(value, _MAX_LAYERS)
+        else:
+            yield value
 
 
 def _is_opaque(value: object) -> bool:
