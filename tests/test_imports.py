@@ -8,7 +8,7 @@ import pytest
 HEAVY = (
     # They are loaded when the first call is made, when a journal is stored, or for a tool.
     *("cryptography", "email.message", "httpcore", "httpx", "psycopg", "redis", "sqlite3", "trio"),
-    *("pydantic", "pydantic_core", "pdb", "unittest", "flask.testing", "werkzeug.test"),
+    *("jinja2", "pydantic", "pydantic_core", "pdb", "unittest", "flask.testing", "werkzeug.test"),
     *("faregate.emulator", "faregate.service", "faregate.testing", "faregate.pay", "faregate.probe"),
     *(
         "faregate.merchant.models",

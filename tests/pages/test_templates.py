@@ -1,0 +1,41 @@
+"""The templates: every value is escaped in all of them, and a value that is missing is an error."""
+
+import re
+from importlib.resources import files
+
+import pytest
+from jinja2 import UndefinedError
+
+from faregate import pages
+from faregate.pages import render
+
+TEMPLATES = sorted(one.name for one in files("faregate.pages").joinpath("templates").iterdir())
+HOSTILE = "<script>document.title='taken'</script>\"'&"
+
+
+def read_template(name: str) -> str:
+    return files("faregate.pages").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_no_template_escapes_less_than_all(name: str) -> None:
+    """Escaping protects text and attributes in quotes, and nothing else."""
+    text = read_template(name)
+    assert re.findall(r"\|\s*safe|autoescape|Markup", text) == []
+    assert re.findall(r"=\{[{%]", text) == []
+    assert re.findall(r"<script(?! type=\"module\" src=)|\son\w+=|\sstyle=|javascript:", text) == []
+
+
+@pytest.mark.parametrize("name", [one for one in TEMPLATES if one.endswith(".html")])
+def test_a_style_sheet_has_no_value_of_others(name: str) -> None:
+    for css in re.findall(r"<style>(.*?)</style>", read_template(name), re.DOTALL):
+        assert re.fullmatch(r'\{% include "\w+\.css" %\}', css)
+
+
+def test_a_value_is_text_and_a_missing_one_an_error() -> None:
+    environment = pages._load_environment()
+    assert "<script" not in environment.from_string('<p title="{{ value }}">{{ value }}</p>').render(
+        value=HOSTILE
+    )
+    with pytest.raises(UndefinedError):
+        render("report.html")
