@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from faregate.core.models import Offer
-    from faregate.core.payment_page import PaymentPage
     from faregate.core.recovery import SweepReport
     from faregate.core.terms import PaymentTerms, Price
     from faregate.core.usage import Payment
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     )
     from faregate.journals.memory import MemoryJournal
     from faregate.merchant.client import AsyncMerchantClient, MerchantClient
+    from faregate.pages.payment import PaymentPage
     from faregate.paywall import Paywall
 
 __all__ = [
@@ -56,7 +56,7 @@ _ELSEWHERE = {
     "MerchantClient": "merchant.client",
     "Offer": "core.models",
     "Payment": "core.usage",
-    "PaymentPage": "core.payment_page",
+    "PaymentPage": "pages.payment",
     "PaymentTerms": "core.terms",
     "Paywall": "paywall",
     "Price": "core.terms",

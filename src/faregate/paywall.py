@@ -16,7 +16,6 @@ from faregate import settings as config
 from faregate.core.driver import arun, run
 from faregate.core.interfaces import Journal
 from faregate.core.models import DEFAULT_MIME_TYPE, Offer, PaidRequest, Request, Response
-from faregate.core.payment_page import BuildBody, RenderPage, prefers_html, present
 from faregate.core.prices import ask_price
 from faregate.core.recovery import BATCH, SweepReport, never, sweep
 from faregate.core.terms import Price, read_prices, read_terms
@@ -32,6 +31,7 @@ from faregate.merchant.resource_url import NOT_FOR_SALE, PATH_SAFE, ResourceUrls
 from faregate.merchant.revisions import RevisionCache
 from faregate.merchant.sender import AsyncSender, Sender
 from faregate.observers import EventDispatcher, GuardedInstrumentation, Listener, Observer, watch_sweep
+from faregate.pages.payment import BuildBody, RenderPage, prefers_html, present
 
 T = TypeVar("T")
 
@@ -202,13 +202,14 @@ class Paywall:
         try:
             return present(answer, terms, accept, page, body)
         except Exception as error:
-            log(
-                "sale",
-                logging.ERROR,
-                "payment_page or payment_body failed, and the default is sent",
-                error=error,
-            )
+            failed = "payment_page or payment_body failed, and the default is sent"
+            log("sale", logging.ERROR, failed, error=error)
+        try:
             return present(answer, terms, accept, None, None)
+        except Exception as error:
+            # An upgrade of this package replaces the templates of processes that go on.
+            log("sale", logging.ERROR, "the page for people failed, and the JSON is sent", error=error)
+            return answer
 
     def _describe_sale(self, offer: Offer, request: Request, find_route: FindRoute | None) -> Sale:
         return Sale(

@@ -52,7 +52,7 @@ class Response:
 
     `released` marks the handler's own result, paid for or free: only with it may leave, or be stored, what
     the handler did beside it (sessions, cookies, background tasks). `code` is that of what the paywall says
-    itself, or relays from the service: people may be shown a page instead (`core.payment_page`).
+    itself, or relays from the service: people may be shown a page instead (`pages.payment`).
     """
 
     status: int

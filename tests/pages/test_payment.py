@@ -7,15 +7,16 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
+from html import unescape
 from typing import Any
 
 import pytest
 
-from faregate import ConfigurationError, PaymentPage, PaymentTerms, Price
+from faregate import ConfigurationError, PaymentPage, PaymentTerms, Paywall, Price
 from faregate.core import responses
-from faregate.core.models import Response
-from faregate.core.payment_page import build_command, build_policy, prefers_html, present
+from faregate.core.models import Request, Response
 from faregate.core.terms import read_prices, read_terms
+from faregate.pages.payment import build_command, build_policy, prefers_html, present
 from faregate.x402.tokens import TOKENS
 from tests.core.flow_script import TXN
 from tests.support.headers import encode_header
@@ -94,10 +95,8 @@ def test_a_page_tells_what_is_sold_for_how_much_and_how_to_pay() -> None:
     )
     for words in ("A report", "0.05 USDC", "on Base", "Acme", "help@acme.example", "Thank you."):
         assert words in told
-    assert (
-        "faregate pay --live --key-file your-key.txt &#x27;https://seller.example/report?city=Oslo&#x27;"
-        in told
-    )
+    command = "faregate pay --live --key-file your-key.txt 'https://seller.example/report?city=Oslo'"
+    assert f"<pre>{command}</pre>" in unescape(told)
 
 
 def test_the_policy_allows_the_pages_own_style_and_nothing_else() -> None:
@@ -181,3 +180,18 @@ def test_a_json_body_of_the_sellers_keeps_code_and_message() -> None:
     body = {"code": "payment_required", "message": "Pay.", "price": "0.05 USDC on Base"}
     assert json.loads(shaped.body) == body
     assert shaped.first("payment-required") == response.first("payment-required")
+
+
+@pytest.mark.parametrize("page", [None, PaymentPage("Acme")])
+def test_a_page_that_fails_is_replaced_by_the_json(
+    page: PaymentPage | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_names: object, **_values: object) -> str:
+        raise OSError("the template is gone")
+
+    paywall = Paywall(base_url="emulator:", environ={}, payment_page=page)
+    response, request = unpaid(entry()), Request("GET", "/report", ())
+    assert b"<h1>" in paywall.present(response, request, BROWSER, URL, None).body
+    monkeypatch.setattr("faregate.pages.payment.render", fail)
+    assert paywall.present(response, request, BROWSER, URL, None) is response
+    assert "the JSON is sent" in caplog.text
