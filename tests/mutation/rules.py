@@ -1167,7 +1167,7 @@ MUTANTS = (
     Mutant("console-opens-with-any-key", CONSOLE + "app.py", "if _READ not in owner.capabilities:", "if False:", CONSOLE_TESTS),
     Mutant("console-shows-what-the-key-may-not-see", CONSOLE + "app.py", "if needed not in viewer.capabilities:", "if False:", CONSOLE_TESTS),
     Mutant("console-takes-forms-of-other-sites", CONSOLE + "app.py", "if not _is_own_form(request):", "if False:", CONSOLE_TESTS),
-    Mutant("console-shows-markup-of-sellers", CONSOLE + "markup.py", "return child if isinstance(child, Markup) else escape(str(child))", "return str(child)", CONSOLE_TESTS),
+    Mutant("console-shows-markup-of-sellers", "src/faregate/pages/__init__.py", "autoescape=True", "autoescape=False", (*CONSOLE_TESTS, "tests/pages")),
     # Tools of MCP servers
     Mutant("mcp-sells-failed-tools", MCP + "results.py", 'return _ERROR if result.get("isError") else _COMPLETE', "return _COMPLETE", MCP_TESTS),
     Mutant("mcp-sells-questions", MCP + "results.py", "return _NOT_YET\n", "return _COMPLETE\n", MCP_TESTS),

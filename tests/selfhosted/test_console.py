@@ -4,12 +4,13 @@ import hmac
 import re
 from collections.abc import Generator
 from dataclasses import replace
-from html import escape
 
 import pytest
+from markupsafe import escape
 from sqlalchemy import select, update
 
-from faregate.selfhosted.console.layout import Viewer, build_hash
+from faregate.selfhosted.console.layout import Viewer
+from faregate.selfhosted.console.payment import show_payment
 from faregate.selfhosted.database.finality import record_loose
 from faregate.selfhosted.database.keys import hash_key
 from faregate.selfhosted.database.payments import find_payment_by_id, record_reconciliation
@@ -18,7 +19,7 @@ from faregate.selfhosted.database.sessions import SESSION_SECONDS
 from faregate.service.payments import SettlementPending, SignedTransfer
 from faregate.x402.tokens import Environment
 from tests.selfhosted.console_server import HOSTILE, MINE, ConsoleServer, serving_console
-from tests.selfhosted.sales import HASH, PAYER, authorize, failed, settle, submit
+from tests.selfhosted.sales import HASH, PAYER, authorize, failed, settle, submit, succeeded
 
 OTHER = "Somebody else"
 PAGES = ("", "/payments", "/payers", "/resources")
@@ -109,12 +110,43 @@ def test_a_session_is_over_after_its_time_and_at_logout(server: ConsoleServer) -
         assert answer.status_code == 303
 
 
-def test_hashes_of_a_chain_link_to_its_explorer() -> None:
+def test_hashes_of_a_chain_link_to_its_explorer(server: ConsoleServer) -> None:
+    store = server.open_store()
+    payment = store.find_transaction(settle(store).id)
+    assert payment is not None
+    assert payment.settled is not None
     hosts: dict[Environment, str] = {"test": "sepolia.basescan.org", "live": "basescan.org"}
     for environment, host in hosts.items():
         viewer = Viewer(MINE, environment, False, frozenset())
-        assert f'<a href="https://{host}/tx/{HASH}" rel="noreferrer noopener"' in build_hash(HASH, viewer)
-        assert "<a" not in build_hash(HASH, replace(viewer, is_simulated=True))
+        link = f'<a href="https://{host}/tx/{payment.settled.transaction_hash}" rel="noreferrer noopener"'
+        assert link in show_payment(viewer, payment, [], None, payment.created_at).decode()
+        simulated = replace(viewer, is_simulated=True)
+        assert link not in show_payment(simulated, payment, [], None, payment.created_at).decode()
+
+
+def test_cells_name_their_column_for_phones(server: ConsoleServer) -> None:
+    store = server.open_store()
+    settled = settle(store)
+    difference = {
+        "kind": "foreign",
+        "account": store.account.id,
+        "transaction": None,
+        "transaction_hash": HASH,
+        "books": "no payment",
+        "chain": "settled on the chain",
+    }
+    record_reconciliation(server.books.database, "test", store.now(), {"named": [difference]})
+    with server.logged_in() as client:
+        tables = [
+            table
+            for page in (*PAGES, f"/payments/{settled.id}")
+            for table in re.findall("<table>.*?</table>", client.get(f"/console{page}").text, re.DOTALL)
+        ]
+    assert len(tables) == 7
+    for table in tables:
+        columns = re.findall("<th [^>]*>(.*?)</th>", table)
+        for row in table.split("<tr>")[2:]:
+            assert re.findall('data-title="(.*?)"', row) == columns
 
 
 def test_forms_of_other_sites_are_refused(server: ConsoleServer) -> None:
@@ -170,7 +202,7 @@ def test_revenue_is_exact_and_what_is_open_is_counted(server: ConsoleServer) -> 
             text = re.sub(r"<[^>]+>", " ", client.get("/console").text)
             assert re.search(r"USDC\s+0\.10 USDC\s+0\.10 USDC\s+0\.10 USDC\s", text)
             assert re.search(r"succeeded\s+2\s+2\s+2\s+failed\s+1\s+1\s+1\s", text)
-            assert re.search(r"1\s+authorized .* 1\s+settling .* 0\s+reconciling ", text)
+            assert re.search(r"(?s)1\s+authorized .* 1\s+settling .* 0\s+reconciling ", text)
             assert re.search(r"submitted \d+ s ago", text)
 
 
@@ -204,6 +236,31 @@ def test_one_payment_says_why_it_reconciles(server: ConsoleServer) -> None:
         assert secret not in text
 
 
+def test_a_parked_payment_says_why_and_since_when(server: ConsoleServer) -> None:
+    store = server.open_store()
+    parked = store.park(submit(store), f"asked by the seller {HOSTILE}")
+    assert parked is not None
+    assert parked.parked is not None
+    with server.logged_in() as client:
+        text = client.get(f"/console/payments/{parked.id}").text
+    since = parked.parked.at.replace(microsecond=0).isoformat()
+    assert f'It is parked since <time datetime="{since}">' in text
+    assert f"<q>asked by the seller {escape(HOSTILE)}</q>" in text
+    assert "attempt begins" not in text
+
+
+def test_a_payment_shows_what_its_seller_reported(server: ConsoleServer) -> None:
+    store = server.open_store()
+    broken, sold = authorize(store), authorize(store)
+    store.record_outcome(broken, failed(broken))
+    values = {"pages": "3", "minutes": "0.5"}
+    store.record_outcome(sold, succeeded(sold).model_copy(update={"values": values}))
+    with server.logged_in() as client:
+        broken_text, sold_text = (client.get(f"/console/payments/{made.id}").text for made in (broken, sold))
+    assert "<dd>failed: <code>broken</code></dd>" in broken_text
+    assert "<dd>succeeded, pages = 3, minutes = 0.5</dd>" in sold_text
+
+
 def test_only_a_proof_says_that_nothing_was_paid(server: ConsoleServer) -> None:
     store = server.open_store()
     reported, proven = authorize(store), submit(store)
@@ -230,10 +287,13 @@ def test_differences_of_books_and_chain_are_shown_to_their_seller(server: Consol
     ]
     foreign = {**named[0], "kind": "foreign", "transaction": None, "books": "no payment"}
     result = {"named": [*named, foreign]}
+    many = {"named": [foreign] * 53}
     with server.logged_in() as client:
         assert "Books and chain" not in client.get("/console").text
         record_reconciliation(server.books.database, "test", mine.now(), result)
         text = client.get("/console").text
+        record_reconciliation(server.books.database, "test", mine.now(), many)
+        assert "3 more: faregate service reconcile lists all." in client.get("/console").text
     assert f"/console/payments/{named[0]['transaction']}" in text
     assert str(named[1]["transaction"]) not in text
     assert "no payment" in text

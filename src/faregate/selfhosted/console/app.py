@@ -7,18 +7,16 @@ the session is not over and its key still valid, so that a revoked key ends its 
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from http.cookies import CookieError, SimpleCookie
-from importlib.resources import files
 from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
 from faregate.core.models import Header, Response, WireRequest, header_values
+from faregate.pages import render
 from faregate.selfhosted.backends import Backends
 from faregate.selfhosted.books import Books
-from faregate.selfhosted.console.layout import ROOT, SECTIONS, Viewer, build_document, build_page
+from faregate.selfhosted.console.layout import ROOT, SECTIONS, Viewer, render_document, render_page
 from faregate.selfhosted.console.lists import View, show_payers, show_payments, show_resources
-from faregate.selfhosted.console.markup import build
 from faregate.selfhosted.console.overview import show_overview
 from faregate.selfhosted.console.payment import MOST_ATTEMPTS, show_payment
 from faregate.selfhosted.database.engine import DatabaseError
@@ -56,7 +54,10 @@ _HEADERS: Final[tuple[Header, ...]] = (
     ("Referrer-Policy", "same-origin"),
     ("X-Content-Type-Options", "nosniff"),
 )
-_FILES: Final = {"style.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml"}
+_FILES: Final = {
+    "style.css": ("service/style.css", "text/css; charset=utf-8"),
+    "icon.svg": ("icon.svg", "image/svg+xml"),
+}
 _log = logging.getLogger("faregate.service")
 
 
@@ -103,7 +104,8 @@ class Console:
             return _build_message(405, "The console only shows.", ("Allow", "GET, HEAD, POST"))
         name = path.removeprefix(f"{ROOT}/")
         if name in _FILES:
-            return _build_response(200, _read_file(name), ("Content-Type", _FILES[name]))
+            template, kind = _FILES[name]
+            return _build_response(200, render(template).encode(), ("Content-Type", kind))
         if path == LOGIN:
             return _build_login(200)
         opened = self._open(request)
@@ -155,15 +157,15 @@ class Console:
         section = next((one for one in SECTIONS if one.path == path), None)
         needed = _READ if section is None else section.capability
         if needed not in viewer.capabilities:
-            return _build_page(403, build_page(viewer, path, "Not allowed", f"The key lacks {needed}."))
+            message = f"The key lacks {needed}."
+            return _build_page(403, render_page(viewer, "page.html", path, "Not allowed", message=message))
         # What time has settled on the simulated ledger by now, as before every call of the API.
         settle_due(store.now(), self._backends.build_backend(store))
         show = self._find_page(path)
         page = None if show is None else show(opened, query)
         if page is None:
-            return _build_page(
-                404, build_page(viewer, path, "Not found", "There is no such page or payment.")
-            )
+            message = "There is no such page or payment."
+            return _build_page(404, render_page(viewer, "page.html", path, "Not found", message=message))
         return _build_page(200, page)
 
     def _find_page(self, path: str) -> Callable[[Opened, str], bytes | None] | None:
@@ -248,33 +250,12 @@ def _build_cookie(request: WireRequest, value: str, seconds: int) -> Header:
 
 
 def _build_login(status: int, fault: str | None = None) -> Response:
-    field = build(
-        "input",
-        type="password",
-        name="key",
-        id="key",
-        required=True,
-        autocomplete="off",
-        aria_describedby="fault" if fault else None,
-    )
-    form = build(
-        "form",
-        build("label", "API key", for_="key"),
-        field,
-        fault and build("p", fault, class_="fault", id="fault", role="alert"),
-        build("button", "Log in", class_="primary"),
-        build("p", f"A key of the seller that may read payments ({_READ}).", class_="faint"),
-        method="post",
-        action=LOGIN,
-    )
-    page = build_document("Log in", build("main", build("h1", "faregate"), form, id="main", class_="login"))
-    return _build_page(status, page)
+    return _build_page(status, render_document("login.html", "Log in", fault=fault, capability=_READ))
 
 
 def _build_message(status: int, message: str, *headers: Header) -> Response:
-    back = build("p", build("a", "To the console", href=ROOT))
-    main = build("main", build("h1", f"{status}"), build("p", message), back, id="main", class_="login")
-    return _build_page(status, build_document(str(status), main), *headers)
+    page = render_document("message.html", str(status), message=message)
+    return _build_page(status, page, *headers)
 
 
 def _build_page(status: int, page: bytes, *headers: Header) -> Response:
@@ -287,8 +268,3 @@ def _redirect(path: str, *headers: Header) -> Response:
 
 def _build_response(status: int, body: bytes, *headers: Header) -> Response:
     return Response(status, (*_HEADERS, *headers), body)
-
-
-@cache
-def _read_file(name: str) -> bytes:
-    return files("faregate.selfhosted.console").joinpath(name).read_bytes()
