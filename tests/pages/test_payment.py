@@ -109,6 +109,9 @@ def test_the_policy_allows_the_pages_own_style_and_nothing_else() -> None:
     )
     assert "<script" not in html
     assert "style-src 'none'" in build_policy("<p>plain</p>")
+    own = "<STYLE media='print'>a::after{content:'<b>'}</STYLE >\n<style>p{}</style>"
+    hashes = [base64.b64encode(sha256(css).digest()).decode() for css in (b"a::after{content:'<b>'}", b"p{}")]
+    assert f"style-src 'sha256-{hashes[0]}' 'sha256-{hashes[1]}';" in build_policy(own)
     assert "img-src 'self' data:" in build_policy("<img src=/logo.svg>")
 
 
@@ -193,5 +196,5 @@ def test_a_page_that_fails_is_replaced_by_the_json(
     response, request = unpaid(entry()), Request("GET", "/report", ())
     assert b"<h1>" in paywall.present(response, request, BROWSER, URL, None).body
     monkeypatch.setattr("faregate.pages.payment.render", fail)
-    assert paywall.present(response, request, BROWSER, URL, None) is response
+    assert paywall.present(response, request, BROWSER, f"{URL}&new", None) is response
     assert "the JSON is sent" in caplog.text

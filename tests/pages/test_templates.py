@@ -30,9 +30,9 @@ def test_no_template_escapes_less_than_all(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [one for one in TEMPLATES if one.endswith(".html")])
-def test_a_style_sheet_has_no_value_of_others(name: str) -> None:
+def test_a_style_element_has_a_style_sheet_and_nothing_else(name: str) -> None:
     for css in re.findall(r"<style>(.*?)</style>", read_template(name), re.DOTALL):
-        assert re.fullmatch(r'\{% include "\w+\.css" %\}', css)
+        assert css == "{{ style }}"
 
 
 def test_a_value_is_text_and_a_missing_one_an_error() -> None:

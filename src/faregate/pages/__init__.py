@@ -4,12 +4,13 @@ jinja2 is imported with the first page. A template is read once.
 """
 
 from base64 import b64encode
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
 
 
 def render(name: str, /, **values: object) -> str:
@@ -18,6 +19,17 @@ def render(name: str, /, **values: object) -> str:
     Raises `jinja2.UndefinedError` if a value is missing.
     """
     return _load_environment().get_template(name).render(values)
+
+
+@lru_cache(maxsize=32)
+def render_style(name: str, /, **values: str) -> "Markup":
+    """Render a style sheet for a `<style>` element, once for the same values.
+
+    Nothing is escaped in such an element: the caller has checked the values.
+    """
+    from markupsafe import Markup
+
+    return Markup(render(name, **values))  # noqa: S704
 
 
 def hash_style(css: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from faregate.pages import hash_style, render
+from faregate.pages import hash_style, render, render_style
 from faregate.reports.export import format_moment
 from faregate.reports.summary import (
     Period,
@@ -55,9 +55,11 @@ class Chart:
 def build_page(summary: Summary, environment: str) -> str:
     """Build the whole page. `environment` is test or live."""
     names = [_name(summary, period) for period in summary.periods]
+    style = render_style("report.css")
     return render(
         "report.html",
-        style_hash=hash_style(render("report.css")),
+        style=style,
+        style_hash=hash_style(style),
         environment=environment,
         span=format_span(summary).partition(", ")[2],
         as_of=format_moment(summary.as_of),
