@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 import yaml
@@ -42,6 +43,19 @@ def test_the_published_readme_has_no_link_to_a_file_and_no_address_that_is_not_d
     assert "\n* Sells the tools of MCP servers to agents" in published
     assert "urls" not in metadata
     assert ".example" not in (ROOT / "pyproject.toml").read_text()
+
+
+def test_the_wheel_has_every_file_of_the_package(tmp_path: Path) -> None:
+    """Templates, style sheets and scripts of the pages, and the contract, are files beside the modules."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    [wheel] = tmp_path.glob("*.whl")
+    with ZipFile(wheel) as archive:
+        packed = {name for name in archive.namelist() if name.startswith("faregate/")}
+    files = (path for path in (ROOT / "src/faregate").rglob("*") if path.is_file())
+    ours = {str(path.relative_to(ROOT / "src")) for path in files if "__pycache__" not in path.parts}
+    assert "faregate/pages/templates/payment.html" in packed
+    assert packed == ours
 
 
 def test_the_classifiers_are_the_pythons_that_are_tested(metadata: dict[str, Any]) -> None:
