@@ -21,7 +21,7 @@ from faregate.emulator import TEST_KEY, Emulator
 from faregate.emulator import transport as mount
 from faregate.errors import NoAnswer, TooManyCalls
 from faregate.merchant import wire
-from faregate.merchant.calls import Call
+from faregate.merchant.calls import Call, finishes_payment
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
 from faregate.merchant.models import (
     ListQuery,
@@ -46,7 +46,7 @@ LOOK = f"/merchant/v1/transactions/{TXN}"
 
 
 def limited(speaker: Speaker, slots: int, places: int = 100) -> LimitedTransport:
-    return LimitedTransport(Http1Transport(), slots, places)
+    return LimitedTransport(Http1Transport(), slots, places, has_priority=finishes_payment)
 
 
 def all_limits(transport: LimitedTransport) -> list[Limits[Any]]:
@@ -56,7 +56,7 @@ def all_limits(transport: LimitedTransport) -> list[Limits[Any]]:
 
 def waiting(transport: LimitedTransport) -> int:
     """How many calls are in a queue."""
-    limiters = [limiter for each in all_limits(transport) for limiter in (each._others, each._finishing)]
+    limiters = [limiter for each in all_limits(transport) for limiter in (each._others, each._prior)]
     return sum(len(limiter._waiting) for limiter in limiters)
 
 
@@ -68,6 +68,15 @@ def test_no_more_calls_than_slots_are_under_way(speaker: Speaker) -> None:
         replies.let_go()
         assert [call.result(30).body.decode() for call in calls] == [f"/{number}" for number in range(10)]
     assert replies.most == 3
+
+
+@pytest.mark.parametrize("kind", [MerchantClient, AsyncMerchantClient])
+def test_a_client_gives_priority_to_what_finishes_a_payment(kind: Any) -> None:
+    transport: Any = kind(KEY, "http://127.0.0.1:1")._transport
+    limits = transport._limits._make() if kind is MerchantClient else transport._async_limits._make()
+    complete, look, other = (limits.limiter(f"http://127.0.0.1:1{path}") for path in (COMPLETE, LOOK, "/x"))
+    assert complete is look
+    assert complete is not other
 
 
 def test_one_more_than_may_wait_is_refused_at_once(speaker: Speaker) -> None:
@@ -138,7 +147,7 @@ OTHERS: list[Call[Any]] = [
     "call", [*FINISHING, *OTHERS], ids=lambda call: call.request.path.partition("v1/")[2]
 )
 def test_the_calls_that_finish_a_payment(call: Call[Any], prefix: str) -> None:
-    transport = LimitedTransport(Http1Transport(), 1, places=0)
+    transport = LimitedTransport(Http1Transport(), 1, places=0, has_priority=finishes_payment)
     # Strangers have what there is.
     transport._limits.get()._others.enter()
     plain: Call[Response] = Call(call.request, lambda reply: reply)

@@ -312,7 +312,9 @@ MUTANTS = (
     # Calls under way are bounded
     Mutant("unlimited-calls", TRANSPORTS + "limits.py", "            if self._free:", "            if True:", LIMITS),
     Mutant("unlimited-queue", TRANSPORTS + "limits.py", "if len(self._waiting) < self._places:", "if True:", LIMITS),
-    Mutant("completions-wait-for-strangers", TRANSPORTS + "limits.py", "return self._finishing if finishes_payment(url) else self._others", "return self._others", LIMITS),
+    Mutant("client-gives-no-priority", "src/faregate/merchant/sender.py", "return make_sync(choice, has_priority=finishes_payment)", "return make_sync(choice)", LIMITS),
+    Mutant("async-client-gives-no-priority", "src/faregate/merchant/sender.py", "return make_async(choice, finishes_payment)", "return make_async(choice)", LIMITS),
+    Mutant("completions-wait-for-strangers", TRANSPORTS + "limits.py", "return self._prior if self._has_priority(url) else self._others", "return self._others", LIMITS),
     Mutant("slot-lost-in-the-queue", TRANSPORTS + "limits.py", "                return\n        self.leave()\n", "                return\n", LIMITS),
     Mutant("sent-too-late", TRANSPORTS + "limits.py", "                waiter.wait(seconds * WAIT_SHARE)", "                waiter.wait(seconds)", LIMITS),
     Mutant("deadline-starts-after-the-queue", TRANSPORTS + "limits.py", "return await self._inner.asend(method, url, headers, body, moment - monotonic())",

@@ -46,6 +46,11 @@ def build_lookup(transaction_id: str) -> WireRequest:
     return WireRequest("GET", f"{ROOT}/transactions/{quote_id(transaction_id)}")
 
 
+def finishes_payment(url: str) -> bool:
+    """Whether the call of this URL completes a transaction, or asks how one stands."""
+    return f"{ROOT}/transactions/" in url
+
+
 def build_closing(execution_id: str, body: bytes) -> WireRequest:
     """The request of `POST /resource-executions/{id}/complete`."""
     return build_post(f"/resource-executions/{quote_id(execution_id)}/complete", body)

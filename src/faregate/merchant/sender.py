@@ -11,7 +11,7 @@ from faregate.core.models import Headers, WireRequest
 from faregate.errors import ConfigurationError, NoAnswer, TooManyCalls
 from faregate.merchant.address import BaseURL
 from faregate.merchant.api_key import ApiKey, RedactedHeaders, merge_headers
-from faregate.merchant.calls import Call
+from faregate.merchant.calls import Call, finishes_payment
 from faregate.merchant.transports import AsyncChoice, AsyncTransport, Choice, Transport, make_async, make_sync
 from faregate.x402.tokens import Environment
 
@@ -90,7 +90,7 @@ class Sender(_Sender[Choice, Transport]):
     """
 
     def _choose(self, choice: Choice) -> Transport:
-        return make_sync(choice)
+        return make_sync(choice, has_priority=finishes_payment)
 
     def send(self, call: Call[T]) -> T:
         """Make one call of `wire`. Raises `NoAnswer`, `BadAnswer`, and what the call's `read` raises."""
@@ -116,7 +116,7 @@ class AsyncSender(_Sender[AsyncChoice, AsyncTransport]):
     """Awaiting, on asyncio and trio; any number of event loops may share one. See `Sender`."""
 
     def _choose(self, choice: AsyncChoice) -> AsyncTransport:
-        return make_async(choice)
+        return make_async(choice, finishes_payment)
 
     async def send(self, call: Call[T]) -> T:
         """Make one call of `wire`. Raises `NoAnswer`, `BadAnswer`, and what the call's `read` raises."""

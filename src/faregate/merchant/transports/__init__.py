@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from faregate.errors import ConfigurationError
 from faregate.merchant.transports.base import MAX_REPLY_BYTES, AsyncTransport, ReplyTooLarge, Transport
-from faregate.merchant.transports.limits import LimitedTransport
+from faregate.merchant.transports.limits import HasPriority, LimitedTransport, has_no_priority
 
 __all__ = [
     "MAX_REPLY_BYTES",
@@ -29,31 +29,35 @@ AsyncChoice: TypeAlias = "AsyncTransport | httpx.AsyncBaseTransport | None"
 """What an async client takes as `transport`; `None` is the built-in one."""
 
 
-def make_sync(choice: Choice, max_reply_bytes: int = MAX_REPLY_BYTES) -> Transport:
+def make_sync(
+    choice: Choice, max_reply_bytes: int = MAX_REPLY_BYTES, has_priority: HasPriority = has_no_priority
+) -> Transport:
     """Make a blocking transport, such as that of a `MerchantClient`. Raises `ConfigurationError`.
 
-    `max_reply_bytes` does not apply to an object with `send`, which has limits of its own.
+    `max_reply_bytes` and `has_priority` (see `limits`) do not apply to an object with `send`, which has
+    limits of its own.
     """
-    ours: Transport = _select(choice, max_reply_bytes)
+    ours: Transport = _select(choice, max_reply_bytes, has_priority)
     return ours
 
 
-def make_async(choice: AsyncChoice) -> AsyncTransport:
+def make_async(choice: AsyncChoice, has_priority: HasPriority = has_no_priority) -> AsyncTransport:
     """Make the transport of an `AsyncMerchantClient`. Raises `ConfigurationError`."""
-    ours: AsyncTransport = _select(choice, MAX_REPLY_BYTES)
+    ours: AsyncTransport = _select(choice, MAX_REPLY_BYTES, has_priority)
     return ours
 
 
-def _select(choice: Any, max_reply_bytes: int) -> Any:
+def _select(choice: Any, max_reply_bytes: int, has_priority: HasPriority) -> Any:
     if choice is None:
         # Import each where it is chosen: httpx is optional, and a seller's own transport needs no parser.
         from faregate.merchant.transports.http1 import Http1Transport
 
-        return LimitedTransport(Http1Transport(max_reply_bytes))
+        return LimitedTransport(Http1Transport(max_reply_bytes), has_priority=has_priority)
     if hasattr(choice, "handle_request") or hasattr(choice, "handle_async_request"):
         from faregate.merchant.transports.httpx import MAX_CALLS, HttpxTransport
 
-        return LimitedTransport(HttpxTransport(choice, max_reply_bytes), MAX_CALLS)
+        inner = HttpxTransport(choice, max_reply_bytes)
+        return LimitedTransport(inner, MAX_CALLS, has_priority=has_priority)
     if hasattr(choice, "send") or hasattr(choice, "asend"):
         return choice
     raise ConfigurationError("transport must be an httpx transport, or an object with send or asend.")

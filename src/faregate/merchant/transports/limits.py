@@ -3,7 +3,8 @@
 Every request without a proof makes a call, so strangers decide how many there are. Each needs a socket of
 the process, and all that become ready at once hold the event loop together.
 
-Calls that finish a payment have slots and a queue of their own: no number of other calls delays them.
+Calls with priority have slots and a queue of their own: no number of other calls delays them. The client
+gives it to those that finish a payment.
 
 Modules for event loops are imported where they are used: a blocking process needs 50 modules less.
 """
@@ -16,7 +17,6 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from faregate.core.models import Headers, Response
 from faregate.errors import TooManyCalls
-from faregate.merchant.calls import ROOT
 from faregate.merchant.transports.base import AsyncTransport, Transport
 from faregate.merchant.transports.pools import PerLoop, PerProcess
 
@@ -40,6 +40,9 @@ class Waiter(Protocol):
 
 
 W = TypeVar("W", bound=Waiter)
+
+HasPriority = Callable[[str], bool]
+"""Whether the call of a URL must not wait for others."""
 
 
 class CallLimiter(Generic[W]):
@@ -93,17 +96,19 @@ class CallLimiter(Generic[W]):
 class Limits(Generic[W]):
     """The limiters of one process, or of one event loop."""
 
-    def __init__(self, slots: int, places: int, make_waiter: Callable[[], W]) -> None:
-        self._finishing = CallLimiter(slots, places, make_waiter)
+    def __init__(
+        self, slots: int, places: int, make_waiter: Callable[[], W], has_priority: HasPriority
+    ) -> None:
+        self._prior = CallLimiter(slots, places, make_waiter)
         self._others = CallLimiter(slots, places, make_waiter)
+        self._has_priority = has_priority
 
     def limiter(self, url: str) -> CallLimiter[W]:
-        return self._finishing if finishes_payment(url) else self._others
+        return self._prior if self._has_priority(url) else self._others
 
 
-def finishes_payment(url: str) -> bool:
-    """Whether this call completes a transaction, or asks how one stands."""
-    return f"{ROOT}/transactions/" in url
+def has_no_priority(_url: str) -> bool:
+    return False
 
 
 class DualTransport(Transport, AsyncTransport, Protocol):
@@ -116,10 +121,17 @@ class LimitedTransport:
     Each process and each event loop counts for itself. The time in the queue is part of the deadline.
     """
 
-    def __init__(self, inner: DualTransport, slots: int = MAX_CALLS, places: int = MAX_WAITING) -> None:
+    def __init__(
+        self,
+        inner: DualTransport,
+        slots: int = MAX_CALLS,
+        places: int = MAX_WAITING,
+        *,
+        has_priority: HasPriority = has_no_priority,
+    ) -> None:
         self._inner = inner
-        self._limits = PerProcess(lambda: Limits(slots, places, Event), lambda _: None)
-        self._async_limits = PerLoop(lambda: Limits(slots, places, _make_event), _adiscard)
+        self._limits = PerProcess(lambda: Limits(slots, places, Event, has_priority), lambda _: None)
+        self._async_limits = PerLoop(lambda: Limits(slots, places, _make_event, has_priority), _adiscard)
 
     def send(self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float) -> Response:
         moment = monotonic() + seconds
