@@ -34,6 +34,19 @@ certifi.where = lambda: AUTHORITY  # for clients that are told not to look at th
 NOT_RUN = "not run"
 FIGURES: dict[str, Figures | Tally] = {"attacks": figures, "hostile": tally}
 """What each process of the tests tells at its end, beside `NOT_RUN`, to the process that sums up."""
+NOT_REPEATED = 8
+"""The exit code where a test failed that must not pass by being repeated: see `scripts/_pytest`."""
+MAY_REPEAT = dict.fromkeys(
+    (
+        *("tests/console", "tests/contract", "tests/crash", "tests/docs", "tests/e2e", "tests/examples"),
+        *("tests/payments", "tests/probe", "tests/selfhosted", "tests/servers", "tests/telemetry"),
+        *("tests/test_", "tests/cli", "tests/emulator", "tests/testing"),
+        *(f"tests/adapters/test_{name}" for name in ("drain", "lifespan", "sweep", "mcp_transports")),
+        *(f"tests/journals/test_{name}" for name in ("django_servers", "gunicorn", "postgres", "redis")),
+    ),
+    "starts servers, databases or browsers, which a busy machine may not start in time",
+)
+"""The tests that may fail where the machine is too busy, by the beginning of their ids, with the cause."""
 ALONE = ("running", "kind", "stack", "variant")
 """Parameters that have servers, or a long time, of their own."""
 BROWSER = "tests/console/"
@@ -175,11 +188,16 @@ def _group(item: pytest.Item) -> str:
     return " ".join((place, *(str(given[name]) for name in ALONE if name in given)))
 
 
+_failed: set[str] = set()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Take the group off that pytest-xdist adds to a test's id: `--last-failed` would not know the test."""
     if hasattr(report, "node"):
         report.nodeid = report.nodeid.rpartition("@")[0] or report.nodeid
+    if report.failed:
+        _failed.add(report.nodeid)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -222,6 +240,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     output: dict[str, object] | None = getattr(session.config, "workeroutput", None)
     if output is not None:
         output.update(_summarize())
+    elif session.exitstatus == pytest.ExitCode.TESTS_FAILED and not all(map(_may_repeat, _failed)):
+        session.exitstatus = NOT_REPEATED
+
+
+def _may_repeat(test: str) -> bool:
+    return test.startswith(tuple(MAY_REPEAT))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
