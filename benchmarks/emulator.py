@@ -29,6 +29,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -50,11 +51,12 @@ CORES = sorted(os.sched_getaffinity(0))
 def serve(kind: str) -> None:
     """In a process of its own: says where, then serves until it is ended."""
     from faregate.emulator import server
+    from faregate.system import get_url
 
     listener = server.listen()
-    print(server.get_url(listener), flush=True)
+    print(get_url(listener), flush=True)
     if kind == "bare":
-        server.app = lambda *_, **__: bare()
+        vars(server)["app"] = lambda *_, **__: bare()
     server.run(Emulator(), listener)
 
 
@@ -292,7 +294,7 @@ def calls(seller: Seller) -> dict[str, Callable[[], object]]:
         pages = seller.listed(f"/transactions?{query}")["count"] // 10
         for place, page in (("first", 1), ("middle", pages // 2), ("last", pages)):
             path = f"/transactions?{query}&page_size=10&page={max(1, page)}"
-            found[f"list {name}, {place} page"] = lambda path=path: seller.listed(path)
+            found[f"list {name}, {place} page"] = partial(seller.listed, path)
     found["list payers at a past moment"] = lambda: seller.listed(f"/payers?as_of={past}")
     found["access and complete"] = seller.sell
     return found

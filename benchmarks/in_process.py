@@ -90,10 +90,8 @@ class Service:
 
 
 def make_arguments() -> dict[str, Any]:
-    try:
-        from faregate.core.models import Response
-    except ImportError:  # before the redesign
-        from faregate.model import Response  # type: ignore[import-not-found, no-redef]
+    from faregate.core.models import Response
+
     return {
         "api_key": "svc_test_benchmark",
         "base_url": "http://127.0.0.1:9",
@@ -390,11 +388,11 @@ def count_statements() -> dict[str, int]:
     connect = sqlite3.connect
 
     def connect_traced(*arguments: Any, **named: Any) -> sqlite3.Connection:
-        connection = connect(*arguments, **named)
+        connection: sqlite3.Connection = connect(*arguments, **named)
         connection.set_trace_callback(said.append)
         return connection
 
-    sqlite3.connect = connect_traced
+    vars(sqlite3)["connect"] = connect_traced
     with tempfile.TemporaryDirectory() as folder:
         os.environ["BENCH_JOURNAL"] = f"sqlite:///{folder}/journal.db"
         subject, (request, _) = Subject("flask"), CASES["paid"]

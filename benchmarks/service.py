@@ -37,6 +37,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
@@ -331,13 +332,17 @@ def build_growth_table(found: Sequence[Growth]) -> str:
     return "\n".join(lines)
 
 
+def _fill(table: str, place: re.Match[str]) -> str:
+    return f"{place[1]}\n{table}\n\n{place[2]}"
+
+
 def write_docs(tables: dict[str, str]) -> None:
     """Put each table between its markers."""
     for page in PAGES:
         whole = page.read_text()
         for name, table in tables.items():
             marked = re.compile(rf"(<!-- results: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-            whole = marked.sub(lambda found, table=table: f"{found[1]}\n{table}\n\n{found[2]}", whole)
+            whole = marked.sub(partial(_fill, table), whole)
         page.write_text(whole)
 
 

@@ -87,7 +87,8 @@ class WsgiTwoCalls:
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         if environ["PATH_INFO"] != "/report":
-            return self.app(environ, start_response)
+            free: Iterable[bytes] = self.app(environ, start_response)
+            return free
         proof = environ.get("HTTP_PAYMENT_SIGNATURE")
         status, instructions, body = self._post("/access", ACCESS, proof, "payment-required")
         if status != 200:
