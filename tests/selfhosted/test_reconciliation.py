@@ -71,6 +71,16 @@ def test_equal_books_are_called_equal(day: Day, reader: ChainReader) -> None:
     assert str(result).endswith("on the chain 0.050003 USDC; differences: 1 foreign.")
 
 
+def test_what_was_lost_is_missing_although_the_books_are_empty(day: Day, reader: ChainReader) -> None:
+    """They are a copy from before the first sale. What is sold after the restore comes later."""
+    day.plant_missing()
+    day.chain.advance_time(60)
+    assert {(one.kind, one.transaction_hash) for one in day.reconcile(reader)[0]} == day.planted
+    day.sell()
+    day.chain.advance_time(60)
+    assert {(one.kind, one.transaction_hash) for one in day.reconcile(reader)[0]} == day.planted
+
+
 def test_a_payment_that_was_created_earlier_is_no_missing_one(day: Day, reader: ChainReader) -> None:
     early = day.submit()
     day.chain.advance_time(3600)

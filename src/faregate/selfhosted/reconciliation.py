@@ -15,7 +15,7 @@ from faregate.payments.transfers import ReceivedTransfer, find_block_at, get_blo
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.payments import (
     PaymentRow,
-    find_first_block,
+    find_creation,
     find_payment,
     list_real_payments,
     list_recipients,
@@ -166,8 +166,9 @@ class Reconciler:
     def _find_first_block(self, since: datetime | None, accounts: Sequence[int], head: int) -> int:
         if since is not None:
             return find_block_at(self.chain.chain, since.timestamp() - LAG_SECONDS)
-        known = find_first_block(self._database, accounts)
-        return head if known is None else min(known, head)
+        # Not at the first payment of the books: what an older copy has lost may be earlier.
+        created = find_creation(self._database, accounts)
+        return head if created is None else find_block_at(self.chain.chain, created / 1e6 - LAG_SECONDS)
 
     def _list_payments(self, created_from: int, until: int) -> Iterable[PaymentRow]:
         return list_real_payments(self._database, self.chain.stores, created_from, until)

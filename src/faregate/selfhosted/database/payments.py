@@ -10,7 +10,7 @@ from sqlalchemy import BigInteger, Integer, String, and_, bindparam, func, or_, 
 
 from faregate.selfhosted.database.clock import ACCOUNT
 from faregate.selfhosted.database.engine import Database, Inserts
-from faregate.selfhosted.database.schema import loose_payments, reconciliations
+from faregate.selfhosted.database.schema import accounts, loose_payments, reconciliations
 from faregate.selfhosted.database.transactions import OF_ID, T
 from faregate.selfhosted.database.types import to_datetime, to_microseconds
 from faregate.service.records import Status
@@ -92,10 +92,9 @@ _RECIPIENTS: Final = (
     .distinct()
     .where(T.account == ACCOUNT, T.from_block.is_not(None), T.created_at >= _CREATED)
 )
-_FIRST_BLOCK: Final = select(func.min(T.from_block)).where(
-    T.account.in_(bindparam("accounts", expanding=True))
+_CREATION: Final = select(func.min(accounts.c.created_at)).where(
+    accounts.c.id.in_(bindparam("accounts", expanding=True))
 )
-
 _RECORD: Final = Inserts(
     reconciliations,
     lambda insert: insert.on_conflict_do_update(
@@ -155,10 +154,10 @@ def list_recipients(database: Database, accounts: Iterable[int], created_from: i
     return found
 
 
-def find_first_block(database: Database, accounts: Sequence[int]) -> int | None:
-    """Find the block before which no payment of these accounts can be; None if they have no real payment."""
+def find_creation(database: Database, accounts: Sequence[int]) -> int | None:
+    """Find when the first of these accounts was created (microseconds since 1970); None if there is none."""
     with database.read() as connection:
-        found: int | None = connection.execute(_FIRST_BLOCK, {"accounts": accounts}).scalar_one()
+        found: int | None = connection.execute(_CREATION, {"accounts": accounts}).scalar_one()
     return found
 
 
