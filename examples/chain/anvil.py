@@ -65,10 +65,11 @@ def _install(program: Path) -> None:
 
 
 @contextmanager
-def run_anvil(chain: int, *arguments: str, port: int = 0) -> Generator[str]:
+def run_anvil(chain: int, *arguments: str, port: int = 0, safe_behind: int = 1) -> Generator[str]:
     """Run a node with this chain id until the block ends; give its RPC URL. Raises `NoAnvil`.
 
-    A block is mined per transaction; the safe block is one behind the latest. `arguments` are anvil's own.
+    A block is mined per transaction; the safe block is `safe_behind` blocks behind the latest. `arguments`
+    are anvil's own.
     """
     command = [
         str(install_anvil()),
@@ -77,7 +78,7 @@ def run_anvil(chain: int, *arguments: str, port: int = 0) -> Generator[str]:
         "--port",
         str(port),
         "--slots-in-an-epoch",
-        "1",
+        str(safe_behind),
     ]
     with run_node("anvil", [*command, *arguments]) as url:
         yield url

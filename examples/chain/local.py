@@ -159,9 +159,11 @@ class LocalChain:
 
 
 @contextmanager
-def start_chain(chain: int = CHAINS["test"], *arguments: str, port: int = 0) -> Generator[LocalChain]:
+def start_chain(
+    chain: int = CHAINS["test"], *arguments: str, port: int = 0, safe_behind: int = 1
+) -> Generator[LocalChain]:
     """Run a chain with our tokens until the block ends. Raises `anvil.NoAnvil`."""
-    with run_anvil(chain, *arguments, port=port) as url:
+    with run_anvil(chain, *arguments, port=port, safe_behind=safe_behind) as url:
         local = LocalChain(url)
         for token in TOKENS.values():
             if token.chain == chain:

@@ -79,6 +79,12 @@ class PostgresServer(StoreServer):
         assert _PROGRAMS is not None
         return [*as_somebody_else("postgres"), str(_PROGRAMS / program)]
 
+    def call(self, program: str, *words: str) -> None:
+        """Run one of PostgreSQL's client programs against this server, as `pg_dump`."""
+        assert _PROGRAMS is not None
+        place = ["--host=127.0.0.1", f"--port={self.port}", f"--username={USER}", "--no-password"]
+        subprocess.run([str(_PROGRAMS / program), *place, *words], check=True, capture_output=True, cwd="/")
+
     def is_ready(self) -> bool:
         """A crash leaves the note of a server that was ready."""
         lines = self._written()

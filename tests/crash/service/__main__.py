@@ -17,6 +17,7 @@ from tests.crash.service.campaign import Options, run_campaign
 from tests.crash.service.environment import DATABASES, PAYMENTS
 from tests.crash.service.points import list_points
 from tests.crash.service.sellers import KINDS
+from tests.crash.service.trouble import TROUBLES
 from tests.support.campaigns import Progress, choose, make_parser
 
 
@@ -31,6 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--sellers", type=int, default=12, help="that sell at the same time (12)")
     parser.add_argument("--kinds", default=",".join(KINDS), help=f"of payments: {', '.join(KINDS)}")
     parser.add_argument("--points", help="only these, with commas, as those that a busy machine left over")
+    parser.add_argument("--troubles", help=f"only these, by turns: {', '.join(TROUBLES)}")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--naive", action="store_true", help="believe what facilitators say")
     parser.add_argument("--folder", type=Path, help="for databases, logs and what was found")
@@ -38,7 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder: Path = said.folder or Path(tempfile.mkdtemp(prefix="crash-service-"))
     kinds = choose(said.kinds, list(KINDS))
     points = choose(said.points, list_points("direct")) if said.points else ()
-    options = Options(said.times, said.seconds, said.seed, said.sellers, said.naive, kinds, points)
+    troubles = choose(said.troubles, list(TROUBLES)) if said.troubles else ()
+    options = Options(said.times, said.seconds, said.seed, said.sellers, said.naive, kinds, points, troubles)
     progress, found = Progress(quiet=said.json), list[dict[str, Any]]()
     for database in choose(said.databases, DATABASES):
         for payments in choose(said.payments, PAYMENTS):

@@ -3,10 +3,14 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from faregate.selfhosted.database.engine import Database
+from faregate.selfhosted.database.finality import read_finality
+from tests.crash.service.audit import Audit, run_audit
 from tests.crash.service.checker import Checker, wait_for_transfers
 from tests.crash.service.child import Order
 from tests.crash.service.environment import Environment, open_environment
@@ -14,11 +18,13 @@ from tests.crash.service.points import list_points
 from tests.crash.service.processes import Plan, Slot
 from tests.crash.service.sellers import KINDS, Sellers
 from tests.crash.service.trouble import Trouble
+from tests.support.waiting import eventually
 
 _ROLES: Final = ("serve", "work", "serve", "work")
 _HEALING_SECONDS: Final = 90.0
 _FEWEST_PAYMENTS: Final = 8
 _MORE_SECONDS: Final = 60.0
+_FINALITY_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,8 @@ class Options:
     naive: bool = False
     kinds: Sequence[str] = tuple(KINDS)
     points: Sequence[str] = ()
+    troubles: Sequence[str] = ()
+    """By turns; none are all, by chance."""
 
 
 Told = Callable[[str, float], None]
@@ -45,12 +53,13 @@ def run_campaign(database: str, payments: str, options: Options, folder: Path, t
 
 class _Run:
     def __init__(self, environment: Environment, payments: str, options: Options, folder: Path) -> None:
-        self._environment, self._options = environment, options
+        self._environment, self._options, self._folder = environment, options, folder
         points = list_points("direct" if payments == "direct" else "facilitator")
         points = [point for point in points if not options.points or point in options.points]
         self._points = points
+        self._loose: dict[str, int] = {}
         self._plan = Plan(points, options.times, options.seed)
-        self._trouble = Trouble(environment, options.seed)
+        self._trouble = Trouble(environment, options.seed, options.troubles)
         self._sellers = Sellers(environment, options.sellers, options.seed, options.kinds)
         self._slots = [
             Slot(self._make_order(role, number, folder), environment, self._plan, options.seed + number)
@@ -67,15 +76,18 @@ class _Run:
             start()
         self._kill(name, tell)
         has_ended = self._heal(name, tell)
+        is_final = eventually(self._is_final, seconds=_FINALITY_SECONDS)
         if self._environment.is_direct:
             wait_for_transfers(self._environment)
         for slot in self._slots:
             slot.end()
         self._trouble.end()
-        wrongs = Checker(self._environment, self._sellers.sales).run()
+        audit = run_audit(self._environment, self._folder)
+        wrongs = Checker(self._environment, self._sellers.sales, audit).run()
+        wrongs += [] if is_final else [("still loose", str(self._loose))]
         wrongs += [("unexpected answer", text) for text in self._sellers.unexpected]
         wrongs += [("ended by itself", text) for slot in self._slots for text in slot.failures]
-        return self._report(name, wrongs, has_ended)
+        return self._report(name, wrongs, audit, has_ended=has_ended)
 
     def _kill(self, name: str, tell: Told) -> None:
         end, planned = time.monotonic() + self._options.seconds, self._plan.left
@@ -106,7 +118,16 @@ class _Run:
         self._sellers.give_up()
         return has_ended
 
-    def _report(self, name: str, wrongs: list[tuple[str, str]], has_ended: bool) -> dict[str, Any]:
+    def _is_final(self) -> bool:
+        """Whether each payment that succeeded is in a safe block, or known to be lost."""
+        with closing(Database(self._environment.settings["database"], pool_size=1)) as database:
+            found = read_finality(database)
+            self._loose = {"open": found.open, "settled again": found.settled, "lost": found.lost}
+        return found.open == 0 and found.unchecked_since is None
+
+    def _report(
+        self, name: str, wrongs: list[tuple[str, str]], audit: Audit, *, has_ended: bool
+    ) -> dict[str, Any]:
         sales = self._sellers.sales
         deaths = self._plan.deaths
         return {
@@ -121,6 +142,9 @@ class _Run:
             "answers": dict(self._sellers.answers),
             "trouble": dict(self._trouble.made),
             "faults": dict(Counter(self._environment.faulty.met)) if self._environment.faulty else {},
+            "unknown after a restore": sum(sale.is_unknown for sale in sales),
+            "loose": self._loose,
+            "audit": dict(audit.result),
             "has ended": has_ended,
             "wrongs": [list(wrong) for wrong in wrongs],
         }

@@ -1,7 +1,12 @@
-"""Compare the books with the chain, both ways, and with what sellers were told."""
+"""Compare the books with the chain, both ways, with what sellers were told, and with what the audit names.
+
+A restore may lose what was written since the copy, and a reorganisation what has succeeded. Both leave
+differences between books and chain. Each of them must be one that such an event explains, and the audit must
+name it, and nothing else.
+"""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,11 +17,12 @@ from faregate.payments.abi import encode_topic, hash_event
 from faregate.selfhosted.database.authorization import find_uses
 from faregate.selfhosted.database.clock import Stamps
 from faregate.selfhosted.database.engine import Database
-from faregate.selfhosted.database.schema import gas_accounts, transactions
+from faregate.selfhosted.database.schema import gas_accounts, loose_payments, transactions
 from faregate.system import system_clock
 from faregate.x402.eip712 import derive_address
+from tests.crash.service.audit import Audit
 from tests.crash.service.environment import PRICE, Environment
-from tests.crash.service.sellers import Sale
+from tests.crash.service.sellers import Sale, Times
 from tests.support.chain import USDC
 from tests.support.waiting import eventually
 
@@ -24,9 +30,13 @@ _USED: Final = hash_event("AuthorizationUsed(address,bytes32)")
 _TRANSFER: Final = hash_event("Transfer(address,address,uint256)")
 WRONGS: Final = (
     *("charged, called failed", "not charged, called succeeded", "another hash", "used twice"),
-    *("not in the books", "another sum", "left open", "still reserved", "told something else"),
-    *("good, but failed", "gap in the gas nonces", "unexpected answer", "ended by itself"),
+    *("not in the books", "left open", "still reserved", "told something else"),
+    *("good, but failed", "good, but lost", "still loose", "gap in the gas nonces"),
+    *("not named by the audit", "named by the audit alone", "another sum in the audit", "no audit"),
+    *("unexpected answer", "ended by itself"),
 )
+_SURE: Final = ("good", "overtaken", "logged")
+"""Kinds of payments that settle, whatever happens: nobody cancels them, and they are valid for an hour."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +52,9 @@ class Used:
 class Checker:
     """Finds what is wrong, each as one of `WRONGS` with what it is about."""
 
-    def __init__(self, environment: Environment, sales: Sequence[Sale]) -> None:
-        self._environment, self._sales = environment, sales
+    def __init__(self, environment: Environment, sales: Sequence[Sale], audit: Audit) -> None:
+        self._environment, self._sales, self._audit = environment, sales, audit
+        self._kinds = {sale.transaction_id: sale.kind for sale in sales}
         self._database = Database(environment.settings["database"], pool_size=1)
         self.found: list[tuple[str, str]] = []
 
@@ -52,7 +63,7 @@ class Checker:
             rows, used = self._read_rows(), self._read_used()
             self._compare(rows, used)
             self._compare_sales(rows)
-            self._check_sum(rows)
+            self._check_audit(rows, used)
             self._check_reserved(rows)
             if self._environment.is_direct:
                 self._check_gas()
@@ -61,8 +72,13 @@ class Checker:
         return self.found
 
     def _read_rows(self) -> list[Any]:
+        again = loose_payments.c
+        asked = select(transactions, again.transaction_hash.label("settled_again")).outerjoin(
+            loose_payments,
+            (again.account == transactions.c.account) & (again.transaction == transactions.c.id),
+        )
         with self._database.read() as connection:
-            return list(connection.execute(select(transactions)).all())
+            return list(connection.execute(asked).all())
 
     def _read_used(self) -> list[Used]:
         """Every authorization to our recipient that the chain took."""
@@ -88,7 +104,12 @@ class Checker:
             if times > 1:
                 self._tell("used twice", str(key))
         in_books = {(encode_topic(row.payer), row.nonce): row for row in rows}
-        for key in on_chain.keys() - in_books.keys():
+        lost = {
+            (encode_topic(sale.payment.payer), sale.payment.nonce)
+            for sale in self._sales
+            if self._may_be_undone(sale.authorized)
+        }
+        for key in on_chain.keys() - in_books.keys() - lost:
             self._tell("not in the books", str(key))
         for key, row in in_books.items():
             self._compare_one(row, on_chain.get(key))
@@ -99,26 +120,58 @@ class Checker:
         if row.final_status == "failed" and taken is not None and row.submitted_at is not None:
             self._tell("charged, called failed", row.id)
         if row.final_status == "succeeded":
-            if taken is None or not taken.is_exact:
+            if taken is None and self._environment.loosened:
+                if (kind := self._kinds.get(row.id)) in _SURE:
+                    self._tell("good, but lost", f"{row.id}, {kind}")
+            elif taken is None or not taken.is_exact:
                 self._tell("not charged, called succeeded", row.id)
-            elif taken.transaction_hash != row.transaction_hash:
-                self._tell("another hash", row.id)
+            elif taken.transaction_hash not in (row.transaction_hash, row.settled_again):
+                known = f"{row.transaction_hash} in the books, then {row.settled_again}"
+                self._tell("another hash", f"{row.id}: {known}; {taken.transaction_hash} on the chain")
+
+    def _may_be_undone(self, times: Times) -> bool:
+        return self._environment.copies.may_undo(times.asked, times.answered)
 
     def _compare_sales(self, rows: Sequence[Any]) -> None:
         by_id = {row.id: row for row in rows}
         for sale in self._sales:
             row = by_id.get(sale.transaction_id)
             told = (sale.status, sale.transaction_hash)
-            if row is None or (sale.status and told != (row.final_status, row.transaction_hash)):
+            if row is None:
+                if not self._may_be_undone(sale.authorized):
+                    self._tell("told something else", f"{sale.transaction_id}: {told}, and it is lost")
+            elif sale.is_unknown:
+                self._tell("told something else", f"{sale.transaction_id}: it is unknown")
+            elif sale.status and not self._is_as_told(sale, row):
                 self._tell("told something else", f"{sale.transaction_id}: {told}")
-            elif row.final_status == "failed" and sale.kind in ("good", "overtaken", "logged"):
+            if row is not None and row.final_status == "failed" and sale.kind in _SURE:
                 self._tell("good, but failed", f"{sale.transaction_id}, {sale.kind}")
 
-    def _check_sum(self, rows: Sequence[Any]) -> None:
+    def _is_as_told(self, sale: Sale, row: Any) -> bool:
+        """Whether the end is the one that the seller was told, or came instead of one that a restore undid.
+
+        The chain may have lost the transaction meanwhile. Then the payment settles by another one, or fails
+        if it cannot settle any more.
+        """
+        if (sale.status, sale.transaction_hash) == (row.final_status, row.transaction_hash):
+            return True
+        ends = {None, sale.status, "failed"} if self._environment.loosened else {None, sale.status}
+        return row.final_status in ends and sale.ended is not None and self._may_be_undone(sale.ended)
+
+    def _check_audit(self, rows: Sequence[Any], used: Sequence[Used]) -> None:
+        if self._audit.failure:
+            self._tell("no audit", self._audit.failure)
+            return
+        expected = set(list_differences(rows, used))
+        for kind, what in sorted(expected - self._audit.named):
+            self._tell("not named by the audit", f"{kind} {what}")
+        for kind, what in sorted(self._audit.named - expected):
+            self._tell("named by the audit alone", f"{kind} {what}")
         booked = sum(int(row.amount) for row in rows if row.final_status == "succeeded")
         received = self._environment.chain.get_balance(USDC, self._environment.pay_to)
-        if booked != received:
-            self._tell("another sum", f"{booked} in the books, {received} received")
+        sums = self._audit.result["assets"].get("USDC", {"settled_atomic": "0", "on_chain_atomic": "0"})
+        if (sums["settled_atomic"], sums["on_chain_atomic"]) != (str(booked), str(received)):
+            self._tell("another sum in the audit", f"{booked} in the books, {received} received: {sums}")
 
     def _check_reserved(self, rows: Sequence[Any]) -> None:
         now = Stamps(self._database, system_clock).now()
@@ -138,6 +191,23 @@ class Checker:
 
     def _tell(self, wrong: str, what: str) -> None:
         self.found.append((wrong, what))
+
+
+def list_differences(rows: Sequence[Any], used: Sequence[Used]) -> Iterator[tuple[str, str]]:
+    """List what the audit must name: the kind of each difference, and whose it is."""
+    on_chain = {(one.payer, one.nonce): one for one in used}
+    in_books = {(encode_topic(row.payer), row.nonce): row for row in rows}
+    for key in on_chain.keys() - in_books.keys():
+        yield "missing", on_chain[key].transaction_hash
+    for key, row in in_books.items():
+        taken = on_chain.get(key)
+        if row.final_status == "succeeded":
+            if taken is None:
+                yield "unpaid", row.id
+            elif taken.transaction_hash not in (row.transaction_hash, row.settled_again):
+                yield "hash", row.id
+        elif taken is not None and (row.finished_at is not None or row.submitted_at is None):
+            yield "charged", row.id
 
 
 def read_gas_nonces(environment: Environment, database: Database) -> tuple[int, int]:

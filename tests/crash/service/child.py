@@ -14,7 +14,7 @@ from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, Literal
 
-from faregate.selfhosted import backends, environment_payments, runtime
+from faregate.selfhosted import backends, environment_payments, finality, runtime
 from faregate.selfhosted.commands import serve as serving
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.transfers import SqlTransfers
@@ -134,6 +134,9 @@ def _change_settings(order: Order) -> None:
     for module, name, values in shorter:
         setattr(module, name, partial(getattr(module, name), **values))
     setattr(runtime, "_UPKEEP_SECONDS", 0.5)  # noqa: B010
+    setattr(runtime, "_FINALITY_SECONDS", 1.0)  # noqa: B010
+    setattr(finality, "_LATE_STAMPS", 5_000_000)  # noqa: B010
+    setattr(finality, "_LEASE", int(LEASE * 1_000_000))  # noqa: B010
     if order.naive:
         setattr(environment_payments, "FacilitatorPayments", BelievingPayments)  # noqa: B010
 

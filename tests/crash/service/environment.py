@@ -16,7 +16,9 @@ from faregate.selfhosted.database.keys import create_key
 from faregate.selfhosted.database.upgrade import upgrade
 from faregate.selfhosted.settings import Settings
 from faregate.system import system_clock
+from tests.crash.service.copies import Copies, PostgresCopies, SqliteCopies
 from tests.crash.service.facilitator import OfficialFacilitator
+from tests.crash.service.processes import Gate
 from tests.servers.postgres import PostgresServer
 from tests.support.chain import USDC, ChainPayer, LocalChain, start_chain
 from tests.support.faulty_facilitator import (
@@ -35,6 +37,8 @@ PRICE = 5
 SHORT = 12
 """Seconds that a short authorization is valid."""
 CONFIRMATIONS = 2
+SAFE_BEHIND = 3
+"""Blocks that a reorganisation may replace. More than the confirmations, so succeeded payments come loose."""
 _SHARE_OF_FAULTS = 0.6
 
 
@@ -49,11 +53,16 @@ class Environment:
     settings: dict[str, Any]
     pay_to: str
     key: str
+    copies: Copies
+    gate: Gate
+    """Closed while an older copy of the database takes its place."""
     real: OfficialFacilitator | None = None
     faulty: FaultyFacilitator | None = None
     postgres: PostgresServer | None = None
     database_back_at: float = 0.0
     """Until then processes may not start, because the database was away (monotonic)."""
+    loosened: int = 0
+    """Reorganisations that took back what may have succeeded."""
 
     @property
     def url(self) -> str:
@@ -76,19 +85,22 @@ class Environment:
 def open_environment(database: str, payments: str, folder: Path, seed: int) -> Generator[Environment]:
     """Start what surrounds a service with this database and these payments."""
     with ExitStack() as stack:
-        chain = stack.enter_context(start_chain())
+        chain = stack.enter_context(start_chain(safe_behind=SAFE_BEHIND))
         nodes = (
             stack.enter_context(serve_rpc_proxy(chain.url)),
             stack.enter_context(serve_rpc_proxy(chain.url)),
         )
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=512))
         postgres = PostgresServer() if database == "postgres" else None
-        url = f"sqlite:///{folder / 'service.db'}"
-        if postgres is not None:
-            url = stack.enter_context(postgres.serving())
+        copies: Copies
+        if postgres is None:
+            copies = SqliteCopies(folder / "service.db")
+        else:
+            stack.enter_context(postgres.serving())
+            copies = PostgresCopies(postgres, folder / "copy.dump")
         faulty, real = None, None
         settings: dict[str, Any] = {
-            "database": url,
+            "database": copies.url,
             "rpc_test": tuple(node.url for node in nodes),
             "confirmations": CONFIRMATIONS,
             "complete_seconds": 0.5,
@@ -115,7 +127,9 @@ def open_environment(database: str, payments: str, folder: Path, seed: int) -> G
                 faulty.faults["verify"] = _draw_verify(random.Random(seed))
         pay_to = ChainPayer().address
         key = _set_up(settings, folder, pay_to)
-        yield Environment(chain, nodes, listener, settings, pay_to, key, real, faulty, postgres)
+        yield Environment(
+            chain, nodes, listener, settings, pay_to, key, copies, Gate(), real, faulty, postgres
+        )
 
 
 def real_payer() -> str:

@@ -5,7 +5,8 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +27,39 @@ RARE: Final = {"RecordFailed", "ReplaceTransfer"}
 """Few payments come to these steps, so each process may die there."""
 one_at_a_time = threading.Lock()
 """A process that is started collects the ends of others, so nobody else may at that moment."""
+
+
+class Gate:
+    """Lets processes live; closed, it lets none live, as while a database is restored."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._living = 0
+        self.is_closed = False
+
+    def enter(self) -> None:
+        """Wait until processes may live, and count one more."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self.is_closed)
+            self._living += 1
+
+    def leave(self) -> None:
+        with self._changed:
+            self._living -= 1
+            self._changed.notify_all()
+
+    @contextmanager
+    def closed(self) -> Generator[None]:
+        """Wait until every process has ended, and let none begin before the block ends."""
+        with self._changed:
+            self.is_closed = True
+            self._changed.wait_for(lambda: self._living == 0)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self.is_closed = False
+                self._changed.notify_all()
 
 
 class Plan:
@@ -98,7 +132,11 @@ class Slot(threading.Thread):
             points = frozenset[str]() if self._heal.is_set() else self._plan.choose()
             # What is left towards the end is rare, so a process dies at the first of it that it reaches.
             skips = self._chance.choice((0, 0, 0, 1, 3)) if len(points) >= AT_ONCE else 0
-            self._live(replace(self._order, points=points, skips=skips))
+            self._environment.gate.enter()
+            try:
+                self._live(replace(self._order, points=points, skips=skips))
+            finally:
+                self._environment.gate.leave()
 
     def _live(self, order: Order) -> None:
         hear, tell = context.Pipe(duplex=False)
@@ -108,11 +146,12 @@ class Slot(threading.Thread):
         with one_at_a_time, tell:
             process.start()
         healed = not order.points
-        waited = 0.0
+        waited, is_stopped = 0.0, False
         while not wait([process.sentinel], 0.1):
             waited += 0.1
             is_over = not healed and (waited > PATIENCE or self._heal.is_set())
-            if is_over or self._end.is_set():
+            is_stopped = self._environment.gate.is_closed
+            if is_over or is_stopped or self._end.is_set():
                 process.kill()
                 wait([process.sentinel])
                 break
@@ -124,5 +163,5 @@ class Slot(threading.Thread):
         elif process.exitcode != -9:
             self.failures.append(f"a process ended by itself: {process.exitcode}")
             self._end.wait(0.5)
-        elif not healed:
+        elif not healed and not (is_stopped and point is None):
             self._plan.record(point)

@@ -4,7 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from faregate.selfhosted.reconciliation import KINDS
 from tests.crash.service.checker import WRONGS
+from tests.crash.service.trouble import TROUBLES
 
 Found = dict[str, Any]
 
@@ -22,7 +24,20 @@ def markdown(found: Sequence[Found]) -> str:
         _row("payments", [sum(one["payments"].values()) for one in found]),
         _row("succeeded", [one["statuses"].get("succeeded", 0) for one in found]),
         _row("failed", [one["statuses"].get("failed", 0) for one in found]),
-        _row("trouble with chain and database", [sum(one["trouble"].values()) for one in found]),
+        *(
+            _row(f"trouble: {name}", [one["trouble"].get(name, 0) for one in found])
+            for name in TROUBLES
+            if name != "none"
+        ),
+        _row("unknown after a restore", [one["unknown after a restore"] for one in found]),
+        *(
+            _row(f"loose payments {state}", [one["loose"].get(state, 0) for one in found])
+            for state in ("settled again", "lost")
+        ),
+        *(
+            _row(f"audit: {kind}", [one["audit"].get("differences", {}).get(kind, 0) for one in found])
+            for kind in KINDS
+        ),
         _row("faults of the facilitator", [sum(one["faults"].values()) for one in found]),
         *(_row(wrong, [counted[wrong] for counted in wrongs]) for wrong in WRONGS),
     ]

@@ -14,7 +14,7 @@ from faregate.emulator import Wallet
 from faregate.system import system_clock
 from faregate.x402.headers import parse_payment
 from faregate.x402.models import SignedPayment
-from tests.crash.service.environment import PRICE, Environment
+from tests.crash.service.environment import PRICE, SAFE_BEHIND, Environment
 from tests.support.chain import USDC, ChainPayer, RpcRefusal, settle_with_log
 
 KINDS: Final = {
@@ -33,13 +33,11 @@ KINDS: Final = {
 """
 _PAUSE: Final = 0.1
 _SENDS: Final = 20
-_SAFE_SECONDS: Final = 2.5
-"""In which two blocks are mined; one is the most that is replaced."""
 _FINAL: Final = ("succeeded", "failed")
 _KNOWN: Final = {
     "access": {200, 402, 503},
-    "complete": {200, 202, 503},
-    "read": {200, 503},
+    "complete": {200, 202, 404, 503},
+    "read": {200, 404, 503},
     "list": {200, 503},
 }
 _LISTS: Final = ("/transactions", "/transactions?status=reconciling", "/payers", "/contracts", "/resources")
@@ -52,10 +50,22 @@ class Sale:
     kind: str
     payment: SignedPayment
     proof: str
-    transaction_id: str = ""
+    transaction_id: str
+    authorized: "Times"
     status: str = ""
     """The final one that the seller was told; empty if none."""
     transaction_hash: str | None = None
+    ended: "Times | None" = None
+    is_unknown: bool = False
+    """The service answered 404: a restore has lost the payment."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """When a request was begun, and when it was answered (monotonic)."""
+
+    asked: float
+    answered: float
 
 
 class Sellers:
@@ -122,10 +132,12 @@ class Sellers:
         if asked is None or asked.status_code != 402:
             return None
         proof = Wallet(payer.private_key, clock=system_clock).pay(asked.headers["PAYMENT-REQUIRED"])
+        begun = time.monotonic()
         allowed = self._ask(client, "access", "POST", "/access", proof, json=body)
         if allowed is None or allowed.status_code != 200:
             return None
-        return Sale(kind, parse_payment(proof), proof, allowed.json()["transaction_id"])
+        times = Times(begun, time.monotonic())
+        return Sale(kind, parse_payment(proof), proof, allowed.json()["transaction_id"], times)
 
     def _ask_unreadably(self, client: httpx.Client, kind: str) -> None:
         """Bring what is no proof: it is looked up all the same, for an earlier version may have read it."""
@@ -160,6 +172,7 @@ class Sellers:
         }
         path, reads = f"/transactions/{sale.transaction_id}", False
         while not self._give_up.is_set():
+            begun = time.monotonic()
             if reads:
                 found = self._ask(client, "read", "GET", path)
             else:
@@ -170,6 +183,10 @@ class Sellers:
             if found is not None and found.status_code == 200 and found.json().get("status") in _FINAL:
                 sale.status = found.json()["status"]
                 sale.transaction_hash = found.json().get("transaction_hash")
+                sale.ended = Times(begun, time.monotonic())
+                return
+            if found is not None and found.status_code == 404:
+                sale.is_unknown = True
                 return
             if found is not None and found.status_code in (200, 202):
                 reads = not reads
@@ -239,7 +256,9 @@ class Sellers:
                 if chain.get_balance(USDC, payer.address) >= amount:
                     break
                 time.sleep(_PAUSE)
-            self._give_up.wait(_SAFE_SECONDS)
+            safe = chain.head + SAFE_BEHIND
+            while chain.head < safe and not self._give_up.wait(_PAUSE):
+                pass
             # Without it the payment could not settle, and would be open until its authorization expires.
             if chain.get_balance(USDC, payer.address) >= amount:
                 return

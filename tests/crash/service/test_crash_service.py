@@ -16,10 +16,11 @@ FEWEST_DEATHS = 5
 """In seconds that a busy machine may spend on other things."""
 SHORT = ("--kinds", "good,cancelled,overtaken,logged,broken")
 """No payment that ends only when its authorization expires."""
+TROUBLES = ("restored", "loosened", "half_open")
 
 
 def campaign(folder: Path, database: str, payments: str, *words: str) -> tuple[int, Any]:
-    words = ("--times", "1", "--seconds", "4", "--sellers", "4", "--folder", str(folder), *words)
+    words = ("--times", "1", "--sellers", "4", "--folder", str(folder), *words)
     status, [found] = run_campaign(
         "tests.crash.service", "--databases", database, "--payments", payments, *words
     )
@@ -35,18 +36,21 @@ def test_every_call_of_the_rules_has_points() -> None:
 def test_the_books_equal_the_chain_wherever_processes_are_killed(tmp_path: Path) -> None:
     require_anvil()
     pairs = [("sqlite", "direct"), ("sqlite" if POSTGRES_MISSING else "postgres", "faulty")]
+    words = (*SHORT, "--seconds", "10", "--troubles", ",".join(TROUBLES))
     # They mostly wait for blocks, so both run at once.
     with ThreadPoolExecutor() as pool:
-        found = list(pool.map(lambda pair: campaign(tmp_path / "-".join(pair), *pair, *SHORT), pairs))
+        found = list(pool.map(lambda pair: campaign(tmp_path / "-".join(pair), *pair, *words), pairs))
     for status, one in found:
         assert (one["wrongs"], one["has ended"], status) == ([], True, 0), one["name"]
         assert sum(one["deaths"].values()) >= FEWEST_DEATHS
+        assert set(one["trouble"]) == set(TROUBLES), one["name"]
+        assert one["audit"]["payments"] > 0
 
 
 @pytest.mark.full
 def test_a_service_that_believes_facilitators_is_caught(tmp_path: Path) -> None:
     require_anvil()
-    status, found = campaign(tmp_path, "sqlite", "faulty", "--naive")
+    status, found = campaign(tmp_path, "sqlite", "faulty", "--naive", "--seconds", "4")
     wrongs = {wrong for wrong, _ in found["wrongs"]}
     assert status == 1
     assert wrongs <= set(WRONGS)

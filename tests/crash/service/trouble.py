@@ -1,45 +1,57 @@
-"""Mine a block a second; the chain forgets and reorganises, nodes fail, strangers knock, PostgreSQL dies."""
+"""Mine a block a second; make trouble with chain, nodes, strangers and database in between."""
 
+import itertools
 import random
 import socket
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from math import inf
 from typing import Any, Final
 
-from tests.crash.service.environment import Environment
+from tests.crash.service.environment import SAFE_BEHIND, Environment
 from tests.support.chain import RpcRefusal
 
 BLOCK_SECONDS: Final = 1.0
 _BLOCKS_BETWEEN_HEALINGS: Final = 8
-_TROUBLES: Final = {
+TROUBLES: Final = {
     "none": 70,
     "stuck": 4,
     "dropped": 12,
     "reorganised": 6,
+    "loosened": 4,
     "down": 5,
     "behind": 6,
     "hanging": 4,
     "half_open": 3,
     "database": 3,
+    "restored": 3,
 }
+"""How often each happens. `loosened`: a reorganisation that takes back payments that have succeeded."""
 _DOWN_SECONDS: Final = 2.0
 _BEHIND: Final = 3
 _HANGING_SECONDS: Final = 6.0
 _HALF_OPEN: Final = 300
 """Connections that send the half of a head."""
+_OLDEST_COPY: Final = 5
+"""Blocks between a copy of the database and its return."""
+_FIRST_BLOCKS: Final = 6
+"""Which are not replaced: they have the tokens and the first money."""
 _START_SECONDS: Final = 10.0
 """A process that was starting while PostgreSQL was away has ended by then."""
 
 
 class Trouble(threading.Thread):
-    """Mines until `end`; makes trouble until `heal`."""
+    """Mines until `end`; makes trouble until `heal`: by chance, or `names` by turns."""
 
-    def __init__(self, environment: Environment, seed: int) -> None:
+    def __init__(self, environment: Environment, seed: int, names: Sequence[str] = ()) -> None:
         super().__init__(daemon=True)
         self._environment, self._chance = environment, random.Random(seed)
+        self._names = itertools.cycle(names) if names else None
+        self._restores_in = 0
+        """Blocks until the copy of the database is put back; 0 if there is none."""
         self._heal, self._end = threading.Event(), threading.Event()
         self.made: Counter[str] = Counter()
 
@@ -66,11 +78,21 @@ class Trouble(threading.Thread):
             self._environment.chain.mine()
 
     def _make_trouble(self) -> None:
-        name = self._chance.choices(list(_TROUBLES), list(_TROUBLES.values()))[0]
+        if self._restores_in:
+            self._restores_in -= 1
+            if not self._restores_in:
+                self._put_back()
+        name = self._choose()
         if name == "none" or (name == "database" and self._environment.postgres is None):
             return
         if getattr(self, f"_be_{name}")() is not False:
             self.made[name] += 1
+
+    def _choose(self) -> str:
+        if self._names is not None:
+            # Not before something is sold.
+            return next(self._names) if self._environment.chain.head > _FIRST_BLOCKS else "none"
+        return self._chance.choices(list(TROUBLES), list(TROUBLES.values()))[0]
 
     def _be_stuck(self) -> None:
         self._heal.wait(4.0)
@@ -89,8 +111,18 @@ class Trouble(threading.Thread):
 
     def _be_reorganised(self) -> bool:
         """Replace the latest block by an empty one, and forget what waits: it would leave gaps."""
+        return self._reorganise(1)
+
+    def _be_loosened(self) -> bool:
+        """Replace all blocks that are not safe, with the transfers of payments that have succeeded."""
+        self._environment.loosened += 1
+        return self._reorganise(SAFE_BEHIND)
+
+    def _reorganise(self, depth: int) -> bool:
+        if self._environment.chain.head < _FIRST_BLOCKS:
+            return False
         try:
-            self._environment.chain.reorganise(1)
+            self._environment.chain.reorganise(depth)
         except RpcRefusal:
             return False
         self._environment.chain.call("anvil_dropAllTransactions")
@@ -129,6 +161,18 @@ class Trouble(threading.Thread):
                 connection.sendall(b"POST /merchant/v1/access HTTP/1.1\r\nHost: service\r\n")
             connections.append(connection)
         threading.Timer(_HANGING_SECONDS, _close, [connections]).start()
+
+    def _be_restored(self) -> bool:
+        """Copy the database. Some blocks later it takes the place of what was sold meanwhile."""
+        if not self._restores_in:
+            self._environment.copies.copy()
+            self._restores_in = self._chance.randint(1, _OLDEST_COPY)
+        return False  # counted when it is put back
+
+    def _put_back(self) -> None:
+        with self._environment.gate.closed():
+            self._environment.copies.put_back()
+        self.made["restored"] += 1
 
     def _be_behind(self) -> None:
         """The nodes know no block of the last few seconds."""
