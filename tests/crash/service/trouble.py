@@ -21,13 +21,13 @@ TROUBLES: Final = {
     "stuck": 4,
     "dropped": 12,
     "reorganised": 6,
-    "loosened": 4,
+    "loosened": 8,
     "down": 5,
     "behind": 6,
     "hanging": 4,
     "half_open": 3,
     "database": 3,
-    "restored": 3,
+    "restored": 5,
 }
 """How often each happens. `loosened`: a reorganisation that takes back payments that have succeeded."""
 _DOWN_SECONDS: Final = 2.0
@@ -115,8 +115,9 @@ class Trouble(threading.Thread):
 
     def _be_loosened(self) -> bool:
         """Replace all blocks that are not safe, with the transfers of payments that have succeeded."""
-        self._environment.loosened += 1
-        return self._reorganise(SAFE_BEHIND)
+        is_done = self._reorganise(SAFE_BEHIND)
+        self._environment.loosened += is_done
+        return is_done
 
     def _reorganise(self, depth: int) -> bool:
         if self._environment.chain.head < _FIRST_BLOCKS:
