@@ -179,4 +179,5 @@ def test_a_clock_that_is_wrong_is_a_warning(shop: Path, chain: LocalChain) -> No
     chain.call("evm_mine")
     words = ("--payments", "direct", "--rpc-test", chain.url, "--gas-key", "env:GAS")
     _, findings = diagnose(shop, *words, GAS=GAS_KEYS[0])
-    assert any("ahead of this machine's clock" in one["text"] for one in findings)
+    [ahead] = [one for one in findings if "ahead of this machine's clock" in one["text"]]
+    assert "the node is wrong" in ahead["remedy"]

@@ -49,7 +49,7 @@ def test_books_and_chain_agree_until_the_chain_is_another(
     assert told.stdout.startswith(f"ok        {sold}: succeeded in the books; settled on the chain by 0x")
     told = call(tmp_path, "reconcile", *direct, GAS=GAS_KEYS[1])
     assert told.returncode == 0
-    assert "1 payments, 0 of them open; authorized 0.000005 USDC; settled 0.000005 USDC; " in told.stdout
+    assert "1 payment, 0 open; authorized 0.000005 USDC; settled 0.000005 USDC; " in told.stdout
     assert told.stdout.endswith("on the chain 0.000005 USDC; no differences.\n")
     chain.reorganise(1)
     told = call(tmp_path, "reconcile", sold, *direct, GAS=GAS_KEYS[1])
@@ -60,7 +60,7 @@ def test_books_and_chain_agree_until_the_chain_is_another(
     assert told.returncode == 1
     assert f"DIFFERENT {sold}: 0.000005 USDC, succeeded in the books by 0x" in told.stdout
     assert "; not on the chain: the authorization is unused\n" in told.stdout
-    assert told.stdout.endswith("on the chain nothing; differences: 1 unpaid.\n")
+    assert told.stdout.endswith("on the chain nothing; differences: 1 unpaid (-0.000005 USDC).\n")
 
 
 def test_an_older_copy_and_a_seller_who_reported_failure(
@@ -90,13 +90,16 @@ def test_an_older_copy_and_a_seller_who_reported_failure(
         "authorized_atomic": "15",
         "settled_atomic": "10",
         "on_chain_atomic": "15",
+        "excess_atomic": {"charged": "5"},
     }
     told = call(tmp_path, "reconcile", "--all", "--database", "sqlite:///b.db", *direct, GAS=GAS_KEYS[1])
     assert told.returncode == 1
     assert (
         f"DIFFERENT {kept}: 0.000005 USDC, authorized in the books; settled on the chain by 0x" in told.stdout
     )
-    assert told.stdout.endswith("on the chain 0.000015 USDC; differences: 2 missing, 1 charged.\n")
+    assert told.stdout.endswith(
+        "on the chain 0.000015 USDC; differences: 2 missing (+0.00001 USDC), 1 charged (+0.000005 USDC).\n"
+    )
 
 
 def copy_database(source: Path, target: Path) -> None:

@@ -1,14 +1,17 @@
 """Books and chain in both directions, on a real EVM: each planted difference is found, and none invented."""
 
+import re
 from collections import Counter
 from collections.abc import Generator
 from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 
 from faregate.payments.chain import ChainReader
 from faregate.selfhosted import reconciliation
 from faregate.selfhosted.database.engine import Database
+from faregate.selfhosted.reconciliation import Reconciliation
 from faregate.service.payments import PaymentsUnavailable
 from faregate.system import system_clock
 from tests.payments.test_chain_together import settle_together
@@ -54,7 +57,22 @@ def test_every_planted_difference_is_found_and_none_invented(day: Day, reader: C
         assert Counter(one.kind for one in found) == result.differences
         # All that the address ever received is explained, but for what is open.
         assert result.on_chain["USDC"] + price == received
+        assert_sums_explain_each_other(result)
         assert not result.is_equal
+
+
+def assert_sums_explain_each_other(result: Reconciliation) -> None:
+    """What is on the chain is what was settled with the amounts of the differences, also in the last line."""
+    sums = result.describe()["assets"]["USDC"]
+    excess = {kind: int(amount) for kind, amount in sums["excess_atomic"].items()}
+    assert int(sums["settled_atomic"]) + sum(excess.values()) == int(sums["on_chain_atomic"])
+    assert set(excess) == {"missing", "charged", "unpaid", "amount", "foreign"}
+    assert excess["unpaid"] < 0 < excess["missing"]
+    said = str(result)
+    [settled, on_chain] = re.findall(r"(?:settled|on the chain) (\d+\.\d+) USDC", said)
+    signed = re.findall(r"\(([+-]\d+\.\d+) USDC\)", said.partition("differences: ")[2])
+    assert len(signed) == len(excess)
+    assert Decimal(settled) + sum(map(Decimal, signed)) == Decimal(on_chain)
 
 
 def test_equal_books_are_called_equal(day: Day, reader: ChainReader) -> None:
@@ -68,7 +86,7 @@ def test_equal_books_are_called_equal(day: Day, reader: ChainReader) -> None:
     price = resolve(day.store).terms.amount
     assert (result.authorized["USDC"], result.settled["USDC"]) == (4 * price, price)
     assert result.on_chain["USDC"] == price + 3
-    assert str(result).endswith("on the chain 0.050003 USDC; differences: 1 foreign.")
+    assert str(result).endswith("on the chain 0.050003 USDC; differences: 1 foreign (+0.000003 USDC).")
 
 
 def test_what_was_lost_is_missing_although_the_books_are_empty(day: Day, reader: ChainReader) -> None:

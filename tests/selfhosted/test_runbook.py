@@ -85,14 +85,15 @@ def test_postgres_is_restored(site: Site) -> None:
     hashes = re.findall(r"DIFFERENT (0x\w+): not in the books: 0.05 USDC", said)
     assert len(hashes) == 1
     assert f"DIFFERENT {unfinished}: 0.05 USDC, authorized in the books; settled on the chain by 0x" in said
-    assert "settled 0.05 USDC; on the chain 0.15 USDC; differences: 1 missing, 1 charged." in said
+    sums = "settled 0.05 USDC; on the chain 0.15 USDC"
+    assert f"{sums}; differences: 1 missing (+0.05 USDC), 1 charged (+0.05 USDC)." in said
     assert site.shop.read(kept)["status"] == "succeeded"
     assert site.shop.call("GET", f"/transactions/{lost}").status_code == 404
     # Its seller completes it again: the chain proves it, and nothing is sent.
     assert site.shop.complete(unfinished, proof).json()["status"] == "succeeded"
     assert site.received == 3
     site.sell()
-    assert site.run("faregate service reconcile --all").endswith("differences: 1 missing.\n")
+    assert site.run("faregate service reconcile --all").endswith("differences: 1 missing (+0.05 USDC).\n")
 
 
 def test_an_api_key_is_replaced(site: Site) -> None:
@@ -168,12 +169,12 @@ def test_a_node_that_lies_is_found(
             site.sell()
             chain.advance_time(60)
             places = {"https://node-a.example": liar.url, "https://node-b.example": chain.url}
-            said = site.play(title, **places)
+            said = site.play(title, 0, **places)
             assert "not on the chain: the authorization is unused" in said
-            assert [line for line in said.splitlines() if line.endswith(("unpaid.", "no differences."))] == [
+            assert [line for line in said.splitlines() if line.endswith(("USDC).", "no differences."))] == [
                 line for line in said.splitlines() if line.startswith("test, ")
             ]
-            assert "on the chain nothing; differences: 2 unpaid." in said
+            assert "on the chain nothing; differences: 2 unpaid (-0.10 USDC)." in said
             site.settings["FAREGATE_SERVICE_RPC_TEST"] = chain.url
             said = site.play(title, 1)
     assert "on the chain 0.10 USDC; no differences." in said
@@ -187,7 +188,7 @@ def test_another_facilitator_takes_over(site: Site, facilitator: FacilitatorProc
     signed = Wallet(site.payer.private_key, clock=system_clock).pay(asked.headers["PAYMENT-REQUIRED"])
     assert site.shop.access(signed).status_code == 503
     assert site.shop.complete(sold, proof).status_code == 202
-    said = site.play(title, **{ID: sold})
+    said = site.play(title, 0, **{ID: sold})
     assert "no answer: ConnectionRefusedError: Errno 111 Connection refused. Start it, mend its URL" in said
     assert re.search(r"attempt +number 1, .*, answer .*: no answer: ConnectionRefusedError", said)
     with run_facilitator(site.chain.url, gas_key=GAS_KEYS[2]) as other:
@@ -203,7 +204,7 @@ def test_the_gas_account_is_filled(direct: Site) -> None:
     sold, proof = direct.authorize()
     direct.chain.fund(address, 10**12)
     assert direct.shop.complete(sold, proof).status_code == 202
-    said = direct.play(title, **{ID: sold})
+    said = direct.play(title, 0, **{ID: sold})
     assert f"error   gas account {address} in test: the gas account {address} has 0.000001 ether" in said
     assert re.search(r"attempt +number 1, .*a transfer may take 0\.\d+: send it some", said)
     direct.chain.fund(address)

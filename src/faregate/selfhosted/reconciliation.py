@@ -75,6 +75,8 @@ class Reconciliation:
     authorized: Counter[str] = field(default_factory=Counter[str])
     settled: Counter[str] = field(default_factory=Counter[str])
     on_chain: Counter[str] = field(default_factory=Counter[str])
+    excess: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    """What the chain has beyond what was settled, by the kind of difference and the token's symbol."""
 
     @property
     def is_equal(self) -> bool:
@@ -97,6 +99,9 @@ class Reconciliation:
                     "authorized_atomic": str(self.authorized[asset]),
                     "settled_atomic": str(self.settled[asset]),
                     "on_chain_atomic": str(self.on_chain[asset]),
+                    "excess_atomic": {
+                        kind: str(self.excess[kind, asset]) for kind in KINDS if self.excess[kind, asset]
+                    },
                 }
                 for asset in assets
             },
@@ -113,12 +118,23 @@ class Reconciliation:
                 ("on the chain", self.on_chain),
             )
         )
-        found = ", ".join(f"{self.differences[kind]} {kind}" for kind in KINDS if self.differences[kind])
+        found = ", ".join(self._describe_kind(kind) for kind in KINDS if self.differences[kind])
+        payments = "1 payment" if self.payments == 1 else f"{self.payments} payments"
         return (
             f"{self.environment}, {self.begin:%Y-%m-%d %H:%M} to {self.end:%Y-%m-%d %H:%M} UTC, to block "
-            f"{self.last_block}: {self.payments} payments, {self.open} of them open; {sums}; "
+            f"{self.last_block}: {payments}, {self.open} open; {sums}; "
             f"{f'differences: {found}' if found else 'no differences'}."
         )
+
+    def _describe_kind(self, kind: Kind) -> str:
+        """Write how many differences there are of a kind, and what they add to what was settled."""
+        amounts = [
+            f"{'-' if amount < 0 else '+'}{format_price(abs(amount), asset)}"
+            for (of_kind, asset), amount in sorted(self.excess.items())
+            if of_kind == kind and amount
+        ]
+        shown = f" ({', '.join(amounts)})" if amounts else ""
+        return f"{self.differences[kind]} {kind}{shown}"
 
 
 def _format_sums(amounts: Counter[str]) -> str:
@@ -274,6 +290,7 @@ class _Comparison:
         if difference is not None:
             self._result.differences[difference.kind] += 1
             self._result.on_chain[difference.asset] += difference.excess
+            self._result.excess[difference.kind, difference.asset] += difference.excess
             if len(self._result.named) < MOST_NAMED:
                 self._result.named.append(difference)
             yield difference

@@ -204,11 +204,11 @@ def _check_node_clock(subject: str, chain: ChainReader) -> Findings:
     head = ChainNode(chain.client.nodes[0]).get_head()
     behind = system_clock().timestamp() - head.timestamp
     if abs(behind) > MOST_SECONDS_BEHIND:
-        place = "behind" if behind > 0 else "ahead of"
+        place, fault = ("behind", "the node lags") if behind > 0 else ("ahead of", "the node is wrong")
         yield warn(
             subject,
             f"its latest block is {abs(behind):.0f} seconds {place} this machine's clock",
-            "Compare the clock with NTP; if it is right, the node lags: use another one.",
+            f"Compare the clock with NTP; if it is right, {fault}: use another one.",
         )
 
 
