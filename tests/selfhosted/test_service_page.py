@@ -147,6 +147,30 @@ def test_each_setting_is_explained_with_its_default() -> None:
             )
 
 
+def test_the_line_for_cron_compares_and_says_nothing_but_differences(
+    chain: LocalChain, tmp_path: Path
+) -> None:
+    [line] = [block for block in find_blocks(OPERATING, "text") if block.startswith("17 2 * * * faregate ")]
+    command = line.removeprefix("17 2 * * * faregate ")
+    for place in ("/etc/faregate", "/var/log/faregate"):
+        command = command.replace(place, str(tmp_path))
+    # A file as systemd reads it, too: nothing in it is exported.
+    settings = {"PAYMENTS": "facilitator", "FACILITATOR_TEST": chain.url, "RPC_TEST": chain.url}
+    settings["DATABASE"] = f"sqlite:///{tmp_path / 'service.db'}"
+    lines = [f"FAREGATE_SERVICE_{name}={value}\n" for name, value in settings.items()]
+    (tmp_path / "service.env").write_text("".join(lines))
+    (tmp_path / "catalog.toml").write_text(find_block("toml", "pay_to").replace("0xYOUR_ADDRESS", RECIPIENT))
+    terminal = Terminal(tmp_path, programs=write_commands(tmp_path))
+    terminal.run("set -a; . ./service.env; faregate service init; faregate service apply catalog.toml --yes")
+    cron = open_terminal(tmp_path)
+    assert cron.run(command) == ""
+    assert "0 payments, 0 open; " in (tmp_path / "audit.log").read_text()
+    payer = ChainPayer()
+    chain.mint(USDC, payer.address, PRICE)
+    chain.settle(USDC, payer.authorize(USDC, RECIPIENT, PRICE))
+    assert "differences: 1 missing (+0.05 USDC)." in cron.run(command)
+
+
 def open_database(folder: Path) -> Database:
     """A database of which one environment was compared with its chain."""
     url = f"sqlite:///{folder / 'service.db'}"
