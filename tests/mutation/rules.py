@@ -1083,6 +1083,7 @@ MUTANTS = (
     Mutant("the-chain-settles-what-was-called-failed", RECONCILIATION, "    if payment.submitted_at is not None and payment.finished_at is None:", "    if True:", RECONCILIATION_TESTS),
     Mutant("a-received-payment-is-gone-from-the-chain", RECONCILIATION, "                self._settled[payment.authorization] = payment", "                pass", RECONCILIATION_TESTS),
     Mutant("a-lost-row-is-not-missed", RECONCILIATION, "            self.transfers[transfer.asset, transfer.payer, transfer.nonce] = transfer", "            pass", RECONCILIATION_TESTS),
+    Mutant("an-audit-of-everything-begins-late", RECONCILIATION, "return head if created is None else find_block_at(", "return head if created else find_block_at(", RECONCILIATION_TESTS),
     Mutant("a-lagging-node-makes-differences", RECONCILIATION, "                if is_unused is None:", "                if False:", RECONCILIATION_TESTS),
     Mutant("a-node-that-is-away-makes-differences", RECONCILIATION, "                is_unused = self._chain.is_unused(payment)", "                is_unused = True", RECONCILIATION_TESTS),
     Mutant("a-transfer-of-another-authorization-counts", "src/faregate/payments/transfers.py", "_find_place(log, log.logIndex - 1)", "_find_place(log, log.logIndex - 4)", ("tests/payments/test_transfers.py",)),
