@@ -37,7 +37,7 @@ PRICE = 5
 SHORT = 12
 """Seconds that a short authorization is valid."""
 CONFIRMATIONS = 2
-SAFE_BEHIND = 3
+SAFE_BEHIND = 6
 """Blocks that a reorganisation may replace. More than the confirmations, so succeeded payments come loose."""
 _SHARE_OF_FAULTS = 0.6
 

@@ -1,0 +1,57 @@
+"""What the checker expects of the audit, and which losses a restore explains."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from faregate.payments.abi import encode_topic
+from tests.crash.service.checker import Used, list_differences
+from tests.crash.service.copies import Restore
+
+PAYER = "0x" + "11" * 20
+
+
+@dataclass
+class Row:
+    """Stands for a row of the books."""
+
+    id: str = "txn_1"
+    payer: str = PAYER
+    nonce: str = "0x01"
+    final_status: str | None = None
+    submitted_at: int | None = None
+    finished_at: int | None = None
+    transaction_hash: str | None = None
+    settled_again: str | None = None
+
+
+USED = Used(encode_topic(PAYER), "0x01", "0xa", True)
+SUCCEEDED = Row(final_status="succeeded", submitted_at=1, finished_at=2, transaction_hash="0xa")
+
+
+@pytest.mark.parametrize(
+    ("rows", "used", "expected"),
+    [
+        ([SUCCEEDED], [USED], []),
+        ([], [USED], [("missing", "0xa")]),
+        ([SUCCEEDED], [], [("unpaid", "txn_1")]),
+        ([Row(final_status="succeeded", transaction_hash="0xb")], [USED], [("hash", "txn_1")]),
+        ([Row(final_status="succeeded", transaction_hash="0xb", settled_again="0xa")], [USED], []),
+        ([Row()], [USED], [("charged", "txn_1")]),
+        ([Row(submitted_at=1)], [USED], []),
+        ([Row(final_status="failed", submitted_at=1, finished_at=2)], [USED], [("charged", "txn_1")]),
+        ([Row(final_status="failed", submitted_at=1, finished_at=2)], [], []),
+    ],
+)
+def test_what_the_audit_must_name(rows: list[Row], used: list[Used], expected: list[tuple[str, str]]) -> None:
+    assert list(list_differences(rows, used)) == expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered", "is_undone"),
+    [(1, 2, False), (2, 4, True), (4, 5, True), (6, 8, True), (8, 9, False)],
+)
+def test_a_restore_explains_the_loss_of_what_was_written_since_the_copy(
+    asked: float, answered: float, *, is_undone: bool
+) -> None:
+    assert Restore(copied_at=3, restored_at=7).may_undo(asked, answered) is is_undone
