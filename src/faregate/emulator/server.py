@@ -8,6 +8,7 @@ from threading import Thread
 
 import uvicorn
 
+from faregate.connections import BACKLOG, LimitedConnection
 from faregate.emulator.asgi import app
 from faregate.emulator.control.access import is_loopback
 from faregate.emulator.delivery import IS_CLOSING
@@ -109,7 +110,9 @@ def _build_server(emulator: Emulator | Tenants, control: bool, state: StateFile 
         uvicorn.Config(
             serving,
             lifespan="on",
+            http=LimitedConnection,
             ws="none",
+            backlog=BACKLOG,
             # The control plane asks where a request comes from: the socket's peer, whatever a header says.
             proxy_headers=False,
             timeout_graceful_shutdown=1,

@@ -13,6 +13,7 @@ from typing import Final
 
 import uvicorn
 
+from faregate.connections import BACKLOG, LimitedConnection
 from faregate.errors import ConfigurationError
 from faregate.selfhosted.asgi import ServiceApp
 from faregate.selfhosted.books import Books, create_tables
@@ -139,7 +140,9 @@ def build_server(app: App, *, complete_seconds: float) -> uvicorn.Server:
         uvicorn.Config(
             app,
             lifespan="on",
+            http=LimitedConnection,
             ws="none",
+            backlog=BACKLOG,
             proxy_headers=True,  # of proxies that FORWARDED_ALLOW_IPS names; this machine without it
             timeout_graceful_shutdown=int(complete_seconds) + _SHUTDOWN_SECONDS,
             access_log=False,
