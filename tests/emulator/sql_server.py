@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from faregate.core.models import Response, WireRequest
-from faregate.selfhosted.asgi import Parts, Readiness, ServiceApp
+from faregate.selfhosted.asgi import Parts, ServiceApp
 from faregate.selfhosted.commands.serve import build_server
 from faregate.selfhosted.database.reports import PendingPayments
 from faregate.selfhosted.metrics import ServiceMetrics
+from faregate.selfhosted.operator_pages import OperatorParts, Readiness
 from faregate.selfhosted.rate_limits import RateLimits
 from faregate.system import get_url, open_listener, system_clock
 from tests.support.waiting import eventually
@@ -44,12 +45,15 @@ def serve_app(respond: Callable[[WireRequest], Response]) -> Iterator[str]:
         respond=respond,
         show_console=respond,
         rate_limits=RateLimits(0, 0, time.monotonic),
-        metrics=ServiceMetrics(
-            clock=system_clock, read_pending=lambda: PendingPayments(0, 0, None), read_gas_balances=dict
+        operator=OperatorParts(
+            metrics=ServiceMetrics(
+                clock=system_clock, read_pending=lambda: PendingPayments(0, 0, None), read_gas_balances=dict
+            ),
+            find_late=str,
+            check_readiness=lambda: Readiness(True),
+            begin=lambda: None,
+            end=lambda: None,
         ),
-        check_readiness=lambda: Readiness(True),
-        begin=lambda: None,
-        end=lambda: None,
         threads=2,
     )
     with open_listener() as listener:

@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -47,6 +49,12 @@ def build_environment(service: Mapping[str, Any], places: Mapping[str, str]) -> 
     return environ
 
 
+def check_health(service: Mapping[str, Any], url: str) -> None:
+    """Run the health check of a container at our address; it fails by its exit status."""
+    command = [part.replace("python", sys.executable) for part in service["healthcheck"]["test"][1:]]
+    subprocess.run([re.sub(r"http://127.0.0.1:\d+", url, part) for part in command], check=True, timeout=30)
+
+
 @pytest.mark.full
 def test_its_commands_sell_and_settle(chain: LocalChain, tmp_path: Path) -> None:
     services = read_services()
@@ -69,8 +77,10 @@ def test_its_commands_sell_and_settle(chain: LocalChain, tmp_path: Path) -> None
         key = served.run("faregate service key create").split()[0]
         command = build_command(services["service"]).replace("0.0.0.0", "127.0.0.1") + " --port 0"
         places["http://service:8402"] = stack.enter_context(served.start(command))
-        worker = build_command(services["worker"])
+        worker = build_command(services["worker"]).replace("0.0.0.0", "127.0.0.1")
         stack.enter_context(start_terminal("worker").start(worker, re.compile("workers settle payments")))
+        for name, ours in (("service", places["http://service:8402"]), ("worker", "http://127.0.0.1:9465")):
+            check_health(services[name], ours)
         places |= {"FAREGATE_API_KEY": key, "PUBLIC_URL": "http://127.0.0.1:8000", "sqlite": "memory:"}
         seller = build_command(services["seller"]).replace("0.0.0.0", "127.0.0.1")
         seller = seller.replace("--app-dir seller", f"--app-dir {FOLDER.parent / 'fastapi'}") + " --port 0"

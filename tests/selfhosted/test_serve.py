@@ -40,6 +40,10 @@ def find_free_port() -> int:
         return port
 
 
+def ask_worker(port: str, path: str) -> int:
+    return httpx.get(f"http://127.0.0.1:{port}/{path}", trust_env=False).status_code
+
+
 def list_statuses(shop: Shop) -> list[str]:
     """The status of each transaction, by a list: that counts as no read, and settles nothing."""
     return [one["status"] for one in shop.call("GET", "/transactions").json()["items"]]
@@ -141,6 +145,8 @@ def test_workers_of_another_process_settle(
             assert eventually(lambda: mine_and_list() == ["succeeded"])
             told = httpx.get(f"http://127.0.0.1:{metrics}/metrics", trust_env=False).text
             assert 'faregate_service_settlements_total{result="succeeded"} 1.0' in told
+            pages = {path: ask_worker(metrics, path) for path in ("healthz", "readyz", "merchant/v1/payers")}
+            assert pages == {"healthz": 200, "readyz": 200, "merchant/v1/payers": 404}
             worker.send_signal(signal.SIGTERM)
             assert worker.wait(30) == 0
 
@@ -155,7 +161,7 @@ def test_workers_whose_metrics_port_is_taken_do_not_start(tmp_path: Path) -> Non
             command, cwd=tmp_path, env=build_environment(), capture_output=True, text=True, timeout=30
         )
     assert ended.returncode == 1
-    assert "cannot serve metrics on 127.0.0.1" in ended.stderr
+    assert "cannot listen on 127.0.0.1" in ended.stderr
     assert "Traceback" not in ended.stderr
 
 

@@ -15,10 +15,11 @@ import uvicorn
 from faregate.core.models import Response, WireRequest
 from faregate.emulator import TEST_KEY, Emulator
 from faregate.selfhosted import asgi
-from faregate.selfhosted.asgi import Parts, Readiness, ServiceApp
+from faregate.selfhosted.asgi import Parts, ServiceApp
 from faregate.selfhosted.commands.serve import build_server
 from faregate.selfhosted.database.reports import PendingPayments
 from faregate.selfhosted.metrics import ServiceMetrics
+from faregate.selfhosted.operator_pages import OperatorParts, Readiness
 from faregate.selfhosted.rate_limits import RateLimits
 from faregate.service.http import MAX_BODY
 from faregate.system import get_url, open_listener, system_clock
@@ -35,6 +36,7 @@ class Backend:
     gate: threading.Event = field(default_factory=threading.Event)
     under_way: int = 0
     fault: str = ""
+    late: str = ""
     events: list[str] = field(default_factory=list)
 
     def respond(self, request: WireRequest) -> Response:
@@ -42,6 +44,10 @@ class Backend:
         if not request.path.endswith("/complete"):
             self.gate.wait(20)
         return self.emulator.respond(request)
+
+    def check_readiness(self) -> Readiness:
+        self.gate.wait(20)
+        return Readiness(not self.fault, self.fault)
 
     def count_pending(self) -> PendingPayments:
         if self.fault:
@@ -54,12 +60,17 @@ def build_parts(backend: Backend) -> Parts:
         respond=backend.respond,
         show_console=backend.respond,
         rate_limits=RateLimits(0, 0, time.monotonic),
-        metrics=ServiceMetrics(
-            clock=system_clock, read_pending=backend.count_pending, read_gas_balances=lambda: {"test": 0.25}
+        operator=OperatorParts(
+            metrics=ServiceMetrics(
+                clock=system_clock,
+                read_pending=backend.count_pending,
+                read_gas_balances=lambda: {"test": 0.25},
+            ),
+            find_late=lambda: backend.late,
+            check_readiness=backend.check_readiness,
+            begin=lambda: backend.events.append("begin"),
+            end=lambda: backend.events.append("end"),
         ),
-        check_readiness=lambda: Readiness(not backend.fault, backend.fault),
-        begin=lambda: backend.events.append("begin"),
-        end=lambda: backend.events.append("end"),
         threads=2,
     )
 
@@ -113,6 +124,23 @@ def test_a_database_that_is_away_is_reported_and_the_metrics_stay(backend: Backe
         assert "faregate_service_database_up 0.0" in client.get("/metrics").text
 
 
+def test_a_process_lives_while_its_database_hangs(backend: Backend) -> None:
+    backend.gate.clear()
+    with serving(build_parts(backend)) as (client, _, _), ThreadPoolExecutor(4) as callers:
+        waiting = [callers.submit(client.get, "/readyz") for _ in range(4)]
+        assert client.get("/healthz", timeout=5).status_code == 200
+        backend.gate.set()
+        assert {call.result().status_code for call in waiting} == {200}
+
+
+def test_a_loop_that_stands_still_is_unhealthy_by_name(backend: Backend) -> None:
+    backend.late = "worker 3 has finished no round for 301 seconds"
+    with serving(build_parts(backend)) as (client, _, _):
+        page = client.get("/healthz")
+        assert (page.status_code, page.text) == (503, f"{backend.late}\n")
+        assert client.get("/readyz").status_code == 200
+
+
 def test_too_many_requests_are_429_with_a_time(backend: Backend) -> None:
     parts = replace(build_parts(backend), rate_limits=RateLimits(2, 1, time.monotonic))
     with serving(parts) as (client, _, _):
@@ -139,7 +167,7 @@ def test_more_than_can_wait_are_503_and_the_pages_still_answer(
         calls = [callers.submit(client.get, "/merchant/v1/payers") for _ in range(5)]
         refused = next(as_completed(calls, 30)).result()
         assert (refused.status_code, refused.headers["Retry-After"]) == (503, "1")
-        assert client.get("/readyz").status_code == 200
+        assert client.get("/metrics").status_code == 200
         backend.gate.set()
         assert sorted(call.result().status_code for call in calls) == [200, 200, 200, 200, 503]
 

@@ -1,6 +1,6 @@
 """The service as an ASGI app: the Merchant API in a bounded number of threads, and pages for operators.
 
-`/healthz`, `/readyz` and `/metrics` ask for no key, and `/console` is for the seller's own people: a reverse
+The pages for operators ask for no key, and `/console` is for the seller's own people: a reverse
 proxy publishes `/merchant/` only.
 """
 
@@ -16,7 +16,7 @@ from faregate.core.models import Response, WireRequest
 from faregate.merchant.problems import MALFORMED, RATE_LIMITED, UNAVAILABLE
 from faregate.selfhosted.console.app import is_console
 from faregate.selfhosted.log_format import FIELDS
-from faregate.selfhosted.metrics import CONTENT_TYPE, ServiceMetrics
+from faregate.selfhosted.operator_pages import OperatorPages, OperatorParts, run_lifespan, without_body
 from faregate.selfhosted.rate_limits import RateLimits, Ticket
 from faregate.service.asgi import (
     Receive,
@@ -41,24 +41,13 @@ _log = logging.getLogger("faregate.service")
 
 
 @dataclass(frozen=True, slots=True)
-class Readiness:
-    """Whether requests can be answered; if not, `reason` says why, without secrets."""
-
-    is_ready: bool
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Parts:
-    """What the app is made of. `begin` and `end` run when the server starts and after its last request."""
+    """What the app is made of."""
 
     respond: Respond
     show_console: Respond
     rate_limits: RateLimits
-    metrics: ServiceMetrics
-    check_readiness: Callable[[], Readiness]
-    begin: Callable[[], None]
-    end: Callable[[], None]
+    operator: OperatorParts
     threads: int
 
 
@@ -96,25 +85,19 @@ class ServiceApp:
         # Access waits for facilitators and nodes. However slow they are, what was sold must be completed.
         self._completions = _Threads(parts.threads, "faregate-completion", parts.respond)
         self._console = _Threads(_CONSOLE_THREADS, "faregate-console", parts.show_console)
-        # Readiness and metrics must be readable while every request waits for a slow database.
-        self._operator_pool = ThreadPoolExecutor(2, "faregate-operator")
-        self._pages = {
-            "/healthz": self._show_health,
-            "/readyz": self._show_readiness,
-            "/metrics": self._show_metrics,
-        }
+        self._pages = OperatorPages(parts.operator)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._run_lifespan(receive, send)
+            await run_lifespan(self._parts.operator, receive, send)
+            self._shutdown()
         elif scope["type"] == "http":
             await self._serve(scope, receive, send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        show = self._pages.get(scope["path"])
-        if show is not None:
-            page = await asyncio.get_running_loop().run_in_executor(self._operator_pool, show)
-            await send_whole(_without_body(page) if scope["method"] == "HEAD" else page, send)
+        page = await self._pages.answer(scope["path"])
+        if page is not None:
+            await send_whole(without_body(page) if scope["method"] == "HEAD" else page, send)
             return
         began = time.perf_counter()
         response = await self._answer(scope, receive)
@@ -144,7 +127,7 @@ class ServiceApp:
         request = WireRequest(scope["method"], get_path(scope), headers, body)
         response = await threads.respond(request)
         if for_console:
-            return _without_body(response) if request.method == "HEAD" else response
+            return without_body(response) if request.method == "HEAD" else response
         self._parts.rate_limits.learn(ticket, response.status)
         return response
 
@@ -154,31 +137,13 @@ class ServiceApp:
 
     def _report(self, scope: Scope, response: Response, seconds: float) -> None:
         operation = _name_operation(scope["method"], scope["path"])
-        self._parts.metrics.count_request(operation, response.status, seconds)
+        self._parts.operator.metrics.count_request(operation, response.status, seconds)
         fields = {"operation": operation, "status": response.status, "seconds": round(seconds, 4)}
         _log.info("request", extra={FIELDS: fields})
 
-    def _show_health(self) -> Response:
-        return _build_text(200, "the process lives\n")
-
-    def _show_readiness(self) -> Response:
-        found = self._parts.check_readiness()
-        return _build_text(200, "ready\n") if found.is_ready else _build_text(503, f"{found.reason}\n")
-
-    def _show_metrics(self) -> Response:
-        return Response(200, (("Content-Type", CONTENT_TYPE),), self._parts.metrics.render())
-
-    async def _run_lifespan(self, receive: Receive, send: Send) -> None:
-        await receive()
-        await asyncio.to_thread(self._parts.begin)
-        await send({"type": "lifespan.startup.complete"})
-        await receive()
-        await asyncio.to_thread(self._parts.end)
-        self._api.shutdown()
-        self._completions.shutdown()
-        self._console.shutdown()
-        self._operator_pool.shutdown(wait=False)
-        await send({"type": "lifespan.shutdown.complete"})
+    def _shutdown(self) -> None:
+        for threads in (self._api, self._completions, self._console, self._pages):
+            threads.shutdown()
 
 
 def _name_operation(method: str, path: str) -> str:
@@ -203,11 +168,3 @@ def _build_429(ticket: Ticket) -> Response:
         else "too many requests without a valid key from this address"
     )
     return HttpError(RATE_LIMITED, message, (("Retry-After", str(ticket.wait)),)).response()
-
-
-def _build_text(status: int, text: str) -> Response:
-    return Response(status, (("Content-Type", "text/plain; charset=utf-8"),), text.encode())
-
-
-def _without_body(response: Response) -> Response:
-    return Response(response.status, response.headers)

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from faregate.errors import ConfigurationError
 from faregate.selfhosted.database.reports import PendingPayments
 from faregate.selfhosted.environment_payments import NodeStatus
 
@@ -65,15 +64,6 @@ class ServiceMetrics:
         """Count an attempt to settle, by what came of it."""
         self._attempts.inc()
         self._settlements.labels(result).inc()
-
-    def serve(self, host: str, port: int) -> None:
-        """Serve the metrics in a thread, in a process that serves nothing else."""
-        try:
-            start_http_server(port, host, self._registry)
-        except OSError as error:
-            raise ConfigurationError(
-                f"cannot serve metrics on {host} port {port}: {error.strerror}"
-            ) from None
 
     def render(self) -> bytes:
         """Return everything in Prometheus' text format."""

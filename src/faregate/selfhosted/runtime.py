@@ -6,14 +6,14 @@ Nothing here is kept that another process needs: everything that lasts is in the
 import logging
 import threading
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
 from faregate.errors import FaregateError
 from faregate.payments.direct import keep_nonces_moving
-from faregate.selfhosted.asgi import Parts, Readiness
+from faregate.selfhosted.asgi import Parts
 from faregate.selfhosted.backends import Backends
 from faregate.selfhosted.books import Books, check_recipient, find_missing, open_books
 from faregate.selfhosted.chain_metrics import ChainCollector
@@ -21,7 +21,9 @@ from faregate.selfhosted.console.app import Console
 from faregate.selfhosted.database.transfers import SqlTransfers
 from faregate.selfhosted.environment_payments import EnvironmentPayments, GasWatch, build_payments, list_nodes
 from faregate.selfhosted.finality import FinalityWatch
+from faregate.selfhosted.liveness import Liveness
 from faregate.selfhosted.metrics import ServiceMetrics
+from faregate.selfhosted.operator_pages import OperatorParts, Readiness
 from faregate.selfhosted.payment_chain import PaymentChain
 from faregate.selfhosted.rate_limits import RateLimits
 from faregate.selfhosted.settings import Settings
@@ -48,6 +50,7 @@ class Runtime:
     ) -> None:
         self._settings, self.books, self.payments = settings, books, payments
         self._gas = GasWatch(payments)
+        self._liveness = Liveness(time.monotonic)
         self.metrics = ServiceMetrics(
             clock=system_clock,
             read_pending=books.count_pending,
@@ -75,11 +78,18 @@ class Runtime:
             respond=partial(respond, accounts=self.backends),
             show_console=console.respond,
             rate_limits=RateLimits(settings.rate_limit, settings.anonymous_rate_limit, time.monotonic),
+            operator=self.build_operator_parts(),
+            threads=settings.threads,
+        )
+
+    def build_operator_parts(self) -> OperatorParts:
+        """Build what the pages for operators show."""
+        return OperatorParts(
             metrics=self.metrics,
+            find_late=self._liveness.find_late,
             check_readiness=self.check_readiness,
             begin=self.begin,
             end=self.end,
-            threads=settings.threads,
         )
 
     def begin(self) -> None:
@@ -124,20 +134,29 @@ class Runtime:
 
     def _build_loops(self) -> list[Worker | Repeater]:
         loops: list[Worker | Repeater] = [
-            Worker(self.backends, self.stop, waiters=self._waiters, observe=self.metrics.count_attempt)
-            for _ in range(self._settings.workers)
+            Worker(
+                self.backends,
+                self.stop,
+                waiters=self._waiters,
+                observe=self.metrics.count_attempt,
+                finish_round=self._liveness.watch(f"worker {number}"),
+            )
+            for number in range(1, self._settings.workers + 1)
         ]
         if any(one.gas_account is not None for one in self.payments.values()):
-            loops.append(Repeater("reading the gas balance", self._gas.read, self.stop, _GAS_SECONDS))
+            loops.append(self._repeat("reading the gas balance", self._gas.read, _GAS_SECONDS))
             # Without workers, this process sends nothing: others do, and keep the nonces moving.
             if self._settings.workers:
-                loops.append(Repeater("sending what waits", self._keep_up, self.stop, _UPKEEP_SECONDS))
+                loops.append(self._repeat("sending what waits", self._keep_up, _UPKEEP_SECONDS))
         if self._settings.workers:
             loops += [
-                Repeater("reading payments again", partial(self._watch, one), self.stop, _FINALITY_SECONDS)
-                for one in self.payments.values()
+                self._repeat(f"reading {name} payments again", partial(self._watch, one), _FINALITY_SECONDS)
+                for name, one in self.payments.items()
             ]
         return loops
+
+    def _repeat(self, name: str, work: Callable[[], object], seconds: float) -> Repeater:
+        return Repeater(name, work, self.stop, seconds, finish_round=self._liveness.watch(name))
 
     def _watch(self, payments: EnvironmentPayments) -> None:
         """Read payments again until their block is safe; send again what the chain has lost."""

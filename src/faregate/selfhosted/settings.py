@@ -114,7 +114,7 @@ class Settings(FrozenModel):
         "settlement workers inside this process; 0 if `faregate service work` runs beside it", 4
     )
     metrics_port: Annotated[int, Field(ge=1, le=65535)] | None = _describe(
-        "port for the metrics of `faregate service work`; `serve` has them at /metrics"
+        "port for /healthz, /readyz and /metrics of `faregate service work`; `serve` has them at its own"
     )
     rate_limit: Rate = _describe("requests a second for each API key, in each process; 0 is no limit", 1000.0)
     anonymous_rate_limit: Rate = _describe(

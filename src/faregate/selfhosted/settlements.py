@@ -35,6 +35,8 @@ _LONGEST_PAUSE: Final = 60.0
 _log = logging.getLogger("faregate.service")
 AttemptObserver = Callable[[str], None]
 """Hears of each attempt to settle: succeeded, failed or postponed."""
+RoundObserver = Callable[[], None]
+"""Hears of each round of a loop, also of one that failed."""
 
 
 def run_observed(settlement: Settlement, backend: Backend, observe: AttemptObserver) -> Transaction:
@@ -205,10 +207,12 @@ class Worker:
         *,
         waiters: CompletionWaiters,
         observe: AttemptObserver,
+        finish_round: RoundObserver,
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         self._jobs, self._stop = jobs, stop
         self._waiters, self._observe = waiters, observe
+        self._finish_round = finish_round
         self._idle_seconds = idle_seconds
         self._pause = _FIRST_PAUSE
 
@@ -219,9 +223,11 @@ class Worker:
                 is_idle = not self.work_once()
             except Exception as error:
                 _log.warning("a worker waits %.0f s: %s", self._pause, error)
+                self._finish_round()
                 self._stop.wait(self._pause)
                 self._pause = min(2 * self._pause, _LONGEST_PAUSE)
                 continue
+            self._finish_round()
             self._pause = _FIRST_PAUSE
             if is_idle:
                 self._stop.wait(self._idle_seconds)
@@ -246,8 +252,17 @@ class Worker:
 class Repeater:
     """Calls a function every so many seconds until `stop` is set, and survives its errors."""
 
-    def __init__(self, name: str, work: Callable[[], object], stop: threading.Event, seconds: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        work: Callable[[], object],
+        stop: threading.Event,
+        seconds: float,
+        *,
+        finish_round: RoundObserver,
+    ) -> None:
         self._name, self._work, self._stop, self._seconds = name, work, stop, seconds
+        self._finish_round = finish_round
 
     def run(self) -> None:
         while not self._stop.is_set():
@@ -255,4 +270,5 @@ class Repeater:
                 self._work()
             except Exception as error:
                 _log.warning("%s failed: %s", self._name, error)
+            self._finish_round()
             self._stop.wait(self._seconds)

@@ -5,6 +5,7 @@ uvicorn runs one process. An operator starts as many as needed.
 
 import json
 import signal
+import socket
 import threading
 from argparse import Namespace
 from collections.abc import Generator
@@ -20,7 +21,8 @@ from faregate.selfhosted.books import Books, create_tables
 from faregate.selfhosted.commands.setup import apply_catalog, apply_seller, refuse_at_start
 from faregate.selfhosted.database.keys import create_key
 from faregate.selfhosted.log_format import configure_logging
-from faregate.selfhosted.runtime import open_runtime
+from faregate.selfhosted.operator_pages import OperatorPages
+from faregate.selfhosted.runtime import Runtime, open_runtime
 from faregate.selfhosted.settings import Settings, read_settings
 from faregate.service.asgi import App
 from faregate.service.builtin import builtin_account
@@ -49,13 +51,7 @@ def serve(settings: Settings, *, as_json: bool = False) -> int:
             print(json.dumps({"url": url, "test_key": test_key}), flush=True)
         else:
             print(_greet(runtime.books, settings, url), flush=True)
-        server = build_server(ServiceApp(runtime.build_parts()), complete_seconds=settings.complete_seconds)
-        try:
-            # Until SIGINT or SIGTERM: then it stops accepting, and finishes the requests that run.
-            with listener, _handling_signals(server):
-                server.run(sockets=[listener])
-        finally:
-            runtime.end()  # a second Ctrl-C ends uvicorn before it ends the app
+        _run_server(ServiceApp(runtime.build_parts()), settings, runtime, listener)
     return 0
 
 
@@ -69,6 +65,22 @@ def work(settings: Settings) -> int:
     if settings.workers == 0:
         raise ConfigurationError("--workers is 0, so nothing would be settled: give 1 or more.")
     configure_logging(settings.log_format, settings.log_level)
+    with open_runtime(settings, pool_size=settings.workers + 2) as runtime:
+        runtime.check_recipients()
+        runtime.warn_of_unserved()
+        started = f"{settings.workers} workers settle payments (stop them with Ctrl-C)."
+        if settings.metrics_port is None:
+            _run_alone(runtime, started)
+            return 0
+        # Before the workers start: a port that is taken ends the process, and they would keep it alive.
+        listener = open_listener(settings.host, settings.metrics_port)
+        print(started, flush=True)
+        pages = OperatorPages(runtime.build_operator_parts())
+        _run_server(pages, settings, runtime, listener)
+    return 0
+
+
+def _run_alone(runtime: Runtime, started: str) -> None:
     asked_to_end = threading.Event()
 
     def end(*_: object) -> None:
@@ -76,17 +88,20 @@ def work(settings: Settings) -> int:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)
-    with open_runtime(settings, pool_size=settings.workers + 2) as runtime:
-        runtime.check_recipients()
-        runtime.warn_of_unserved()
-        # Before the workers start: a port that is taken ends the process, and they would keep it alive.
-        if settings.metrics_port is not None:
-            runtime.metrics.serve(settings.host, settings.metrics_port)
-        runtime.begin()
-        print(f"{settings.workers} workers settle payments (stop them with Ctrl-C).", flush=True)
-        asked_to_end.wait()
-        runtime.end()
-    return 0
+    runtime.begin()
+    print(started, flush=True)
+    asked_to_end.wait()
+    runtime.end()
+
+
+def _run_server(app: App, settings: Settings, runtime: Runtime, listener: socket.socket) -> None:
+    """Serve until SIGINT or SIGTERM: then it stops accepting, and finishes the requests that run."""
+    server = build_server(app, complete_seconds=settings.complete_seconds)
+    try:
+        with listener, _handling_signals(server):
+            server.run(sockets=[listener])
+    finally:
+        runtime.end()  # a second Ctrl-C ends uvicorn before it ends the app
 
 
 def _set_up(books: Books, settings: Settings, as_json: bool) -> str | None:
