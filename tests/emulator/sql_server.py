@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from faregate.core.models import Response, WireRequest
 from faregate.selfhosted.asgi import Parts, ServiceApp
+from faregate.selfhosted.callers import Answer
 from faregate.selfhosted.commands.serve import build_server
 from faregate.selfhosted.database.reports import PendingPayments
 from faregate.selfhosted.metrics import ServiceMetrics
@@ -42,7 +43,7 @@ class SqlSwitch:
 def serve_app(respond: Callable[[WireRequest], Response]) -> Iterator[str]:
     """Serve the app of the self-hosted service; gives its URL."""
     parts = Parts(
-        respond=respond,
+        respond=lambda request: Answer(respond(request)),
         show_console=respond,
         rate_limits=RateLimits(0, 0, time.monotonic),
         operator=OperatorParts(

@@ -16,6 +16,7 @@ from faregate.core.models import Response, WireRequest
 from faregate.emulator import TEST_KEY, Emulator
 from faregate.selfhosted import asgi
 from faregate.selfhosted.asgi import Parts, ServiceApp
+from faregate.selfhosted.callers import Answer
 from faregate.selfhosted.commands.serve import build_server
 from faregate.selfhosted.database.reports import PendingPayments
 from faregate.selfhosted.metrics import ServiceMetrics
@@ -57,7 +58,7 @@ class Backend:
 
 def build_parts(backend: Backend) -> Parts:
     return Parts(
-        respond=backend.respond,
+        respond=lambda request: Answer(backend.respond(request)),
         show_console=backend.respond,
         rate_limits=RateLimits(0, 0, time.monotonic),
         operator=OperatorParts(

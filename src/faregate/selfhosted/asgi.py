@@ -14,6 +14,7 @@ from typing import Final
 
 from faregate.core.models import Response, WireRequest
 from faregate.merchant.problems import MALFORMED, RATE_LIMITED, UNAVAILABLE
+from faregate.selfhosted.callers import Answer
 from faregate.selfhosted.console.app import is_console
 from faregate.selfhosted.log_format import FIELDS
 from faregate.selfhosted.operator_pages import OperatorPages, OperatorParts, run_lifespan, without_body
@@ -30,7 +31,7 @@ from faregate.service.asgi import (
 from faregate.service.http import RETRY_SOON, HttpError
 from faregate.service.routes import find_route
 
-Respond = Callable[[WireRequest], Response]
+Respond = Callable[[WireRequest], Answer]
 BODY_SECONDS: Final = 30.0
 """A caller sends its body within this time."""
 WAITING_PER_THREAD: Final = 20
@@ -45,7 +46,7 @@ class Parts:
     """What the app is made of."""
 
     respond: Respond
-    show_console: Respond
+    show_console: Callable[[WireRequest], Response]
     rate_limits: RateLimits
     operator: OperatorParts
     threads: int
@@ -65,7 +66,7 @@ class _Threads:
     def is_overloaded(self) -> bool:
         return self._under_way >= self._most
 
-    async def respond(self, request: WireRequest) -> Response:
+    async def respond(self, request: WireRequest) -> Answer:
         self._under_way += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._pool, self._respond, request)
@@ -84,7 +85,9 @@ class ServiceApp:
         self._api = _Threads(parts.threads, "faregate-request", parts.respond)
         # Access waits for facilitators and nodes. However slow they are, what was sold must be completed.
         self._completions = _Threads(parts.threads, "faregate-completion", parts.respond)
-        self._console = _Threads(_CONSOLE_THREADS, "faregate-console", parts.show_console)
+        self._console = _Threads(
+            _CONSOLE_THREADS, "faregate-console", lambda request: Answer(parts.show_console(request))
+        )
         self._pages = OperatorPages(parts.operator)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -100,45 +103,46 @@ class ServiceApp:
             await send_whole(without_body(page) if scope["method"] == "HEAD" else page, send)
             return
         began = time.perf_counter()
-        response = await self._answer(scope, receive)
-        if response is not None:
-            self._report(scope, response, time.perf_counter() - began)
-            await send_whole(response, send)
+        answer = await self._answer(scope, receive)
+        if answer is not None:
+            self._report(scope, answer, time.perf_counter() - began)
+            await send_whole(answer.response, send)
 
-    async def _answer(self, scope: Scope, receive: Receive) -> Response | None:
-        """Return the response to this request; None if the client has disconnected."""
+    async def _answer(self, scope: Scope, receive: Receive) -> Answer | None:
+        """Return the answer to this request; None if the client has disconnected."""
         headers = decode_headers(scope["headers"])
         for_console = is_console(scope["path"])
         threads = self._console if for_console else self._choose_threads(scope)
         # Whoever logs in has no key yet, and may be guessing.
         ticket = self._parts.rate_limits.take(() if for_console else headers, _get_address(scope))
         if ticket.wait:
+            self._parts.operator.metrics.count_limited(ticket.key_id)
             return _build_429(ticket)
         if threads.is_overloaded:
-            return HttpError(UNAVAILABLE, "the service is overloaded", (RETRY_SOON,)).response()
+            return Answer(HttpError(UNAVAILABLE, "the service is overloaded", (RETRY_SOON,)).response())
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 body = await read_body(receive)
         except TimeoutError:
             late = f"the body did not arrive within {BODY_SECONDS:g} seconds"
-            return HttpError(MALFORMED, late).response()
+            return Answer(HttpError(MALFORMED, late).response())
         if body is None:
             return None
         request = WireRequest(scope["method"], get_path(scope), headers, body)
-        response = await threads.respond(request)
+        answer = await threads.respond(request)
         if for_console:
-            return without_body(response) if request.method == "HEAD" else response
-        self._parts.rate_limits.learn(ticket, response.status)
-        return response
+            return Answer(without_body(answer.response)) if request.method == "HEAD" else answer
+        self._parts.rate_limits.learn(ticket, answer.response.status, answer.fields.get("key"))
+        return answer
 
     def _choose_threads(self, scope: Scope) -> _Threads:
         is_completion = _name_operation(scope["method"], scope["path"]) in ("complete", "execution")
         return self._completions if is_completion else self._api
 
-    def _report(self, scope: Scope, response: Response, seconds: float) -> None:
-        operation = _name_operation(scope["method"], scope["path"])
-        self._parts.operator.metrics.count_request(operation, response.status, seconds)
-        fields = {"operation": operation, "status": response.status, "seconds": round(seconds, 4)}
+    def _report(self, scope: Scope, answer: Answer, seconds: float) -> None:
+        operation, status = _name_operation(scope["method"], scope["path"]), answer.response.status
+        self._parts.operator.metrics.count_request(operation, status, seconds)
+        fields = {"operation": operation, "status": status, "seconds": round(seconds, 4), **answer.fields}
         _log.info("request", extra={FIELDS: fields})
 
     def _shutdown(self) -> None:
@@ -161,10 +165,11 @@ def _get_address(scope: Scope) -> str:
     return client[0] if client else ""
 
 
-def _build_429(ticket: Ticket) -> Response:
+def _build_429(ticket: Ticket) -> Answer:
     message = (
         "too many requests with this key"
         if ticket.address is None
         else "too many requests without a valid key from this address"
     )
-    return HttpError(RATE_LIMITED, message, (("Retry-After", str(ticket.wait)),)).response()
+    response = HttpError(RATE_LIMITED, message, (("Retry-After", str(ticket.wait)),)).response()
+    return Answer(response, {} if ticket.key_id is None else {"key": ticket.key_id})

@@ -1,9 +1,10 @@
 """The store and the payments of each account, and the payments that are due in any of them."""
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from faregate.selfhosted.books import Books
+from faregate.selfhosted.callers import describe_account
 from faregate.selfhosted.database.accounts import AccountRow
 from faregate.selfhosted.database.keys import find_key_owner
 from faregate.selfhosted.database.settlement import list_due_accounts
@@ -19,9 +20,15 @@ from faregate.service.http import INVALID_KEY, build_401
 from faregate.system import random_challenge, random_id
 from faregate.x402.tokens import Environment
 
+Identify = Callable[[AccountRow, str], None]
+
+
+def _tell_nobody(account: AccountRow, key_id: str) -> None:
+    """Ignore whose a key is."""
+
 
 class Backends:
-    """The accounts of the service: `Accounts` for the rules, `Jobs` for the workers."""
+    """The accounts of the service: `KeyAccounts` for requests, `Jobs` for the workers."""
 
     def __init__(
         self,
@@ -39,11 +46,15 @@ class Backends:
         self._shared = Shared(books.database, books.stamps, random_id, random_challenge, options)
         self._turn = itertools.count()
 
-    def authenticate(self, secret: str) -> Access:
-        """Return what this API key gives access to; `HttpError` 401 if it is not valid here."""
+    def authenticate(self, secret: str, identify: Identify = _tell_nobody) -> Access:
+        """Return what this API key gives access to; `HttpError` 401 if it is not valid here.
+
+        `identify` is told its account and its id.
+        """
         owner = find_key_owner(self._books.database, secret)
         if owner is None:
             raise build_401(INVALID_KEY)
+        identify(owner.account, owner.key_id)
         store = self.open_store(owner.account)
         if store is None:
             raise build_401(f"{owner.account.environment} keys are not allowed here")
@@ -77,5 +88,6 @@ class Backends:
         first = next(self._turn) % max(1, len(stores))
         for store in (*stores[first:], *stores[:first]):
             for transaction, attempt in store.take_jobs(1):
-                return Job(transaction, attempt, self.build_backend(store))
+                fields = describe_account(store.account)
+                return Job(transaction, attempt, self.build_backend(store), fields)
         return None

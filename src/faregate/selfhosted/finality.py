@@ -14,11 +14,13 @@ from typing import Final
 from faregate.errors import FaregateError
 from faregate.payments.chain import REORG_BLOCKS
 from faregate.payments.transfers import ReceivedTransfer
+from faregate.selfhosted.callers import describe_account
 from faregate.selfhosted.database import finality
 from faregate.selfhosted.database.clock import Stamps
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.finality import Unchecked
 from faregate.selfhosted.database.payments import PaymentRow, find_payment_by_id
+from faregate.selfhosted.log_format import log_context
 from faregate.selfhosted.payment_chain import PaymentChain
 from faregate.service.backend import Backend
 from faregate.service.payments import (
@@ -86,7 +88,9 @@ class FinalityWatch:
         first = max(0, min(one.from_block or 0 for one in payments) - REORG_BLOCKS)
         transfers = self.chain.index_transfers({one.authorized_to for one in payments}, first, head)
         for payment in payments:
-            if not self._is_final(payment, transfers.get(payment.authorization), safe, now):
+            with log_context(self._describe(payment.account, payment.id)):
+                is_final = self._is_final(payment, transfers.get(payment.authorization), safe, now)
+            if not is_final:
                 yield payment.finished_at or 0
         yield now
 
@@ -114,6 +118,9 @@ class FinalityWatch:
             finality.record_loose(self.database, payment, now, ended=True, found=found)
         return True
 
+    def _describe(self, account: int, transaction_id: str) -> dict[str, str]:
+        return {**describe_account(self.chain.stores[account].account), "transaction": transaction_id}
+
     # Loose payments
 
     def _try_again(self, name: tuple[int, str]) -> None:
@@ -121,11 +128,12 @@ class FinalityWatch:
         now = self.stamps.read_clock()
         if not finality.lease(self.database, account, transaction_id, now, now + _LEASE):
             return
-        try:
-            self._settle_again(account, transaction_id, now)
-        except (FaregateError, PaymentsUnavailable) as error:
-            # Its lease ends, and the next attempt looks at the chain first.
-            _log.warning("sending %s again was interrupted: %s", transaction_id, error)
+        with log_context(self._describe(account, transaction_id)):
+            try:
+                self._settle_again(account, transaction_id, now)
+            except (FaregateError, PaymentsUnavailable) as error:
+                # Its lease ends, and the next attempt looks at the chain first.
+                _log.warning("sending %s again was interrupted: %s", transaction_id, error)
 
     def _settle_again(self, account: int, transaction_id: str, now: int) -> None:
         payment = find_payment_by_id(self.database, account, transaction_id)

@@ -52,6 +52,12 @@ class ServiceMetrics:
             ("result",),
             registry=self._registry,
         )
+        self._limited = Counter(
+            "faregate_service_rate_limited",
+            "Requests that were answered 429, by the id of their key; none: without a valid key",
+            ("key",),
+            registry=self._registry,
+        )
         state = _StateCollector(clock, read_pending, read_gas_balances, read_nodes)
         for collector in (state, *collectors):
             self._registry.register(collector)
@@ -59,6 +65,10 @@ class ServiceMetrics:
     def count_request(self, operation: str, status: int, seconds: float) -> None:
         self._requests.labels(operation, str(status)).inc()
         self._seconds.labels(operation).observe(seconds)
+
+    def count_limited(self, key_id: str | None) -> None:
+        """Count a request that was refused by a rate limit."""
+        self._limited.labels(key_id or "none").inc()
 
     def count_attempt(self, result: str) -> None:
         """Count an attempt to settle, by what came of it."""

@@ -69,12 +69,14 @@ class Ticket:
     """A call that was counted.
 
     `wait` is 0 if it may go on, else after how many whole seconds it may be repeated. `key` is the hash of
-    the key that it sent. `address` names the bucket of its address, None if its key has a bucket.
+    the key that it sent. `address` names the bucket of its address, None if its key has a bucket. `key_id` is
+    the id of a key that was accepted before.
     """
 
     wait: int
     key: bytes | None
     address: bytes | None
+    key_id: str | None = None
 
 
 class RateLimits:
@@ -87,6 +89,7 @@ class RateLimits:
 
     def __init__(self, per_key: float, anonymous: float, clock: Callable[[], float]) -> None:
         self._keys, self._addresses = _Buckets(per_key, clock), _Buckets(anonymous, clock)
+        self._key_ids: OrderedDict[bytes, str] = OrderedDict()
         self._lock = Lock()
 
     def take(self, headers: Headers, address: str) -> Ticket:
@@ -94,11 +97,11 @@ class RateLimits:
         key, strangers = _hash_key(headers), _hash_network(address)
         with self._lock:
             if key is not None and key in self._keys:
-                return Ticket(self._keys.take(key), key, None)
+                return Ticket(self._keys.take(key), key, None, self._key_ids.get(key))
             return Ticket(self._addresses.take(strangers), key, strangers)
 
-    def learn(self, ticket: Ticket, status: int) -> None:
-        """Remember from the answer whether the key of this call is valid."""
+    def learn(self, ticket: Ticket, status: int, key_id: str | None = None) -> None:
+        """Remember from the answer whether the key of this call is valid, and its id."""
         with self._lock:
             if ticket.key is None or status in _UNDECIDED or status >= 500:
                 return
@@ -106,8 +109,15 @@ class RateLimits:
                 self._keys.remove(ticket.key)
                 return
             self._keys.add(ticket.key)
+            if key_id is not None:
+                self._remember_id(ticket.key, key_id)
             if ticket.address is not None:
                 self._addresses.give_back(ticket.address)
+
+    def _remember_id(self, key: bytes, key_id: str) -> None:
+        self._key_ids[key] = key_id
+        if len(self._key_ids) > _MAX_BUCKETS:
+            self._key_ids.popitem(last=False)
 
 
 def _hash_key(headers: Headers) -> bytes | None:

@@ -16,6 +16,7 @@ from faregate.payments.direct import keep_nonces_moving
 from faregate.selfhosted.asgi import Parts
 from faregate.selfhosted.backends import Backends
 from faregate.selfhosted.books import Books, check_recipient, find_missing, open_books
+from faregate.selfhosted.callers import answer
 from faregate.selfhosted.chain_metrics import ChainCollector
 from faregate.selfhosted.console.app import Console
 from faregate.selfhosted.database.transfers import SqlTransfers
@@ -28,7 +29,6 @@ from faregate.selfhosted.payment_chain import PaymentChain
 from faregate.selfhosted.rate_limits import RateLimits
 from faregate.selfhosted.settings import Settings
 from faregate.selfhosted.settlements import CompletionWaiters, Repeater, Settlements, Worker
-from faregate.service.app import respond
 from faregate.system import system_clock
 from faregate.x402.tokens import Environment
 
@@ -75,7 +75,7 @@ class Runtime:
         settings = self._settings
         console = Console(self.books, self.backends, is_simulated=settings.payments == "simulated")
         return Parts(
-            respond=partial(respond, accounts=self.backends),
+            respond=partial(answer, accounts=self.backends),
             show_console=console.respond,
             rate_limits=RateLimits(settings.rate_limit, settings.anonymous_rate_limit, time.monotonic),
             operator=self.build_operator_parts(),

@@ -13,14 +13,15 @@ them. If a worker dies, its lease ends, and its attempt is in the database.
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
-from dataclasses import dataclass, replace
+from contextvars import copy_context
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Protocol
 
-from faregate.selfhosted.log_format import FIELDS
+from faregate.selfhosted.log_format import FIELDS, log_context
 from faregate.service.backend import AttemptResult, Backend, Settlement
 from faregate.service.payments import Attempt
 from faregate.service.records import FINAL, PENDING, Transaction
@@ -120,7 +121,8 @@ class Settlements:
         If too many requests wait already, return the transaction as it stands now.
         """
         end = self._clock() + self._seconds
-        running = self._pool.submit(self._run, settlement, backend)
+        # In the context of the request, so that log lines name its caller.
+        running = self._pool.submit(copy_context().run, self._run, settlement, backend)
         found = None
         if self._may_wait.acquire(blocking=False):
             try:
@@ -187,6 +189,8 @@ class Job:
     transaction: Transaction
     attempt: Attempt
     backend: Backend
+    fields: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What names the account in log lines."""
 
 
 class Jobs(Protocol):
@@ -237,16 +241,20 @@ class Worker:
         job = self._jobs.take()
         if job is None:
             return False
+        with log_context({**job.fields, "transaction": job.transaction.id}):
+            self._attempt(job)
+        return True
+
+    def _attempt(self, job: Job) -> None:
         try:
             attempt = partial(run_attempt, job.transaction, job.attempt)
             settled = run_observed(attempt, job.backend, self._observe)
         except Exception:
             # Its lease ends, and whoever takes it then looks at the chain first.
             _log.exception("an attempt to settle %s was interrupted", job.transaction.id)
-            return True
+            return
         if settled.status in FINAL:
             self._waiters.wake(settled.id)
-        return True
 
 
 class Repeater:
