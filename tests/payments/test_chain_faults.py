@@ -89,7 +89,6 @@ def test_a_node_that_lags_knows_nothing_yet(node: FaultyNode) -> None:
     sent = node.settle()
     stop_at(node.proxy, node.chain, head)
     assert node.look(sent) == SETTLING
-    assert node.books.look(node.make_reader(node.proxy.url, node.chain.url), sent) == PaymentSettled(sent)
 
 
 def test_a_node_that_lags_does_not_see_an_expiry(node: FaultyNode) -> None:
@@ -254,11 +253,9 @@ def test_one_node_does_not_fail_a_payment_that_another_proves(
     node.chain.advance_time(301)
     lie(node.proxy)
     assert isinstance(node.look(), PaymentRefused), "the lie is a good one"
-    if liar_is_first:
-        assert node.books.look(node.make_reader(node.proxy.url, node.chain.url)) == RECONCILING
-        assert "disagree" in caplog.text
-    else:
-        assert node.books.look(node.make_reader(node.chain.url, node.proxy.url)) == PaymentSettled(sent)
+    urls = (node.proxy.url, node.chain.url) if liar_is_first else (node.chain.url, node.proxy.url)
+    assert node.books.look(node.make_reader(*urls), sent) == RECONCILING
+    assert "disagree" in caplog.text
 
 
 def test_one_node_does_not_fail_a_payment_that_another_knows_nothing_of(

@@ -40,10 +40,12 @@ def test_a_node_that_fails_is_named_without_its_key(chain: LocalChain) -> None:
     assert shown == {
         ("requests_total", "1"): 1,
         ("failures_total", "1"): 1,
+        ("disagreements_total", "1"): 0,
         ("resting", "1"): 1,
         # Its chain id is asked once.
         ("requests_total", "2"): 4,
         ("failures_total", "2"): 0,
+        ("disagreements_total", "2"): 0,
         ("resting", "2"): 0,
     }
     assert KEY not in text

@@ -1,4 +1,4 @@
-"""Read what a chain proves about a payment: the judge of every payment that may have been sent.
+"""Read what a chain proves about a payment: it decides every payment that may have been sent.
 
 Only a proof ends a payment. Whatever a node does not prove, or if it contradicts itself or another node, the
 payment stays pending.
@@ -6,16 +6,17 @@ payment stays pending.
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from time import monotonic
 from typing import Final, TypeVar
 
 from faregate.logs import log
 from faregate.merchant.transports import Choice
+from faregate.payments.agreement import Agreement
 from faregate.payments.deadline import get_time_left, limit_time
-from faregate.payments.evidence import Block, Fate, Receipt, read_fate
+from faregate.payments.evidence import Block
 from faregate.payments.failover import take_turns
-from faregate.payments.node import At, ChainNode, find_log
+from faregate.payments.judge import ContradictoryNode, Judge, Question, Verdict
+from faregate.payments.node import At, ChainNode
 from faregate.payments.rpc import CALL_SECONDS, RpcClient, RpcError, RpcNode
 from faregate.service.clock import Clock
 from faregate.service.payments import (
@@ -34,41 +35,9 @@ from faregate.x402.tokens import Token
 LOOK_SECONDS: Final = 10.0
 VERIFY_SECONDS: Final = 6.0
 """What verifying a payment may take. Sellers wait 10 seconds for an answer to access."""
-REORG_BLOCKS: Final = 64
-"""Blocks before `Attempt.from_block` that are still believed: the chain may have been reorganised since."""
 MOST_LOOKED_UP: Final = 32
 """Reservations that one access asks the chain for, at most: each is a call."""
 T = TypeVar("T")
-
-
-class ContradictoryNode(Exception):
-    """What a node says cannot all be true: it lags, its chain was reorganised meanwhile, or it lies."""
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What became of this payment?"""
-
-    payment: SignedPayment = field(repr=False)
-    token: Token
-    attempt: Attempt
-
-    @property
-    def first_block(self) -> int:
-        """The first block in which the payment may be."""
-        return max((self.attempt.from_block or 0) - REORG_BLOCKS, 0)
-
-    @property
-    def hashes(self) -> tuple[str, ...]:
-        """The transactions that may have settled it, as far as they are known."""
-        signed = self.attempt.signed
-        own = () if signed is None else (signed.transaction_hash,)
-        return tuple(dict.fromkeys((*self.attempt.hashes, *own)))
-
-    @property
-    def pending(self) -> SettlementPending:
-        """The answer while nothing is proven and nothing is wrong."""
-        return SettlementPending("settling" if self.attempt.number == 1 else "reconciling")
 
 
 class ChainReader:
@@ -93,8 +62,8 @@ class ChainReader:
     ) -> None:
         self.chain: Final = chain
         self.client: Final = RpcClient(urls, transport=transport, seconds=call_seconds)
-        self._clock = clock
-        self._confirmations = confirmations
+        self._judge = Judge(clock, confirmations)
+        self._agreement = Agreement(self._judge, self._open)
         self._look_seconds = look_seconds
         self._checked: set[RpcNode] = set()
 
@@ -163,91 +132,48 @@ class ChainReader:
     def look(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> SettlementResult:
         """Return what the chain proves, as `service.payments.Payments.look`.
 
-        The first node that proves a settlement is believed. A payment is refused only if no node that answers
-        says otherwise. Takes `look_seconds` at most.
+        A settlement that one node proves is believed once another one proves it, or none of the others has a
+        say (`payments/agreement.py`). A payment is refused only if no node that answers says otherwise. Takes
+        `look_seconds` at most, and for a settlement `CONFIRM_SECONDS` more.
         """
         question = Question(payment, terms.token, attempt)
         answers: list[SettlementResult] = []
-        nodes = take_turns(self.client.nodes, monotonic())
         with limit_time(self._look_seconds):
-            for left, (node, rests) in zip(range(len(self.client.nodes), 0, -1), nodes, strict=True):
-                # Only a refusal needs the word of every node.
-                if rests and any(isinstance(answer, SettlementPending) for answer in answers):
-                    break
-                # A node that hangs leaves the others their share of the time.
-                with limit_time(get_time_left(self._look_seconds) / left):
-                    answer = self._ask_node(node, question)
-                if answer is not None:
-                    answers.append(answer)
-                if isinstance(answer, PaymentSettled):
-                    break
-        return _agree(answers)
+            proof = self._find_proof(question, answers)
+        if proof is None:
+            return _agree(answers)
+        # With time of its own: a slow node must not take that of the others.
+        return self._agreement.confirm(*proof, self.client.nodes, question)
 
-    def _ask_node(self, node: RpcNode, question: Question) -> SettlementResult | None:
+    def _find_proof(
+        self, question: Question, answers: list[SettlementResult]
+    ) -> tuple[RpcNode, Verdict] | None:
+        """Find the first node that proves a settlement; what the others say is added to `answers`."""
+        nodes = take_turns(self.client.nodes, monotonic())
+        for left, (node, rests) in zip(range(len(self.client.nodes), 0, -1), nodes, strict=True):
+            # Only a refusal needs the word of every node.
+            if rests and any(isinstance(answer, SettlementPending) for answer in answers):
+                break
+            # A node that hangs leaves the others their share of the time.
+            with limit_time(get_time_left(self._look_seconds) / left):
+                verdict = self._ask_node(node, question)
+            if verdict is None:
+                continue
+            if isinstance(verdict.result, PaymentSettled):
+                return node, verdict
+            answers.append(verdict.result)
+        return None
+
+    def _ask_node(self, node: RpcNode, question: Question) -> Verdict | None:
         """Ask one node; None if it does not answer."""
         try:
-            return self._look_at(self._open(node), question)
+            return self._judge.look_at(self._open(node), question)
         except RpcError as error:
             log("service", logging.WARNING, "%s", error)
             return None
         except ContradictoryNode as error:
             log("service", logging.WARNING, "RPC node %s is not believed: %s", node.host, error)
-            return SettlementPending("reconciling")
-
-    def _look_at(self, node: ChainNode, question: Question) -> SettlementResult:
-        # A known hash costs one call. The logs prove as much, and know of a transfer that nobody told us of.
-        receipts: dict[str, Receipt] = {}
-        for known in question.hashes:
-            receipt = _try_receipt(node, known)
-            if receipt is None:
-                continue
-            receipts[receipt.transactionHash] = receipt
-            if _read(receipt, question) is Fate.PAID:
-                return self._judge_receipt(node, question, receipt)
-        payment = question.payment
-        if not node.is_authorization_used(question.token, payment.payer, payment.nonce):
-            return self._judge_unused(node, question)
-        head = _get_head(node, question)
-        found = find_log(node, question.token, payment, question.first_block, head.number)
-        if found is None:
-            raise ContradictoryNode("the authorization was used or cancelled, but no log tells where")
-        receipt = receipts.get(found.transactionHash) or node.get_end(question.token, payment, found)
-        return self._judge_receipt(node, question, receipt)
-
-    def _judge_receipt(self, node: ChainNode, question: Question, receipt: Receipt) -> SettlementResult:
-        """Judge a payment by the transaction that ended its authorization."""
-        if receipt.blockNumber < question.first_block:
-            raise ContradictoryNode("the transaction is older than the payment")
-        fate = _read(receipt, question)
-        # A payment needs so many blocks; a cancellation goes with any block that can still be replaced.
-        head = _get_head(node, question)
-        is_paid = fate is Fate.PAID
-        last = head.number - self._confirmations + 1 if is_paid else _get_safe(node, question).number
-        # Read after the head: a reorganisation between the two would make a block that is gone look deep.
-        block = node.get_block(receipt.blockNumber)
-        if block is None or block.hash != receipt.blockHash or block.number > head.number:
-            raise ContradictoryNode("the block of the transaction is not in the chain")
-        if fate is Fate.NOTHING:
-            raise ContradictoryNode("the logs of the transaction do not tell how the authorization ended")
-        if block.number > last:
-            return question.pending
-        if is_paid:
-            return PaymentSettled(receipt.transactionHash)
-        if fate is Fate.CANCELED:
-            return PaymentRefused("the payer cancelled the authorization")
-        return PaymentRefused("the payer used the authorization's nonce for another payment")
-
-    def _judge_unused(self, node: ChainNode, question: Question) -> SettlementResult:
-        """Judge a payment whose authorization was not used: it is over only once its time is."""
-        payment = question.payment
-        if self._clock().timestamp() < payment.valid_before:
-            return question.pending
-        safe = _get_safe(node, question)
-        if safe.timestamp < payment.valid_before:
-            return question.pending
-        if node.is_authorization_used(question.token, payment.payer, payment.nonce, safe.number):
-            raise ContradictoryNode("the authorization was used in a safe block, but not in the latest")
-        return PaymentRefused("the authorization expired unused")
+            return Verdict(SettlementPending("reconciling"))
 
     # Nodes
 
@@ -276,7 +202,7 @@ class ChainReader:
 
 
 def _agree(answers: Sequence[SettlementResult]) -> SettlementResult:
-    """Return what the nodes agree on. A settlement needs one of them, unless another rules it out."""
+    """Return what the nodes agree on, none of which proves a settlement."""
     refused = [answer for answer in answers if isinstance(answer, PaymentRefused)]
     if answers and len(refused) == len(answers):
         return refused[0]
@@ -290,30 +216,3 @@ def _agree(answers: Sequence[SettlementResult]) -> SettlementResult:
         )
         return SettlementPending("reconciling")
     return answers[-1] if answers else SettlementPending("reconciling")
-
-
-def _try_receipt(node: ChainNode, transaction_hash: str) -> Receipt | None:
-    """Return the receipt if the node has it, and gives it: strangers may have made it large."""
-    try:
-        return node.get_receipt(transaction_hash)
-    except RpcError as error:
-        log("service", logging.DEBUG, "%s", error)
-        return None
-
-
-def _read(receipt: Receipt, question: Question) -> Fate:
-    return read_fate(receipt, question.token, question.payment)
-
-
-def _get_head(node: ChainNode, question: Question) -> Block:
-    head = node.get_head()
-    if head.number < (question.attempt.from_block or 0) - REORG_BLOCKS:
-        raise ContradictoryNode("its latest block is older than the payment")
-    return head
-
-
-def _get_safe(node: ChainNode, question: Question) -> Block:
-    safe = node.get_safe()
-    if safe.number > _get_head(node, question).number:
-        raise ContradictoryNode("its safe block is ahead of its latest")
-    return safe

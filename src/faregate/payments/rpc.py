@@ -134,6 +134,8 @@ class RpcNode:
         self.rest: Final = Rest()
         self.requests = self.failures = 0
         """Calls since the start, and how many of them had no usable answer."""
+        self.disagreements = 0
+        """How often it contradicted other nodes about a settlement."""
 
     @property
     def host(self) -> str:
@@ -167,6 +169,11 @@ class RpcNode:
         with self._counting:
             self.failures += 1
         self.rest.record_failure(monotonic())
+
+    def count_disagreement(self) -> None:
+        """Count that it contradicted other nodes about a settlement."""
+        with self._counting:
+            self.disagreements += 1
 
     def _send(self, method: str, body: bytes, seconds: float) -> Response:
         headers = (*_HEADERS, *self._url.headers)

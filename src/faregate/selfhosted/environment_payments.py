@@ -40,7 +40,8 @@ class EnvironmentPayments:
 class NodeStatus:
     """What this process has seen of one node. `position` counts from 1, the preferred node.
 
-    `failures` are the calls of `requests` without a usable answer.
+    `failures` are the calls of `requests` without a usable answer. `disagreements` counts how often it
+    contradicted other nodes about a settlement.
     """
 
     environment: Environment
@@ -48,13 +49,16 @@ class NodeStatus:
     host: str
     requests: int
     failures: int
+    disagreements: int
     is_resting: bool
 
 
 def list_nodes(payments: Mapping[Environment, EnvironmentPayments]) -> list[NodeStatus]:
     """List the nodes of each environment, the preferred first."""
     return [
-        NodeStatus(name, position, node.host, node.requests, node.failures, node.is_resting())
+        NodeStatus(
+            name, position, node.host, node.requests, node.failures, node.disagreements, node.is_resting()
+        )
         for name, one in payments.items()
         for position, node in enumerate(one.chain.client.nodes, 1)
     ]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from faregate.errors import FaregateError
-from faregate.payments.chain import REORG_BLOCKS
+from faregate.payments.judge import REORG_BLOCKS
 from faregate.payments.transfers import ReceivedTransfer
 from faregate.selfhosted.callers import describe_account
 from faregate.selfhosted.database import finality

@@ -137,6 +137,11 @@ class _StateCollector(Collector):
         failures = CounterMetricFamily(
             "faregate_service_node_failures", "Calls that a node did not answer usably", labels=labels
         )
+        disagreements = CounterMetricFamily(
+            "faregate_service_node_disagreements",
+            "How often a node contradicted others about a settlement",
+            labels=labels,
+        )
         resting = GaugeMetricFamily(
             "faregate_service_node_resting", "Whether a node failed, and is asked last", labels=labels
         )
@@ -144,5 +149,6 @@ class _StateCollector(Collector):
             values = (node.environment, node.host, str(node.position))
             requests.add_metric(values, node.requests)
             failures.add_metric(values, node.failures)
+            disagreements.add_metric(values, node.disagreements)
             resting.add_metric(values, node.is_resting)
-        yield from (requests, failures, resting)
+        yield from (requests, failures, disagreements, resting)
