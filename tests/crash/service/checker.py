@@ -179,7 +179,9 @@ class Checker:
         submitted = {row.payer for row in rows if row.submitted_at is not None or row.outcome is not None}
         for payer in submitted & latest.keys():
             account, payment = rows[0].account, latest[payer]
-            reserved = find_uses(self._database, account, USDC.address, payment, now, now).reserved
+            reserved = find_uses(
+                self._database, account, USDC.address, payment, now, now, on_chain=True
+            ).reserved
             given_up = sum(int(row.amount) for row in rows if row.payer == payer and row.outcome is None)
             if reserved > given_up:
                 self._tell("still reserved", f"{reserved} of {payer}")

@@ -1,8 +1,9 @@
 """Authorizations: open transactions, and the payers whose they are.
 
-A payer's open transactions reserve its funds. Two calls at the same time would both find them free, so they
-are counted once more when the transaction is created: PostgreSQL lets the calls of one payer in one by one
-for that (`faregate_covers` of the fourth migration), SQLite every writer.
+A payer's open transactions reserve its funds: those with all sellers of the database, because on a chain a
+payer has one balance. A simulated ledger is each seller's own. Two calls at the same time would both find
+the funds free, so they are counted once more when the transaction is created: PostgreSQL lets the calls of
+one payer in one by one for that (`faregate_covers` of the tenth migration), SQLite every writer.
 
 A payment that ended in between reserves nothing any more, but its money may have been in the balance that was
 read before. So what the payer's payments took is summed twice, before the balance is read and when the
@@ -12,6 +13,7 @@ chooses: only the rows tell what happened in between, so that no two clocks are 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from sqlalchemy import BigInteger, Connection, Text, bindparam, cast, func, literal_column, or_, select
@@ -34,34 +36,56 @@ _COMMA: Final[Any] = literal_column("','", Text())
 _COLON: Final[Any] = literal_column("':'", Text())
 _CLOCK: Final = bindparam("clock", type_=BigInteger())
 _SINCE: Final = bindparam("settled_since", type_=BigInteger())
-_OF_PAYER: Final = (T.account == ACCOUNT) & (T.payer == bindparam("payer")) & (T.asset == bindparam("asset"))
-_IS_RESERVED: Final = (
-    _OF_PAYER,
-    T.finished_at.is_(None),
-    # A submitted payment may still settle after its authorization expired, so it stays reserved.
-    or_(T.submitted_at.is_not(None), T.expires_at > _CLOCK),
-)
+_OF_PAYER: Final = (T.payer == bindparam("payer")) & (T.asset == bindparam("asset"))
+_SHARES_FUNDS: Final = {
+    True: _OF_PAYER & T.from_block.is_not(None),
+    False: _OF_PAYER & (T.account == ACCOUNT),
+}
+"""Which transactions spend what a payer has, by whether they are on a chain."""
 # Amounts are summed by Python: SQLite cannot add numbers of 30 digits.
 _VALUE_TEXT: Final = cast(T.authorized_value, Text)
-_RESERVED: Final = select(aggregate_strings(_VALUE_TEXT, _COMMA)).where(*_IS_RESERVED).scalar_subquery()
-_RESERVATIONS: Final = (
-    select(aggregate_strings(T.nonce + _COLON + _VALUE_TEXT, _COMMA)).where(*_IS_RESERVED).scalar_subquery()
-)
+
+
+def _join_open(text: Any, *, on_chain: bool) -> Any:
+    """Join this text of the transactions that reserve funds."""
+    return (
+        select(aggregate_strings(text, _COMMA))
+        .where(
+            _SHARES_FUNDS[on_chain],
+            T.finished_at.is_(None),
+            # A submitted payment may still settle after its authorization expired, so it stays reserved.
+            or_(T.submitted_at.is_not(None), T.expires_at > _CLOCK),
+        )
+        .scalar_subquery()
+    )
+
+
+def _join_settled(*, on_chain: bool) -> Any:
+    return (
+        select(aggregate_strings(_VALUE_TEXT, _COMMA))
+        .where(
+            _SHARES_FUNDS[on_chain],
+            T.final_status == literal_column("'succeeded'"),
+            T.finished_at >= _SINCE,
+        )
+        .scalar_subquery()
+    )
+
+
 _PROOF: Final = select(T.id).where(T.account == ACCOUNT, T.proof_hash == bindparam("proof_hash"))
-_AUTHORIZATION: Final = select(T.id).where(_OF_PAYER, T.nonce == bindparam("nonce"))
-_SETTLED: Final = (
-    select(aggregate_strings(cast(T.authorized_value, Text), _COMMA))
-    .where(_OF_PAYER, T.final_status == literal_column("'succeeded'"), T.finished_at >= _SINCE)
-    .scalar_subquery()
-)
-_FIND_USES: Final = Statement(
-    select(
+_AUTHORIZATION: Final = select(T.id).where(T.account == ACCOUNT, _OF_PAYER, T.nonce == bindparam("nonce"))
+
+
+def _build_find_uses(*, on_chain: bool) -> Any:
+    return select(
         _PROOF.scalar_subquery().label("by_proof"),
         _AUTHORIZATION.scalar_subquery().label("by_authorization"),
-        _RESERVATIONS.label("reservations"),
-        _SETTLED.label("settled"),
+        _join_open(T.nonce + _COLON + _VALUE_TEXT, on_chain=on_chain).label("reservations"),
+        _join_settled(on_chain=on_chain).label("settled"),
     )
-)
+
+
+_FIND_USES: Final = {kind: Statement(_build_find_uses(on_chain=kind)) for kind in (True, False)}
 _GIVEN: Final = tuple(
     column
     for column in transactions.columns
@@ -89,10 +113,12 @@ _PARTS: Final = {
 _FIND_PARTS: Final = Statement(select(*(one.scalar_subquery().label(name) for name, one in _PARTS.items())))
 
 
-def _build_authorize(dialect: str) -> Any:
+def _build_authorize(dialect: str, *, on_chain: bool) -> Any:
     if dialect == "sqlite":
         insert: Any = sqlite.insert(transactions)
-        covers = func.faregate_covers(_FUNDS, _VALUE, _RESERVED, _SETTLED, _SETTLED_BEFORE)
+        reserved = _join_open(_VALUE_TEXT, on_chain=on_chain)
+        settled = _join_settled(on_chain=on_chain)
+        covers = func.faregate_covers(_FUNDS, _VALUE, reserved, settled, _SETTLED_BEFORE)
     else:
         insert = postgresql.insert(transactions)
         covers = func.faregate_covers(
@@ -104,6 +130,7 @@ def _build_authorize(dialect: str) -> Any:
             _CLOCK,
             _SINCE,
             _SETTLED_BEFORE,
+            literal_column("true" if on_chain else "false"),
         )
     given = [bindparam(column.name, type_=column.type) for column in _GIVEN]
     # An older copy of the database may lack what this process remembers: nobody would see the row.
@@ -113,7 +140,7 @@ def _build_authorize(dialect: str) -> Any:
     return insert.from_select(names, row).on_conflict_do_nothing().returning(T.created_at, *CHANGING)
 
 
-_AUTHORIZE: Final = Statement(_build_authorize)
+_AUTHORIZE: Final = {kind: Statement(partial(_build_authorize, on_chain=kind)) for kind in (True, False)}
 _OBSERVE: Final = Inserts(
     payers,
     lambda insert: insert.values(created_at=STAMP).on_conflict_do_nothing().returning(*PAYER_COLUMNS),
@@ -167,11 +194,19 @@ class UsedIds:
 
 
 def find_uses(
-    database: Database, account: int, asset: str, payment: SignedPayment, clock: int, settled_since: int
+    database: Database,
+    account: int,
+    asset: str,
+    payment: SignedPayment,
+    clock: int,
+    settled_since: int,
+    *,
+    on_chain: bool,
 ) -> UsedIds:
     """Find what is known of the payment, in one statement.
 
-    `clock` is the present in microseconds; payments that succeeded from `settled_since` on are summed.
+    `clock` is the present in microseconds; payments that succeeded from `settled_since` on are summed. Those
+    `on_chain` spend what the payer has with any seller.
     """
     keys = {
         "of_account": account,
@@ -182,7 +217,7 @@ def find_uses(
         "clock": clock,
         "settled_since": settled_since,
     }
-    [found] = database.query(_FIND_USES, keys)
+    [found] = database.query(_FIND_USES[on_chain], keys)
     reservations = _read_reservations(found["reservations"])
     return UsedIds(found["by_proof"], found["by_authorization"], reservations, sum_amounts(found["settled"]))
 
@@ -222,7 +257,8 @@ def authorize(database: Database, account: int, row: dict[str, Any], now: int) -
     `settled_before`.
     """
     values = {"account": account, **row}
-    made = database.change(_AUTHORIZE, {**values, "of_account": account, "now": now})
+    statement = _AUTHORIZE[row["from_block"] is not None]
+    made = database.change(statement, {**values, "of_account": account, "now": now})
     return {**values, **made[0]} if made else None
 
 

@@ -251,16 +251,16 @@ Index(None, transactions.c.account, transactions.c.finished_at)
 _OPEN: Final = text("finished_at IS NULL")
 Index(
     "ix_transactions_open",
-    transactions.c.account,
+    # Without the account: on a chain, a payer has one balance for all sellers.
     transactions.c.payer,
     transactions.c.asset,
+    transactions.c.account,  # to count those of one seller
     postgresql_where=_OPEN,
     sqlite_where=_OPEN,
 )
 _SUCCEEDED: Final = text("final_status = 'succeeded'")
 Index(
     "ix_transactions_settled",  # what a payer paid while its balance was read
-    transactions.c.account,
     transactions.c.payer,
     transactions.c.asset,
     transactions.c.finished_at,

@@ -141,7 +141,13 @@ class SqlStore:
         clock = self._stamps.read_clock()
         since = to_datetime(clock) - _CLOCKS_DIFFER if settled_since is None else settled_since
         found = find_uses(
-            self._database, self.account.id, token.address, payment, clock, to_microseconds(since)
+            self._database,
+            self.account.id,
+            token.address,
+            payment,
+            clock,
+            to_microseconds(since),
+            on_chain=not self._options.is_simulated,
         )
         by_proof, by_authorization = (
             None if used is None else self.find_transaction(used)
