@@ -164,6 +164,7 @@ CONSOLE_TESTS = ("tests/selfhosted/test_console.py",)
 DIRECT_TESTS = ("tests/payments/test_direct.py", "tests/payments/test_direct_upkeep.py")
 DIRECT_VERIFY_TESTS = ("tests/payments/test_direct_verify.py",)
 FEE_TESTS = ("tests/payments/test_direct_fees.py",)
+L1_FEE_TESTS = ("tests/payments/test_l1_fee.py",)
 FINALITY = "src/faregate/selfhosted/finality.py"
 FINALITY_TESTS = ("tests/selfhosted/test_finality.py",)
 RESTORE_TESTS = ("tests/selfhosted/test_restore.py",)
@@ -1043,8 +1044,8 @@ MUTANTS = (
     Mutant("a-node-repeats-its-key", CHAIN + "rpc.py", 'text = text.replace(secret, "***")', "pass", RPC_TESTS),
     Mutant("a-key-in-an-error-of-the-transport", CHAIN + "rpc.py", "failure = self._build_error(method, self._url.redact(str(error)), code)", "failure = self._build_error(method, str(error), code)", RPC_TESTS),
     # The service's own gas account (payments/direct/)
-    Mutant("a-transfer-that-must-revert-is-signed", DIRECT + "gas_account.py", "if not _is_revert(error):\n            raise\n        return TransferReverts(_find_reason(error))", "if not _is_revert(error):\n            raise\n        return 80_000", DIRECT_TESTS),
-    Mutant("a-node-that-cannot-tell-says-reverted", DIRECT + "gas_account.py", "        if not _is_revert(error):\n            raise\n", "", DIRECT_VERIFY_TESTS),
+    Mutant("a-transfer-that-must-revert-is-signed", DIRECT + "gas_account.py", "if not error.is_revert:\n            raise\n        return TransferReverts(_find_reason(error))", "if not error.is_revert:\n            raise\n        return 80_000", DIRECT_TESTS),
+    Mutant("a-node-that-cannot-tell-says-reverted", DIRECT + "gas_account.py", "        if not error.is_revert:\n            raise\n", "", DIRECT_VERIFY_TESTS),
     Mutant("the-token-is-not-asked", DIRECT + "backend.py", "if reverts is not None:", "if False:", DIRECT_VERIFY_TESTS),
     Mutant("reserved-money-pays-again", DIRECT + "backend.py", "if funds - committed < payment.value:", "if funds < payment.value:", DIRECT_VERIFY_TESTS),
     Mutant("work-that-nobody-can-settle", DIRECT + "backend.py", "        if obstacle is not None:\n            raise", "        if False:\n            raise", DIRECT_VERIFY_TESTS),
@@ -1056,6 +1057,8 @@ MUTANTS = (
     Mutant("the-books-are-believed-about-gas-nonces", DIRECT + "gas_account.py", "nonce = max(gas_nonce or 0, found.next_nonce)", "nonce = gas_nonce or 0", DIRECT_TESTS),
     Mutant("the-chain-is-believed-about-gas-nonces", DIRECT + "gas_account.py", "nonce = max(gas_nonce or 0, found.next_nonce)", "nonce = found.next_nonce", DIRECT_TESTS),
     Mutant("an-empty-gas-account-signs", DIRECT + "gas_account.py", "        if balance >= cost:\n            return None\n", "        if True:\n            return None\n", DIRECT_TESTS),
+    Mutant("gas-alone-takes-payments", DIRECT + "gas_account.py", "cost = self._policy.max_gas * fees.maximum + l1_fee", "cost = self._policy.max_gas * fees.maximum", L1_FEE_TESTS),
+    Mutant("gas-alone-signs", DIRECT + "gas_account.py", "gas * fees.maximum + found.l1_fee", "gas * fees.maximum", L1_FEE_TESTS),
     Mutant("any-amount-of-gas-is-paid", DIRECT + "fees.py", "return None if estimate > policy.max_gas else ", "return ", FEE_TESTS),
     Mutant("any-fee-is-paid", DIRECT + "fees.py", "maximum = min(2 * market.base_fee + market.priority, policy.max_fee)", "maximum = 2 * market.base_fee + market.priority", FEE_TESTS),
     Mutant("a-replacement-pays-any-fee", DIRECT + "fees.py", "2 * market.base_fee + market.priority), policy.max_fee)", "2 * market.base_fee + market.priority), 2**200)", FEE_TESTS),

@@ -42,7 +42,11 @@ class ChainNode:
 
     def get_quantity(self, method: str, *params: object) -> int:
         """Call a method whose answer is a number."""
-        return self._read(method, _QUANTITY.validate_python, self.call(method, *params))
+        return self.read_quantity(method, self.call(method, *params))
+
+    def read_quantity(self, method: str, answer: Any) -> int:
+        """Read a number out of an answer."""
+        return self._read(method, _QUANTITY.validate_python, answer)
 
     def has_code(self, address: str) -> bool:
         """Return whether there is a contract at this address."""

@@ -31,6 +31,8 @@ much that its receipt has about 20 MB.
 """
 _NO_CODE: Final = -1
 """Stands in where an error object has no code, or a reply is too large: None is no answer at all."""
+_REVERTED: Final = 3
+"""The code of geth for a call that the contract refused. Others have the word in their message only."""
 _BUSY: Final = (429, 502, 503, 504)
 """Status codes with which a node, or a proxy in front of it, refuses every call."""
 _MAX_MESSAGE: Final = 300
@@ -58,6 +60,11 @@ class RpcError(Exception):
     def __init__(self, message: str, code: int | None = None) -> None:
         super().__init__(message)
         self.code = code
+
+    @property
+    def is_revert(self) -> bool:
+        """Whether a contract refused the call."""
+        return self.code == _REVERTED or (self.code is not None and "revert" in str(self).lower())
 
 
 class RpcUrl:

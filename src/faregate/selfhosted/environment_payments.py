@@ -139,7 +139,9 @@ class GasWatch:
             self._balances = {**self._balances, name: ether}
             if balance.is_low:
                 _log.warning(
-                    "the gas account %s has %.6f ETH, less than gas_alarm_eth: send it some",
+                    "the gas account %s has %.6f ETH, less than gas_alarm_eth, or than a transfer may take "
+                    "(%.6f): send it some",
                     balance.address,
                     ether,
+                    balance.transfer_cost / ETHER,
                 )

@@ -20,6 +20,7 @@ from faregate.payments.direct.fees import (
     limit_gas,
     raise_fees,
 )
+from faregate.payments.direct.l1_fee import ask_l1_fee
 from faregate.payments.direct.signers import Signer, SigningFailed
 from faregate.payments.direct.transactions import (
     Fees,
@@ -41,18 +42,23 @@ _SEND_SECONDS: Final = 10.0
 """All nodes together have so long to take a transaction."""
 _EMPTY_GAS: Final = 21_000
 """What a transaction without data takes."""
-_REVERTED: Final = 3
-"""The code of geth for a call that the contract refused. Others have the word in their message only."""
+_TRANSFER_BYTES: Final = 450
+"""A transfer has about 400 bytes. They are what the layer below is paid for."""
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class GasBalance:
-    """The ether of the gas account, in wei. If it is low, somebody must send it some."""
+    """The ether of the gas account, in wei. If it is low, somebody must send it some.
+
+    `transfer_cost` is what a transfer may take now, `l1_fee` of it for its data on the layer below.
+    """
 
     address: str
     wei: int
     is_low: bool
+    transfer_cost: int = 0
+    l1_fee: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +72,14 @@ class TransferReverts:
 class TransferConditions:
     """What the chain asks for a transfer: units of gas and fees; `balance` (wei) is what the account has.
 
+    `l1_fee` (wei) is taken beside the gas.
+
     `next_nonce` counts the account's transactions, those that wait for a block included.
     """
 
     gas: int
     market: FeeMarket
+    l1_fee: int
     balance: int
     next_nonce: int
 
@@ -113,17 +122,22 @@ class GasAccount:
         return self._chain.ask(lambda node: any(_has_succeeded(node, each) for each in known))
 
     def read_balance(self) -> GasBalance:
-        """Return its ether, and whether that is below `alarm_balance`."""
+        """Return its ether, and whether that is below `alarm_balance`, or less than a transfer may take."""
         wei = self._chain.get_ether(self.address)
-        return GasBalance(self.address, wei, wei < self._policy.alarm_balance)
+        market, l1_fee = self._chain.ask(_ask_prices)
+        fees = choose_fees(market, self._policy)
+        maximum = self._policy.max_fee if fees is None else fees.maximum
+        cost = self._policy.max_gas * maximum + l1_fee
+        return GasBalance(self.address, wei, wei < max(self._policy.alarm_balance, cost), cost, l1_fee)
 
     def find_obstacle(self) -> str | None:
         """Return why no transfer could be paid for now, in words for the operator; None if one could."""
-        market = self._chain.ask(_ask_fee_market)
+        market, l1_fee = self._chain.ask(_ask_prices)
         fees = choose_fees(market, self._policy)
         if fees is None:
             return self._describe_fee(market.base_fee)
-        return self._describe_lack(self._chain.get_ether(self.address), self._policy.max_gas * fees.maximum)
+        cost = self._policy.max_gas * fees.maximum + l1_fee
+        return self._describe_lack(self._chain.get_ether(self.address), cost)
 
     def simulate(self, token: Token, data: bytes) -> TransferReverts | None:
         """Return why the token would refuse this call now; None if it would not."""
@@ -146,7 +160,7 @@ class GasAccount:
             return PaymentPostponed(f"the transfer takes {found.gas} units of gas, more than max_gas")
         if fees is None:
             return PaymentPostponed(self._describe_fee(found.market.base_fee))
-        lack = self._describe_lack(found.balance, gas * fees.maximum)
+        lack = self._describe_lack(found.balance, gas * fees.maximum + found.l1_fee)
         if lack is not None:
             return PaymentPostponed(lack)
         # The books may be older than the chain: restored from a copy, or the account was used elsewhere.
@@ -208,9 +222,11 @@ class GasAccount:
         gas = _catch_revert(lambda: node.get_quantity("eth_estimateGas", call, "latest"))
         if isinstance(gas, TransferReverts):
             return gas
+        market, l1_fee = _ask_prices(node)
         return TransferConditions(
             gas=gas,
-            market=_ask_fee_market(node),
+            market=market,
+            l1_fee=l1_fee,
             balance=node.get_ether(self.address),
             next_nonce=node.get_nonce(self.address, "pending"),
         )
@@ -291,6 +307,11 @@ def _ask_fee_market(node: ChainNode) -> FeeMarket:
     return FeeMarket(base_fee, node.get_quantity("eth_maxPriorityFeePerGas"))
 
 
+def _ask_prices(node: ChainNode) -> tuple[FeeMarket, int]:
+    """Return the prices of gas, and what the data of a transfer may cost: twice what it costs now."""
+    return _ask_fee_market(node), 2 * ask_l1_fee(node, _TRANSFER_BYTES)
+
+
 def _has_succeeded(node: ChainNode, transaction_hash: str) -> bool:
     """Return whether the transaction is in a block and did not revert."""
     receipt = node.get_receipt(transaction_hash)
@@ -301,13 +322,9 @@ def _catch_revert(simulate: Callable[[], T]) -> T | TransferReverts:
     try:
         return simulate()
     except RpcError as error:
-        if not _is_revert(error):
+        if not error.is_revert:
             raise
         return TransferReverts(_find_reason(error))
-
-
-def _is_revert(error: RpcError) -> bool:
-    return error.code == _REVERTED or (error.code is not None and "revert" in str(error).lower())
 
 
 def _find_reason(error: RpcError) -> str:

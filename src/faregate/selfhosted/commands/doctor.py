@@ -259,10 +259,12 @@ def _check_gas_account(payments: EnvironmentPayments) -> Findings:
     except PaymentsUnavailable as error:
         yield report_error(subject, str(error), f"Mend rpc_{payments.environment}.")
         return
-    shown = f"has {balance.wei / ETHER:.6f} ETH"
+    shown = f"has {balance.wei / ETHER:.6f} ETH, a transfer may take {balance.transfer_cost / ETHER:.6f}"
+    if balance.l1_fee:
+        shown += f" ({balance.l1_fee / ETHER:.6f} of it for data on layer 1)"
     if obstacle is not None:
         yield report_error(subject, obstacle, "Until then payments wait.")
     elif balance.is_low:
-        yield warn(subject, f"{shown}, less than gas_alarm_eth", "Send it some ETH.")
+        yield warn(subject, f"{shown}: that is low, see gas_alarm_eth", "Send it some ETH.")
     else:
         yield report_ok(subject, shown)
