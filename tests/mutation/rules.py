@@ -167,6 +167,7 @@ FEE_TESTS = ("tests/payments/test_direct_fees.py",)
 L1_FEE_TESTS = ("tests/payments/test_l1_fee.py",)
 FINALITY = "src/faregate/selfhosted/finality.py"
 FINALITY_TESTS = ("tests/selfhosted/test_finality.py",)
+PUBLISHED_IDS = ("tests/selfhosted/test_published_ids.py",)
 RESTORE_TESTS = ("tests/selfhosted/test_restore.py",)
 RECONCILIATION = "src/faregate/selfhosted/reconciliation.py"
 RECONCILIATION_TESTS = ("tests/selfhosted/test_reconciliation.py",)
@@ -1111,6 +1112,8 @@ MUTANTS = (
     Mutant("a-row-without-its-payer", SQL + "authorization.py", "*(one.exists() for one in _PARTS.values())", "*(one.exists() for name, one in _PARTS.items() if name != 'payer')", RESTORE_TESTS),
     Mutant("a-row-without-its-price", SQL + "authorization.py", "*(one.exists() for one in _PARTS.values())", "_PARTS['payer'].exists()", RESTORE_TESTS),
     Mutant("a-catalog-that-went-back-is-kept", SQL + "catalog.py", "known.number == account.catalog", "known.number >= account.catalog", RESTORE_TESTS),
+    Mutant("another-price-under-a-published-id", "src/faregate/service/catalog.py", "*(rules.model_dump_json() for rules in published))", "*())", PUBLISHED_IDS),
+    Mutant("two-sellers-share-ids", "src/faregate/service/catalog.py", "else (owner, *(", "else ('', *(", PUBLISHED_IDS),
     Mutant("sums-of-another-database", SQL + "reports.py", "key = account.generation, account.id, day", "key = '', account.id, day", RESTORE_TESTS),
     Mutant("a-process-remembers-another-database", SQL + "store.py", "self._shared.open_memory(self.account.generation)", "self._shared.open_memory('')", RESTORE_TESTS),
     Mutant("a-replaced-file-is-written", SQL + "engine.py", "if entry.info[_FILE] != _identify_file(file):", "if False:", RESTORE_TESTS),

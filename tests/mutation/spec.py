@@ -470,8 +470,8 @@ BREAKS: Final = (
         "GET /payers",
         "resources: of",
         _CATALOG,
-        'id=derive_id("res", created, environment, resource.key)',
-        'id=derive_id("res", created, resource.key)',
+        'id=derive_id("res", created, environment, resource.key',
+        'id=derive_id("res", created, resource.key',
     ),
     Break(
         "GET /payers",
@@ -682,7 +682,11 @@ BREAKS: Final = (
     # Versioning
     Break("Versioning", "1. ", _CALLS, 'ROOT: Final = "/merchant/v1"', 'ROOT: Final = "/merchant/v2"'),
     Break(
-        "Versioning", "2. ", _CATALOG, "len(listing.revisions) + 1, rules)", "len(listing.revisions), rules)"
+        "Versioning",
+        "2. ",
+        _CATALOG,
+        "number = len(listing.revisions) + 1",
+        "number = len(listing.revisions)",
     ),
     Break("Versioning", "3. ", _READS, 'version="1.0.0"', 'version="1.0.0.0"'),
     Break("Versioning", "4. ", _RECEIPTS, "schema_version=1,", "schema_version=2,"),

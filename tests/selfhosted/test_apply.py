@@ -49,9 +49,9 @@ def apply(
 def test_the_catalog_comes_back_as_the_emulator_builds_it(database: Database, stamps: Stamps) -> None:
     apply_account(database, stamps, builtin_account())
     for environment in ("test", "live"):
-        built = build_catalog(builtin_account(), environment)
         with database.read() as connection:
             [account] = [one for one in list_accounts(connection) if one.environment == environment]
+            built = build_catalog(builtin_account(), environment, account.org)
             found = load_catalog(connection, account)
         assert list(found.listings) == list(built.listings)
         for key, listing in built.listings.items():

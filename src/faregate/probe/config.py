@@ -12,7 +12,7 @@ from faregate.probe.client import RawClient
 from faregate.probe.discovery import FoundProducts, ProductChoice, discover
 from faregate.probe.session import ProbeSession
 from faregate.service.builtin import READ_ONLY_TEST_KEY, TEST_KEY, builtin_account, parse_tenant_name
-from faregate.service.catalog import build_catalog
+from faregate.service.catalog import build_catalog, derive_org_id
 from faregate.x402.tokens import Environment
 
 READ_ONLY_KEY_VARIABLE = "FAREGATE_READ_ONLY_KEY"
@@ -75,10 +75,15 @@ def _load_read_only_key(environ: Mapping[str, str]) -> ApiKey | None:
 
 
 def _find_foreign_revision(catalog: FoundProducts, environment: Environment) -> str | None:
-    """Return a revision of the other environment if this is the emulator's built-in account, else None."""
+    """Return a revision of the other environment if this is the built-in account, else None.
+
+    It is the emulator's, or that of a self-hosted service without an id.
+    """
     account = builtin_account()
-    known = {one.active.id for one in build_catalog(account, environment).listings.values()}
-    if not {one.revision_id for one in catalog.revisions} <= known:
-        return None
-    foreign = build_catalog(account, _OTHER_ENVIRONMENT[environment]).listings.values()
-    return next((one.active.id for one in foreign), None)
+    published = {one.revision_id for one in catalog.revisions}
+    for owner in (None, derive_org_id(account.seller)):
+        known = build_catalog(account, environment, owner).listings.values()
+        if published <= {one.active.id for one in known}:
+            foreign = build_catalog(account, _OTHER_ENVIRONMENT[environment], owner).listings.values()
+            return next((one.active.id for one in foreign), None)
+    return None

@@ -2,6 +2,10 @@
 
 Resource, revision and price ids differ between test and live. The integration key and the revision key
 (`rvk_`) are the same in both.
+
+Ids are derived, so that setting up the same account makes the same ids. Those of a catalog with an owner also
+say whose they are, and those of a revision what it says: no two sellers share one, and no id that was
+published once stands for another price, even after an older copy of a database was restored.
 """
 
 from bisect import bisect_right
@@ -9,7 +13,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from faregate.service.config import Account, Resource, Revision, SettlementRule
+from faregate.service.config import (
+    DEFAULT_CREATED_AT,
+    Account,
+    Resource,
+    Revision,
+    Seller,
+    SettlementRule,
+)
 from faregate.service.identifiers import derive_id
 from faregate.x402.tokens import TOKENS, Environment, Token, format_price
 
@@ -52,10 +63,12 @@ class Listing:
 class Catalog:
     """The resources of one environment by integration key, in the order of the account.
 
-    Every earlier state of a resource is kept, so that a list can show any past moment.
+    Every earlier state of a resource is kept, so that a list can show any past moment. `owner` is the id of
+    the seller's organisation; None in the emulator, where only keys and numbers make ids.
     """
 
     environment: Environment
+    owner: str | None = None
     listings: dict[str, Listing] = field(default_factory=dict[str, Listing])
     _by_revision: dict[str, str] = field(default_factory=dict[str, str])
     _versions: dict[str, list[Listing]] = field(default_factory=dict[str, list[Listing]])
@@ -97,7 +110,8 @@ class Catalog:
     def publish(self, key: str, rules: Revision, moment: datetime) -> PublishedRevision:
         """Add a new active revision to the resource."""
         listing = self.listings[key]
-        made = _build_revision(self.environment, listing.resource, len(listing.revisions) + 1, rules)
+        number = len(listing.revisions) + 1
+        made = _build_revision(self.environment, self.owner, listing.resource, number, rules)
         self.edit(key, moment, lambda before: replace(before, revisions=(*before.revisions, made)))
         return made
 
@@ -113,23 +127,32 @@ class Catalog:
         return (listing for listing in self.listings.values() if not listing.is_archived(moment))
 
 
-def build_catalog(account: Account, environment: Environment) -> Catalog:
-    """Build the catalog of one environment of the account."""
-    catalog = Catalog(environment)
+def derive_org_id(seller: Seller) -> str:
+    """Derive the id of a new organisation, the same in both environments."""
+    named = (seller.name,) if seller.id is None else ("id", seller.id)
+    return derive_id("org", DEFAULT_CREATED_AT, *named)
+
+
+def build_catalog(account: Account, environment: Environment, owner: str | None = None) -> Catalog:
+    """Build the catalog of one environment of the account, which belongs to this organisation."""
+    catalog = Catalog(environment, owner)
     for place, resource in enumerate(account.resources):
         if environment in resource.environments:
-            catalog.put(_build_listing(environment, resource, timedelta(milliseconds=place)))
+            catalog.put(_build_listing(environment, owner, resource, timedelta(milliseconds=place)))
     return catalog
 
 
-def _build_listing(environment: Environment, resource: Resource, offset: timedelta) -> Listing:
+def _build_listing(
+    environment: Environment, owner: str | None, resource: Resource, offset: timedelta
+) -> Listing:
     # The offset keeps the order of resources that name no date of their own.
     created = resource.created_at.astimezone(UTC) + offset
     return Listing(
-        id=derive_id("res", created, environment, resource.key),
+        id=derive_id("res", created, environment, resource.key, *_name_owner(owner)),
         resource=resource,
         revisions=tuple(
-            _build_revision(environment, resource, n, rules) for n, rules in enumerate(resource.revisions, 1)
+            _build_revision(environment, owner, resource, number, rules)
+            for number, rules in enumerate(resource.revisions, 1)
         ),
         require_payment=resource.require_payment,
         created_at=created,
@@ -140,9 +163,9 @@ def _build_listing(environment: Environment, resource: Resource, offset: timedel
 
 
 def _build_revision(
-    environment: Environment, resource: Resource, number: int, rules: Revision
+    environment: Environment, owner: str | None, resource: Resource, number: int, rules: Revision
 ) -> PublishedRevision:
-    made, place = resource.created_at, (resource.key, str(number))
+    made, place = resource.created_at, (resource.key, str(number), *_name_owner(owner, rules))
     return PublishedRevision(
         id=derive_id("acr", made, environment, *place),
         key=derive_id("rvk", made, *place) if resource.show_key else None,
@@ -152,3 +175,8 @@ def _build_revision(
         token=TOKENS[environment, rules.asset],
         rules=rules,
     )
+
+
+def _name_owner(owner: str | None, *published: Revision) -> tuple[str, ...]:
+    """Return what an id is derived from besides a place: whose it is, and what was published."""
+    return () if owner is None else (owner, *(rules.model_dump_json() for rules in published))

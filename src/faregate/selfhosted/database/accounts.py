@@ -12,8 +12,8 @@ from sqlalchemy import Connection, bindparam, select, update
 from faregate.errors import ConfigurationError
 from faregate.selfhosted.database.engine import Inserts
 from faregate.selfhosted.database.schema import accounts, generation
-from faregate.service.config import DEFAULT_CREATED_AT, Seller
-from faregate.service.identifiers import derive_id
+from faregate.service.catalog import derive_org_id
+from faregate.service.config import Seller
 from faregate.x402.tokens import Environment
 
 
@@ -54,12 +54,6 @@ _UPDATE: Final = (
     .where(accounts.c.id == bindparam("of_account"))
     .values(name=bindparam("new_name"), pay_to=bindparam("new_pay_to"), seller_id=bindparam("new_seller_id"))
 )
-
-
-def derive_org_id(seller: Seller) -> str:
-    """Derive the id of a new organisation, the same in both environments."""
-    named = (seller.name,) if seller.id is None else ("id", seller.id)
-    return derive_id("org", DEFAULT_CREATED_AT, *named)
 
 
 def list_accounts(connection: Connection) -> tuple[AccountRow, ...]:

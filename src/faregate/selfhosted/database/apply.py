@@ -122,7 +122,7 @@ def _apply(
         changes.append(ConfigChange(environment, None, kind, detail, needs_consent))
     # Two, because `after` is edited in place.
     before, after = load_catalog(connection, account), load_catalog(connection, account)
-    wanted = build_catalog(config, environment).listings
+    wanted = build_catalog(config, environment, account.org).listings
     changes += _create_missing(connection, account, after, wanted, moment)
     for key in before.listings:
         if key in wanted:

@@ -82,7 +82,7 @@ def load_catalog(connection: Connection, account: AccountRow) -> Catalog:
     # even if somebody publishes meanwhile.
     versions = _group(connection.execute(_VERSIONS, {"of_account": account.id}).all())
     published = _group(connection.execute(_REVISIONS, {"of_account": account.id}).all())
-    catalog = Catalog(account.environment)
+    catalog = Catalog(account.environment, account.org)
     for resource in connection.execute(_RESOURCES, {"of_account": account.id}):
         known = [_to_revision(row) for row in published[resource.id]]
         listings = [_to_listing(account.environment, resource, row, known) for row in versions[resource.id]]
