@@ -11,23 +11,34 @@ transaction is created, and the difference is spent too. Both sums begin at the 
 chooses: only the rows tell what happened in between, so that no two clocks are compared.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Connection, Text, bindparam, cast, func, literal_column, or_, select
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Text,
+    bindparam,
+    case,
+    cast,
+    func,
+    literal_column,
+    or_,
+    select,
+    true,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.functions import aggregate_strings
 
 from faregate.selfhosted.database.clock import ACCOUNT, STAMP
-from faregate.selfhosted.database.engine import Database, Inserts
+from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.schema import payers, resource_versions, revisions, transactions
 from faregate.selfhosted.database.statements import Statement
-from faregate.selfhosted.database.transactions import CHANGING, PAYER_COLUMNS, T, hash_proof, read_row
-from faregate.selfhosted.database.types import Amount, sum_amounts, to_datetime
+from faregate.selfhosted.database.transactions import CHANGING, PAYER_COLUMNS, T, hash_proof
+from faregate.selfhosted.database.types import Amount, sum_amounts
 from faregate.service.clock import LAST_SECOND
-from faregate.service.identifiers import Ids
 from faregate.service.payments import PaymentVerified, Reservation
 from faregate.service.records import AccessContext
 from faregate.x402.models import SignedPayment
@@ -113,7 +124,8 @@ _PARTS: Final = {
 _FIND_PARTS: Final = Statement(select(*(one.scalar_subquery().label(name) for name, one in _PARTS.items())))
 
 
-def _build_authorize(dialect: str, *, on_chain: bool) -> Any:
+def _build_insert(dialect: str, needed: Iterable[str], *, on_chain: bool) -> Any:
+    """Build the INSERT of a transaction, which the database must have these parts for."""
     if dialect == "sqlite":
         insert: Any = sqlite.insert(transactions)
         reserved = _join_open(_VALUE_TEXT, on_chain=on_chain)
@@ -134,24 +146,63 @@ def _build_authorize(dialect: str, *, on_chain: bool) -> Any:
         )
     given = [bindparam(column.name, type_=column.type) for column in _GIVEN]
     # An older copy of the database may lack what this process remembers: nobody would see the row.
-    row = select(*given, STAMP).where(covers, *(one.exists() for one in _PARTS.values()))
+    row = select(*given, STAMP).where(covers, *(_PARTS[name].exists() for name in needed))
     names = [*(column.name for column in _GIVEN), "created_at"]
     # Whoever else used the proof or the authorization meanwhile was faster.
     return insert.from_select(names, row).on_conflict_do_nothing().returning(T.created_at, *CHANGING)
 
 
-_AUTHORIZE: Final = {kind: Statement(partial(_build_authorize, on_chain=kind)) for kind in (True, False)}
-_OBSERVE: Final = Inserts(
-    payers,
-    lambda insert: insert.values(created_at=STAMP).on_conflict_do_nothing().returning(*PAYER_COLUMNS),
-)
-_FIND_PAYER: Final = select(*PAYER_COLUMNS).where(
-    payers.c.account == ACCOUNT, payers.c.address == bindparam("address")
+def _build_observe(insert: Any, created_at: Any, made: ColumnElement[bool] | None = None) -> Any:
+    """Build the INSERT of the payer of a new transaction, which returns the one that is there."""
+    given = {
+        "account": ACCOUNT,
+        "id": bindparam("payer_id", type_=payers.c.id.type),
+        "address": bindparam("payer", type_=payers.c.address.type),
+        "identifier": bindparam("identifier", type_=payers.c.identifier.type),
+    }
+    row = select(*given.values(), created_at)
+    observed = insert.from_select([*given, "created_at"], row if made is None else row.where(made))
+    # Of two first payments, the one that was stamped later may be written earlier.
+    earlier = case(
+        (observed.excluded.created_at < payers.c.created_at, observed.excluded.created_at),
+        else_=payers.c.created_at,
+    )
+    return observed.on_conflict_do_update(
+        index_elements=["account", "address"], set_={"created_at": earlier}
+    ).returning(*PAYER_COLUMNS)
+
+
+def _build_authorize_first(dialect: str, *, on_chain: bool) -> Any:
+    insert = _build_insert(dialect, ("revision", "version"), on_chain=on_chain)
+    if dialect == "sqlite":
+        return insert
+    made = insert.cte("made")
+    observed = _build_observe(postgresql.insert(payers), made.c.created_at).cte("observed")
+    return select(made, observed).join_from(made, observed, true())
+
+
+_AUTHORIZE: Final = {
+    kind: Statement(partial(_build_insert, needed=tuple(_PARTS), on_chain=kind)) for kind in (True, False)
+}
+"""Creates a transaction of a payer that is there, by whether it is on a chain."""
+_AUTHORIZE_FIRST: Final = {
+    kind: Statement(partial(_build_authorize_first, on_chain=kind)) for kind in (True, False)
+}
+"""Creates a transaction; on PostgreSQL, its payer too. On SQLite, `_OBSERVE` follows."""
+_OBSERVE: Final = Statement(
+    _build_observe(
+        sqlite.insert(payers),
+        T.created_at,
+        (T.account == ACCOUNT) & (T.id == bindparam("id", type_=T.id.type)),
+    )
 )
 
 
 class PayerCache:
-    """Payers that this process has met: `PAYER_COLUMNS` by account and address. They never change."""
+    """Payers that this process has met: `PAYER_COLUMNS` by account and address.
+
+    They stay, but for a `payer_created_at` that another first payment at the same time makes earlier.
+    """
 
     def __init__(self, most: int = 10_000) -> None:
         self._most = most
@@ -173,10 +224,6 @@ class Parts:
 
     has_payer: bool
     has_price: bool
-
-    @property
-    def is_complete(self) -> bool:
-        return self.has_payer and self.has_price
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,30 +282,37 @@ def _read_reservations(joined: str | None) -> tuple[Reservation, ...]:
     return tuple(Reservation(nonce, int(value)) for nonce, value in pairs)
 
 
-def observe_payer(
-    connection: Connection, account: int, identifier: str, now: int, ids: Ids
-) -> dict[str, Any]:
-    """Return the payer's columns; a payer is observed with its first transaction."""
-    keys = {"of_account": account, "address": identifier.lower()}
-    found = read_row(connection.execute(_FIND_PAYER, keys))
-    if found is None:
-        row = {"account": account, "id": ids("pyr", to_datetime(now)), "identifier": identifier}
-        found = read_row(connection.execute(_OBSERVE.get(connection), {**row, **keys, "now": now}))
-    if found is None:  # another process was faster
-        found = read_row(connection.execute(_FIND_PAYER, keys))
-    assert found is not None  # noqa: S101 - payers are never deleted
-    return found
-
-
 def authorize(database: Database, account: int, row: dict[str, Any], now: int) -> dict[str, Any] | None:
-    """Create an open transaction, and return it; None if somebody else was faster, or `find_parts` fails.
+    """Create an open transaction of a payer that is there, and return it.
 
-    `row` has the columns, and what the funds are compared with: `funds`, `clock`, `settled_since` and
-    `settled_before`.
+    Returns None if somebody else was faster, or `find_parts` finds something missing. `row` has the columns,
+    and what the funds are compared with: `funds`, `clock`, `settled_since` and `settled_before`.
     """
+    return _authorize(database, _AUTHORIZE, account, row, now)
+
+
+def authorize_first(
+    database: Database, account: int, row: dict[str, Any], now: int, payer: dict[str, Any]
+) -> dict[str, Any] | None:
+    """Create an open transaction and its payer, both or none, and return them in one row.
+
+    As `authorize`. `payer` has `payer_id` and `identifier`, for a payer that is not there yet.
+    """
+    then = _OBSERVE if database.is_sqlite else None
+    return _authorize(database, _AUTHORIZE_FIRST, account, {**row, **payer}, now, then)
+
+
+def _authorize(
+    database: Database,
+    statements: Mapping[bool, Statement],
+    account: int,
+    row: dict[str, Any],
+    now: int,
+    then: Statement | None = None,
+) -> dict[str, Any] | None:
     values = {"account": account, **row}
-    statement = _AUTHORIZE[row["from_block"] is not None]
-    made = database.change(statement, {**values, "of_account": account, "now": now})
+    statement = statements[row["from_block"] is not None]
+    made = database.change(statement, {**values, "of_account": account, "now": now}, then)
     return {**values, **made[0]} if made else None
 
 

@@ -117,7 +117,8 @@ class Database:
     def change(self, statement: Statement, values: Values, then: Statement | None = None) -> list[Row]:
         """Execute one statement that writes, in a transaction of its own. Raises `DatabaseError`.
 
-        On SQLite, a statement that returned rows can be followed by another one in the same transaction.
+        On SQLite, a statement that returned a row can be followed by another one in the same transaction,
+        whose columns are added to the row.
         """
         compiled = statement.compile(self._dialect)
         following = None if then is None else then.compile(self._dialect)
@@ -139,7 +140,8 @@ class Database:
             statements: SqliteStatements | PostgresStatements = pooled.info[_STATEMENTS]
             rows = statements.execute(compiled, values)
             if then is not None and rows:
-                statements.execute(then, values)
+                for row, more in zip(rows, statements.execute(then, values), strict=False):
+                    row.update(more)
             if writes:
                 connection.commit()
         except self._engine.dialect.loaded_dbapi.Error as error:

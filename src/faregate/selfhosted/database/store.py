@@ -12,10 +12,10 @@ from faregate.selfhosted.database import lists, settlement, simulated, transacti
 from faregate.selfhosted.database.accounts import AccountRow, find_account
 from faregate.selfhosted.database.authorization import (
     authorize,
+    authorize_first,
     build_row,
     find_parts,
     find_uses,
-    observe_payer,
 )
 from faregate.selfhosted.database.catalog import KnownCatalog
 from faregate.selfhosted.database.clock import Stamps
@@ -174,33 +174,38 @@ class SqlStore:
             "settled_before": before.settled,
         }
         row |= funds
-        payer = self._observe(payment, verified.payer, now)
-        made = authorize(self._database, self.account.id, row, now)
-        if made is None and self._has_gone_back(row):
-            payer = self._observe(payment, verified.payer, now)
-            made = authorize(self._database, self.account.id, row, now)
-        if made is None:
-            return None
-        self._stamps.remember(made["created_at"])
-        return StoredTransaction({**made, **payer}, self._resolve)
-
-    def _observe(self, payment: SignedPayment, identifier: str, now: int) -> dict[str, Any]:
-        cache, account = self._memory.payers, self.account.id
-        payer = cache.get(account, payment.payer)
+        payer = self._memory.payers.get(self.account.id, payment.payer)
         if payer is None:
-            # Committed by itself: if the authorization fails, the payer stays, and is used the next time.
-            with self._database.write_statement() as connection:
-                payer = observe_payer(connection, account, identifier, now, self.ids)
-            cache.put(account, payer)
-        return payer
+            return self._authorize_first(row, verified.payer, now)
+        made = authorize(self._database, self.account.id, row, now)
+        if made is None:
+            has_gone_back = self._has_gone_back(row, remembers_payer=True)
+            return self._authorize_first(row, verified.payer, now) if has_gone_back else None
+        return self._build_authorized({**made, **payer})
 
-    def _has_gone_back(self, row: dict[str, Any]) -> bool:
-        """Return whether the payer that is remembered is gone, and forget everything.
+    def _authorize_first(self, row: dict[str, Any], identifier: str, now: int) -> StoredTransaction | None:
+        """Create a transaction of a payer that this process has not met."""
+        payer = {"payer_id": self.ids("pyr", to_datetime(now)), "identifier": identifier}
+        made = authorize_first(self._database, self.account.id, row, now, payer)
+        if made is None:
+            self._has_gone_back(row, remembers_payer=False)
+            return None
+        observed = {name: made[name] for name in ("payer_id", "identifier", "payer_created_at")}
+        self._memory.payers.put(self.account.id, observed)
+        return self._build_authorized(made)
 
-        Raises `DatabaseError` if what is sold is gone as well: it must be read again, and asked for again.
+    def _build_authorized(self, row: dict[str, Any]) -> StoredTransaction:
+        self._stamps.remember(row["created_at"])
+        return StoredTransaction(row, self._resolve)
+
+    def _has_gone_back(self, row: dict[str, Any], *, remembers_payer: bool) -> bool:
+        """Return whether the payer that is remembered is gone, and forget everything then.
+
+        Raises `DatabaseError` if what is sold is gone: it must be read again, and asked for again.
         """
         found = find_parts(self._database, self.account.id, row)
-        if found.is_complete:
+        is_payer_gone = remembers_payer and not found.has_payer
+        if found.has_price and not is_payer_gone:
             return False
         self._shared.forget()
         if not found.has_price:
