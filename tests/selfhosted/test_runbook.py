@@ -160,24 +160,27 @@ def test_a_node_that_lies_is_found(
         settings = {"payments": "facilitator", "facilitator_test": facilitator.url}
         urls = f"{liar.url},{chain.url}"
         with open_site(tmp_path, chain, payer, server, rpc_test=urls, **settings) as site:
+            settled = site.sell()
             liar.change["eth_getLogs"] = lambda _params, _result: []
             liar.change["eth_getTransactionReceipt"] = lambda _params, _result: None
             liar.change["eth_call"] = lambda params, result: (
                 "0x" + "00" * 32 if params[0]["data"].startswith(STATE) else result
             )
-            site.sell()
-            site.sell()
+            disputed, proof = site.authorize()
+            assert site.shop.complete(disputed, proof).status_code == 202
             chain.advance_time(60)
             places = {"https://node-a.example": liar.url, "https://node-b.example": chain.url}
             said = site.play(title, 0, **places)
-            assert "not on the chain: the authorization is unused" in said
-            assert [line for line in said.splitlines() if line.endswith(("USDC).", "no differences."))] == [
-                line for line in said.splitlines() if line.startswith("test, ")
-            ]
-            assert "on the chain nothing; differences: 2 unpaid (-0.10 USDC)." in said
+            assert f"DIFFERENT {settled}: 0.05 USDC, succeeded in the books by 0x" in said
+            by_liar, by_honest = (line for line in said.splitlines() if line.startswith("test, "))
+            assert "on the chain nothing; differences: 1 unpaid (-0.05 USDC)." in by_liar
+            assert "2 payments, 1 open" in by_honest
+            assert "on the chain 0.05 USDC; no differences." in by_honest
             site.settings["FAREGATE_SERVICE_RPC_TEST"] = chain.url
-            said = site.play(title, 1)
-    assert "on the chain 0.10 USDC; no differences." in said
+            site.play(title, 1)
+            assert site.shop.wait_for_end(disputed)["status"] == "succeeded"
+            assert "on the chain 0.10 USDC; no differences." in site.run("faregate service reconcile --all")
+    assert site.received == 2
 
 
 def test_another_facilitator_takes_over(site: Site, facilitator: FacilitatorProcess) -> None:
