@@ -240,8 +240,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     output: dict[str, object] | None = getattr(session.config, "workeroutput", None)
     if output is not None:
         output.update(_summarize())
-    elif session.exitstatus == pytest.ExitCode.TESTS_FAILED and not all(map(_may_repeat, _failed)):
-        session.exitstatus = NOT_REPEATED
+    elif "RERUN_FAILED" in os.environ and session.exitstatus == pytest.ExitCode.TESTS_FAILED:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED if all(map(_may_repeat, _failed)) else NOT_REPEATED
 
 
 def _may_repeat(test: str) -> bool:

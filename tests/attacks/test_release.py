@@ -374,7 +374,14 @@ def test_a_redirect_below_a_prefix_may_be_a_login_and_is_not_charged(adapter: st
 @pytest.mark.parametrize("adapter", SERVE)
 def test_a_payment_buys_the_whole_result(adapter: str) -> None:
     """Ranges and conditions do not reach the handler, so that it answers with the result."""
-    conditions = {"Range": "bytes=0-", "If-Range": "x", "If-None-Match": "*", "If-Modified-Since": "x"}
+    conditions = {
+        "Range": "bytes=0-",
+        "If-Range": "x",
+        "If-Match": "x",
+        "If-None-Match": "*",
+        "If-Modified-Since": "x",
+        "If-Unmodified-Since": "x",
+    }
     with buying(adapter, Work()) as buyer:
         answer = buyer.buy(**conditions)
     assert (answer.status_code, answer.text) == (200, buyer.work.content.mark("body"))

@@ -18,8 +18,27 @@ def redirect(*locations: str, status: int = 307) -> Response:
 @pytest.mark.parametrize("status", range(200, 600))
 def test_only_errors_leave_unpaid(status: int) -> None:
     answer = build_unpaid(Response(status, (), b"body"), paid_request("/sold", None))
+    is_conditional = status in (412, 416)
     assert (answer is not None) == (status >= 400)
-    assert may_be_result(status, ()) == (status < 400 or status == 402)
+    assert answer is None or answer.body == (b"" if is_conditional else b"body")
+    assert may_be_result(status, ()) == (status < 400 or status == 402 or is_conditional)
+
+
+@pytest.mark.parametrize(
+    "name", ["X-Accel-Redirect", "x-sendfile", "X-LIGHTTPD-send-file", "Set-Cookie", "ETag"]
+)
+def test_an_error_names_no_file_that_a_proxy_would_send(name: str) -> None:
+    answer = build_unpaid(Response(404, ((name, "/secret"),), b"body"), paid_request("/sold", None))
+    assert answer is not None
+    assert (answer.first(name) is None) == (name != "ETag")
+
+
+@pytest.mark.parametrize("status", [412, 416])
+def test_an_answer_to_a_condition_is_made_anew(status: int) -> None:
+    headers = (("ETag", "secret"), ("Content-Range", "secret"))
+    answer = build_unpaid(Response(status, headers, b"secret"), paid_request("/sold", None))
+    assert answer is not None
+    assert "secret" not in str(answer)
 
 
 @pytest.mark.parametrize(
@@ -29,6 +48,8 @@ def test_only_errors_leave_unpaid(status: int) -> None:
         ("/sold/", "http://shop.example/sold", "/sold"),
         ("/sold?a=1", "https://shop.example/sold/?a=1", "/sold/?a=1"),
         ("/s%C3%B6ld", "/söld/", "/s%C3%B6ld/"),
+        ("/a%2Cb%40c/", "/a,b@c", "/a%2Cb%40c"),
+        ("/sold?a={b|c}", "/sold/?a=%7Bb%7Cc%7D", "/sold/?a={b|c}"),
     ],
 )
 def test_a_redirect_to_the_slash_is_made_anew(url: str, location: str, target: str) -> None:
@@ -94,6 +115,8 @@ def find_target(location: str, url: str = "/a%20b/sold?x=1%202", host: str = "sh
         "/login?next=/a%20b/sold",
         "/login?next=%2Fsold%3Fx%3D1%25202",
         "/login?return_url=https%3A%2F%2Fshop.example%2Fa%2520b%2Fsold",
+        "/login?returnUrl=/a%20b/sold?x=1%202",
+        "https://SHOP.example:443/login",
     ],
 )
 def test_a_redirect_that_tells_no_more_than_the_request_leaves(location: str) -> None:

@@ -17,6 +17,7 @@ from tests.servers.shared import need
 from tests.support.chain import USDC, ChainPayer, LocalChain, chain, payer
 from tests.support.facilitators import run_facilitator
 from tests.support.rpc_proxy import serve_rpc_proxy
+from tests.support.waiting import eventually
 
 __all__ = ["chain", "payer"]
 ID = "txn_..."
@@ -168,6 +169,7 @@ def test_a_node_that_lies_is_found(
             )
             disputed, proof = site.authorize()
             assert site.shop.complete(disputed, proof).status_code == 202
+            assert eventually(lambda: site.shop.read(disputed)["status"] == "reconciling")
             chain.advance_time(60)
             places = {"https://node-a.example": liar.url, "https://node-b.example": chain.url}
             said = site.play(title, 0, **places)
@@ -177,6 +179,10 @@ def test_a_node_that_lies_is_found(
             assert "2 payments, 1 open" in by_honest
             assert "on the chain 0.05 USDC; no differences." in by_honest
             site.settings["FAREGATE_SERVICE_RPC_TEST"] = chain.url
+            # A worker that is stopped in an attempt keeps its lease for a minute.
+            assert eventually(
+                lambda: "lease_until" not in site.run(f"faregate service payment show {disputed}")
+            )
             site.play(title, 1)
             assert site.shop.wait_for_end(disputed)["status"] == "succeeded"
             assert "on the chain 0.10 USDC; no differences." in site.run("faregate service reconcile --all")

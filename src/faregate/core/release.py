@@ -3,7 +3,8 @@
 A response of a sold handler leaves unpaid only if it certainly carries nothing of the result:
 
 1. A status that the offer bills is the result. It leaves with a proven payment (`core.flow`).
-2. An error (4xx, 5xx) that is not billed is shown, without cookies.
+2. An error (4xx, 5xx) that is not billed is shown, without cookies. A 412 and a 416 answer conditions on the
+   result and may have it with them (Werkzeug keeps the body), so they are made anew.
 3. Any other response, such as a 206, a 304 or a redirect that is not billed, is withheld. The payer is not
    charged and gets an error of ours; the log says how to sell it.
 4. Below a sold prefix a router may redirect to the path with or without its trailing slash. The paywall makes
@@ -25,15 +26,22 @@ asked for is a copy that something in between has kept, under whatever key: also
 
 import re
 from collections.abc import Callable, Iterable
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, unquote, unquote_plus, urlsplit
 
 from faregate.core import responses
 from faregate.core.models import BILLABLE, Header, Headers, Offer, PaidRequest, Response, header_values
 from faregate.frozen import frozen
 
+_CONDITIONAL = (412, 416)
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
-_RETURN_NAMES = frozenset(("next", "redirect_to", "return_to", "return_url"))
-"""The names of a query's parameter that says where to come back to after a login."""
+_RETURN_NAMES = frozenset(
+    (
+        *("back", "came_from", "continue", "next", "r", "redirect", "redirect_to", "redirect_uri"),
+        *("redirect_url", "return", "return_to", "return_url", "returnto", "returnurl"),
+    )
+)
+"""The names, in lower case, of a query's parameter that says where to come back to after a login."""
+_DEFAULT_PORT = re.compile(r":(?:80|443)$")
 # One slash, and no second one: `//host/` would lead to another host.
 _PATH = re.compile(r"/(?![/\\])")
 
@@ -60,7 +68,8 @@ class Bypass:
 
 
 def is_error(status: int) -> bool:
-    return 400 <= status <= 599
+    """Whether a response with this status certainly carries nothing of a result."""
+    return 400 <= status <= 599 and status not in _CONDITIONAL
 
 
 def is_marked(headers: Headers) -> bool:
@@ -83,6 +92,8 @@ def build_unpaid(response: Response, request: PaidRequest) -> Response | None:
     """Build what may leave of a handler's response that is not billed; None if nothing may."""
     if is_error(response.status):
         return responses.build_unsold(response)
+    if response.status in _CONDITIONAL:
+        return Response(response.status, (responses.NO_STORE,))
     target = find_slash_redirect(response, request)
     return None if target is None else responses.build_redirect(response.status, target)
 
@@ -99,7 +110,7 @@ def find_slash_redirect(response: Response, request: PaidRequest) -> str | None:
     location = _find_location(response.headers, request.prefix_host)
     if location is None or _PATH.match(target) is None:
         return None
-    is_target = unquote(location.path) == unquote(target) and location.query == query
+    is_target = unquote(location.path) == unquote(target) and unquote(location.query) == unquote(query)
     return target + mark + query if is_target else None
 
 
@@ -114,24 +125,44 @@ def build_plain_redirect(
     if location is None:
         return None
     path, _, query = url.partition("?")
-    if location.path.rstrip("/") != path.rstrip("/") and not is_page(unquote(location.path)):
+    if unquote(location.path).rstrip("/") == unquote(path).rstrip("/"):
+        slash = "/" if location.path.endswith("/") else ""
+        location = location._replace(path=path.rstrip("/") + slash or "/")  # as the request spells it
+    elif not is_page(unquote(location.path)):
         return None
-    if location.query not in ("", query):
-        parameters = parse_qsl(location.query, keep_blank_values=True)
-        if len(parameters) != 1 or parameters[0][0] not in _RETURN_NAMES:
-            return None
-        back = _split_own(parameters[0][1], host)
-        if back is None or back.query not in ("", query, unquote(query)):
-            return None
-        if unquote(back.path) not in (unquote(path), unquote(path).removeprefix(root_path)):
-            return None
+    if _is_same_query(location.query, query):
+        location = location._replace(query=query)
+    elif location.query and not _leads_back(location.query, unquote(path), query, root_path, host):
+        return None
     return responses.build_redirect(status, location.geturl())
+
+
+def _is_same_query(given: str, requested: str) -> bool:
+    return bool(given) and unquote(given) == unquote(requested)
+
+
+def _leads_back(given: str, path: str, query: str, root_path: str, host: str) -> bool:
+    """Whether a query is the requested URL under a name such as `next`, encoded or as it is."""
+    name, _, value = given.partition("=")
+    if name.lower() not in _RETURN_NAMES:
+        return False
+    backs = (_split_own(url, host) for url in (value, unquote_plus(value)))
+    return any(
+        back is not None
+        and unquote(back.path) in (path, path.removeprefix(root_path))
+        and unquote(back.query) in ("", unquote(query))
+        for back in backs
+    )
 
 
 def _find_location(headers: Headers, host: str) -> SplitResult | None:
     """Find where a redirect leads, if it leads to a path on this host."""
     locations = header_values(headers, "location")
     return _split_own(locations[0], host) if len(locations) == 1 else None
+
+
+def _fold_host(host: str) -> str:
+    return _DEFAULT_PORT.sub("", host.lower())
 
 
 def _split_own(url: str, host: str) -> SplitResult | None:
@@ -141,5 +172,5 @@ def _split_own(url: str, host: str) -> SplitResult | None:
     except ValueError:
         return None
     is_http = parts.scheme in (("", "http", "https") if parts.netloc else ("",))
-    is_own = is_http and parts.netloc in ("", host) and not parts.fragment
+    is_own = is_http and _fold_host(parts.netloc) in ("", _fold_host(host)) and not parts.fragment
     return parts if is_own and _PATH.match(parts.path) is not None else None

@@ -70,6 +70,8 @@ _CACHING_NAME = re.compile(
     re.IGNORECASE,
 )
 _CACHING_VALUE = re.compile(r"(?:^|,)\s*(?:s-?maxage|max-?age|stale-[a-z-]+|ttl)\s*=", re.IGNORECASE)
+# Cookies, and the headers by which a proxy sends a file in place of a response, whatever its status.
+_OF_RESULTS = re.compile("set-cookie$|x-accel-|x-sendfile|x-lighttpd-send", re.IGNORECASE)
 _PREFLIGHT, _CORS = ("allow", "vary"), "access-control-"
 _PRIVATE = frozenset(("private", "no-store"))
 _HOP_BY_HOP = frozenset(
@@ -107,8 +109,8 @@ def build_paid(result: Response, payment_response: str, transaction_id: str) -> 
 
 
 def build_unsold(response: Response) -> Response:
-    """The handler's own answer when nothing was charged for it: it sets no cookies."""
-    kept = tuple(pair for pair in _filter_headers(response.headers) if pair[0].lower() != "set-cookie")
+    """The handler's own answer when nothing was charged for it: it sets no cookies, and names no file."""
+    kept = tuple(pair for pair in _filter_headers(response.headers) if not _OF_RESULTS.match(pair[0]))
     return Response(response.status, kept, response.body)
 
 

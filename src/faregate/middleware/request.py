@@ -15,8 +15,15 @@ from faregate.frozen import frozen
 MAX_COMPARED = 64 * 1024
 """Bytes. Of a larger body, or one without a length, no digest is made."""
 
-CONDITIONS = ("if-modified-since", "if-none-match", "if-range", "range")
-"""Headers that are not honoured with a payment: it buys the whole result, not a 206 or a 304."""
+CONDITIONS = (
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-range",
+    "if-unmodified-since",
+    "range",
+)
+"""Headers that are not honoured with a payment: it buys the whole result, not a 206, a 304 or a 412."""
 CONDITIONAL_METHODS = ("GET", "HEAD")
 """The methods for which they are dropped. A PUT with If-None-Match must not overwrite."""
 
