@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -304,3 +304,41 @@ def test_the_official_facilitators_verify_and_settle(
         verdict = client.verify(bad, TERMS)
         assert not verdict.is_valid
         assert verdict.reason.startswith("invalid_exact_evm_")
+
+
+# What it counts
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "failures"),
+    [
+        pytest.param(200, {"success": True, "transaction": HASH, "isValid": True}, 0, id="good"),
+        pytest.param(200, {"success": False, "isValid": False, "invalidReason": "funds"}, 0, id="refused"),
+        pytest.param(503, {"isValid": False}, 2, id="in-trouble"),
+        pytest.param(200, ["no", "object"], 2, id="no-object"),
+    ],
+)
+def test_calls_and_failures_are_counted(status: int, body: object, failures: int) -> None:
+    with answering(status, body) as client:
+        with suppress(FacilitatorUnavailable):
+            client.verify(PAYMENT, TERMS)
+        client.settle(PAYMENT, TERMS)
+        assert (client.requests, client.failures) == (2, failures)
+        assert client.seconds > 0
+
+
+def test_a_pending_settlement_that_is_answered_500_is_no_failure() -> None:
+    with answering(500, {"success": False, "errorReason": "pending", "transaction": HASH}) as client:
+        client.settle(PAYMENT, TERMS)
+        assert (client.requests, client.failures) == (1, 0)
+
+
+def test_a_call_that_is_not_answered_is_a_failure() -> None:
+    client = FacilitatorClient(FacilitatorSettings("http://127.0.0.1:1"))
+    client.settle(PAYMENT, TERMS)
+    with pytest.raises(FacilitatorUnavailable):
+        client.verify(PAYMENT, TERMS)
+    with pytest.raises(FacilitatorUnavailable):
+        client.list_networks()
+    assert (client.requests, client.failures) == (3, 3)
+    client.close()

@@ -7,6 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from faregate.selfhosted.database.reports import PendingPayments
 from faregate.selfhosted.environment_payments import build_payments, list_nodes
 from faregate.selfhosted.metrics import ServiceMetrics
+from faregate.selfhosted.process_metrics import ProcessCollector
 from faregate.selfhosted.settings import Settings
 from faregate.system import system_clock
 from tests.support.chain import LocalChain, chain
@@ -27,7 +28,7 @@ def test_a_node_that_fails_is_named_without_its_key(chain: LocalChain) -> None:
         clock=system_clock,
         read_pending=lambda: PendingPayments(0, 0, None),
         read_gas_balances=dict,
-        read_nodes=lambda: list_nodes(payments),
+        collectors=[ProcessCollector(lambda: list_nodes(payments), list, dict)],
     )
     text = metrics.render().decode()
     payments["test"].close()
@@ -37,6 +38,8 @@ def test_a_node_that_fails_is_named_without_its_key(chain: LocalChain) -> None:
         for sample in family.samples
         if "node" in sample.labels
     }
+    assert shown.pop(("seconds_total", "1")) > 0
+    assert shown.pop(("seconds_total", "2")) > 0
     assert shown == {
         ("requests_total", "1"): 1,
         ("failures_total", "1"): 1,

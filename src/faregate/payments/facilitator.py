@@ -8,6 +8,8 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from threading import Lock
+from time import monotonic
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
@@ -97,6 +99,11 @@ class FacilitatorClient:
         self._transport = make_sync(transport)
         self.name = urlsplit(settings.url).netloc
         """Its host, as logs name it. The path of a URL may contain a key."""
+        self._counting = Lock()
+        self.requests = self.failures = 0
+        """Calls since the start, and how many of them had no usable answer."""
+        self.seconds = 0.0
+        """What all of them took."""
         self.rest: Final = Rest()
         """Whether it is asked for a verdict after the others."""
 
@@ -115,6 +122,7 @@ class FacilitatorClient:
         # A server in trouble says no to everything. With 4xx the verdict in the body is meant.
         if found is False and response.status < 500 and body.get("invalidReason") not in _NOT_THE_PAYMENT:
             return Verdict(False, clean_text(body.get("invalidReason")) or "the payment was refused")
+        self._count_failure()
         raise FacilitatorUnavailable(f"{self.name}: {_describe(response.status, body)}")
 
     def settle(self, payment: SignedPayment, terms: Terms) -> PaymentSent:
@@ -128,8 +136,11 @@ class FacilitatorClient:
         except _CallFailed as error:
             return PaymentSent(None, f"{self.name}: {error}")
         body = _read_object(response.body)
-        note = f"{self.name}: {_describe(response.status, body)}"
-        return PaymentSent(_find_hash(body.get("transaction")), note)
+        note, found = f"{self.name}: {_describe(response.status, body)}", _find_hash(body.get("transaction"))
+        # A refusal is an answer. Trouble is one if it names a transaction, as a pending settlement does.
+        if found is None and (response.status >= 500 or not isinstance(body.get("success"), bool)):
+            self._count_failure()
+        return PaymentSent(found, note)
 
     def list_networks(self) -> frozenset[str]:
         """List the networks on which it settles our kind of payment. Raises `FacilitatorUnavailable`."""
@@ -139,6 +150,8 @@ class FacilitatorClient:
             raise FacilitatorUnavailable(f"{self.name}: {error}") from None
         body = _read_object(response.body)
         kinds = body.get("kinds")
+        if response.status != 200 or not isinstance(kinds, list):
+            self._count_failure()
         if response.status == 404:
             # Its URL is not repeated: it may hold a key.
             raise FacilitatorUnavailable(f"{self.name}: it has no /supported (HTTP 404): is its path right?")
@@ -157,6 +170,7 @@ class FacilitatorClient:
         seconds = get_time_left(seconds)
         if seconds <= 0:
             raise _CallFailed("not asked: the time is over")
+        began = monotonic()
         try:
             headers = self._build_headers(method, url)
             return self._transport.send(method, url, headers, to_json(body) if body else None, seconds)
@@ -166,7 +180,16 @@ class FacilitatorClient:
             failure = error
         except Exception as error:  # of a transport that was given; what it says may contain anything
             failure = _CallFailed(f"no answer: {type(error).__name__}")
+        finally:
+            with self._counting:
+                self.requests += 1
+                self.seconds += monotonic() - began
+        self._count_failure()
         raise failure from None
+
+    def _count_failure(self) -> None:
+        with self._counting:
+            self.failures += 1
 
     def _build_headers(self, method: str, url: str) -> Headers:
         if self._settings.authenticate is None:

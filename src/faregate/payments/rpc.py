@@ -143,6 +143,8 @@ class RpcNode:
         """Calls since the start, and how many of them had no usable answer."""
         self.disagreements = 0
         """How often it contradicted other nodes about a settlement."""
+        self.seconds = 0.0
+        """What all of them took."""
 
     @property
     def host(self) -> str:
@@ -183,12 +185,15 @@ class RpcNode:
             self.disagreements += 1
 
     def _send(self, method: str, body: bytes, seconds: float) -> Response:
-        headers = (*_HEADERS, *self._url.headers)
+        headers, began = (*_HEADERS, *self._url.headers), monotonic()
         try:
             return self._transport.send("POST", self._url.reveal(), headers, body, seconds)
         except ServiceError as error:
             code = _NO_CODE if isinstance(error, ReplyTooLarge) else None
             failure = self._build_error(method, self._url.redact(str(error)), code)
+        finally:
+            with self._counting:
+                self.seconds += monotonic() - began
         # Out here the error has no context: the frames inside hold the URL in plain sight.
         raise failure
 

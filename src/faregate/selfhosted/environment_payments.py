@@ -37,11 +37,11 @@ class EnvironmentPayments:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeStatus:
-    """What this process has seen of one node. `position` counts from 1, the preferred node.
+class PeerStatus:
+    """What this process has seen of one node or facilitator. `position` counts from 1, the preferred one.
 
-    `failures` are the calls of `requests` without a usable answer. `disagreements` counts how often it
-    contradicted other nodes about a settlement.
+    `failures` are the calls of `requests` without a usable answer; `seconds` is what all calls took.
+    `disagreements` counts how often a node contradicted other nodes about a settlement.
     """
 
     environment: Environment
@@ -49,18 +49,38 @@ class NodeStatus:
     host: str
     requests: int
     failures: int
-    disagreements: int
+    seconds: float
     is_resting: bool
+    disagreements: int = 0
 
 
-def list_nodes(payments: Mapping[Environment, EnvironmentPayments]) -> list[NodeStatus]:
+def list_nodes(payments: Mapping[Environment, EnvironmentPayments]) -> list[PeerStatus]:
     """List the nodes of each environment, the preferred first."""
     return [
-        NodeStatus(
-            name, position, node.host, node.requests, node.failures, node.disagreements, node.is_resting()
+        PeerStatus(
+            name,
+            position,
+            node.host,
+            node.requests,
+            node.failures,
+            node.seconds,
+            node.is_resting(),
+            node.disagreements,
         )
         for name, one in payments.items()
         for position, node in enumerate(one.chain.client.nodes, 1)
+    ]
+
+
+def list_facilitators(payments: Mapping[Environment, EnvironmentPayments]) -> list[PeerStatus]:
+    """List the facilitators of each environment, the preferred first."""
+    now = system_clock().timestamp()
+    return [
+        PeerStatus(
+            name, position, peer.name, peer.requests, peer.failures, peer.seconds, peer.rest.is_resting(now)
+        )
+        for name, one in payments.items()
+        for position, peer in enumerate(one.facilitators, 1)
     ]
 
 

@@ -1,16 +1,15 @@
-"""What Prometheus is told: requests, settlements, open payments, the gas account, nodes."""
+"""What Prometheus is told: requests, settlements, open payments, the gas account."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from faregate.selfhosted.database.reports import PendingPayments
-from faregate.selfhosted.environment_payments import NodeStatus
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -20,7 +19,7 @@ class ServiceMetrics:
     """The metrics of this process; pending payments and balances are read when somebody asks.
 
     `read_pending` and `read_gas_balances` (ETH by address) may raise: their metrics are then absent.
-    `read_nodes` gives what this process has seen of the chains' nodes.
+    `collectors` have further metrics.
     """
 
     def __init__(
@@ -29,7 +28,6 @@ class ServiceMetrics:
         clock: Callable[[], datetime],
         read_pending: Callable[[], PendingPayments],
         read_gas_balances: Callable[[], Mapping[str, float]],
-        read_nodes: Callable[[], Sequence[NodeStatus]] = tuple,
         collectors: Iterable[Collector] = (),
     ) -> None:
         self._registry = CollectorRegistry()
@@ -58,7 +56,7 @@ class ServiceMetrics:
             ("key",),
             registry=self._registry,
         )
-        state = _StateCollector(clock, read_pending, read_gas_balances, read_nodes)
+        state = _StateCollector(clock, read_pending, read_gas_balances)
         for collector in (state, *collectors):
             self._registry.register(collector)
 
@@ -85,12 +83,10 @@ class _StateCollector(Collector):
     clock: Callable[[], datetime]
     read_pending: Callable[[], PendingPayments]
     read_gas_balances: Callable[[], Mapping[str, float]]
-    read_nodes: Callable[[], Sequence[NodeStatus]]
 
     def collect(self) -> Iterator[Metric]:
         yield from self._collect_pending()
         yield from self._collect_balances()
-        yield from self._collect_nodes()
 
     def _collect_pending(self) -> Iterator[Metric]:
         up = GaugeMetricFamily("faregate_service_database_up", "Whether the database answers")
@@ -128,27 +124,3 @@ class _StateCollector(Collector):
             for name, balance in balances.items():
                 shown.add_metric((name,), balance)
             yield shown
-
-    def _collect_nodes(self) -> Iterator[Metric]:
-        labels = ("environment", "node", "position")
-        requests = CounterMetricFamily(
-            "faregate_service_node_requests", "Calls of nodes of a chain", labels=labels
-        )
-        failures = CounterMetricFamily(
-            "faregate_service_node_failures", "Calls that a node did not answer usably", labels=labels
-        )
-        disagreements = CounterMetricFamily(
-            "faregate_service_node_disagreements",
-            "How often a node contradicted others about a settlement",
-            labels=labels,
-        )
-        resting = GaugeMetricFamily(
-            "faregate_service_node_resting", "Whether a node failed, and is asked last", labels=labels
-        )
-        for node in self.read_nodes():
-            values = (node.environment, node.host, str(node.position))
-            requests.add_metric(values, node.requests)
-            failures.add_metric(values, node.failures)
-            disagreements.add_metric(values, node.disagreements)
-            resting.add_metric(values, node.is_resting)
-        yield from (requests, failures, disagreements, resting)

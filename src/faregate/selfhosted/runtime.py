@@ -20,12 +20,19 @@ from faregate.selfhosted.callers import answer
 from faregate.selfhosted.chain_metrics import ChainCollector
 from faregate.selfhosted.console.app import Console
 from faregate.selfhosted.database.transfers import SqlTransfers
-from faregate.selfhosted.environment_payments import EnvironmentPayments, GasWatch, build_payments, list_nodes
+from faregate.selfhosted.environment_payments import (
+    EnvironmentPayments,
+    GasWatch,
+    build_payments,
+    list_facilitators,
+    list_nodes,
+)
 from faregate.selfhosted.finality import FinalityWatch
 from faregate.selfhosted.liveness import Liveness
 from faregate.selfhosted.metrics import ServiceMetrics
 from faregate.selfhosted.operator_pages import OperatorParts, Readiness
 from faregate.selfhosted.payment_chain import PaymentChain
+from faregate.selfhosted.process_metrics import ProcessCollector
 from faregate.selfhosted.rate_limits import RateLimits
 from faregate.selfhosted.settings import Settings
 from faregate.selfhosted.settlements import CompletionWaiters, Repeater, Settlements, Worker
@@ -55,8 +62,14 @@ class Runtime:
             clock=system_clock,
             read_pending=books.count_pending,
             read_gas_balances=self._gas.get_balances,
-            read_nodes=partial(list_nodes, payments),
-            collectors=(ChainCollector(books.database, system_clock),),
+            collectors=(
+                ChainCollector(books.database, system_clock),
+                ProcessCollector(
+                    partial(list_nodes, payments),
+                    partial(list_facilitators, payments),
+                    self._liveness.measure,
+                ),
+            ),
         )
         self._waiters = CompletionWaiters()
         self._settlements = Settlements(
