@@ -148,6 +148,8 @@ CHAIN_TESTS = (
     "tests/payments/test_chain_faults.py",
     "tests/payments/test_chain_sizes.py",
 )
+SELFHOSTED = "src/faregate/selfhosted/"
+REFUND_TESTS = ("tests/selfhosted/test_refunds.py",)
 AGREEMENT_TESTS = ("tests/payments/test_agreement.py",)
 FAILOVER_TESTS = ("tests/payments/test_failover.py",)
 RPC_TESTS = ("tests/payments/test_rpc.py",)
@@ -1061,6 +1063,17 @@ MUTANTS = (
     Mutant("the-books-are-believed-about-gas-nonces", DIRECT + "gas_account.py", "nonce = max(gas_nonce or 0, found.next_nonce)", "nonce = gas_nonce or 0", DIRECT_TESTS),
     Mutant("the-chain-is-believed-about-gas-nonces", DIRECT + "gas_account.py", "nonce = max(gas_nonce or 0, found.next_nonce)", "nonce = found.next_nonce", DIRECT_TESTS),
     Mutant("an-empty-gas-account-signs", DIRECT + "gas_account.py", "        if balance >= cost:\n            return None\n", "        if True:\n            return None\n", DIRECT_TESTS),
+    Mutant("a-transfer-refunds-twice", SQL + "refunds.py", "        if used is not None:\n", "        if False:\n", REFUND_TESTS),
+    Mutant("more-is-refunded-than-was-received", SQL + "refunds.py", "if transfer.value > left:", "if False:", REFUND_TESTS),
+    Mutant("a-removed-refund-counts", SQL + "refunds.py", "return sum(one.amount for one in found if one.is_kept)", "return sum(one.amount for one in found)", REFUND_TESTS),
+    Mutant("anybodys-transfer-is-a-refund", SELFHOSTED + "refunds.py", "if one.payer in senders}", "if True}", REFUND_TESTS),
+    Mutant("another-sellers-transfer-is-a-refund", SELFHOSTED + "refunds.py", "if sender in others:", "if False:", REFUND_TESTS),
+    Mutant("a-refund-is-recorded-too-early", SELFHOSTED + "refunds.py", "if transfer.block > safe:", "if False:", REFUND_TESTS),
+    Mutant("a-transfer-of-before-is-a-refund", SELFHOSTED + "refunds.py", "if transfer.block < (payment.from_block or 0):", "if False:", REFUND_TESTS),
+    Mutant("a-payment-is-a-refund", SELFHOSTED + "refunds.py", "        if paid is not None:\n", "        if False:\n", REFUND_TESTS),
+    Mutant("what-was-never-received-is-refunded", SELFHOSTED + "refunds.py", "if isinstance(self.chain.look(payment), PaymentSettled):", "if True:", REFUND_TESTS),
+    Mutant("a-lost-refund-is-equal", SELFHOSTED + "refunds.py", '            return "not on the chain"\n', "            return None\n", REFUND_TESTS),
+    Mutant("a-part-refunds-a-charge", SELFHOSTED + "reconciliation.py", "if refunded == transfer.value:", "if refunded:", REFUND_TESTS),
     Mutant("gas-alone-takes-payments", DIRECT + "gas_account.py", "cost = self._policy.max_gas * fees.maximum + l1_fee", "cost = self._policy.max_gas * fees.maximum", L1_FEE_TESTS),
     Mutant("gas-alone-signs", DIRECT + "gas_account.py", "gas * fees.maximum + found.l1_fee", "gas * fees.maximum", L1_FEE_TESTS),
     Mutant("any-amount-of-gas-is-paid", DIRECT + "fees.py", "return None if estimate > policy.max_gas else ", "return ", FEE_TESTS),

@@ -31,6 +31,8 @@ class Day:
     chain: LocalChain
     payer: ChainPayer
     planted: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    others: list[SqlStore] = field(default_factory=list[SqlStore])
+    """Stores of other sellers, who are compared with it."""
 
     def sign(self) -> SignedPayment:
         """An authorization for what the store sells."""
@@ -142,7 +144,7 @@ class Day:
 
     def open_chain(self, reader: ChainReader) -> PaymentChain:
         payments: Any = reader  # it has `look`, which is all that a comparison needs
-        return PaymentChain(EnvironmentPayments("test", payments, reader), [self.store])
+        return PaymentChain(EnvironmentPayments("test", payments, reader), [self.store, *self.others])
 
 
 def run(reconciler: Reconciler, since: Any = None) -> tuple[list[Difference], Reconciliation]:

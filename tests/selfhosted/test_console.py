@@ -9,11 +9,13 @@ import pytest
 from markupsafe import escape
 from sqlalchemy import select, update
 
+from faregate.payments.transfers import ReceivedTransfer
 from faregate.selfhosted.console.layout import Viewer
 from faregate.selfhosted.console.payment import show_payment
 from faregate.selfhosted.database.finality import record_loose
 from faregate.selfhosted.database.keys import hash_key
 from faregate.selfhosted.database.payments import find_payment_by_id, record_reconciliation
+from faregate.selfhosted.database.refunds import record_refund, remove_refund
 from faregate.selfhosted.database.schema import console_sessions
 from faregate.selfhosted.database.sessions import SESSION_SECONDS
 from faregate.service.payments import SettlementPending, SignedTransfer
@@ -119,9 +121,9 @@ def test_hashes_of_a_chain_link_to_its_explorer(server: ConsoleServer) -> None:
     for environment, host in hosts.items():
         viewer = Viewer(MINE, environment, False, frozenset())
         link = f'<a href="https://{host}/tx/{payment.settled.transaction_hash}" rel="noreferrer noopener"'
-        assert link in show_payment(viewer, payment, [], None, payment.created_at).decode()
+        assert link in show_payment(viewer, payment, [], None, [], payment.created_at).decode()
         simulated = replace(viewer, is_simulated=True)
-        assert link not in show_payment(simulated, payment, [], None, payment.created_at).decode()
+        assert link not in show_payment(simulated, payment, [], None, [], payment.created_at).decode()
 
 
 def test_cells_name_their_column_for_phones(server: ConsoleServer) -> None:
@@ -319,6 +321,23 @@ def test_a_payment_that_came_loose_says_so(server: ConsoleServer) -> None:
     assert HASH in texts[1]
     assert "nothing was received" in texts[2]
     assert "reorganisation" not in untouched
+
+
+def test_a_refund_is_shown_until_it_is_removed(server: ConsoleServer) -> None:
+    store, database = server.open_store(), server.books.database
+    made = settle(store)
+    terms, account = made.context.terms, store.account.id
+    transfer = ReceivedTransfer(
+        terms.token.address.lower(), terms.pay_to.lower(), made.payment.payer, 20_000, None, HASH, 1, 0
+    )
+    record_refund(database, (account, made.id), transfer, 1, terms.amount, 1)
+    with server.logged_in() as client:
+        shown = client.get(f"/console/payments/{made.id}").text
+        assert remove_refund(database, account, made.id, HASH, 2)
+        removed = client.get(f"/console/payments/{made.id}").text
+    assert "0.02 USDC went back to the payer" in shown
+    assert shown.count(HASH) == removed.count(HASH) + 1
+    assert "Refunds" not in removed
 
 
 def test_what_others_wrote_is_never_markup(server: ConsoleServer) -> None:

@@ -89,6 +89,7 @@ def test_an_older_copy_and_a_seller_who_reported_failure(
     assert result["assets"]["USDC"] == {
         "authorized_atomic": "15",
         "settled_atomic": "10",
+        "refunded_atomic": "0",
         "on_chain_atomic": "15",
         "excess_atomic": {"charged": "5"},
     }

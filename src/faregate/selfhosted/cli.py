@@ -136,6 +136,28 @@ def _fill_payment_park(parser: ArgumentParser) -> None:
     parser.add_argument("--reason", metavar="TEXT", required=True, help="why, for whoever looks at it later")
 
 
+def _fill_refund(parser: ArgumentParser) -> None:
+    parser.add_argument("id", metavar="ID", help="the transaction whose payment was refunded")
+    parser.add_argument("--hash", metavar="HASH", required=True, help="the chain's transaction: 0x...")
+
+
+def _fill_refund_record(parser: ArgumentParser) -> None:
+    _fill_refund(parser)
+    parser.add_argument(
+        "--from",
+        dest="sender",
+        metavar="ADDRESS",
+        help="the address that sent the refund; default the seller's pay_to",
+    )
+    parser.add_argument(
+        "--transfer",
+        type=int,
+        metavar="NUMBER",
+        help="which of the transfers to the payer, from 1, if the chain's transaction has several",
+    )
+    _add_json(parser)
+
+
 _COMMANDS: Final = "faregate.selfhosted.commands"
 ACTIONS: Final = (
     Action(
@@ -218,6 +240,28 @@ ACTIONS: Final = (
                 f"{_COMMANDS}.payment:run_park",
                 _DATABASE,
                 _fill_payment_park,
+            ),
+        ),
+    ),
+    Action(
+        "refund",
+        "record transfers back to payers, and list them",
+        "",
+        actions=(
+            Action(
+                "record",
+                "record a transfer that refunds a payment, once the chain proves it",
+                f"{_COMMANDS}.refund:run_record",
+                (*_DATABASE, *_PAYMENTS),
+                _fill_refund_record,
+            ),
+            Action("list", "list refunds", f"{_COMMANDS}.refund:run_list", _DATABASE, _fill_key_list),
+            Action(
+                "remove",
+                "count a recorded transfer as a refund no more",
+                f"{_COMMANDS}.refund:run_remove",
+                _DATABASE,
+                _fill_refund,
             ),
         ),
     ),

@@ -4,7 +4,12 @@ from collections.abc import Generator, Iterable, Mapping
 from typing import Final
 
 from faregate.payments.node import ChainNode
-from faregate.payments.transfers import ReceivedTransfer, TransferPage, read_transfers
+from faregate.payments.transfers import (
+    ReceivedTransfer,
+    TransferPage,
+    list_transfers_of,
+    read_transfers,
+)
 from faregate.selfhosted.database.payments import PaymentRow
 from faregate.selfhosted.database.store import SqlStore
 from faregate.selfhosted.environment_payments import EnvironmentPayments
@@ -45,6 +50,12 @@ class PaymentChain:
     def read_transfers(self, addresses: Iterable[str], first: int, last: int) -> Generator[TransferPage]:
         """Read what these addresses received from block `first` to `last`, in any of the tokens."""
         return read_transfers(self.chain, list(self._tokens.values()), addresses, first, last)
+
+    def list_transfers_of(
+        self, asset: str, transaction_hash: str, to: str
+    ) -> tuple[ReceivedTransfer, ...] | None:
+        """List what one transaction moved of a token to an address; None if it is in no block or reverted."""
+        return list_transfers_of(self.chain, self._tokens[asset], transaction_hash, to)
 
     def index_transfers(
         self, addresses: Iterable[str], first: int, last: int

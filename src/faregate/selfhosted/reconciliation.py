@@ -7,7 +7,7 @@ whatever the chain showed by then has its row, if it is a payment of these books
 
 from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, Literal, get_args
 
@@ -20,12 +20,14 @@ from faregate.selfhosted.database.payments import (
     list_real_payments,
     list_recipients,
 )
+from faregate.selfhosted.database.refunds import Refund, list_refunds
 from faregate.selfhosted.database.types import to_datetime, to_microseconds
 from faregate.selfhosted.payment_chain import LAG_SECONDS, PaymentChain
+from faregate.selfhosted.refunds import RecordedRefunds
 from faregate.service.payments import PaymentRefused, PaymentSettled
 from faregate.x402.tokens import Environment, format_price
 
-Kind = Literal["missing", "charged", "unpaid", "amount", "hash", "foreign"]
+Kind = Literal["missing", "charged", "unpaid", "amount", "hash", "refund", "foreign"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 MOST_NAMED: Final = 1000
 _MOST_WAITING: Final = 10_000
@@ -42,6 +44,7 @@ class Difference:
     - unpaid: the books say that it was received; the chain does not have it
     - amount: the chain has another amount
     - hash: it settled by another transaction than the books name
+    - refund: a recorded refund that the chain does not have
     - foreign: a transfer without an authorization. It is no payment, and no difference of one
     """
 
@@ -74,6 +77,8 @@ class Reconciliation:
     """The first of the differences, to be kept."""
     authorized: Counter[str] = field(default_factory=Counter[str])
     settled: Counter[str] = field(default_factory=Counter[str])
+    refunded: Counter[str] = field(default_factory=Counter[str])
+    """Not in the other sums, which are of what was received."""
     on_chain: Counter[str] = field(default_factory=Counter[str])
     excess: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     """What the chain has beyond what was settled, by the kind of difference and the token's symbol."""
@@ -85,7 +90,7 @@ class Reconciliation:
 
     def describe(self) -> dict[str, Any]:
         """Return the result for JSON."""
-        assets = sorted(self.authorized | self.settled | self.on_chain)
+        assets = sorted(self.authorized | self.settled | self.refunded | self.on_chain)
         return {
             "environment": self.environment,
             "begin": self.begin.isoformat(),
@@ -98,6 +103,7 @@ class Reconciliation:
                 asset: {
                     "authorized_atomic": str(self.authorized[asset]),
                     "settled_atomic": str(self.settled[asset]),
+                    "refunded_atomic": str(self.refunded[asset]),
                     "on_chain_atomic": str(self.on_chain[asset]),
                     "excess_atomic": {
                         kind: str(self.excess[kind, asset]) for kind in KINDS if self.excess[kind, asset]
@@ -115,8 +121,11 @@ class Reconciliation:
             for title, amounts in (
                 ("authorized", self.authorized),
                 ("settled", self.settled),
+                ("refunded", self.refunded),
                 ("on the chain", self.on_chain),
             )
+            # Most sellers never refund anything.
+            if title != "refunded" or amounts
         )
         found = ", ".join(self._describe_kind(kind) for kind in KINDS if self.differences[kind])
         payments = "1 payment" if self.payments == 1 else f"{self.payments} payments"
@@ -146,7 +155,7 @@ class Reconciler:
     """Compares the payments of one environment. Raises `PaymentsUnavailable`."""
 
     def __init__(self, database: Database, chain: PaymentChain) -> None:
-        self._database = database
+        self.database: Final = database
         self.chain: Final = chain
 
     def compare(self, since: datetime | None) -> Generator[Difference, None, Reconciliation]:
@@ -159,7 +168,7 @@ class Reconciler:
         result = Reconciliation(self.chain.environment, begin, end, head.number)
         created_from = 0 if since is None else to_microseconds(since)
         addresses = {store.account.pay_to for store in self.chain.stores.values()}
-        addresses |= list_recipients(self._database, accounts, created_from)
+        addresses |= list_recipients(self.database, accounts, created_from)
         comparison = _Comparison(self, result)
         for page in self.chain.read_transfers(addresses, first, head.number):
             for transfer in page.transfers:
@@ -170,6 +179,7 @@ class Reconciler:
                 created_from = max(created_from, until)
         yield from comparison.add_payments(self._list_payments(created_from, _END_OF_TIME))
         yield from comparison.judge_rest()
+        yield from comparison.judge_refunds(0 if since is None else to_microseconds(since))
         return result
 
     def find_payment(self, transfer: ReceivedTransfer) -> PaymentRow | None:
@@ -177,17 +187,17 @@ class Reconciler:
         if transfer.nonce is None:
             return None
         address = self.chain.get_address(transfer.asset)
-        return find_payment(self._database, address, transfer.payer, transfer.nonce)
+        return find_payment(self.database, address, transfer.payer, transfer.nonce)
 
     def _find_first_block(self, since: datetime | None, accounts: Sequence[int], head: int) -> int:
         if since is not None:
             return find_block_at(self.chain.chain, since.timestamp() - LAG_SECONDS)
         # Not at the first payment of the books: what an older copy has lost may be earlier.
-        created = find_creation(self._database, accounts)
+        created = find_creation(self.database, accounts)
         return head if created is None else find_block_at(self.chain.chain, created / 1e6 - LAG_SECONDS)
 
     def _list_payments(self, created_from: int, until: int) -> Iterable[PaymentRow]:
-        return list_real_payments(self._database, self.chain.stores, created_from, until)
+        return list_real_payments(self.database, self.chain.stores, created_from, until)
 
 
 class _Comparison:
@@ -199,8 +209,13 @@ class _Comparison:
         self.transfers: dict[tuple[str, str, str], ReceivedTransfer] = {}
         self._others: list[ReceivedTransfer] = []
         self._settled: dict[tuple[str, str, str], PaymentRow] = {}
+        self._refunds = RecordedRefunds(
+            one for one in list_refunds(reconciler.database, self._chain.stores) if one.is_kept
+        )
 
     def add_transfer(self, transfer: ReceivedTransfer) -> None:
+        if self._refunds.has(transfer):
+            return  # the payer is a seller, too
         if transfer.nonce is None:
             self._others.append(transfer)
         else:
@@ -218,7 +233,7 @@ class _Comparison:
                 result.on_chain[symbol] += payment.amount
             transfer = self.transfers.pop(payment.authorization, None)
             if transfer is not None:
-                yield from self._add(_judge_pair(payment, transfer, symbol))
+                yield from self._add(self._judge_pair(payment, transfer, symbol))
             elif payment.status == "succeeded":
                 self._settled[payment.authorization] = payment
 
@@ -231,13 +246,49 @@ class _Comparison:
         for payment in self._settled.values():
             yield from self._add(self._judge_settled(payment))
 
+    def judge_refunds(self, recorded_from: int) -> Generator[Difference]:
+        """Look at each refund that was recorded since this moment."""
+        for refund in self._refunds.kept:
+            if refund.recorded_at >= recorded_from:
+                symbol = self._chain.get_symbol(refund.asset)
+                self._result.refunded[symbol] += refund.amount
+                yield from self._add(self._judge_refund(refund, symbol))
+
+    def _judge_refund(self, refund: Refund, symbol: str) -> Difference | None:
+        fault = self._refunds.find_fault(refund, self._chain)
+        if fault is None:
+            return None
+        return Difference(
+            "refund",
+            symbol,
+            0,
+            f"{format_price(refund.amount, symbol)} recorded as refunded by {refund.transaction_hash}",
+            fault,
+            refund.account,
+            refund.transaction,
+            refund.transaction_hash,
+        )
+
+    def _judge_pair(self, payment: PaymentRow, transfer: ReceivedTransfer, symbol: str) -> Difference | None:
+        difference = _judge_pair(payment, transfer, symbol)
+        if difference is None or difference.kind != "charged":
+            return difference
+        refunded = self._refunds.sum_of(payment)
+        if refunded == transfer.value:
+            # What was received is on the chain, and went back.
+            self._result.on_chain[symbol] += transfer.value
+            return None
+        if refunded:
+            return replace(difference, chain=f"{difference.chain}; {format_price(refunded, symbol)} refunded")
+        return difference
+
     def _judge_transfer(self, transfer: ReceivedTransfer) -> Difference | None:
         symbol = self._chain.get_symbol(transfer.asset)
         payment = self._reconciler.find_payment(transfer)
         if payment is not None:
             # Read while an earlier page was, and perhaps settled since.
             self._settled.pop(payment.authorization, None)
-            return _judge_pair(payment, transfer, symbol)
+            return self._judge_pair(payment, transfer, symbol)
         price = format_price(transfer.value, symbol)
         return Difference(
             "missing",

@@ -47,6 +47,7 @@ def _to_row(found: ExportedTransaction) -> dict[str, Any]:
         "created_at": found.created_at.isoformat(),
         "settled_at": found.settled_at.isoformat() if found.settled_at else None,
         "amount_atomic": str(found.amount_atomic),  # up to 30 digits, which JSON readers would round
+        "refunded_atomic": str(found.refunded_atomic),
     }
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from faregate.errors import ConfigurationError
 from faregate.selfhosted.books import Books, open_books
+from faregate.selfhosted.database.refunds import list_refunds_of, sum_refunds
 from faregate.selfhosted.database.settlement import MAX_NOTE, AttemptRecord, list_attempts
 from faregate.selfhosted.database.shared import Shared
 from faregate.selfhosted.database.store import SqlStore
@@ -26,7 +27,7 @@ Json = dict[str, Any]
 def run_show(arguments: Namespace) -> int:
     """Print everything that the books say of the payment."""
     with open_books(read_settings(arguments)) as books:
-        store, known = _find(books, arguments.id)
+        store, known = find_stored_payment(books, arguments.id)
         _print(_describe(books, store, known), arguments)
     return 0
 
@@ -37,7 +38,7 @@ def run_park(arguments: Namespace) -> int:
     if not 0 < len(reason) <= MAX_NOTE or "\0" in reason:
         raise ConfigurationError(f"--reason must be a text of 1 to {MAX_NOTE} characters.")
     with open_books(read_settings(arguments)) as books:
-        store, known = _find(books, arguments.id)
+        store, known = find_stored_payment(books, arguments.id)
         parked = store.park(known, reason)
         if parked is None:
             raise ConfigurationError(_explain_refusal(store.find_transaction(known.id) or known))
@@ -49,7 +50,7 @@ def run_retry(arguments: Namespace) -> int:
     """Attempt to settle the payment now, parked or not."""
     settings = read_settings(arguments)
     with open_runtime(settings) as runtime:
-        store, known = _find(runtime.books, arguments.id)
+        store, known = find_stored_payment(runtime.books, arguments.id)
         served = runtime.backends.open_store(store.account)
         if served is None:
             raise ConfigurationError(
@@ -65,7 +66,7 @@ def run_retry(arguments: Namespace) -> int:
     return 0
 
 
-def _find(books: Books, transaction_id: str) -> tuple[SqlStore, StoredTransaction]:
+def find_stored_payment(books: Books, transaction_id: str) -> tuple[SqlStore, StoredTransaction]:
     """Find the payment, whoever's it is, also of an environment that is not served."""
     shared = Shared(books.database, books.stamps, random_id, random_challenge)
     for account in books.list_accounts():
@@ -88,6 +89,7 @@ def _describe(books: Books, store: SqlStore, known: StoredTransaction) -> Json:
     """Describe the payment: nothing secret is in the books' columns that are told here."""
     row, context, payment = known.row, known.context, known.payment
     attempts = list_attempts(books.database, store.account.id, known.id, _MOST_ATTEMPTS)
+    refunds = list_refunds_of(books.database, store.account.id, known.id)
     return {
         "id": known.id,
         "status": known.status,
@@ -111,6 +113,8 @@ def _describe(books: Books, store: SqlStore, known: StoredTransaction) -> Json:
         "reported": None if row["outcome"] is None else json.loads(row["outcome"]),
         "transaction_hash": row["transaction_hash"],
         "receipt": None if row["receipt"] is None else json.loads(row["receipt"]),
+        "refunded_atomic": str(sum_refunds(refunds)) if refunds else None,
+        "refunds": [one.describe() for one in refunds],
         "attempts": [_describe_attempt(one) for one in attempts],
     }
 
@@ -150,13 +154,14 @@ def _print(described: Json, arguments: Namespace) -> None:
 
 
 def _write_lines(described: Mapping[str, Any]) -> Iterator[str]:
-    attempts = described["attempts"]
+    parts = {"refund": described["refunds"], "attempt": described["attempts"]}
     for name, value in described.items():
-        if name != "attempts" and value is not None:
+        if name not in ("refunds", "attempts") and value is not None:
             yield f"{name:<17}{_write(value)}"
-    for attempt in attempts:
-        said = ", ".join(f"{name} {_write(value)}" for name, value in attempt.items() if value is not None)
-        yield f"{'attempt':<17}{said}"
+    for title, described_parts in parts.items():
+        for part in described_parts:
+            told = ", ".join(f"{name} {_write(value)}" for name, value in part.items() if value is not None)
+            yield f"{title:<17}{told}"
 
 
 def _write(value: Any) -> str:

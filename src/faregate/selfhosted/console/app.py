@@ -23,6 +23,7 @@ from faregate.selfhosted.database.engine import DatabaseError
 from faregate.selfhosted.database.finality import find_loose
 from faregate.selfhosted.database.keys import find_key_owner
 from faregate.selfhosted.database.payments import find_reconciliation
+from faregate.selfhosted.database.refunds import list_refunds_of
 from faregate.selfhosted.database.reports import Revenue
 from faregate.selfhosted.database.sessions import (
     SESSION_SECONDS,
@@ -190,7 +191,8 @@ class Console:
         database, account = self._books.database, opened.store.account.id
         attempts = list_attempts(database, account, payment.id, MOST_ATTEMPTS)
         loose = find_loose(database, account, payment.id)
-        return show_payment(opened.viewer, payment, attempts, loose, opened.store.now())
+        refunds = list_refunds_of(database, account, payment.id)
+        return show_payment(opened.viewer, payment, attempts, loose, refunds, opened.store.now())
 
 
 _LISTS: Final = {

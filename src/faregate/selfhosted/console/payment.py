@@ -4,10 +4,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from faregate.selfhosted.console.layout import ROOT, Viewer, describe_time_span, render_page
 from faregate.selfhosted.database.finality import LoosePayment
+from faregate.selfhosted.database.refunds import Refund, sum_refunds
 from faregate.selfhosted.database.settlement import AttemptRecord
 from faregate.selfhosted.database.transactions import StoredTransaction
 from faregate.selfhosted.database.types import to_datetime
@@ -31,10 +32,12 @@ def show_payment(
     payment: StoredTransaction,
     attempts: Sequence[AttemptRecord],
     loose: LoosePayment | None,
+    refunds: Sequence[Refund],
     now: datetime,
 ) -> bytes:
     """Show one payment as it is now. `loose` is what became of it after the chain had lost it."""
     terms, settled = payment.context.terms, payment.settled
+    kept = [refund for refund in refunds if refund.is_kept]
     return render_page(
         viewer,
         "payment.html",
@@ -46,9 +49,20 @@ def show_payment(
         answered=next((attempt for attempt in attempts if attempt.note), None),
         next_step=_describe_next_step(payment, now),
         loose=loose,
+        refunds=[_describe_refund(refund) for refund in kept],
+        refunded=format_price(sum_refunds(kept), terms.token.symbol) if kept else None,
         timeline=_list_moments(payment),
         receipt=None if settled is None else _format_receipt(settled.receipt_json),
     )
+
+
+def _describe_refund(refund: Refund) -> dict[str, Any]:
+    return {
+        "recorded_at": to_datetime(refund.recorded_at),
+        "price": format_price(refund.amount, refund.symbol),
+        "sender": refund.sender,
+        "hash": refund.transaction_hash,
+    }
 
 
 def _describe_next_step(payment: StoredTransaction, now: datetime) -> str | None:

@@ -6,14 +6,26 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Connection, and_, bindparam, func, or_, select, text
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    Text,
+    and_,
+    bindparam,
+    cast,
+    func,
+    or_,
+    select,
+    text,
+)
+from sqlalchemy.sql.functions import aggregate_strings
 
 from faregate.selfhosted.database.accounts import AccountRow
 from faregate.selfhosted.database.clock import ACCOUNT, Stamps
 from faregate.selfhosted.database.engine import Database
-from faregate.selfhosted.database.schema import accounts, payers, resources, revisions, transactions
+from faregate.selfhosted.database.schema import accounts, payers, refunds, resources, revisions, transactions
 from faregate.selfhosted.database.transactions import T
-from faregate.selfhosted.database.types import to_datetime, to_microseconds
+from faregate.selfhosted.database.types import sum_amounts, to_datetime, to_microseconds
 from faregate.service.records import Status
 from faregate.x402.tokens import Environment
 
@@ -51,6 +63,12 @@ _ENDED: Final = (
     .group_by(T.final_status, T.asset, T.amount)
 )
 _COUNT_OPEN: Final = select(func.count()).where(T.account == ACCOUNT, T.finished_at.is_(None))
+# SQLite cannot add numbers of 30 digits: Python does.
+_REFUNDED: Final = (
+    select(aggregate_strings(cast(refunds.c.amount, Text), ","))
+    .where(refunds.c.account == T.account, refunds.c.transaction == T.id, refunds.c.removed_at.is_(None))
+    .scalar_subquery()
+)
 _EXPORT: Final = (
     select(
         T.id,
@@ -68,6 +86,7 @@ _EXPORT: Final = (
         resources.c.key,
         revisions.c.asset,
         revisions.c.chain,
+        _REFUNDED.label("refunded"),
     )
     .join(payers, (payers.c.account == T.account) & (payers.c.address == T.payer))
     .join(resources, (resources.c.account == T.account) & (resources.c.id == T.resource))
@@ -101,6 +120,7 @@ class ExportedTransaction:
     asset: str
     amount_atomic: int
     transaction_hash: str | None
+    refunded_atomic: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +202,7 @@ def _to_exported(row: Any) -> ExportedTransaction:
         asset=row.asset,
         amount_atomic=row.amount,
         transaction_hash=row.transaction_hash if is_settled else None,
+        refunded_atomic=sum_amounts(row.refunded),
     )
 
 

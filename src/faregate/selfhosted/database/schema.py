@@ -372,6 +372,39 @@ Index(
     sqlite_where=_IS_LOOSE,
 )
 
+refunds: Final = Table(
+    "refunds",
+    metadata,
+    _account(),
+    _required("transaction", ID),
+    _required("number", Integer),
+    # The transfer: lower case, from the seller to the payer.
+    _required("asset", ADDRESS),
+    _required("sender", ADDRESS),
+    _required("payer", ADDRESS),
+    _required("amount", Amount),
+    _required("transaction_hash", HASH),
+    _required("position", Integer),  # among the token's transfers to the payer in its transaction, from 1
+    _required("recorded_at", BigInteger),
+    Column("removed_at", BigInteger),
+    PrimaryKeyConstraint("account", "transaction", "number"),
+    ForeignKeyConstraint(["account", "transaction"], ["transactions.account", "transactions.id"]),
+)
+"""Transfers that sellers made back to payers, as an operator has recorded them."""
+
+_IS_KEPT: Final = text("removed_at IS NULL")
+Index(
+    "ix_refunds_transfer",
+    # Without the account: one transfer is no refund of two sellers.
+    refunds.c.asset,
+    refunds.c.payer,
+    refunds.c.transaction_hash,
+    refunds.c.position,
+    unique=True,
+    postgresql_where=_IS_KEPT,
+    sqlite_where=_IS_KEPT,
+)
+
 reconciliations: Final = Table(
     "reconciliations",
     metadata,
