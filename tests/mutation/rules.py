@@ -32,6 +32,7 @@ COPIES = ("tests/attacks/test_copies.py",)
 MISTAKES = ("tests/attacks/test_mistakes.py",)
 ORDERS = ("tests/attacks/test_orders.py",)
 RELEASE_RULE = ("tests/core/test_release.py",)
+LITESTAR_PATHS = ("tests/adapters/test_litestar_paths.py",)
 RELEASE = ("tests/attacks/test_release.py", "tests/core/test_release.py")
 RANGES = ("tests/attacks/test_release.py", "-k", "whole_result")
 REFUSED = ("tests/attacks/test_refused.py",)
@@ -258,7 +259,7 @@ MUTANTS = (
     Mutant("parameters-are-pages-in-flask", FLASK_PLACEMENT, "return not (parameters or inspect_rule(", "return not (inspect_rule(", RELEASE),
     Mutant("parameters-are-pages-in-django", DJANGO + "middleware.py", 'return f"/{route}" == path_info and not', "return not", RELEASE),
     Mutant("rewritten-paths-are-sold", "src/faregate/middleware/asgi_responder.py", '        if (path := scope.get("path", own_path)) != own_path:', "        if (path := own_path) != own_path:", RELEASE),
-    Mutant("rewritten-paths-are-sold-in-django", CHECKOUT, "            if incoming.path not in paths and ", "            if False and ", (*RELEASE, "-k", "django")),
+    Mutant("rewritten-paths-are-sold-by-any-router", CHECKOUT, "            if asked.isdisjoint(", "            if False and asked.isdisjoint(", LITESTAR_PATHS),
     Mutant("rewritten-paths-are-sold-in-flask", "src/faregate/flask/decorators.py", "        checkout.check_path(find_path(environ)[0])", "        pass", RELEASE),
     Mutant("caches-give-away-by-other-methods", DISPATCH, "found = self.resolve(asked, any_method=True)", "found = self.resolve(asked)", COPIES),
     Mutant("caches-give-away-by-methods-of-a-class", DISPATCH, "_pick_sold(endpoint, method), getattr(route", "pick_method(endpoint, method), getattr(route", ANSWERS),

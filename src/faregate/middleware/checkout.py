@@ -167,12 +167,14 @@ class Checkout:
     def check_path(self, *paths: str) -> None:
         """Check that a handler is reached by the path of the request, which `paths` spell.
 
+        A slash at its end may be missing or be there: routers such as Litestar's strip it themselves.
         Something between the paywall and the router that rewrites paths may also answer for a handler whose
         price is not found by the path of the request. Raises `ConfigurationError`.
         """
         if self.state in (State.NEW, State.SOLD_INSIDE) and self.path_match.is_path:
             incoming = self.incoming
-            if incoming.path not in paths and incoming.root_path + incoming.path not in paths:
+            asked = {incoming.path.removesuffix("/"), (incoming.root_path + incoming.path).removesuffix("/")}
+            if asked.isdisjoint(path.removesuffix("/") for path in paths):
                 self.withhold(_PATH_REWRITTEN)
 
     def start_work(self, prices_inside: int = 0) -> None:
