@@ -20,6 +20,7 @@ from tests.selfhosted.shops import Shop, open_shop
 from tests.servers.postgres import USER, PostgresServer
 from tests.support.chain import USDC, ChainPayer, LocalChain
 from tests.support.forked_commands import write_commands
+from tests.support.preloaded import PreloadedPython
 from tests.support.shell import find_blocks
 
 ROOT: Final = Path(__file__).parents[2]
@@ -44,6 +45,12 @@ def find_section(title: str) -> str:
     """Find what stands below a heading of the page."""
     [section] = [one for one in PAGE.split("\n## ") if one.startswith(f"{title}\n")]
     return section
+
+
+def _end(process: PreloadedPython) -> None:
+    """End a process as systemd does: an attempt that is under way would keep its lease if it was killed."""
+    process.terminate()
+    process.wait(60)
 
 
 @dataclass
@@ -98,7 +105,8 @@ class Site:
     def start(self) -> None:
         """Start the service, and give its new address to the shop."""
         words = ("serve", "--port", "0", "--json", "--complete-seconds", "1")
-        line, _, _ = self.processes.enter_context(running(self.folder, *words, **self.settings))
+        line, process, _ = self.processes.enter_context(running(self.folder, *words, **self.settings))
+        self.processes.callback(_end, process)
         self.shop.url = open_shop(line, self.shop.key).url
 
     def stop(self) -> None:
