@@ -39,6 +39,7 @@ from tests.core.flow_script import (
 from tests.support.clock import Clock
 
 NEWER = OfferRevision("acr_0190bbbbbbbb7bbb8bbbbbbbbbbbbbbb", "USDC")
+NEWEST = OfferRevision("acr_0190cccccccc7ccc8ccccccccccccccc", "USDC")
 REJECTED = RevisionRejected(AccessFailed(502, "access was answered with 422 invalid_request"))
 REFRESH = RefreshRevision(OFFER, RULES)
 
@@ -172,7 +173,7 @@ def test_one_refresh_is_enough_for_a_crowd(catalog: RevisionCache) -> None:
     rejected = catalog.resolve(OFFER)
     assert rejected is not None
     assert catalog.find_newer(OFFER, rejected) is None
-    assert [catalog.begin_refresh() for _ in range(50)] == [True] + [False] * 49
+    assert [catalog.begin_refresh(RULES) for _ in range(50)] == [True] + [False] * 49
     newer = learned(catalog, schema(NEWER, OFFER.sells, 2))
     assert [catalog.find_newer(OFFER, rejected) for _ in range(50)] == [newer] * 50
     assert newer.revision_id == NEWER.revision_id
@@ -183,12 +184,12 @@ def test_who_refused_the_newest_revision_is_not_asked_at_once_again(
 ) -> None:
     rejected = catalog.resolve(OFFER)
     assert rejected is not None
-    assert catalog.begin_refresh()
+    assert catalog.begin_refresh(RULES)
     same = learned(catalog, schema(RULES, OFFER.sells))
     assert catalog.find_newer(OFFER, rejected) == same
     clock.now += REFRESH_SECONDS
     assert catalog.find_newer(OFFER, rejected) is None
-    assert catalog.begin_refresh()
+    assert catalog.begin_refresh(RULES)
 
 
 def test_what_was_published_right_after_the_last_read_is_found(catalog: RevisionCache, clock: Clock) -> None:
@@ -197,15 +198,32 @@ def test_what_was_published_right_after_the_last_read_is_found(catalog: Revision
     rejected = catalog.resolve(OFFER)
     assert rejected is not None
     assert catalog.find_newer(OFFER, rejected) is None
-    assert catalog.begin_refresh()
+    assert catalog.begin_refresh(RULES)
     newer = learned(catalog, schema(NEWER, OFFER.sells, 2))
     assert catalog.find_newer(OFFER, rejected) == newer
 
 
+def test_each_revision_that_is_refused_has_the_document_read(catalog: RevisionCache) -> None:
+    """A second one is published while the refusal of the first is remembered."""
+    assert catalog.begin_refresh(RULES)
+    newer = learned(catalog, schema(NEWER, OFFER.sells, 2))
+    assert catalog.find_newer(OFFER, newer) is None
+    assert [catalog.begin_refresh(newer) for _ in range(50)] == [True] + [False] * 49
+    newest = learned(catalog, schema(NEWEST, OFFER.sells, 3))
+    assert catalog.find_newer(OFFER, newer) == catalog.find_newer(OFFER, RULES) == newest
+
+
+def test_old_refusals_are_forgotten(catalog: RevisionCache, clock: Clock) -> None:
+    for number in range(1000):
+        clock.now += REFRESH_SECONDS / 8
+        assert catalog.begin_refresh(OfferRevision(f"acr_{number}", "USDC"))
+        assert len(catalog._refused_at) <= 8
+
+
 def test_a_refresh_that_failed_may_be_tried_again(catalog: RevisionCache, clock: Clock) -> None:
-    assert catalog.begin_refresh()
+    assert catalog.begin_refresh(RULES)
     clock.now += REFRESH_SECONDS
-    assert catalog.begin_refresh()
+    assert catalog.begin_refresh(RULES)
 
 
 def test_old_rules_are_there_for_who_could_not_read_new_ones(catalog: RevisionCache, clock: Clock) -> None:

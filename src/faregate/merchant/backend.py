@@ -94,7 +94,7 @@ class _MerchantBackend(Generic[C]):
 
     def refresh_revision(self, offer: Offer, rejected: OfferRevision) -> MaybeAwaitable[OfferRevision | None]:
         newer = self._revisions.find_newer(offer, rejected)
-        if newer is not None or not self._revisions.begin_refresh():
+        if newer is not None or not self._revisions.begin_refresh(rejected):
             return newer
         return self._send(self._revisions.build_call(offer))
 

@@ -19,7 +19,7 @@ _CONTRACTS = WireRequest("GET", f"{ROOT}/contracts?include_integration_key=true"
 FRESH_SECONDS = 300.0
 MISSING_SECONDS = 5.0
 REFRESH_SECONDS = 2.0
-"""After a revision was refused, all requests together read the document once in so many seconds."""
+"""After a revision was refused, all requests together read the document once in so many seconds for it."""
 GUESSABILITY_SECONDS = 3600.0
 ASK_SECONDS = 5.0
 """How long one request may take to check the instructions, before another one tries."""
@@ -37,7 +37,8 @@ class RevisionCache:
     def forget(self) -> None:
         """As if nothing had been read yet."""
         self._revisions: dict[str, OfferRevision] = {}
-        self._read_at = self._asked_at = self._refused_at = float("-inf")
+        self._read_at = self._asked_at = float("-inf")
+        self._refused_at: dict[str, float] = {}
         self._guessability = Guessability.UNKNOWN
         self._judged_at = self._judging_at = float("-inf")
 
@@ -62,7 +63,7 @@ class RevisionCache:
         return self._check_asset(offer) if offer.sells in self._revisions else None
 
     def find_newer(self, offer: Offer, rejected: OfferRevision) -> OfferRevision | None:
-        """Return the revision if it was read after `rejected`, or since one was refused just now.
+        """Return the revision if it is another one, or was read since `rejected` was refused just now.
 
         Raises `ConfigurationError`.
         """
@@ -70,17 +71,21 @@ class RevisionCache:
         is_newer = revision is not None and revision.revision_id != rejected.revision_id
         # Read because of a refusal, a moment ago: reading it again would not help. One that was read before
         # says nothing: what is sold may have been published since.
-        is_read_again = self._refused_at <= self._read_at < self._refused_at + REFRESH_SECONDS
+        refused_at = self._refused_at.get(rejected.revision_id, float("-inf"))
+        is_read_again = refused_at <= self._read_at < refused_at + REFRESH_SECONDS
         if is_newer or (is_read_again and self._clock() - self._read_at < REFRESH_SECONDS):
             return self._check_asset(offer) if revision is not None else None
         return None
 
-    def begin_refresh(self) -> bool:
+    def begin_refresh(self, rejected: OfferRevision) -> bool:
         """Whether the caller is the one who reads the document now; the others wait for what it finds."""
         now = self._clock()
-        if now - self._refused_at < REFRESH_SECONDS:
+        recent = {name: at for name, at in self._refused_at.items() if now - at < REFRESH_SECONDS}
+        if rejected.revision_id in recent:
             return False
-        self._asked_at = self._refused_at = now
+        # Replaced, never changed: other threads iterate over it.
+        self._refused_at = {**recent, rejected.revision_id: now}
+        self._asked_at = now
         return True
 
     def find_asset(self, sells: str) -> str | None:
