@@ -13,6 +13,8 @@ from typing import Any
 from sqlalchemy import delete, insert, select, text, update
 from tests.selfhosted.sales import authorize, failed, open_store, settle
 
+from faregate.selfhosted.database.accounts import list_accounts
+from faregate.selfhosted.database.catalog import load_catalog
 from faregate.selfhosted.database.engine import Database
 from faregate.selfhosted.database.keys import create_key
 from faregate.selfhosted.database.schema import accounts, attempts, payers, transactions
@@ -47,8 +49,9 @@ def find_revision(url: str, resource: str = "text_summary") -> str:
     """Return the id of the revision that is sold."""
     database = Database(url, pool_size=1)
     try:
-        [listing] = [one for one in open_store(database).list_active() if one.resource.key == resource]
-        return listing.active.id
+        with database.read() as connection:
+            catalog = load_catalog(connection, list_accounts(connection)[0])
+        return catalog.listings[resource].active.id
     finally:
         database.close()
 
