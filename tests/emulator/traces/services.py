@@ -1,0 +1,107 @@
+"""The three services that hear the story, as they are served, with a clock that the story moves."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+
+import httpx
+
+from faregate.emulator import Emulator, ManualClock, Revision
+from faregate.emulator.server import serve
+from faregate.selfhosted.asgi import ServiceApp
+from faregate.selfhosted.books import Books
+from faregate.selfhosted.commands.serve import build_server
+from faregate.selfhosted.commands.setup import apply_seller
+from faregate.selfhosted.database.clock import Stamps
+from faregate.selfhosted.database.engine import Database
+from faregate.selfhosted.database.keys import create_key
+from faregate.selfhosted.runtime import Runtime
+from faregate.selfhosted.settings import Settings
+from faregate.service.builtin import builtin_account
+from faregate.system import get_url, open_listener
+from tests.selfhosted.databases import new_database
+from tests.support.waiting import eventually
+
+from .seller import Catalog, Seller
+
+
+class AppliedCatalog:
+    """The built-in account, changed by applying it again, as an operator does."""
+
+    def __init__(self, books: Books) -> None:
+        self._books = books
+        self._account = builtin_account()
+        apply_seller(books, self._account)
+
+    def publish(self, key: str, revision: Revision) -> None:
+        known = next(one.revisions for one in self._account.resources if one.key == key)
+        self._change(key, revisions=(*known, revision))
+
+    def archive(self, key: str) -> None:
+        self._change(key, archived=True)
+
+    def edit_resource(self, key: str, *, name: str) -> None:
+        self._change(key, name=name)
+
+    def _change(self, key: str, **update: object) -> None:
+        changed = tuple(
+            one.model_copy(update=update) if one.key == key else one for one in self._account.resources
+        )
+        self._account = self._account.model_copy(update={"resources": changed})
+        apply_seller(self._books, self._account)
+
+
+@contextmanager
+def serve_emulator() -> Iterator[Seller]:
+    clock = ManualClock()
+    emulator = Emulator(clock=clock, expose_execution_id=True)
+    with serve(emulator) as url, open_seller(url, clock, emulator) as seller:
+        yield seller
+
+
+@contextmanager
+def serve_service(kind: str, folder: Path) -> Iterator[Seller]:
+    """`faregate service serve` with simulated payments, in a thread."""
+    clock = ManualClock()
+    with new_database(kind, folder) as url:
+        database = Database(url)
+        books = Books(database, Stamps(database, clock))
+        catalog = AppliedCatalog(books)
+        _create_keys(books, clock)
+        settings = Settings(payments="simulated", expose_execution_id=True, workers=0, rate_limit=0)
+        runtime = Runtime(settings, books, {})
+        try:
+            app = ServiceApp(runtime.build_parts())
+            with _serve(app) as address, open_seller(address, clock, catalog) as seller:
+                yield seller
+        finally:
+            runtime.end()
+            database.close()
+
+
+def _create_keys(books: Books, clock: ManualClock) -> None:
+    with books.database.write() as connection:
+        for key in builtin_account().keys:
+            account = books.find_account(key.environment, None)
+            create_key(connection, account, clock(), capabilities=key.capabilities, secret=key.key)
+
+
+@contextmanager
+def _serve(app: ServiceApp) -> Iterator[str]:
+    with open_listener() as listener:
+        server = build_server(app, complete_seconds=1)
+        thread = Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            assert eventually(lambda: server.started)
+            yield get_url(listener)
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@contextmanager
+def open_seller(url: str, clock: ManualClock, catalog: Catalog) -> Iterator[Seller]:
+    with httpx.Client(base_url=url, trust_env=False, timeout=30) as client:
+        yield Seller(client, clock, catalog)
