@@ -30,7 +30,7 @@ def build_app(*, rewrites: str = "") -> Any:
     async def sold() -> str:
         return "content"
 
-    seller = litestar.Litestar([sold], openapi_config=None, logging_config=None)
+    seller: Any = litestar.Litestar([sold], openapi_config=None, logging_config=None)
 
     async def rewrite(scope: Any, receive: Any, send: Any) -> None:
         await seller({**scope, "path": rewrites} if rewrites else scope, receive, send)
