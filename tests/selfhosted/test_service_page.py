@@ -18,6 +18,7 @@ from faregate.selfhosted.database.payments import record_reconciliation
 from faregate.selfhosted.database.reports import PendingPayments
 from faregate.selfhosted.database.upgrade import upgrade
 from faregate.selfhosted.metrics import ServiceMetrics
+from faregate.selfhosted.process_metrics import ProcessCollector
 from faregate.selfhosted.settings import Settings
 from faregate.service.catalog import build_catalog
 from faregate.service.config import Account
@@ -182,7 +183,10 @@ def open_database(folder: Path) -> Database:
 
 def test_each_metric_that_is_named_exists(tmp_path: Path) -> None:
     made = ServiceMetrics(
-        collectors=(ChainCollector(open_database(tmp_path), system_clock),),
+        collectors=(
+            ChainCollector(open_database(tmp_path), system_clock),
+            ProcessCollector(list, list, dict),
+        ),
         clock=system_clock,
         read_pending=lambda: PendingPayments(0, 1, None),
         read_gas_balances=lambda: {"test": 1.0},
