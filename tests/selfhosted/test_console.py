@@ -11,13 +11,16 @@ from sqlalchemy import select, update
 
 from faregate.payments.transfers import ReceivedTransfer
 from faregate.selfhosted.console.layout import Viewer
+from faregate.selfhosted.console.overview import Watched, show_overview
 from faregate.selfhosted.console.payment import show_payment
 from faregate.selfhosted.database.finality import record_loose
 from faregate.selfhosted.database.keys import hash_key
 from faregate.selfhosted.database.payments import find_payment_by_id, record_reconciliation
 from faregate.selfhosted.database.refunds import record_refund, remove_refund
+from faregate.selfhosted.database.reports import Revenue
 from faregate.selfhosted.database.schema import console_sessions
 from faregate.selfhosted.database.sessions import SESSION_SECONDS
+from faregate.selfhosted.environment_payments import PeerStatus
 from faregate.service.payments import SettlementPending, SignedTransfer
 from faregate.x402.tokens import Environment
 from tests.selfhosted.console_server import HOSTILE, MINE, ConsoleServer, serving_console
@@ -338,6 +341,41 @@ def test_a_refund_is_shown_until_it_is_removed(server: ConsoleServer) -> None:
     assert "0.02 USDC went back to the payer" in shown
     assert shown.count(HASH) == removed.count(HASH) + 1
     assert "Refunds" not in removed
+
+
+def test_the_overview_lists_what_is_parked_and_what_the_chain_lost(server: ConsoleServer) -> None:
+    store, other, database = server.open_store(), server.open_store(OTHER), server.books.database
+    parked, foreign = submit(store), submit(other)
+    assert store.park(parked, HOSTILE) is not None
+    assert other.park(foreign, "not yours") is not None
+    open_one, settled_one, lost_one = (settle(store) for _ in range(3))
+    for made, ended, found in ((open_one, False, None), (settled_one, True, HASH), (lost_one, True, None)):
+        row = find_payment_by_id(database, store.account.id, made.id)
+        assert row is not None
+        record_loose(database, row, 1, ended=ended, found=found)
+    with server.logged_in() as client:
+        text = client.get("/console").text
+    assert "<h2>Parked</h2>" in text
+    assert escape(HOSTILE) in text
+    assert "<script" not in text
+    for shown in (parked, open_one, lost_one):
+        assert f"/console/payments/{shown.id}" in text
+    for hidden in (foreign.id, "not yours", settled_one.id):
+        assert hidden not in text
+    assert "sent again while its authorization is valid" in text
+    assert "lost: nothing was received" in text
+
+
+def test_the_overview_shows_nodes(server: ConsoleServer) -> None:
+    good = PeerStatus("test", 1, "good.example", 12, 0, 0.1, False)
+    bad = PeerStatus("test", 2, HOSTILE, 34, 5, 0.1, True, disagreements=2)
+    store = server.open_store()
+    viewer = Viewer("Shop", "test", False, frozenset())
+    revenue = Revenue(server.books.database, server.books.stamps)
+    text = show_overview(viewer, store, revenue, Watched(None, (), (), (good, bad))).decode()
+    assert "good.example" in text
+    assert escape(HOSTILE) in text
+    assert "fails, and is asked last; contradicted others 2 times" in text
 
 
 def test_what_others_wrote_is_never_markup(server: ConsoleServer) -> None:

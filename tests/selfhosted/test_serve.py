@@ -3,10 +3,12 @@
 import csv
 import io
 import json
+import re
 import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from itertools import takewhile
 from pathlib import Path
 
 import httpx
@@ -181,6 +183,28 @@ def test_real_payments_need_an_address_of_the_seller(tmp_path: Path, chain: Loca
     )
     assert told.returncode == 1
     assert "has no address of its own" in told.stderr
+
+
+def test_the_console_is_announced_and_shows_the_nodes_of_its_environment(
+    tmp_path: Path, chain: LocalChain, catalog: str
+) -> None:
+    secret = "s3cr3t-path-of-a-node"
+    real = ("--payments", "direct", "--gas-key", "env:GAS", "--rpc-test", f"{chain.url}/{secret}")
+    live = ("--rpc-live", "http://live.example/v2")
+    words = ("serve", "--port", "0", "--catalog", catalog, *real, *live)
+    with running(tmp_path, *words, GAS=GAS_KEYS[1]) as (_, process, _log):
+        lines = [*takewhile(lambda line: "FAREGATE_BASE_URL" not in line, process.stdout)]
+        (announced,) = [line for line in lines if "console" in line]
+        url = re.findall(r"http://\S+", announced)[0]
+        assert url.endswith("/console")
+        key = re.findall(r"svc_test_\w+", call(tmp_path, "key", "create", GAS=GAS_KEYS[1]).stdout)[0]
+        with httpx.Client(trust_env=False, follow_redirects=True) as client:
+            client.post(f"{url}/login", data={"key": key})
+            page = client.get(url.removesuffix("/console"), headers={"Accept": "text/html"})
+    assert page.url.path == "/console"
+    assert httpx.URL(chain.url).netloc.decode() in page.text
+    assert "live.example" not in page.text
+    assert secret not in page.text
 
 
 def test_two_processes_share_one_database(tmp_path: Path, catalog: str, empty_url: str) -> None:

@@ -116,6 +116,31 @@ def test_the_merchant_api_and_the_pages_of_operators(backend: Backend) -> None:
     assert backend.events == ["begin", "end"]
 
 
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_a_browser_is_led_from_the_root_to_the_console(backend: Backend, method: str) -> None:
+    with serving(build_parts(backend)) as (client, _, _):
+        led = client.request(method, "/", headers={"Accept": BROWSER})
+        assert (led.status_code, led.headers["location"]) == (303, "/console")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "accept"),
+    [
+        ("GET", "/", "*/*"),
+        ("GET", "/", "application/json"),
+        ("POST", "/", BROWSER),
+        ("GET", "/merchant/v1", BROWSER),
+    ],
+)
+def test_anything_else_gets_json(backend: Backend, method: str, path: str, accept: str) -> None:
+    with serving(build_parts(backend)) as (client, _, _):
+        answer = client.request(method, path, headers={"Accept": accept})
+        assert (answer.status_code, answer.json()["code"]) == (404, "invalid_request")
+
+
 def test_a_database_that_is_away_is_reported_and_the_metrics_stay(backend: Backend) -> None:
     backend.fault = "the database is away"
     with serving(build_parts(backend)) as (client, _, _):

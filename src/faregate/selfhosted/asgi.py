@@ -12,10 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from faregate.core.models import Response, WireRequest
+from faregate.core.models import Response, WireRequest, header_values
 from faregate.merchant.problems import MALFORMED, RATE_LIMITED, UNAVAILABLE
+from faregate.pages.payment import prefers_html
 from faregate.selfhosted.callers import Answer
 from faregate.selfhosted.console.app import is_console
+from faregate.selfhosted.console.layout import ROOT as CONSOLE
 from faregate.selfhosted.log_format import FIELDS
 from faregate.selfhosted.operator_pages import OperatorPages, OperatorParts, run_lifespan, without_body
 from faregate.selfhosted.rate_limits import RateLimits, Ticket
@@ -102,6 +104,9 @@ class ServiceApp:
         if page is not None:
             await send_whole(without_body(page) if scope["method"] == "HEAD" else page, send)
             return
+        if scope["path"] == "/" and _is_browser(scope):
+            await send_whole(Response(303, (("Location", CONSOLE), ("Vary", "Accept"))), send)
+            return
         began = time.perf_counter()
         answer = await self._answer(scope, receive)
         if answer is not None:
@@ -158,6 +163,11 @@ def _name_operation(method: str, path: str) -> str:
         return find_route(method, path)[0].operation
     except HttpError:
         return "none"
+
+
+def _is_browser(scope: Scope) -> bool:
+    accept = ",".join(header_values(decode_headers(scope["headers"]), "accept"))
+    return scope["method"] in ("GET", "HEAD") and prefers_html(accept)
 
 
 def _get_address(scope: Scope) -> str:

@@ -86,7 +86,12 @@ class Runtime:
     def build_parts(self) -> Parts:
         """Build what the ASGI app is made of."""
         settings = self._settings
-        console = Console(self.books, self.backends, is_simulated=settings.payments == "simulated")
+        console = Console(
+            self.books,
+            self.backends,
+            is_simulated=settings.payments == "simulated",
+            list_nodes=partial(list_nodes, self.payments),
+        )
         return Parts(
             respond=partial(answer, accounts=self.backends),
             show_console=console.respond,

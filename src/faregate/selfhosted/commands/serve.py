@@ -19,6 +19,7 @@ from faregate.errors import ConfigurationError
 from faregate.selfhosted.asgi import ServiceApp
 from faregate.selfhosted.books import Books, create_tables
 from faregate.selfhosted.commands.setup import apply_catalog, apply_seller, refuse_at_start
+from faregate.selfhosted.console.layout import ROOT as CONSOLE
 from faregate.selfhosted.database.keys import create_key
 from faregate.selfhosted.log_format import configure_logging
 from faregate.selfhosted.operator_pages import OperatorPages
@@ -124,6 +125,7 @@ def _greet(books: Books, settings: Settings, url: str) -> str:
     if not books.list_accounts():
         lines.append("There is nothing to sell yet: run `faregate service apply catalog.toml`.")
         lines.append("Then make a key for your app: `faregate service key create`.")
+    lines.append(f"The console is at {url}{CONSOLE} (log in with an API key).")
     lines.append(f"For your app:\n  export FAREGATE_BASE_URL={url}")
     return "\n".join(lines)
 

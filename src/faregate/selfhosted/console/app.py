@@ -5,7 +5,7 @@ the session is not over and its key still valid, so that a revoked key ends its 
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from typing import Final
@@ -17,8 +17,9 @@ from faregate.selfhosted.backends import Backends
 from faregate.selfhosted.books import Books
 from faregate.selfhosted.console.layout import ROOT, SECTIONS, Viewer, render_document, render_page
 from faregate.selfhosted.console.lists import View, show_payers, show_payments, show_resources
-from faregate.selfhosted.console.overview import show_overview
+from faregate.selfhosted.console.overview import Watched, show_overview
 from faregate.selfhosted.console.payment import MOST_ATTEMPTS, show_payment
+from faregate.selfhosted.database.attention import list_loose, list_parked
 from faregate.selfhosted.database.engine import DatabaseError
 from faregate.selfhosted.database.finality import find_loose
 from faregate.selfhosted.database.keys import find_key_owner
@@ -33,6 +34,7 @@ from faregate.selfhosted.database.sessions import (
 )
 from faregate.selfhosted.database.settlement import list_attempts
 from faregate.selfhosted.database.store import SqlStore
+from faregate.selfhosted.environment_payments import PeerStatus
 from faregate.service.http import HttpError, ParsedRequest, parse_as_of
 from faregate.service.settlement import settle_due
 from faregate.system import system_clock
@@ -43,6 +45,7 @@ _READ: Final = "transactions:read"
 _MAX_FORM: Final = 4096
 _MAX_FIELDS: Final = 10
 _LAST_PAGE: Final = 10**9
+_MOST_LISTED: Final = 50
 # Pages show text of sellers and facilitators, so they run no script and load nothing from elsewhere.
 _POLICY: Final = (
     "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'self'; "
@@ -78,8 +81,15 @@ def is_console(path: str) -> bool:
 class Console:
     """The pages of all accounts. Thread-safe; it remembers nothing that another process needs."""
 
-    def __init__(self, books: Books, backends: Backends, *, is_simulated: bool) -> None:
-        self._books, self._backends = books, backends
+    def __init__(
+        self,
+        books: Books,
+        backends: Backends,
+        *,
+        is_simulated: bool,
+        list_nodes: Callable[[], Sequence[PeerStatus]] = tuple,
+    ) -> None:
+        self._books, self._backends, self._list_nodes = books, backends, list_nodes
         self._is_simulated = is_simulated
         self._revenue = Revenue(books.database, books.stamps)
 
@@ -181,8 +191,14 @@ class Console:
         return None
 
     def _show_overview(self, opened: Opened) -> bytes:
-        compared = find_reconciliation(self._books.database, opened.store.environment)
-        return show_overview(opened.viewer, opened.store, self._revenue, compared)
+        database, store = self._books.database, opened.store
+        watched = Watched(
+            find_reconciliation(database, store.environment),
+            list_parked(database, store.account.id, _MOST_LISTED),
+            list_loose(database, store.account.id, _MOST_LISTED),
+            [node for node in self._list_nodes() if node.environment == store.environment],
+        )
+        return show_overview(opened.viewer, store, self._revenue, watched)
 
     def _show_payment(self, opened: Opened, identifier: str) -> bytes | None:
         payment = opened.store.find_transaction(identifier)

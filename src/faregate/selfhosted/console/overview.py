@@ -1,26 +1,38 @@
 """The first page: what was earned, what is open."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from faregate.selfhosted.console.layout import ROOT, Viewer, describe_time_span, render_page
+from faregate.selfhosted.database.attention import ParkedPayment, UnsettledLoosePayment
 from faregate.selfhosted.database.payments import RecordedReconciliation
 from faregate.selfhosted.database.reports import Ended, Revenue, add_days
 from faregate.selfhosted.database.store import SqlStore
+from faregate.selfhosted.environment_payments import PeerStatus
 from faregate.x402.tokens import TOKENS, Environment, format_price
 
 _PERIODS: Final = (("Today", 1), ("7 days", 7), ("30 days", 30))
 _MOST_DIFFERENCES: Final = 50
 
 
-def show_overview(
-    viewer: Viewer, store: SqlStore, revenue: Revenue, compared: RecordedReconciliation | None
-) -> bytes:
-    """Show sums of today and of the last 7 and 30 days (UTC), what is open, and what differs on the chain."""
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What an operator watches: the last comparison with the chain, payments to look at, and nodes."""
+
+    compared: RecordedReconciliation | None
+    parked: Sequence[ParkedPayment]
+    loose: Sequence[UnsettledLoosePayment]
+    nodes: Sequence[PeerStatus]
+
+
+def show_overview(viewer: Viewer, store: SqlStore, revenue: Revenue, watched: Watched) -> bytes:
+    """Show sums of today and of the last 7 and 30 days (UTC), what is open, and what is to be watched."""
     now = store.now()
     days = revenue.list_days(store.account, now, _PERIODS[-1][1])
     ended = [add_days(days[:length]) for _, length in _PERIODS]
     authorized, pending = revenue.count_open(store.account.id)
+    compared = watched.compared
     differences = [] if compared is None else _list_differences(compared, store.account.id)
     return render_page(
         viewer,
@@ -39,6 +51,7 @@ def show_overview(
         compared_at=None if compared is None else compared.finished_at,
         differences=differences[:_MOST_DIFFERENCES],
         more_differences=len(differences[_MOST_DIFFERENCES:]),
+        watched=watched,
     )
 
 
