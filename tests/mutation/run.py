@@ -33,6 +33,8 @@ from tests.mutation.rules import MUTANTS, Mutant  # noqa: E402
 from tests.mutation.spec import BREAKS, row_of, rows, spec_mutants  # noqa: E402
 
 OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+FAILED = (1, 8)
+"""The exit codes of failed tests: pytest's own, and `NOT_REPEATED` of `tests/conftest.py`."""
 SECONDS = 900
 RECURSION_LIMIT = sys.getrecursionlimit()
 OURS = ("faregate", "tests", "examples", "benchmarks")
@@ -115,7 +117,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _caught(mutant: Mutant, copy: Path, options: tuple[str, ...]) -> bool:
-    """Whether a test really failed: pytest's exit code 1, not one of its own troubles."""
+    """Whether a test really failed: not one of pytest's own troubles."""
     file = copy / mutant.file
     source = file.read_text()
     if source.count(mutant.old) != 1:
@@ -125,7 +127,7 @@ def _caught(mutant: Mutant, copy: Path, options: tuple[str, ...]) -> bool:
         code = _run_pytest((*options, *mutant.tests), copy, _Order(mutant.file))
     finally:
         file.write_text(source)
-    failed = code == 1 and bool(_find_failure(copy))
+    failed = code in FAILED and bool(_find_failure(copy))
     if not failed and code != 0:
         print(f"{(copy / 'output').read_text()[-3000:]}\npytest ended with {code}", flush=True)
     return failed
