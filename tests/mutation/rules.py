@@ -31,6 +31,7 @@ ANSWERS = ("tests/attacks/test_answers.py",)
 COPIES = ("tests/attacks/test_copies.py",)
 MISTAKES = ("tests/attacks/test_mistakes.py",)
 ORDERS = ("tests/attacks/test_orders.py",)
+UNASKED = ("tests/attacks/test_unasked_prices.py",)
 RELEASE_RULE = ("tests/core/test_release.py",)
 LITESTAR_PATHS = ("tests/adapters/test_litestar_paths.py",)
 RELEASE = ("tests/attacks/test_release.py", "tests/core/test_release.py")
@@ -621,6 +622,8 @@ MUTANTS = (
            "held: list[object] = []", ORDERS),
     Mutant("price-in-an-object", CALLABLES, "[found.__func__, *(_find_kept(found.__self__) if through_self else ())]", "[found.__func__]", ORDERS),
     Mutant("price-above-its-route", HANDLERS, "if unpriced is not None and not offers:", "if False:", MISTAKES),
+    Mutant("price-that-no-route-solves", HANDLERS, "        if offer not in offers:\n", "        if False:\n", UNASKED),
+    Mutant("price-below-an-unsolved-dependency", HANDLERS, 'waiting.append(_read(call, "__init__") if isclass(call) else call)', "pass", UNASKED),
     Mutant("charged-for-a-login", STARLETTE, "    if has_login(endpoint):\n", "    if False:\n", ORDERS),
     Mutant("charged-for-a-login-below-a-dependency", HANDLERS, "if asked and has_login(handler):", "if False:", MISTAKES),
     Mutant("price-that-is-not-called", HANDLERS, "if any(_read(one, MAKES_OFFERS)", "if False and any(_read(one, MAKES_OFFERS)", MISTAKES),

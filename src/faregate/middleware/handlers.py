@@ -9,11 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from inspect import Signature, getattr_static, isclass, signature
-from types import FunctionType
-from typing import Any, get_type_hints
+from types import FunctionType, SimpleNamespace
+from typing import Any, get_args, get_type_hints
 
 from faregate.core.models import Offer
-from faregate.middleware.callables import get_module, walk, walk_chain
+from faregate.middleware.callables import get_closure, get_module, walk, walk_chain
 
 OFFER, SOLD, MAKES_OFFERS = "faregate_offer", "faregate_sold", "faregate_makes_offers"
 _PRICE = "faregate_guard"
@@ -38,12 +38,14 @@ def inspect_handler(handler: Any, dependant: Any = None, overrides: Any = ()) ->
             offers[offer] = None
         unpriced = unpriced or _get_offer(one, SOLD)
     calls = list(_find_dependencies(dependant, overrides))
-    if any(_read(one, MAKES_OFFERS) for one in (*calls, *_find_parameters(handler))):
+    declared = list(_find_declared(handler, overrides))
+    possible = (*calls, *(call for call, _ in declared), *_find_parameters(handler))
+    if any(_read(one, MAKES_OFFERS) for one in possible):
         mistake = (
             f"{name_handler(handler)} depends on paid itself and sells nothing. "
             "Write Depends(paid('text_summary')), with what is sold."
         )
-    asked = dict.fromkeys(offer for call in calls for offer in inspect_handler(call).offers)
+    asked = dict.fromkeys(offer for call in calls for offer in _list_marked(call))
     if asked and has_login(handler):
         mistake = (
             f"A login stands on {name_handler(handler)}, below its price: a payer who is not logged in would "
@@ -55,7 +57,26 @@ def inspect_handler(handler: Any, dependant: Any = None, overrides: Any = ()) ->
             f"{name_handler(handler)} is sold as {unpriced.sells!r}, but its route runs it without the "
             "price. Put @paid below the decorator of the route, next to the function."
         )
+    unasked = ((offer, function) for call, function in declared for offer in _list_marked(call))
+    for offer, function in unasked:
+        if offer not in offers:
+            mistake = _UNASKED.format(name_handler(function), offer.sells)
     return Handler(tuple(offers), mistake)
+
+
+_UNASKED = (
+    "{} declares Depends(paid({!r})), and its route does not ask for it. Routes of FastAPI do (@app.get, "
+    "add_api_route), for the parameters that they see: a decorator of the function needs functools.wraps, "
+    "and a partial leaves the payment alone. For a route of Starlette (add_route, Route) use the paid of "
+    "faregate.starlette."
+)
+
+
+def _list_marked(call: Any) -> Iterator[Offer]:
+    """The offers that a function, or what it is made of, is marked with."""
+    for one in walk(call, through_self=True):
+        if (offer := _get_offer(one, OFFER)) is not None:
+            yield offer
 
 
 def has_login(handler: Any) -> bool:
@@ -133,13 +154,39 @@ def _find_dependencies(dependant: Any, overrides: Any) -> Iterator[Any]:
             yield from _find_dependencies(one, overrides)
 
 
+def _find_declared(handler: Any, overrides: Any) -> Iterator[tuple[Any, Any]]:
+    """The dependencies that parameters of a handler declare, at any depth; each with the function.
+
+    They are called only if FastAPI sees them.
+    """
+    waiting, seen = [handler], dict[int, Any]()
+    while waiting:
+        for function in walk_chain(waiting.pop(), through_self=True):
+            for parameter in _find_parameters(function):
+                # Of FastAPI's `Depends`, which is not imported here.
+                call = _read(parameter, "dependency")
+                if callable(call) and id(call) not in seen and call not in overrides:
+                    seen[id(call)] = call
+                    yield call, function
+                    waiting.append(_read(call, "__init__") if isclass(call) else call)
+
+
 def _find_parameters(handler: Any) -> Iterator[Any]:
     """Return the defaults of a function's parameters, and their metadata in `Annotated`."""
     if isinstance(handler, FunctionType):
         yield from handler.__defaults__ or ()
         yield from (handler.__kwdefaults__ or {}).values()
-        hints = dict[str, Any]()
-        with suppress(Exception):  # a name that is known to type checkers only
-            hints = get_type_hints(handler, include_extras=True)
-        for hint in hints.values():
-            yield from getattr(hint, "__metadata__", ())
+        for annotation in handler.__annotations__.values():
+            with suppress(Exception):  # a name that is known to type checkers only
+                written = SimpleNamespace(__annotations__={"": annotation})
+                hints = get_type_hints(
+                    written, handler.__globals__, get_closure(handler), include_extras=True
+                )
+                yield from _list_metadata(hints[""])
+
+
+def _list_metadata(hint: Any) -> Iterator[Any]:
+    """The metadata of an `Annotated` type, and of those that it is made of."""
+    yield from getattr(hint, "__metadata__", ())
+    for one in get_args(getattr(hint, "__value__", hint)):
+        yield from _list_metadata(one)

@@ -1,0 +1,226 @@
+"""A price that is declared, and that no route asks for: refused at the start, or said in the log."""
+# ruff: noqa: B008 - FastAPI's prices are defaults of parameters
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import pytest
+from fastapi import Depends, FastAPI, Request, Security
+from starlette.applications import Starlette
+from starlette.endpoints import HTTPEndpoint
+from starlette.middleware import Middleware
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+import faregate.fastapi
+import faregate.starlette
+from faregate.fastapi import Payment, RequirePayment, paid
+from faregate.paywall import Paywall
+from tests.attacks.content import Content
+from tests.attacks.report import figures
+from tests.attacks.site import make_paywall
+from tests.attacks.trial import START, run_trial
+
+UNASKED = "declares Depends(paid('daily_report')), and its route does not ask for it"
+NOT_CALLED = "Write Depends(paid('text_summary')), with what is sold."
+Write = Callable[[Content], Any]
+"""Makes an endpoint that declares a price."""
+
+
+def price() -> RequirePayment:
+    return paid("daily_report")
+
+
+# Endpoints that FastAPI does not call
+
+
+def as_a_default(content: Content) -> Any:
+    async def sold(request: Request, payment: Any = Depends(price())) -> Response:
+        return PlainTextResponse(content.mark("body"))
+
+    return sold
+
+
+def of_a_blocking_function(content: Content) -> Any:
+    def sold(request: Request, *, payment: Any = Security(price())) -> Response:
+        return PlainTextResponse(content.mark("body"))
+
+    return sold
+
+
+def in_annotated(content: Content) -> Any:
+    async def sold(request: Request, payment: Annotated[Payment | None, Depends(price())] = None) -> Response:
+        return PlainTextResponse(content.mark("body"))
+
+    return sold
+
+
+def alone_in_annotated(content: Content) -> Any:
+    async def sold(request: Request, payment: Annotated[Any, price()] = None) -> Response:
+        return PlainTextResponse(content.mark("body"))
+
+    return sold
+
+
+def in_an_optional_annotated(content: Content) -> Any:
+    async def sold(request: Request, payment: Annotated[Payment, Depends(price())] | None = None) -> Response:
+        return PlainTextResponse(content.mark("body"))
+
+    return sold
+
+
+def in_an_annotation_that_is_text(content: Content) -> Any:
+    Paid = Annotated[Any, Depends(price())]  # noqa: N806 - a type
+
+    async def sold(request: Request, payment: "Paid" = None, other: "Unknown" = None) -> Response:  # type: ignore[name-defined] # noqa: F821
+        return PlainTextResponse(content.mark("body"), headers={"x-type": Paid.__name__})
+
+    return sold
+
+
+def below_a_dependency(content: Content) -> Any:
+    def own(payment: Any = Depends(price())) -> Any:
+        return payment
+
+    async def sold(request: Request, payment: Any = Depends(own)) -> Response:
+        return PlainTextResponse(content.mark("body"))
+
+    return sold
+
+
+def below_a_class(content: Content) -> Any:
+    class Own:
+        def __init__(self, payment: Any = Depends(price())) -> None:
+            self.payment = payment
+
+    async def sold(request: Request, own: Any = Depends(Own)) -> Response:
+        return PlainTextResponse(content.mark("body"))
+
+    return sold
+
+
+def on_a_method(content: Content) -> Any:
+    class Sold(HTTPEndpoint):
+        async def get(self, request: Request, payment: Any = Depends(price())) -> Response:
+            return PlainTextResponse(content.mark("body"))
+
+    return Sold
+
+
+ENDPOINTS: dict[str, Write] = {
+    write.__name__: write
+    for write in (
+        as_a_default,
+        of_a_blocking_function,
+        in_annotated,
+        alone_in_annotated,
+        in_an_optional_annotated,
+        in_an_annotation_that_is_text,
+        below_a_dependency,
+        below_a_class,
+        on_a_method,
+    )
+}
+PLACES: dict[str, Callable[[FastAPI | Starlette, Any], Any]] = {
+    "a route": lambda app, endpoint: app.router.routes.append(Route("/sold", endpoint)),
+    "add_route": lambda app, endpoint: app.router.add_route("/sold", endpoint),
+    "a mount": lambda app, endpoint: app.mount("/", Starlette(routes=[Route("/sold", endpoint)])),
+}
+
+
+@pytest.mark.parametrize("kind", [FastAPI, Starlette])
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("name", ENDPOINTS)
+def test_a_route_of_starlette_does_not_solve_a_dependency(name: str, place: str, kind: Any) -> None:
+    front: Any = (faregate.fastapi if kind is FastAPI else faregate.starlette).PaywallMiddleware
+
+    def make(paywall: Paywall, content: Content) -> Any:
+        app = kind(middleware=[Middleware(front, paywall=paywall)])
+        PLACES[place](app, ENDPOINTS[name](content))
+        return app
+
+    trial = run_trial(make)
+    figures.count("prices that no route asks for", trial.leaks, max(trial.tries, 1))
+    assert (trial.leaks, trial.outcome, UNASKED in trial.said) == ([], START, True), trial
+
+
+def test_neither_does_it_call_paid_itself() -> None:
+    def make(paywall: Paywall, content: Content) -> Any:
+        anything: Any = paid
+
+        async def sold(request: Request, payment: Any = Depends(anything)) -> Response:
+            return PlainTextResponse(content.mark("body"))
+
+        middleware = [Middleware(faregate.starlette.PaywallMiddleware, paywall=paywall)]
+        return Starlette(routes=[Route("/sold", sold)], middleware=middleware)
+
+    trial = run_trial(make)
+    assert (trial.leaks, trial.outcome, NOT_CALLED in trial.said) == ([], START, True), trial
+
+
+# Endpoints of FastAPI whose price it does not see
+
+
+def without_wraps(endpoint: Any) -> Any:
+    async def run(request: Request) -> Any:
+        return await endpoint(request)
+
+    return run
+
+
+def without_what_it_wraps(endpoint: Any) -> Any:
+    run: Any = functools.wraps(endpoint)(without_wraps(endpoint))
+    del run.__wrapped__
+    return run
+
+
+def with_a_signature_of_its_own(endpoint: Any) -> Any:
+    run: Any = functools.wraps(endpoint)(without_wraps(endpoint))
+    run.__signature__ = inspect.signature(without_wraps(endpoint))
+    return run
+
+
+def with_the_payment_bound(endpoint: Any) -> Any:
+    return functools.partial(endpoint, payment=None)
+
+
+HIDING = (without_wraps, without_what_it_wraps, with_a_signature_of_its_own, with_the_payment_bound)
+HIDDEN = [(hide, write) for hide in HIDING for write in (as_a_default, in_annotated, below_a_dependency)]
+HIDDEN.remove((with_the_payment_bound, in_annotated))  # FastAPI sees it, and asks
+
+
+@pytest.mark.parametrize(("hide", "write"), HIDDEN)
+def test_fastapi_does_not_solve_a_dependency_that_it_does_not_see(hide: Any, write: Write) -> None:
+    def make(paywall: Paywall, content: Content) -> Any:
+        app = FastAPI(openapi_url=None)
+        app.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=paywall)
+        app.add_api_route("/sold", hide(write(content)))
+        return app
+
+    trial = run_trial(make)
+    figures.count("prices that no route asks for", trial.leaks, max(trial.tries, 1))
+    assert (trial.leaks, trial.outcome, UNASKED in trial.said) == ([], START, True), trial
+
+
+def test_a_price_that_a_test_overrides_is_not_asked_for() -> None:
+    sold, content = price(), Content()
+
+    def own(payment: Annotated[Any, Depends(sold)]) -> Any:
+        return payment
+
+    app = FastAPI()
+    app.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=make_paywall())
+    app.add_api_route("/one", as_a_default(content), response_model=None)
+
+    @app.get("/two")
+    def two(payment: Annotated[Any, Depends(own)]) -> str:
+        return content.mark("body")
+
+    for overridden in (sold, own):
+        app.dependency_overrides = {overridden: lambda: None}
+        assert content.mark("body") in TestClient(app).get("/two").text
+    app.dependency_overrides = {}
+    assert TestClient(app).get("/two").status_code == 402
