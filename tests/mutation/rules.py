@@ -59,6 +59,7 @@ FLASK_TESTS = tuple(
     f"tests/adapters/test_flask{part}.py" for part in ("", "_commands", "_placement", "_state")
 )
 DJANGO_STATE = ("tests/adapters/test_django_state.py",)
+DJANGO_CACHES = ("tests/adapters/test_django_caches.py",)
 DJANGO_PLACEMENT = tuple(f"tests/adapters/test_django_placement{part}.py" for part in ("", "_apis", "_stack"))
 DJANGO_TESTS = (
     *(f"tests/adapters/test_django{part}.py" for part in ("", "_commands", "_descriptions", "_edges")),
@@ -608,7 +609,7 @@ MUTANTS = (
     Mutant("flask-shadowed-rule", FLASK_DECORATORS, "(*list_stack_mistakes(app), *list_shadow_mistakes(app))", "list_stack_mistakes(app)", SHADOW_TESTS),
     Mutant("flask-late-rule", FLASK_PLACEMENT, "middleware.shadow_mistakes is None or middleware.shadow_mistakes[0] != rule_count", "middleware.shadow_mistakes is None", SHADOW_TESTS),
     Mutant("django-shadowed-view-starts", "src/faregate/django/middleware.py", "        _check_start()\n        _check_urls()\n", "        _check_start()\n", SHADOW_TESTS),
-    Mutant("django-shadowed-in-a-urlconf", "src/faregate/django/middleware.py", "for mistake in (*own, *list_shadow_mistakes(resolver)):", "for mistake in own:", SHADOW_TESTS),
+    Mutant("django-shadowed-in-a-urlconf", "src/faregate/django/middleware.py", "for mistake in (*own, *list_shadow_mistakes(resolver), *cached):", "for mistake in (*own, *cached):", SHADOW_TESTS),
     Mutant("django-shadowed-is-well", "src/faregate/django/routes.py", "    yield from list_shadow_mistakes(resolver)\n", "", SHADOW_TESTS),
     Mutant("answered-before-the-router", DISPATCH, "            return self._find_copied(asked, is_error=is_error)\n"
            "        return self._inspect(",
@@ -787,6 +788,10 @@ MUTANTS = (
     Mutant("django-given-away-elsewhere", DJANGO + "placement.py", "    found = _given_away.get(resolver)\n", "    return {}\n    found = _given_away.get(resolver)\n", DJANGO_PLACEMENT),
     Mutant("django-two-middlewares", DJANGO + "requests.py", "    if find_checkout(request) is not None:\n", "    if False:\n", DJANGO_PLACEMENT),
     Mutant("django-transactions-are-not-told", DJANGO + "placement.py", "    if is_atomic_in(using, view):\n", "    if False:\n", DJANGO_PLACEMENT),
+    Mutant("django-cache-of-a-prefix-is-not-looked-for", DJANGO + "middleware.py", "is_path_sold=is_path_sold)", "is_path_sold=False)", DJANGO_CACHES),
+    Mutant("django-starts-with-a-cache-below", DJANGO + "middleware.py", "for pattern in walk_patterns(resolver) if outside else ():", "for pattern in ():", DJANGO_CACHES),
+    Mutant("django-cache-below-a-class-is-well", DJANGO + "caches.py", "is_below = is_below or bool(find_offers(part))", "pass", DJANGO_CACHES),
+    Mutant("django-stores-are-compared-by-name", DJANGO + "caches.py", "return CacheKeys(middleware.key_prefix, place)", "return CacheKeys(middleware.key_prefix, (middleware.cache_alias,))", DJANGO_CACHES),
     Mutant("django-static-files-before-are-well", DJANGO + "stack.py", "elif _WHITENOISE in kinds:", "elif False:", DJANGO_PLACEMENT),
     Mutant("django-flatpages-before-are-well", DJANGO + "stack.py", "if _FLATPAGES in kinds:", "if False:", DJANGO_PLACEMENT),
     Mutant("django-starts-although-files-are-free", DJANGO + "middleware.py", "        _check_start()\n", "        conf.get_config()\n", DJANGO_PLACEMENT),

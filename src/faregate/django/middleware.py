@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from functools import partial
 from typing import Any
@@ -12,11 +12,17 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import resolve_url
-from django.urls import Resolver404, get_resolver, resolve
+from django.urls import Resolver404, URLResolver, get_resolver, resolve
 
 from faregate.core.models import Offer
 from faregate.core.release import Bypass, may_be_result
 from faregate.django import conf
+from faregate.django.caches import (
+    CachesOutside,
+    find_caches_outside,
+    list_cache_mistakes,
+    list_prefix_cache_mistakes,
+)
 from faregate.django.decorators import aauthorize, authorize
 from faregate.django.offers import find_early_offer, find_sources, get_view_class, list_handlers
 from faregate.django.placement import (
@@ -25,6 +31,7 @@ from faregate.django.placement import (
     inspect_view,
     list_shadow_mistakes,
     name_view,
+    walk_patterns,
 )
 from faregate.django.requests import DjangoCheckout, find_checkout, make_checkout
 from faregate.django.responses import (
@@ -61,6 +68,7 @@ class PaywallMiddleware:
         self.async_mode = iscoroutinefunction(get_response)  # pyright: ignore[reportDeprecated]
         _check_start()
         _check_urls()
+        self._caches_outside = find_caches_outside()
         self._has_expected = False
         if self.async_mode:
             # Mark the class as async-capable, but do the actual switch inside __call__.
@@ -98,12 +106,12 @@ class PaywallMiddleware:
         Refuses what has no price below a refused prefix. Raises `ConfigurationError` for what would be given
         away.
         """
-        sold = _find_early_offer(request, view)
+        sold = _find_early_offer(request, view, self._caches_outside)
         return authorize(request, sold) if isinstance(sold, Offer) else sold
 
     async def aprocess_view(self, request: HttpRequest, view: Any, _args: Any, _kwargs: Any) -> Any:
         """`process_view`, async."""
-        sold = _find_early_offer(request, view)
+        sold = _find_early_offer(request, view, self._caches_outside)
         return await aauthorize(request, sold) if isinstance(sold, Offer) else sold
 
     def _serve(self, checkout: DjangoCheckout, request: HttpRequest) -> HttpResponseBase:
@@ -199,15 +207,26 @@ def _check_start() -> None:
 
 
 def _check_urls() -> None:
-    """Raise `ConfigurationError` for a sold view that is never reached. Each request looks again."""
+    """Raise `ConfigurationError` for a sold view that is never reached, or that a cache outside answers for.
+
+    Each request looks again.
+    """
     try:
         # Not remembered: the module of the URLs may be the one that is being imported.
-        mistakes = tuple(find_shadowed(get_resolver()))
+        mistakes = tuple(_list_url_mistakes(get_resolver()))
     except Exception as error:  # Django raises it again for the first request
         log("sale", logging.DEBUG, "the URLs were not checked: %r", error)
         return
     for mistake in mistakes:
         raise ConfigurationError(mistake)
+
+
+def _list_url_mistakes(resolver: URLResolver) -> Iterator[str]:
+    yield from find_shadowed(resolver)
+    outside = find_caches_outside()
+    for pattern in walk_patterns(resolver) if outside else ():
+        yield from list_cache_mistakes(pattern.callback, outside)
+    yield from list_prefix_cache_mistakes(resolver, conf.get_config().path_rules)
 
 
 def _make_checkout(request: HttpRequest) -> DjangoCheckout:
@@ -221,20 +240,22 @@ def _find_handler(request: HttpRequest) -> HandlerInfo | None:
     return None if match is None else (find_sources(match.func, str(request.method)), None)
 
 
-def _find_early_offer(request: HttpRequest, view: Any) -> Offer | HttpResponse | None:
+def _find_early_offer(request: HttpRequest, view: Any, outside: CachesOutside) -> Offer | HttpResponse | None:
     """Find the offer to authorize before the view runs; a response in its place if it is refused."""
-    if _is_refused(request, view):
+    if _is_refused(request, view, outside):
         return HttpResponse(status=403)
     return find_early_offer(view, str(request.method))
 
 
-def _is_refused(request: HttpRequest, view: Any) -> bool:
+def _is_refused(request: HttpRequest, view: Any, outside: CachesOutside) -> bool:
     """Whether this view is below a refused prefix and has no offer. Raises `ConfigurationError`."""
     checkout, placement = find_checkout(request), inspect_view(view, str(request.method))
     resolver = get_resolver(getattr(request, "urlconf", None))  # middleware may have chosen another URLconf
     given_away = find_given_away(resolver).get(id(view))
     own = (*placement.mistakes, *((given_away,) if given_away else ()))
-    for mistake in (*own, *list_shadow_mistakes(resolver)):
+    is_path_sold = checkout is not None and checkout.path_match.offer is not None
+    cached = list_cache_mistakes(view, outside, is_path_sold=is_path_sold)
+    for mistake in (*own, *list_shadow_mistakes(resolver), *cached):
         raise ConfigurationError(mistake)
     if checkout is None or not checkout.path_match.refused:
         return False

@@ -88,6 +88,12 @@ def list_shadow_mistakes(resolver: URLResolver) -> tuple[str, ...]:
     return found
 
 
+def list_sample_paths(resolver: URLResolver) -> Iterator[tuple[URLPattern, list[str]]]:
+    """List every route below a resolver, with sample paths for it."""
+    for _, pattern, forms in _walk_parts(resolver, "", [[""]]):
+        yield pattern, [path for form in forms for path in build_samples(form)]
+
+
 def name_view(view: Any) -> str:
     """Where a person finds a view."""
     named = get_view_class(view) or view

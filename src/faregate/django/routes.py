@@ -6,6 +6,7 @@ from typing import Any
 from django.urls import URLResolver, get_resolver
 
 from faregate.core.models import Offer
+from faregate.django.caches import find_caches_outside, list_cache_mistakes, list_prefix_cache_mistakes
 from faregate.django.conf import get_config
 from faregate.django.offers import list_handlers, list_offers, list_shared_offers
 from faregate.django.placement import (
@@ -79,9 +80,11 @@ def list_route_mistakes() -> Iterator[str]:
     yield from list_shadow_mistakes(resolver)
     for pattern in walk_patterns(resolver):
         yield from _list_mistakes(pattern.callback)
+    yield from list_prefix_cache_mistakes(resolver, get_config().path_rules)
 
 
 def _list_mistakes(view: Any) -> Iterator[str]:
+    yield from list_cache_mistakes(view, find_caches_outside())
     for method in list_handlers(view, METHODS) or ("GET",):
         yield from inspect_view(view, method).mistakes
         yield from list_transaction_mistakes(view, method)

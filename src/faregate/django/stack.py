@@ -49,15 +49,10 @@ def list_stack_mistakes(path_rules: PathRules | None) -> Iterator[Mistake]:
 
 
 def list_given_away(path_rules: PathRules | None) -> Iterator[Mistake]:
-    """E009: what stands before the paywall and answers where something is sold or refused.
-
-    Where a class of the seller's own makes the paywall, its place is not known: all of MIDDLEWARE is looked
-    through.
-    """
-    names: Sequence[str] = settings.MIDDLEWARE
+    """E009: what stands before the paywall and answers where something is sold or refused."""
     rules = PathRules() if path_rules is None else path_rules
-    for name in names[: min(_find_places(names), default=len(names))]:
-        kinds = _list_kinds(name)
+    for name in list_outside():
+        kinds = list_kinds(name)
         places: list[str] = []
         if _FLATPAGES in kinds:
             places = [*rules.offers, *rules.refused]
@@ -73,12 +68,21 @@ def list_given_away(path_rules: PathRules | None) -> Iterator[Mistake]:
             )
 
 
+def list_outside() -> Sequence[str]:
+    """List the middleware in front of the paywall.
+
+    Where a class of the seller's own makes the paywall, its place is not known: all of MIDDLEWARE is listed.
+    """
+    names: Sequence[str] = settings.MIDDLEWARE
+    return names[: min(_find_places(names), default=len(names))]
+
+
 def _find_places(names: Sequence[str]) -> list[int]:
-    return [place for place, name in enumerate(names) if _PAYWALL in _list_kinds(name)]
+    return [place for place, name in enumerate(names) if _PAYWALL in list_kinds(name)]
 
 
-def _list_kinds(name: str) -> list[str]:
-    """The names of a middleware's class and its bases. By name: WhiteNoise may not be installed."""
+def list_kinds(name: str) -> list[str]:
+    """List the names of a middleware's class and its bases. By name: WhiteNoise may not be installed."""
     bases: tuple[type, ...] = getattr(import_string(name), "__mro__", ())
     return [f"{kind.__module__}.{kind.__qualname__}" for kind in bases]
 
