@@ -19,7 +19,7 @@ from django.views.decorators.cache import cache_page  # noqa: E402
 from ninja import NinjaAPI, Router  # noqa: E402
 from ninja.decorators import decorate_view  # noqa: E402
 from rest_framework.response import Response as RestResponse  # noqa: E402
-from rest_framework.routers import SimpleRouter  # noqa: E402
+from rest_framework.routers import DefaultRouter, SimpleRouter  # noqa: E402
 from rest_framework.views import APIView  # noqa: E402
 from rest_framework.viewsets import ViewSet  # noqa: E402
 
@@ -27,7 +27,17 @@ from faregate.django import paid_include  # noqa: E402
 from faregate.django.routes import list_routes  # noqa: E402
 from faregate.errors import ConfigurationError  # noqa: E402
 from tests.adapters.decorators import with_wraps, without_wraps  # noqa: E402
-from tests.adapters.django_placement import CONTENT, SOLD, Decorator, fresh, is_refused, is_sold, site, view  # noqa: E402
+from tests.adapters.django_placement import (  # noqa: E402
+    CONTENT,
+    RUNS,
+    SOLD,
+    Decorator,
+    fresh,
+    is_refused,
+    is_sold,
+    site,
+    view,
+)
 
 pytestmark = pytest.mark.usefixtures("clean_site")
 
@@ -35,6 +45,36 @@ PRICE = "price"
 
 
 # REST framework
+
+
+class Everything(ViewSet):
+    authentication_classes = ()
+
+    def list(self, request: Any, **_: Any) -> RestResponse:
+        return RestResponse(view(request).content.decode())
+
+    retrieve = create = list
+
+
+SUFFIXES = ("/set.json", "/set.json/", "/set.api", "/set/1.json", "/set/.json", "/SET.json")
+
+
+@pytest.mark.parametrize("format_in_path", [True, False])
+def test_a_format_after_a_prefix_is_sold_or_refused_with_it(format_in_path: bool) -> None:
+    router = DefaultRouter()
+    router.include_format_suffixes = format_in_path
+    router.register("set", Everything, basename="set")
+    route = path("", include(router.urls))
+    with site(route, FAREGATE={"OFFERS": {"/set": "daily_report"}}) as here:
+        for method in ("GET", "HEAD", "POST"):
+            assert [here.ask(place, method).status_code for place in SUFFIXES] == [402] * len(SUFFIXES)
+        assert is_sold(here, "/set.json" if format_in_path else "/set/")
+        assert RUNS
+        assert {row.access for row in list_routes().routes if row.path.startswith("/set")} == {"paid"}
+    RUNS.clear()
+    with site(route, FAREGATE={"REFUSE": ["/set"]}) as here:
+        assert [here.ask(place).status_code for place in SUFFIXES] == [403] * len(SUFFIXES)
+        assert RUNS == []
 
 
 def actions(order: tuple[str, ...]) -> Any:

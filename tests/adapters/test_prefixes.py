@@ -36,6 +36,10 @@ ON_PAID_GROUND = [
     "/reports",
     "/reports/",
     "/reports/2026/11",
+    "/reports.json",
+    "/Reports.json/",
+    "/reports.",
+    "//reports.v2/x",
     "//reports",
     "/reports\n",
     "/REPORTS/x",
@@ -116,7 +120,18 @@ def test_a_target_that_is_no_path_is_none_below_a_root_path(setting: dict[str, A
     ("root", "path"),
     [
         *product(("", "/api"), ("", "*", "/", "/x:y", "/http://x/reports", "/apiary/x", "/api", "/api/x:y")),
-        *product(("",), ("/report", "/reportsandmore", "/x/reports", "/a..b", "/...")),
+        *product(
+            ("",),
+            (
+                "/report",
+                "/report.json",
+                "/reportsandmore",
+                "/reports-old.json",
+                "/x/reports",
+                "/a..b",
+                "/...",
+            ),
+        ),
     ],
 )
 def test_everything_else_is_left_alone(path: str, root: str) -> None:

@@ -370,6 +370,7 @@ MUTANTS = (
     Mutant("last-resort-not-on-the-disk", OBSERVERS, "        os.fsync(file)\n", ""),
     Mutant("sockets-read-a-path-two-ways", PATH_RULES, "self.refused or self.ambiguous or self.offer",
            "self.refused or self.offer", ("tests/adapters/test_prefixes.py",)),
+    Mutant("a-format-after-a-prefix-is-free", PATH_RULES, """ or path.startswith(f"{prefix}.")""", "", ("tests/adapters/test_prefixes.py",)),
     Mutant("shortest-prefix-names-the-price", PATH_RULES, "max(found, key=len", "min(found, key=len", ("tests/adapters/test_prefixes.py",)),
     Mutant("flow-left-open-by-a-signal", "src/faregate/core/driver.py", "keep each other alive.\n"
            "        del result, value\n"

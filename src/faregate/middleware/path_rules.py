@@ -155,7 +155,10 @@ def list_spellings(path: str) -> tuple[str, ...]:
 
 def _find_longest(paths: tuple[str, ...], prefixes: tuple[str, ...]) -> str | None:
     """The longest prefix that one of the paths stands on."""
-    found = [
-        prefix for prefix in prefixes for path in paths if f"{path}/".startswith(f"{prefix.rstrip('/')}/")
-    ]
+    found = [prefix for prefix in prefixes if any(_is_below(path, prefix) for path in paths)]
     return max(found, key=len, default=None)
+
+
+def _is_below(path: str, prefix: str) -> bool:
+    # Routers answer `/reports.json` with the handler of `/reports`, too: a format follows the path.
+    return f"{path}/".startswith(f"{prefix.rstrip('/')}/") or path.startswith(f"{prefix}.")
