@@ -60,6 +60,7 @@ FLASK_TESTS = tuple(
 )
 DJANGO_STATE = ("tests/adapters/test_django_state.py",)
 DJANGO_CACHES = ("tests/adapters/test_django_caches.py",)
+DJANGO_START = ("tests/adapters/test_django_start.py",)
 DJANGO_PLACEMENT = tuple(f"tests/adapters/test_django_placement{part}.py" for part in ("", "_apis", "_stack"))
 DJANGO_TESTS = (
     *(f"tests/adapters/test_django{part}.py" for part in ("", "_commands", "_descriptions", "_edges")),
@@ -793,6 +794,8 @@ MUTANTS = (
     Mutant("django-starts-with-a-cache-below", DJANGO + "middleware.py", "for pattern in walk_patterns(resolver) if outside else ():", "for pattern in ():", DJANGO_CACHES),
     Mutant("django-cache-below-a-class-is-well", DJANGO + "caches.py", "is_below = is_below or bool(find_offers(part))", "pass", DJANGO_CACHES),
     Mutant("django-stores-are-compared-by-name", DJANGO + "caches.py", "return CacheKeys(middleware.key_prefix, place)", "return CacheKeys(middleware.key_prefix, (middleware.cache_alias,))", DJANGO_CACHES),
+    Mutant("django-serves-prefixes-without-a-paywall", DJANGO + "stack.py", "if not PaywallMiddleware.is_made and _has_prefixes():", "if False:", DJANGO_START),
+    Mutant("django-starts-without-a-paywall", DJANGO + "apps.py", "if any(name in sys.modules for name in _SERVING):", "if False:", DJANGO_START),
     Mutant("django-static-files-before-are-well", DJANGO + "stack.py", "elif _WHITENOISE in kinds:", "elif False:", DJANGO_PLACEMENT),
     Mutant("django-flatpages-before-are-well", DJANGO + "stack.py", "if _FLATPAGES in kinds:", "if False:", DJANGO_PLACEMENT),
     Mutant("django-starts-although-files-are-free", DJANGO + "middleware.py", "        _check_start()\n", "        conf.get_config()\n", DJANGO_PLACEMENT),

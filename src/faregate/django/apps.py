@@ -1,7 +1,12 @@
-"""The Django app: its checks, and a new paywall when a test changes the settings."""
+"""The Django app: its checks, the refusal to serve without the paywall, and a new paywall in tests."""
+
+import sys
 
 from django.apps import AppConfig
-from django.core.signals import setting_changed
+from django.core.signals import request_started, setting_changed
+
+# They are imported by what starts a server, and not by most commands, which have to work without a paywall.
+_SERVING = ("django.core.wsgi", "django.core.asgi")
 
 
 class FaregateConfig(AppConfig):
@@ -11,7 +16,11 @@ class FaregateConfig(AppConfig):
 
     def ready(self) -> None:
         # Imported here: Django imports this module before it has loaded any app.
-        from faregate.django import checks, conf
+        from faregate.django import checks, conf, stack
 
         checks.register_all()
         setting_changed.connect(conf.reset)
+        # A server that is started in another way, such as `runserver --skip-checks`, fails on each request.
+        request_started.connect(stack.require_paywall)
+        if any(name in sys.modules for name in _SERVING):
+            stack.check_served()

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
 from django.conf import settings
@@ -61,6 +61,8 @@ class PaywallMiddleware:
 
     sync_capable = True
     async_capable = True
+    is_made: ClassVar[bool] = False
+    """Whether this process has made one."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
@@ -68,6 +70,7 @@ class PaywallMiddleware:
         self.async_mode = iscoroutinefunction(get_response)  # pyright: ignore[reportDeprecated]
         _check_start()
         _check_urls()
+        PaywallMiddleware.is_made = True
         self._caches_outside = find_caches_outside()
         self._has_expected = False
         if self.async_mode:

@@ -11,7 +11,9 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import Resolver404, resolve
 from django.utils.module_loading import import_string
 
+from faregate.django.options import read_options
 from faregate.django.placement import inspect_view
+from faregate.errors import ConfigurationError
 from faregate.middleware.path_rules import PathRules
 from faregate.middleware.static_files import list_urls
 
@@ -20,6 +22,10 @@ LAST = f'Put "{PAYWALL}" at the end of MIDDLEWARE.'
 _PAYWALL = "faregate.django.middleware.PaywallMiddleware"
 _WHITENOISE = "whitenoise.middleware.WhiteNoiseMiddleware"
 _FLATPAGES = "django.contrib.flatpages.middleware.FlatpageFallbackMiddleware"
+_NO_PAYWALL = (
+    "FAREGATE has OFFERS or REFUSE, and the paywall is not in MIDDLEWARE: everything below them would be "
+    "free."
+)
 _SHOWN = 3
 
 
@@ -46,6 +52,35 @@ def list_stack_mistakes(path_rules: PathRules | None) -> Iterator[Mistake]:
         seen = f"{after[0]!r} comes after the paywall: it sees results before they are paid for."
         yield Mistake("E007", seen, LAST)
     yield from list_given_away(path_rules)
+
+
+def check_served() -> None:
+    """Raise `ConfigurationError` if a server would start without the paywall in front of its prefixes."""
+    names: Sequence[str] = settings.MIDDLEWARE
+    if not {PAYWALL, _PAYWALL}.isdisjoint(names) or not _has_prefixes():
+        return
+    try:
+        places = _find_places(names)
+    except Exception:  # Django imports them again, when all apps are ready
+        return
+    if not places:
+        raise ConfigurationError(f"{_NO_PAYWALL} {LAST}")
+
+
+def require_paywall(**_: object) -> None:
+    """Let no request in where prefixes are declared and no paywall was made.
+
+    Raises `ConfigurationError`.
+    """
+    from faregate.django.middleware import PaywallMiddleware
+
+    if not PaywallMiddleware.is_made and _has_prefixes():
+        raise ConfigurationError(f"{_NO_PAYWALL} {LAST}")
+
+
+def _has_prefixes() -> bool:
+    options = read_options()
+    return bool(options.get("OFFERS") or options.get("REFUSE"))
 
 
 def list_given_away(path_rules: PathRules | None) -> Iterator[Mistake]:
