@@ -20,12 +20,13 @@ from django.core import checks  # noqa: E402
 from django.core.asgi import get_asgi_application  # noqa: E402
 from django.core.wsgi import get_wsgi_application  # noqa: E402
 from django.http import FileResponse, HttpRequest, HttpResponse  # noqa: E402
-from django.urls import path  # noqa: E402
+from django.urls import include, path, re_path  # noqa: E402
 from django.utils.decorators import method_decorator  # noqa: E402
 from django.views import View  # noqa: E402
 from django.views.decorators.http import etag  # noqa: E402
 
 from faregate.django import PaywallMiddleware, paid  # noqa: E402
+from faregate.django.routes import list_routes  # noqa: E402
 from faregate.errors import ConfigurationError  # noqa: E402
 from tests.adapters.django_placement import (  # noqa: E402
     ANSWERED,
@@ -428,3 +429,20 @@ def test_a_target_that_is_not_a_path_is_served_to_nobody(target: str) -> None:
             status, _, body = ask_wsgi(target)
             assert (CONTENT in body, RUNS) == (False, [])
             assert status[:3] == ("400" if where else "404")
+
+
+# Expressions that cannot be reversed
+
+
+@pytest.mark.parametrize("expression", [r"(?i)^free$", r"^free(?#note)$", r"^(?>free)$", r"^(?i:free)$"])
+@pytest.mark.parametrize("awaiting", [False, True])
+def test_an_expression_of_which_django_makes_no_path_stops_nothing(expression: str, awaiting: bool) -> None:
+    included = re_path(expression.replace("free", "in/").rstrip("$"), include([path("x", fresh(awaiting))]))
+    routes = [re_path(expression, fresh(awaiting)), included, path("sold", SOLD(fresh(awaiting)))]
+    with site(*routes, awaiting=awaiting, FAREGATE={"OFFERS": {"/ground": "daily_report"}}) as here:
+        assert is_sold(here)
+        assert here.ask("/free").content == here.ask("/in/x").content == CONTENT
+        assert not [one for one in checks.run_checks() if str(one.id) == "faregate.E008"]
+        assert {row.access for row in list_routes().routes} == {"free", "paid"}
+    with site(re_path(expression, SOLD(fresh(awaiting))), awaiting=awaiting) as here:
+        assert is_sold(here, "/free")

@@ -263,7 +263,10 @@ def _list_forms(pattern: Any, *, is_end: bool) -> list[list[Part]]:
         return [_split_route(str(pattern), pattern.converters)]
     if not isinstance(pattern, RegexPattern):
         return [[getattr(pattern, "language_prefix", "")]]
-    forms = [_split_form(form) for form, _ in normalize(pattern.regex.pattern)]
+    try:
+        forms = [_split_form(form) for form, _ in normalize(pattern.regex.pattern)]
+    except ValueError:  # as of `(?i)` and `(?>...)`: Django makes no path of them, and matches them
+        return []
     # A regular expression without an end matches longer paths, too.
     longer = [[*form, Parameter(".+")] for form in forms] if is_end else []
     return [*forms, *longer]
