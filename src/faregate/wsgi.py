@@ -194,12 +194,12 @@ def require_payment(environ: Environ, offer: Offer, ask: Ask | None = None) -> P
     Raises `SkipHandler` when the payer's answer is something else than the work, and
     `ConfigurationError` when there is no paywall in front.
     """
+    check_required("environ", environ, offer, ask)
     return ask_payment(environ, offer, ask, 0)
 
 
 def ask_payment(environ: Environ, offer: Offer, ask: Ask | None, prices_inside: int | None) -> Payment:
     """`require_payment` for adapters. `prices_inside`: see `Checkout.start_work`; None before the handler."""
-    check_required("environ", environ, offer, ask)
     checkout = find_checkout(environ)
     if checkout is None:
         raise ConfigurationError(

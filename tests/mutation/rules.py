@@ -55,8 +55,9 @@ ADDRESSES = ("tests/core", "tests/cli/test_journal.py")
 UPGRADES = ("tests/middleware/test_upgrades.py",)
 FLASK_UPGRADES = ("tests/adapters/test_flask.py", "-k", "upgrade")
 WSGI_EDGES = ("tests/adapters/test_wsgi_edges.py",)
+FLASK_CACHES = ("tests/adapters/test_flask_caches.py",)
 FLASK_TESTS = tuple(
-    f"tests/adapters/test_flask{part}.py" for part in ("", "_commands", "_placement", "_state")
+    f"tests/adapters/test_flask{part}.py" for part in ("", "_caches", "_commands", "_placement", "_state")
 )
 DJANGO_STATE = ("tests/adapters/test_django_state.py",)
 DJANGO_CACHES = ("tests/adapters/test_django_caches.py",)
@@ -272,7 +273,7 @@ MUTANTS = (
     Mutant("copies-leave-under-another-key", CHECKOUT, "if not mistake and is_marked(headers):", "if False:", COPIES),
     Mutant("copies-leave-before-a-checkout", ASGI_RESPONDER, "is_copy(message.get(\"headers\", ())) or self._find_bypass(", "self._find_bypass(", COPIES),
     Mutant("copies-leave-under-another-spelling", DISPATCH, "for path in list_spellings(asked[\"path\"]):", "for path in ():", COPIES),
-    Mutant("flask-copies-are-not-marked", FLASK + "decorators.py", "if not is_error(response.status_code):", "if False:", COPIES),
+    Mutant("flask-copies-are-not-marked", FLASK + "decorators.py", "        headers.add(*MARK)\n", "        pass\n", (*COPIES, *FLASK_CACHES)),
     Mutant("django-copies-are-not-marked", DJANGO + "decorators.py", "if may_be_result(answer.status_code, (sold,)):", "if False:", COPIES),
     Mutant("early-messages-leave", ASGI_RESPONDER, "if is_start or self._state is not _FREE:", "if is_start:", COPIES),
     Mutant("early-messages-leave-a-checkout", ASGI_RESPONDER, "checkout.allow_unpaid(200)", "checkout.allow_unpaid(500)", COPIES),
@@ -721,7 +722,10 @@ MUTANTS = (
            "if False and find_sold(", FLASK_TESTS),
     Mutant("flask-caching-above-is-well", FLASK_PLACEMENT, "[_CACHE.format(name=_name(part)) for part in parts if _is_cached_above(part)]", "list[str]()", FLASK_TESTS),
     Mutant("flask-login-below-is-charged", FLASK_PLACEMENT, "found = any(get_module(one) == ", "found = any(get_module(one) is ", FLASK_TESTS),
-    Mutant("flask-answer-without-a-mark", FLASK_DECORATORS, '        answer.headers.setlist("Cache-Control", [NO_STORE[1]])\n', "", FLASK_TESTS),
+    Mutant("flask-answer-without-a-mark", FLASK_DECORATORS, '    headers.add("Cache-Control", NO_STORE[1])\n', "", FLASK_TESTS),
+    Mutant("flask-text-without-a-mark", FLASK_DECORATORS, "        if sold is not None:\n            _forbid", "        if False:\n            _forbid", FLASK_CACHES),
+    Mutant("flask-copy-without-its-slash", FLASK_PLACEMENT, "follows=has_content", "follows=False", FLASK_CACHES),
+    Mutant("flask-copy-on-another-host", FLASK_PLACEMENT, "if has_content and (url_map.host_matching", "if False and (url_map.host_matching", FLASK_CACHES),
     Mutant("flask-mark-stays-on-what-is-free", FLASK_DECORATORS, '        response.headers.setlist("Cache-Control", said)\n', "        pass\n", FLASK_TESTS),
     Mutant("flask-refused-runs", FLASK_DECORATORS, "if checkout is None or not checkout.path_match.refused:\n", "if True:\n", FLASK_TESTS),
     Mutant("flask-session-is-stored-unpaid", FLASK_MIDDLEWARE, "if checkout is None or checkout.state is not State.AUTHORIZED:", "if True:", FLASK_TESTS),

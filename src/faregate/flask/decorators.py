@@ -40,13 +40,15 @@ View = Callable[..., Any]
 V = TypeVar("V", bound=View)
 
 _PAYMENT = "faregate.payment"
+_OFFER = "faregate.offer"
+"""In the environ: what a request is sold as, once its view may run."""
 _CACHING = "faregate_caching"
 """On a response: what its view said about caching."""
 
 
-# The proxies themselves: each access to an attribute of one looks up the context again.
-_APP: Any = current_app
-_REQUEST: Any = request
+# The objects behind the proxies: each access to an attribute of a proxy looks up the context again.
+_get_app = cast(Callable[[], Flask], cast(Any, current_app)._get_current_object)  # noqa: SLF001
+_get_request = cast(Callable[[], Request], cast(Any, request)._get_current_object)  # noqa: SLF001
 
 
 def _payment() -> Payment:
@@ -78,6 +80,7 @@ def authorize(sold: Offer, prices_inside: int | None = None) -> Response | None:
         environ[_PAYMENT] = ask_payment(environ, sold, _ask_with_request, prices_inside)
     except SkipHandler as stop:
         return _get_app().response_class(status=stop.status, headers=[NO_STORE])
+    environ[_OFFER] = sold
     return None
 
 
@@ -118,21 +121,45 @@ def wrap_view(view: View, sold: Offer) -> View:
         if stopped is not None:
             return stopped
         run = current_app.ensure_sync(view) if is_coroutine else view
-        return _forbid_storing(run(*args, **kwargs), sold)
+        answer = run(*args, **kwargs)
+        return _forbid_storing(answer, sold) if isinstance(answer, BaseResponse) else answer
 
     mark_sold(view)
     mark_price(guard, sold)
     return guard
 
 
-def _forbid_storing(answer: Any, sold: Offer) -> Any:
+def _forbid_storing(response: BaseResponse, sold: Offer) -> BaseResponse:
     """Mark what a view answers, so that a cache above its price leaves it alone, or is found."""
-    if isinstance(answer, BaseResponse):
-        if may_be_result(answer.status_code, (sold,)):
-            answer.headers[MARK[0]] = MARK[1]
-        answer.__dict__.setdefault(_CACHING, answer.headers.getlist("Cache-Control"))
-        answer.headers.setlist("Cache-Control", [NO_STORE[1]])
-    return answer
+    if _CACHING in response.__dict__:
+        return response
+    headers, said = response.headers, list[str]()
+    for name, value in headers:
+        if name.lower() == "cache-control":
+            said.append(value)
+    response.__dict__[_CACHING] = said
+    if may_be_result(response.status_code, (sold,)):
+        headers.add(*MARK)
+    if said:
+        headers.remove("Cache-Control")
+    headers.add("Cache-Control", NO_STORE[1])
+    return response
+
+
+def mark_results(app: Flask) -> None:
+    """Have the app mark each result before a function after the request sees it, which may be a cache.
+
+    A view may return a text or a dict, and only here is it a response.
+    """
+    process = app.process_response
+
+    def process_marked(*arguments: Any) -> Response:
+        sold = _get_request().environ.get(_OFFER)
+        if sold is not None:
+            _forbid_storing(arguments[-1], sold)
+        return process(*arguments)
+
+    cast(Any, app).process_response = process_marked
 
 
 def _allow_storing(response: Response) -> Response:
@@ -173,13 +200,13 @@ def mark_exempt(view: V) -> V:
     return view
 
 
-def check_request(_endpoint: str | None, _view_args: object) -> None:
+def check_request(app: Flask, _endpoint: str | None, _view_args: object) -> None:
     """Stop what would be given away, and what is refused.
 
     It is a `url_value_preprocessor`: Flask calls these before any `before_request`, and looks at none
     whether it is async. Raises `ConfigurationError`.
     """
-    app, asked = _get_app(), _get_request()
+    asked = _get_request()
     for mistake in (*list_stack_mistakes(app), *list_shadow_mistakes(app)):
         raise ConfigurationError(mistake)
     defer_session_writes(app)
@@ -207,11 +234,14 @@ def check_response(response: Response) -> Response:
     if checkout.state is State.DECIDED:
         return response
     if checkout.payment is not None:
-        if not is_error(response.status_code):
-            response.headers[MARK[0]] = MARK[1]  # for caches between the app and the paywall
-        return _allow_storing(response)
+        said = response.__dict__.get(_CACHING)
+        # For caches between the app and the paywall. A function after the request may have made another one.
+        if said is None and not is_error(response.status_code):
+            response.headers[MARK[0]] = MARK[1]
+        # A paid result that said nothing gets the very same header with its payment.
+        return response if said == [] and checkout.payment.transaction_id else _allow_storing(response)
     app, status = _get_app(), response.status_code
-    if asked.method == "OPTIONS" and is_sold_without_options(app, asked.environ, asked.url_rule):
+    if asked.method == "OPTIONS" and is_sold_without_options(app, asked.environ, status, asked.url_rule):
         # Flask's own answer is an empty 200. A cache that ignores the method may have answered with a result.
         is_own = status == 200 and response.calculate_content_length() == 0
         preflight = build_preflight(tuple(response.headers))
@@ -224,16 +254,6 @@ def check_response(response: Response) -> Response:
         checkout.withhold(bypass.mistake)
     # Flask adds the session, in which a login says what it came from.
     return app.response_class(answer.body, answer.status, list(answer.headers))
-
-
-def _get_request() -> Request:
-    asked: Request = _REQUEST._get_current_object()  # noqa: SLF001, the name that Flask's docs give
-    return asked
-
-
-def _get_app() -> Flask:
-    app: Flask = _APP._get_current_object()  # noqa: SLF001
-    return app
 
 
 def _is_answered_by_flask(rule: Rule, method: str) -> bool:

@@ -24,6 +24,7 @@ from faregate.flask.decorators import (
     check_response,
     make_before_request,
     mark_exempt,
+    mark_results,
     wrap_view,
 )
 from faregate.flask.middleware import NAME, FlaskPaywallMiddleware
@@ -162,8 +163,9 @@ class Faregate:
         middleware.list_routes = partial(list_routes, app)
         middleware.views = app.view_functions
         # The first function before the view, and the last one after it.
-        app.url_value_preprocessors.setdefault(None, []).insert(0, check_request)
+        app.url_value_preprocessors.setdefault(None, []).insert(0, partial(check_request, app))
         app.after_request_funcs.setdefault(None, []).insert(0, check_response)
+        mark_results(app)
         app.cli.add_command(COMMANDS)
         app.extensions[NAME] = middleware
         app.wsgi_app = middleware  # type: ignore[method-assign]

@@ -11,11 +11,12 @@ from inspect import isclass
 from itertools import takewhile
 from types import FunctionType
 from typing import Any, cast
+from urllib.parse import unquote, urlsplit
 
 from flask import Flask
 from flask.views import View as ClassView
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
-from werkzeug.routing import Rule
+from werkzeug.routing import MapAdapter, RequestRedirect, Rule
 from werkzeug.test import create_environ
 
 from faregate.core.models import Offer
@@ -36,6 +37,8 @@ _SOLD = "faregate_sold"
 
 _MAX_KEPT = 10_000
 """How many placements an app remembers."""
+_MAX_FOLLOWED = 3
+"""How many redirects of the router are followed: one adds a slash, another leads from an old path."""
 
 
 @dataclass(frozen=True)
@@ -194,10 +197,8 @@ def _find_shadow(app: Flask, rule: Rule, method: str, offers: tuple[Offer, ...])
     shadow = None
     for address in _build_addresses(rule):
         domain, _, path = address.partition("|")
-        has_hosts = app.url_map.host_matching
-        adapter = app.url_map.bind(domain if has_hosts else "", subdomain=None if has_hosts else domain)
         try:
-            answering, _ = adapter.match(path, method, return_rule=True)
+            answering, _ = _bind(app, domain, path, method).match(return_rule=True)
         except HTTPException:
             continue  # a redirect to another address of the rule, or a value that its converter refuses
         except Exception:
@@ -215,6 +216,11 @@ def _build_addresses(rule: Rule) -> list[str]:
     return build_samples(
         [Parameter(converters[text].regex) if is_parameter else text for is_parameter, text in parts]
     )
+
+
+def _build_domains(rule: Rule) -> list[str]:
+    """Subdomains or hosts that a rule matches."""
+    return [address.partition("|")[0] for address in _build_addresses(rule)]
 
 
 # Code outside the paywall that would answer in its place
@@ -250,7 +256,7 @@ def find_bypass(app: Flask, environ: Environ, status: int, rule: Rule | None = N
     `rule` is the one that Flask found for the request, if it did.
     """
     if rule is None:
-        endpoint, offers = find_sold(app, environ)
+        endpoint, offers = find_sold_near(app, environ, status)
     else:
         endpoint, offers = rule.endpoint, recall_rule(app, rule, environ["REQUEST_METHOD"]).offers
     if not offers or not may_be_result(status, offers):
@@ -263,19 +269,43 @@ def find_bypass(app: Flask, environ: Environ, status: int, rule: Rule | None = N
     return Bypass(mistake, partial(_is_page, app, environ))
 
 
+def find_sold_near(app: Flask, environ: Environ, status: int) -> tuple[str, tuple[Offer, ...]]:
+    """`find_sold`, for a request for which the app itself found no rule and was answered with this status.
+
+    Content there may be a copy of a result that a cache keeps: for this path with or without its slash, or
+    for this path on another host. A redirect is none: routers make them, and apps lead to their host.
+    """
+    has_content = 200 <= status <= 299
+    url_map = app.url_map
+    adapters = [url_map.bind_to_environ(environ)]
+    if has_content and (url_map.host_matching or app.subdomain_matching):
+        path, method = adapters[0].path_info, environ["REQUEST_METHOD"]
+        domains = {domain for rule in url_map.iter_rules() for domain in _build_domains(rule)}
+        adapters.extend(_bind(app, domain, path, method) for domain in sorted(domains))
+    for adapter in adapters:
+        endpoint, offers = _find_sold(app, adapter, follows=has_content)
+        if offers:
+            return endpoint, offers
+    return "", ()
+
+
 def find_sold(app: Flask, environ: Environ) -> tuple[str, tuple[Offer, ...]]:
     """The endpoint that a request is for, and what it sells: nothing if there is none."""
-    adapter, method = app.url_map.bind_to_environ(environ), environ["REQUEST_METHOD"]
-    spellings = (None, *list_spellings(adapter.path_info))
-    for path in spellings:
+    return _find_sold(app, app.url_map.bind_to_environ(environ), follows=False)
+
+
+def _find_sold(app: Flask, adapter: MapAdapter, follows: bool) -> tuple[str, tuple[Offer, ...]]:
+    """See `find_sold`. `follows`: where the router redirects to is looked at, too."""
+    method = adapter.default_method
+    for path in (None, *list_spellings(adapter.path_info)):
         try:
-            rule, _ = adapter.match(path, return_rule=True)
+            rule = _match(adapter, path, method, follows)
         except NotFound:
             continue  # what answers all the same may be a copy of a result that a cache keeps for this path
         except MethodNotAllowed as error:
             # Or for another method.
             for other in error.valid_methods or ():
-                rule, _ = adapter.match(path, other, return_rule=True)
+                rule = _match(adapter, path, other, follows)
                 if offers := inspect_rule(app, rule, other).offers:
                     return rule.endpoint, offers
             return "", ()
@@ -285,13 +315,34 @@ def find_sold(app: Flask, environ: Environ) -> tuple[str, tuple[Offer, ...]]:
     return "", ()
 
 
-def is_sold_without_options(app: Flask, environ: Environ, rule: Rule | None) -> bool:
+def _match(adapter: MapAdapter, path: str | None, method: str, follows: bool) -> Rule:
+    """Find the rule for a path. Raises `HTTPException`, also where redirects go round."""
+    for _ in range(_MAX_FOLLOWED if follows else 0):
+        try:
+            return adapter.match(path, method, return_rule=True)[0]
+        except RequestRedirect as redirect:
+            path = unquote(urlsplit(redirect.new_url).path).removeprefix(adapter.script_name.rstrip("/"))
+    return adapter.match(path, method, return_rule=True)[0]
+
+
+def _bind(app: Flask, domain: str, path: str, method: str) -> MapAdapter:
+    """The app's matcher for a host, or for a subdomain where no hosts are matched."""
+    has_hosts = app.url_map.host_matching
+    return app.url_map.bind(
+        domain if has_hosts else "",
+        subdomain=None if has_hosts else domain,
+        path_info=path,
+        default_method=method,
+    )
+
+
+def is_sold_without_options(app: Flask, environ: Environ, status: int, rule: Rule | None) -> bool:
     """Whether a path sells something, and no view of its own answers OPTIONS there.
 
-    `rule` is the one that Flask found, if it did.
+    `rule` is the one that Flask found, if it did; `status` that of the answer.
     """
     if rule is None:
-        return bool(find_sold(app, environ)[1])
+        return bool(find_sold_near(app, environ, status)[1])
     is_automatic = bool(getattr(rule, "provide_automatic_options", False))
     return is_automatic and any(recall_rule(app, rule, method).offers for method in rule.methods or ())
 
