@@ -16,7 +16,9 @@ from django.core.wsgi import get_wsgi_application  # noqa: E402
 from django.http import HttpRequest, HttpResponse, JsonResponse  # noqa: E402
 from django.test import override_settings  # noqa: E402
 from django.urls import path  # noqa: E402
+from django.utils.decorators import sync_and_async_middleware  # noqa: E402
 
+from faregate.django import PaywallMiddleware  # noqa: E402
 from faregate.django.conf import get_config  # noqa: E402
 from faregate.emulator import TEST_KEY, Emulator, Wallet  # noqa: E402
 from faregate.emulator.transports import EmbeddedTransport  # noqa: E402
@@ -25,7 +27,14 @@ from faregate.merchant.models import TransactionQuery  # noqa: E402
 from tests.servers.http import serving, serving_wsgi  # noqa: E402
 
 PAYWALL = "faregate.django.PaywallMiddleware"
+HIDDEN = f"{__name__}.make_paywall"
 COMMON = "django.middleware.common.CommonMiddleware"
+
+
+@sync_and_async_middleware
+def make_paywall(get_response: Any) -> Any:
+    """The paywall, made by a function of the seller's own: its place in MIDDLEWARE is not checked."""
+    return PaywallMiddleware(get_response)
 
 
 @dataclass

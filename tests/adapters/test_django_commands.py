@@ -13,6 +13,7 @@ from tests import django_site
 django_site.ready()
 
 from django.core import checks  # noqa: E402
+from django.core.asgi import get_asgi_application  # noqa: E402
 from django.core.management import CommandError, call_command  # noqa: E402
 from django.core.wsgi import get_wsgi_application  # noqa: E402
 from django.test import override_settings  # noqa: E402
@@ -53,6 +54,17 @@ def test_checks_say_what_is_wrong_and_nothing_else() -> None:
     assert list_problems(FAREGATE=live, DEBUG=True) == ["faregate.E003"]
     assert list_problems(FAREGATE={**live, "JOURNAL": "memory:"}) == ["faregate.E004"]
     assert list_problems(FAREGATE={"OFFERS": {"reports": "x"}}) == ["faregate.E002"]
+
+
+def test_a_live_key_with_debug_fails_the_start() -> None:
+    live = {"API_KEY": f"svc_live_{'x' * 32}", "JOURNAL": "django:", "BASE_URL": "https://service.example"}
+    with project(FAREGATE=live):
+        get_wsgi_application()
+    for load in (get_wsgi_application, get_asgi_application):
+        with project(FAREGATE=live, DEBUG=True), pytest.raises(ConfigurationError, match="with DEBUG"):
+            load()
+    with project(DEBUG=True):  # test money
+        get_wsgi_application()
 
 
 def test_a_deploy_check_asks_the_service() -> None:

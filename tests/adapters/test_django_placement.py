@@ -15,6 +15,8 @@ django_site.ready()
 from django.contrib.auth.decorators import login_required, permission_required  # noqa: E402
 from django.contrib.auth.mixins import LoginRequiredMixin  # noqa: E402
 from django.core import checks  # noqa: E402
+from django.core.asgi import get_asgi_application  # noqa: E402
+from django.core.wsgi import get_wsgi_application  # noqa: E402
 from django.db import connections, transaction  # noqa: E402
 from django.http import HttpRequest, HttpResponse  # noqa: E402
 from django.urls import include, path  # noqa: E402
@@ -46,7 +48,7 @@ from tests.adapters.django_placement import (  # noqa: E402
     site,
     view,
 )
-from tests.adapters.django_views import PAYWALL, read_statuses  # noqa: E402
+from tests.adapters.django_views import HIDDEN, PAYWALL, read_statuses  # noqa: E402
 from tests.support.products import take_part  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("clean_site")
@@ -295,10 +297,11 @@ def test_one_function_may_serve_two_folders_and_sell_one(tmp_path: Path) -> None
 
 
 def test_the_middleware_twice_is_an_error(caplog: pytest.LogCaptureFixture) -> None:
-    with site(path("sold", SOLD(fresh())), MIDDLEWARE=[PAYWALL, PAYWALL]) as here:
+    with site(path("sold", SOLD(fresh())), MIDDLEWARE=[HIDDEN, HIDDEN]) as here:
         answer = here.ask()
         assert (answer.status_code, CONTENT in answer.content) == (500, False)
         assert "MIDDLEWARE twice" in caplog.text
+    with site(path("sold", SOLD(fresh())), MIDDLEWARE=[PAYWALL, PAYWALL]):
         assert "twice" in run_command("faregate_check")[1]
 
 
@@ -308,6 +311,7 @@ def test_the_middleware_twice_is_an_error(caplog: pytest.LogCaptureFixture) -> N
         ([], "not in MIDDLEWARE"),
         ([PAYWALL, "django.middleware.http.ConditionalGetMiddleware"], "comes after the paywall"),
         ([PAYWALL, "django.contrib.sessions.middleware.SessionMiddleware"], "comes after the paywall"),
+        ([PAYWALL, PAYWALL], "twice"),
     ],
 )
 def test_a_paywall_in_the_wrong_place_is_an_error(middleware: list[str], sentence: str) -> None:
@@ -316,6 +320,12 @@ def test_a_paywall_in_the_wrong_place_is_an_error(middleware: list[str], sentenc
         for command in ("faregate_routes", "faregate_check"):
             assert run_command(command)[0] is False
             assert sentence in run_command(command)[1]
+        for load in (get_wsgi_application, get_asgi_application):
+            if middleware:
+                with pytest.raises(ConfigurationError, match=sentence):
+                    load()
+            else:
+                load()
 
 
 # Transactions

@@ -27,7 +27,7 @@ from django.utils import timezone, translation  # noqa: E402
 
 from faregate.django import paid  # noqa: E402
 from faregate.emulator import Wallet  # noqa: E402
-from tests.adapters.django_views import PAYWALL, Site, served  # noqa: E402
+from tests.adapters.django_views import HIDDEN, PAYWALL, Site, served  # noqa: E402
 
 CONTENT = "paid-content-4711"
 OUTSIDE = [
@@ -494,7 +494,7 @@ def test_messages_are_neither_left_nor_consumed(visit: Any, pages: Pages, storag
 def test_a_session_that_middleware_below_writes_is_not_stored(visit: Any, pages: Pages) -> None:
     """Below the paywall the session would be saved before the payment is known."""
     pages.write = put
-    below = [PAYWALL, *OUTSIDE[:-1]]
+    below = [HIDDEN, *OUTSIDE[:-1]]
     with visit("db", MIDDLEWARE=below) as site:
         for payer in UNPAID:
             forget(site)

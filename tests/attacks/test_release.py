@@ -34,7 +34,7 @@ from faregate.paywall import Paywall
 from faregate.wsgi import PaywallMiddleware as WSGIMiddleware
 from faregate.wsgi import require_payment as require_payment_wsgi
 from tests import django_site
-from tests.adapters.django_views import PAYWALL, project
+from tests.adapters.django_views import HIDDEN, PAYWALL, project
 from tests.attacks.content import RESPONSE, Content
 from tests.attacks.report import figures
 from tests.attacks.site import make_paywall, on_uvicorn
@@ -483,7 +483,7 @@ def rewriting(adapter: str, work: Work) -> Generator[str]:
             yield url
     else:
         sold = faregate.django.paid("daily_report")(lambda _request: HttpResponse(work.do({})[2]))
-        middleware = [PAYWALL, f"{__name__}.rewrite_django"]
+        middleware = [HIDDEN, f"{__name__}.rewrite_django"]
         with (
             project(django_path("sold/", sold), MIDDLEWARE=middleware),
             serving_wsgi(get_wsgi_application()) as url,

@@ -3,14 +3,13 @@
 Modules that import views are imported inside the checks: Django registers checks before all apps are loaded.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 
 from faregate.django import conf
-from faregate.django.stack import list_stack_mistakes
+from faregate.django.stack import Mistake, list_debug_mistakes, list_stack_mistakes
 from faregate.errors import ConfigurationError
 from faregate.routes.check import check, describe_journals
 
@@ -29,10 +28,7 @@ def check_middleware(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckM
         path_rules = conf.get_config().path_rules
     except ConfigurationError:
         path_rules = None  # check_settings reports it
-    return [
-        Error(one.message, hint=one.hint, id=f"faregate.{one.number}")
-        for one in list_stack_mistakes(path_rules)
-    ]
+    return _make_errors(list_stack_mistakes(path_rules))
 
 
 def check_prices(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:
@@ -53,10 +49,7 @@ def check_settings(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMes
         # By its text, because configuration errors have no codes.
         is_memory = "memory journal" in str(mistake)
         return [Error(str(mistake), id="faregate.E004" if is_memory else "faregate.E002")]
-    if config.paywall.settings.api_key.environment != "live" or not settings.DEBUG:
-        return []
-    message = "A live key is used with DEBUG: error pages disclose details of the application."
-    return [Error(message, hint="Set DEBUG = False, or use a test key.", id="faregate.E003")]
+    return _make_errors(list_debug_mistakes(config.paywall.settings.api_key.environment))
 
 
 def check_names(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:
@@ -90,3 +83,7 @@ def check_offers(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessa
         *(Error(problem, id="faregate.E006") for problem in problems),
         *(Warning(note, id="faregate.W001") for note in describe_journals(table)),
     ]
+
+
+def _make_errors(mistakes: Iterable[Mistake]) -> list[CheckMessage]:
+    return [Error(one.message, hint=one.hint, id=f"faregate.{one.number}") for one in mistakes]

@@ -43,7 +43,7 @@ from faregate.django.responses import (
     read_response,
 )
 from faregate.django.routes import list_routes
-from faregate.django.stack import list_given_away
+from faregate.django.stack import list_start_mistakes
 from faregate.errors import ConfigurationError
 from faregate.logs import log
 from faregate.middleware.checkout import build_timeout_error
@@ -200,12 +200,13 @@ class _ShieldedRequest:
 
 
 def _check_start() -> None:
-    """Fail the start for a mistake in the settings, and for what gives away what is sold.
+    """Fail the start for a mistake in the settings or in MIDDLEWARE that gives away what is sold.
 
     Servers run no system checks. Raises `ConfigurationError`.
     """
-    mistakes = [f"{one.message} {one.hint}" for one in list_given_away(conf.get_config().path_rules)]
-    if mistakes:
+    config = conf.get_config()
+    found = list_start_mistakes(config.path_rules, config.paywall.settings.api_key.environment)
+    if mistakes := [f"{one.message} {one.hint}" for one in found]:
         raise ConfigurationError(" ".join(mistakes))
 
 

@@ -54,6 +54,18 @@ def list_stack_mistakes(path_rules: PathRules | None) -> Iterator[Mistake]:
     yield from list_given_away(path_rules)
 
 
+def list_start_mistakes(path_rules: PathRules, environment: str) -> Iterator[Mistake]:
+    """List the mistakes with which no server starts.
+
+    Where a class of the seller's own makes the paywall, its place is not known, and not a mistake.
+    """
+    yield from list_debug_mistakes(environment)
+    if _find_places(settings.MIDDLEWARE):
+        yield from list_stack_mistakes(path_rules)
+    else:
+        yield from list_given_away(path_rules)
+
+
 def check_served() -> None:
     """Raise `ConfigurationError` if a server would start without the paywall in front of its prefixes."""
     names: Sequence[str] = settings.MIDDLEWARE
@@ -81,6 +93,13 @@ def require_paywall(**_: object) -> None:
 def _has_prefixes() -> bool:
     options = read_options()
     return bool(options.get("OFFERS") or options.get("REFUSE"))
+
+
+def list_debug_mistakes(environment: str) -> Iterator[Mistake]:
+    """E003: Django's page of an error shows the variables of a view, also of one that is sold."""
+    if settings.DEBUG and environment == "live":
+        message = "A live key is used with DEBUG: error pages disclose what is sold, and other secrets."
+        yield Mistake("E003", message, "Set DEBUG = False, or use a test key.")
 
 
 def list_given_away(path_rules: PathRules | None) -> Iterator[Mistake]:
