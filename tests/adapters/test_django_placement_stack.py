@@ -15,6 +15,7 @@ from tests import django_site
 django_site.ready()
 
 from django.conf import settings  # noqa: E402
+from django.conf.urls.i18n import i18n_patterns  # noqa: E402
 from django.contrib.auth.decorators import login_required  # noqa: E402
 from django.core import checks  # noqa: E402
 from django.core.asgi import get_asgi_application  # noqa: E402
@@ -26,6 +27,7 @@ from django.views import View  # noqa: E402
 from django.views.decorators.http import etag  # noqa: E402
 
 from faregate.django import PaywallMiddleware, paid  # noqa: E402
+from faregate.django.conf import get_config  # noqa: E402
 from faregate.django.routes import list_routes  # noqa: E402
 from faregate.errors import ConfigurationError  # noqa: E402
 from tests.adapters.django_placement import (  # noqa: E402
@@ -434,3 +436,56 @@ def test_an_expression_of_which_django_makes_no_path_stops_nothing(expression: s
         assert {row.access for row in list_routes().routes} == {"free", "paid"}
     with site(re_path(expression, SOLD(fresh(awaiting))), awaiting=awaiting) as here:
         assert is_sold(here, "/free")
+
+
+# Paths with a language
+
+
+LANGUAGES: dict[str, Any] = {"LANGUAGES": [("en", "English"), ("de", "German")], "LANGUAGE_CODE": "en"}
+
+
+@pytest.mark.parametrize("default", [True, False])
+@pytest.mark.parametrize("awaiting", [False, True])
+def test_a_prefix_covers_its_paths_in_every_language(awaiting: bool, default: bool) -> None:
+    inside = [path("reports/", fresh(awaiting)), path("free/", fresh(awaiting))]
+    routes = i18n_patterns(*inside, prefix_default_language=default)
+    outside = ["django.middleware.locale.LocaleMiddleware", PAYWALL]
+    places = ["/de/reports/", "/en/reports/" if default else "/reports/"]
+    for path_rules, status in (
+        ({"OFFERS": {"/reports": "daily_report"}}, 402),
+        ({"REFUSE": ["/reports"]}, 403),
+    ):
+        with site(*routes, awaiting=awaiting, MIDDLEWARE=outside, FAREGATE=path_rules, **LANGUAGES) as here:
+            for method in ("GET", "HEAD", "POST"):
+                assert [here.ask(place, method).status_code for place in places] == [status] * 2
+            assert here.ask("/de/free/").content == CONTENT
+            assert {row.path.strip("/").split("/")[-1]: row.access for row in list_routes().routes} == {
+                "reports": "paid" if status == 402 else "refused",
+                "free": "free",
+                "_statuses": "free",
+            }
+            assert not list_routes().unmatched
+            if status == 402:
+                assert is_sold(here, "/de/reports/")
+    RUNS.clear()
+
+
+@pytest.mark.parametrize("place", ["/de/reports/", "/xx/reports/", "/deep/reports/"])
+def test_a_path_that_has_no_language_is_none_of_the_prefix(place: str) -> None:
+    """Two letters are a language only where the URLconf has languages in its paths."""
+    routes: list[Any] = [path(place[1:], fresh()), path("reports/", fresh())]
+    if "de/" not in place:
+        routes += i18n_patterns(path("x/", fresh()))
+    with site(*routes, FAREGATE={"OFFERS": {"/reports": "daily_report"}}, **LANGUAGES) as here:
+        assert here.ask(place).content == CONTENT
+        assert is_sold(here, "/reports/")
+
+
+def test_the_longest_prefix_names_the_offer_of_a_path_with_a_language() -> None:
+    routes = i18n_patterns(path("reports/", fresh()))
+    offers = {"/": "daily_report", "/reports": "text_summary", "/de/reports": "token_meter"}
+    with site(*routes, FAREGATE={"OFFERS": offers}, **LANGUAGES):
+        rules = get_config().path_rules
+        sold = {place: rules.match(place).prefix for place in ("/x", "/en/reports/", "/de/reports/", "/en")}
+        assert sold == {"/x": "/", "/en/reports/": "/reports", "/de/reports/": "/de/reports", "/en": "/"}
+        assert rules.match("/app/en/reports/", "/app").prefix == "/reports"

@@ -13,6 +13,7 @@ from django.dispatch import Signal
 from django.utils.module_loading import import_string
 
 from faregate.core.interfaces import Journal
+from faregate.django.languages import LocalePathRules
 from faregate.django.options import find_journal_database, read_options, spell
 from faregate.errors import ConfigurationError
 from faregate.events import Event
@@ -61,7 +62,7 @@ def get_config() -> Config:
         **arguments,
     )
     paywall.add_observer(SignalObserver())
-    return Config(paywall, PathRules(options.get("OFFERS"), options.get("REFUSE", ())))
+    return Config(paywall, LocalePathRules(options.get("OFFERS"), options.get("REFUSE", ())))
 
 
 def get_journal_view() -> JournalView:

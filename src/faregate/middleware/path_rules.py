@@ -82,10 +82,14 @@ class PathRules:
         if self.is_empty:
             return NO_RULES if _is_path(path, root) else _NO_PATH
         if not root and _NORMAL.fullmatch(path):
-            return self._match_readings((path.rstrip("/"),))
+            return self._match_readings((path.rstrip("/"), *self.list_other_readings(path, root)))
         if _is_ambiguous(path) or not _is_path(path, root):
             return PathMatch(ambiguous=True)
-        return self._match_readings(_list_readings(path, root))
+        return self._match_readings((*list_readings(path, root), *self.list_other_readings(path, root)))
+
+    def list_other_readings(self, path: str, root: str) -> tuple[str, ...]:
+        """List what else the framework may read this path as, such as the path without a language."""
+        return ()
 
     def _match_readings(self, paths: tuple[str, ...]) -> PathMatch:
         prefix = _find_longest(paths, tuple(self.offers))
@@ -105,8 +109,8 @@ def _check_prefix(path: Any) -> str:
     return _normalize(path)
 
 
-def _list_readings(path: str, root: str) -> tuple[str, ...]:
-    """The path as routers may read it: whole, with the root path, and without it.
+def list_readings(path: str, root: str) -> tuple[str, ...]:
+    """List the path as routers may read it: whole, with the root path, and without it.
 
     A path that begins with the characters of the root need not have it: `/apis` is not below `/api`.
     """

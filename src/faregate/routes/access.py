@@ -93,7 +93,7 @@ def _describe_two_offers(route: RouteInfo, path_offer: Offer) -> str:
 
 def _find_unmatched(routes: Sequence[RouteInfo], rules: PathRules, root: str) -> Iterator[str]:
     for prefix in dict.fromkeys((*rules.offers, *rules.refused)):
-        only = PathRules(refuse=[prefix])
+        only = type(rules)(refuse=[prefix])
         if not any(
             only.match(route.path, root).refused or _narrow_to_prefix(route.path, prefix, root)
             for route in routes

@@ -1,0 +1,26 @@
+"""Match paths that begin with a language: with `i18n_patterns`, `/de/reports` is below `/reports`."""
+
+from django.urls import LocalePrefixPattern, get_resolver
+from django.utils.translation import get_language_from_path
+
+from faregate.middleware.path_rules import PathRules, list_readings
+
+
+class LocalePathRules(PathRules):
+    """Path rules that also read a path without its language, where the URLconf has `i18n_patterns`."""
+
+    def list_other_readings(self, path: str, root: str) -> tuple[str, ...]:
+        """List the readings of the path without its language."""
+        below = path.removeprefix(root)
+        if not get_language_from_path(below) or not _has_language_patterns():
+            return ()
+        return list_readings("/" + below[1:].partition("/")[2], root)
+
+
+def _has_language_patterns() -> bool:
+    # Not remembered: the module of the URLs may be the one that is being imported.
+    try:
+        patterns = get_resolver().url_patterns
+    except Exception:  # Django raises it again for a request
+        return False
+    return any(isinstance(one.pattern, LocalePrefixPattern) for one in patterns)
