@@ -798,7 +798,7 @@ MUTANTS = (
     Mutant("django-starts-with-a-cache-below", DJANGO + "middleware.py", "for pattern in walk_patterns(resolver) if outside else ():", "for pattern in ():", DJANGO_CACHES),
     Mutant("django-cache-below-a-class-is-well", DJANGO + "caches.py", "is_below = is_below or bool(find_offers(part))", "pass", DJANGO_CACHES),
     Mutant("django-stores-are-compared-by-name", DJANGO + "caches.py", "return CacheKeys(middleware.key_prefix, place)", "return CacheKeys(middleware.key_prefix, (middleware.cache_alias,))", DJANGO_CACHES),
-    Mutant("django-serves-prefixes-without-a-paywall", DJANGO + "stack.py", "if not PaywallMiddleware.is_made and _has_prefixes():", "if False:", DJANGO_START),
+    Mutant("django-serves-prefixes-without-a-paywall", DJANGO + "stack.py", "if not PAYWALL_MADE.is_set() and _has_prefixes():", "if False:", DJANGO_START),
     Mutant("django-starts-without-a-paywall", DJANGO + "apps.py", "if any(name in sys.modules for name in _SERVING):", "if False:", DJANGO_START),
     Mutant("django-starts-with-debug-and-a-live-key", DJANGO + "stack.py", "    yield from list_debug_mistakes(environment)\n", "", DJANGO_TESTS),
     Mutant("django-starts-with-middleware-inside", DJANGO + "stack.py", "        yield from list_stack_mistakes(path_rules)\n", "        yield from list_given_away(path_rules)\n", DJANGO_PLACEMENT),

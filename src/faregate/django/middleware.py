@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
 from django.conf import settings
@@ -43,7 +43,7 @@ from faregate.django.responses import (
     read_response,
 )
 from faregate.django.routes import list_routes
-from faregate.django.stack import list_start_mistakes
+from faregate.django.stack import PAYWALL_MADE, list_start_mistakes
 from faregate.errors import ConfigurationError
 from faregate.logs import log
 from faregate.middleware.checkout import build_timeout_error
@@ -61,8 +61,6 @@ class PaywallMiddleware:
 
     sync_capable = True
     async_capable = True
-    is_made: ClassVar[bool] = False
-    """Whether this process has made one."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
@@ -70,7 +68,7 @@ class PaywallMiddleware:
         self.async_mode = iscoroutinefunction(get_response)  # pyright: ignore[reportDeprecated]
         _check_start()
         _check_urls()
-        PaywallMiddleware.is_made = True
+        PAYWALL_MADE.set()
         self._caches_outside = find_caches_outside()
         self._has_expected = False
         if self.async_mode:

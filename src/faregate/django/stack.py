@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from threading import Event
 from typing import Any
 
 from django.conf import settings
@@ -27,6 +28,9 @@ _NO_PAYWALL = (
     "free."
 )
 _SHOWN = 3
+
+PAYWALL_MADE = Event()
+"""Set when this process has made a paywall."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +88,7 @@ def require_paywall(**_: object) -> None:
 
     Raises `ConfigurationError`.
     """
-    from faregate.django.middleware import PaywallMiddleware
-
-    if not PaywallMiddleware.is_made and _has_prefixes():
+    if not PAYWALL_MADE.is_set() and _has_prefixes():
         raise ConfigurationError(f"{_NO_PAYWALL} {LAST}")
 
 
