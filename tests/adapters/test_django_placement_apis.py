@@ -12,12 +12,14 @@ django_site.ready()
 
 import rest_framework.decorators as rest  # noqa: E402
 from django.core.cache import cache  # noqa: E402
-from django.http import HttpRequest  # noqa: E402
+from django.http import HttpRequest, HttpResponse  # noqa: E402
 from django.urls import include, path  # noqa: E402
 from django.utils.decorators import method_decorator  # noqa: E402
 from django.views.decorators.cache import cache_page  # noqa: E402
+from django.views.decorators.csrf import csrf_exempt  # noqa: E402
 from ninja import NinjaAPI, Router  # noqa: E402
 from ninja.decorators import decorate_view  # noqa: E402
+from rest_framework import generics  # noqa: E402
 from rest_framework.response import Response as RestResponse  # noqa: E402
 from rest_framework.routers import DefaultRouter, SimpleRouter  # noqa: E402
 from rest_framework.views import APIView  # noqa: E402
@@ -54,6 +56,50 @@ class Everything(ViewSet):
         return RestResponse(view(request).content.decode())
 
     retrieve = create = list
+
+
+def sell_generic(name: str) -> Any:
+    """A generic view, the price of which is on what its `get` or `post` calls."""
+    kind = generics.ListCreateAPIView if name in ("list", "create") else generics.RetrieveDestroyAPIView
+
+    def answer(self: Any, request: Any, **_: Any) -> RestResponse:
+        return RestResponse(view(request).content.decode())
+
+    return type("Generic", (kind,), {"authentication_classes": (), name: SOLD(answer)})
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "other"),
+    [("list", "GET", "POST"), ("create", "POST", "GET"), ("retrieve", "GET", "DELETE")],
+)
+def test_a_price_on_what_a_generic_view_calls_is_found(
+    name: str, method: str, other: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with site(path("sold", sell_generic(name).as_view())) as here:
+        assert is_sold(here, "/sold", method)
+        standing = {verb: row.access for row in list_routes().routes for verb in row.methods}
+        assert (standing[method], standing[other]) == ("paid", "free")
+    memo = remember(sell_generic(name).as_view())
+    with site(path("sold", memo)) as here:
+        here.buy("/sold", method)
+        answer = here.ask("/sold", method)
+        assert (answer.status_code, CONTENT in answer.content) == (500, False)
+        assert "nobody has paid" in caplog.text
+
+
+def remember(above: Any) -> Any:
+    """A memo above a view that makes each answer anew of the content of a bought one."""
+    kept: dict[str, bytes] = {}
+
+    def memo(request: HttpRequest) -> Any:
+        if request.method in kept:
+            return HttpResponse(kept[request.method])
+        response = above(request)
+        if response.status_code == 200:
+            kept[str(request.method)] = response.render().content
+        return response
+
+    return csrf_exempt(functools.wraps(above)(memo))
 
 
 SUFFIXES = ("/set.json", "/set.json/", "/set.api", "/set/1.json", "/set/.json", "/SET.json")

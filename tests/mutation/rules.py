@@ -803,6 +803,7 @@ MUTANTS = (
     Mutant("django-starts-with-debug-and-a-live-key", DJANGO + "stack.py", "    yield from list_debug_mistakes(environment)\n", "", DJANGO_TESTS),
     Mutant("django-starts-with-middleware-inside", DJANGO + "stack.py", "        yield from list_stack_mistakes(path_rules)\n", "        yield from list_given_away(path_rules)\n", DJANGO_PLACEMENT),
     Mutant("django-prefixes-in-other-languages-are-free", DJANGO + "languages.py", "if not get_language_from_path(below) or", "if True or", DJANGO_PLACEMENT),
+    Mutant("django-price-on-a-mixin-method-is-not-seen", DJANGO + "offers.py", "found = {method: (one, *_list_called(kind, one))", "found = {method: (one,)", DJANGO_PLACEMENT),
     Mutant("django-static-files-before-are-well", DJANGO + "stack.py", "elif _WHITENOISE in kinds:", "elif False:", DJANGO_PLACEMENT),
     Mutant("django-flatpages-before-are-well", DJANGO + "stack.py", "if _FLATPAGES in kinds:", "if False:", DJANGO_PLACEMENT),
     Mutant("django-starts-although-files-are-free", DJANGO + "middleware.py", "        _check_start()\n", "        conf.get_config()\n", DJANGO_PLACEMENT),

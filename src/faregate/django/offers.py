@@ -15,6 +15,8 @@ from faregate.middleware.handlers import OFFER, find_offers, is_price
 _CLASS_VIEWS = ("django.views.generic.base", "rest_framework.viewsets")
 _TRANSPARENT = "django.views.decorators.csrf"
 _API_VIEW = "rest_framework.decorators"
+_GENERIC_VIEWS = "rest_framework.generics"
+_MIXIN_METHODS = frozenset(("list", "create", "retrieve", "update", "partial_update", "destroy"))
 # Their `dispatch` answers nothing that could be sold before a method runs: it refuses, or calls the method.
 _DISPATCHERS = ("django.views.generic.base", "rest_framework.views")
 
@@ -89,11 +91,21 @@ def list_shared_offers(view: Any) -> tuple[Offer, ...]:
 
 def list_handlers(view: Any, methods: Sequence[str]) -> dict[str, tuple[Any, ...]]:
     """List the handlers of a class's methods, or of django-ninja's operations; empty for a function."""
-    found = {method: (handler,) for method in methods if (handler := _handler(view, method)) is not None}
+    kind = get_view_class(view)
+    handlers = ((method, _handler(view, method)) for method in methods)
+    found = {method: (one, *_list_called(kind, one)) for method, one in handlers if one is not None}
     for operation in _operations(view):
         # Its `run` may be decorated as well as its function.
         found |= dict.fromkeys(operation.methods, (operation.run, operation.view_func))
     return found
+
+
+def _list_called(kind: Any, handler: Any) -> Iterator[Any]:
+    """List the methods that a handler of REST framework's generic views calls: `get` calls `list`."""
+    if isinstance(handler, FunctionType) and get_module(handler) == _GENERIC_VIEWS:
+        for name in handler.__code__.co_names:
+            if name in _MIXIN_METHODS and hasattr(kind, name):
+                yield getattr(kind, name)
 
 
 def _operations(view: Any) -> Iterator[Any]:
