@@ -8,7 +8,7 @@ async def summary(payment: Annotated[Payment, Depends(paid("text_summary"))]): .
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from dataclasses import replace
 from inspect import Parameter, signature
 from types import SimpleNamespace
@@ -34,6 +34,7 @@ from faregate.core.models import Choose, Offer, OfferChoice
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.logs import log
+from faregate.middleware.callables import count_as_async
 from faregate.middleware.checkout import SkipHandler
 from faregate.middleware.handlers import inspect_handler, mark_maker
 from faregate.middleware.openapi import INFO, MARK, payment_info
@@ -134,21 +135,28 @@ class _Scheme(SecurityBase):
             parameters.append(chosen)
         self.__signature__ = own.replace(parameters=parameters)
 
-    async def __call__(
+    def __call__(
         self, connection: HTTPConnection, response: Response, *, chosen: object = None
-    ) -> Payment:
+    ) -> Coroutine[Any, Any, Payment]:
         async def ask(_choose: Choose) -> object:
             return chosen
 
-        try:
-            payment = await authorize(connection, self._sold, ask)
-        except SkipHandler as stop:
-            # The client never gets this answer: the paywall sends its own instead.
-            raise HTTPException(stop.status) from None
-        if payment.transaction_id is not None:
-            # For caches between the route and the paywall.
-            response.headers.update(dict((responses.NO_STORE, release.MARK)))
-        return payment
+        # Asked now: a function that calls a price, and forgets the `await`, gives no result away.
+        return _authorize(authorize(connection, self._sold, ask), response)
+
+    count_as_async(__call__)  # FastAPI looks for what is to be awaited
+
+
+async def _authorize(asked: Coroutine[Any, Any, Payment], response: Response) -> Payment:
+    try:
+        payment = await asked
+    except SkipHandler as stop:
+        # The client never gets this answer: the paywall sends its own instead.
+        raise HTTPException(stop.status) from None
+    if payment.transaction_id is not None:
+        # For caches between the route and the paywall.
+        response.headers.update(dict((responses.NO_STORE, release.MARK)))
+    return payment
 
 
 def _check_request(sold: OfferChoice) -> None:

@@ -3,7 +3,7 @@
 app = Starlette(routes=[Route("/summary", summary)], middleware=[Middleware(PaywallMiddleware)])
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial, wraps
 from inspect import isawaitable, isclass, iscoroutine, signature
 from typing import Any, TypeVar, Unpack, cast, overload
@@ -29,7 +29,7 @@ from faregate.errors import ConfigurationError
 from faregate.middleware.arguments import check_choose
 from faregate.middleware.asgi_scope import ASGIApp, Message, Receive, Scope, Send, decode_headers
 from faregate.middleware.async_checkout import AsyncAsk
-from faregate.middleware.callables import is_async
+from faregate.middleware.callables import count_as_async, is_async
 from faregate.middleware.checkout import SkipHandler
 from faregate.middleware.handlers import has_login, inspect_handler, mark, mark_maker, name_handler
 from faregate.middleware.lifespan import fail_start
@@ -204,19 +204,28 @@ def paid(
         prices_inside = int(sold in inspect_handler(endpoint).offers)
 
         @wraps(endpoint)
-        async def guard(*args: Any, **kwargs: Any) -> Any:
+        def guard(*args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
             request = _find_request(args, kwargs)
+            # Now: an endpoint that calls this one, and forgets the `await`, gives no result away.
+            asked = authorize(request, sold, partial(_ask_with_request, request), prices_inside)
+            return answer(request, asked, args, kwargs)
+
+        async def answer(
+            request: HTTPConnection[Any],
+            asked: Coroutine[Any, Any, Payment],
+            args: tuple[Any, ...],
+            kwargs: dict[str, Any],
+        ) -> Any:
             try:
-                payment = request.state.payment = await authorize(
-                    request, sold, partial(_ask_with_request, request), prices_inside
-                )
+                payment = request.state.payment = await asked
             except SkipHandler as stop:
                 return Response(status_code=stop.status, headers=_NO_STORE)
-            answer = await run(*args, **kwargs)
+            response = await run(*args, **kwargs)
             # A decorator between that is no `async def` makes a plain function of an async endpoint.
-            answer = await answer if iscoroutine(answer) else answer
-            return answer if payment.transaction_id is None else forbid_storing(answer, sold)
+            response = await response if iscoroutine(response) else response
+            return response if payment.transaction_id is None else forbid_storing(response, sold)
 
+        count_as_async(guard)
         mark(guard, endpoint, sold)
         return cast(Endpoint, guard)
 
@@ -287,20 +296,20 @@ _NO_REQUEST = (
 )
 
 
-async def authorize(
+def authorize(
     connection: HTTPConnection[Any],
     sold: Offer,
     ask: AsyncAsk | None = None,
     prices_inside: int | None = None,
-) -> Payment:
-    """Ask whether the endpoint of this connection may run. Raises `SkipHandler`; refuses a websocket.
+) -> Coroutine[Any, Any, Payment]:
+    """Ask whether the endpoint of this connection may run: await it. Raises `SkipHandler`.
 
-    `prices_inside`: see `Checkout.start_work`; None where a dependency asks.
+    Refuses a websocket at once. `prices_inside`: see `Checkout.start_work`; None where a dependency asks.
     """
     if connection.scope["type"] != "http":
         # 1008 is "policy violation", the code of RFC 6455 for a refusal.
         raise WebSocketException(1008, "payment required")
-    return await ask_payment(connection.scope, sold, ask, prices_inside)
+    return ask_payment(connection.scope, sold, ask, prices_inside)
 
 
 def _find_request(args: tuple[Any, ...], kwargs: dict[str, Any]) -> HTTPConnection[Any]:

@@ -1,6 +1,7 @@
 """A price that is declared, and that no route asks for: refused at the start, or said in the log."""
 # ruff: noqa: B008 - FastAPI's prices are defaults of parameters
 
+import asyncio
 import functools
 import inspect
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from faregate.paywall import Paywall
 from tests.attacks.content import Content
 from tests.attacks.report import figures
 from tests.attacks.site import make_paywall
-from tests.attacks.trial import START, run_trial
+from tests.attacks.trial import REQUEST, SOLD, START, run_trial
 
 UNASKED = "declares Depends(paid('daily_report')), and its route does not ask for it"
 NOT_CALLED = "Write Depends(paid('text_summary')), with what is sold."
@@ -224,3 +225,92 @@ def test_a_price_that_a_test_overrides_is_not_asked_for() -> None:
         assert content.mark("body") in TestClient(app).get("/two").text
     app.dependency_overrides = {}
     assert TestClient(app).get("/two").status_code == 402
+
+
+# Prices that are called, and not awaited
+
+
+PAID = price()
+BEFORE = "A handler answered before the payment of 'daily_report' was asked for"
+
+
+@faregate.starlette.paid("daily_report")
+async def gate(request: Request) -> Response:
+    return Response()
+
+
+async def call_price(request: Request) -> None:
+    PAID(request, Response())
+
+
+def call_price_in_a_thread(request: Request) -> Any:
+    return PAID(connection=request, response=Response())
+
+
+async def call_gate(request: Request) -> None:
+    anything: Any = gate
+    anything(request)
+
+
+async def call_gate_in_a_task(request: Request) -> None:
+    request.state.task = asyncio.create_task(gate(request))
+
+
+@pytest.mark.parametrize("kind", [FastAPI, Starlette])
+@pytest.mark.parametrize(
+    "forget",
+    [call_price, call_price_in_a_thread, call_gate, call_gate_in_a_task],
+    ids=lambda one: one.__name__,
+)
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+def test_a_forgotten_await_gives_nothing_away(forget: Any, kind: Any) -> None:
+    front: Any = (faregate.fastapi if kind is FastAPI else faregate.starlette).PaywallMiddleware
+
+    def make(paywall: Paywall, content: Content) -> Any:
+        app = kind(middleware=[Middleware(front, paywall=paywall)])
+
+        async def sold(request: Request) -> Response:
+            called = forget(request)
+            if inspect.iscoroutine(called) and forget is not call_price_in_a_thread:
+                await called
+            return PlainTextResponse(content.mark("body"))
+
+        app.router.routes.append(Route("/sold", sold))
+        return app
+
+    trial = run_trial(make)
+    figures.count("prices that are not awaited", trial.leaks, max(trial.tries, 1))
+    assert (trial.leaks, trial.outcome, BEFORE in trial.said) == ([], REQUEST, True), trial
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+@pytest.mark.parametrize(
+    "forget", [call_price, call_price_in_a_thread, call_gate], ids=lambda one: one.__name__
+)
+def test_nor_does_one_in_a_dependency(forget: Any) -> None:
+    def make(paywall: Paywall, content: Content) -> Any:
+        app = FastAPI(openapi_url=None)
+        app.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=paywall)
+        app.add_api_route("/sold", lambda: content.mark("body"), dependencies=[Depends(forget)])
+        return app
+
+    trial = run_trial(make)
+    figures.count("prices that are not awaited", trial.leaks, max(trial.tries, 1))
+    assert (trial.leaks, trial.outcome, BEFORE in trial.said) == ([], REQUEST, True), trial
+
+
+@pytest.mark.parametrize("kind", [FastAPI, Starlette])
+@pytest.mark.parametrize("ask", [lambda request: PAID(request, Response()), gate], ids=["a price", "a gate"])
+def test_what_is_awaited_is_sold(ask: Any, kind: Any) -> None:
+    front: Any = (faregate.fastapi if kind is FastAPI else faregate.starlette).PaywallMiddleware
+
+    def make(paywall: Paywall, content: Content) -> Any:
+        async def sold(request: Request) -> Response:
+            await ask(request)
+            return PlainTextResponse(content.mark("body"))
+
+        routes, middleware = [Route("/sold", sold)], [Middleware(front, paywall=paywall)]
+        return kind(routes=routes, middleware=middleware)
+
+    trial = run_trial(make)
+    assert (trial.leaks, trial.outcome) == ([], SOLD), trial

@@ -1,13 +1,17 @@
 """A decorated function is found again, however it was decorated."""
 
+import asyncio
 import functools
+import inspect
 from collections.abc import Callable
+from types import MethodType
 from typing import Any
 
 import pytest
+from starlette._utils import is_async_callable
 from werkzeug.local import LocalProxy
 
-from faregate.middleware.callables import walk
+from faregate.middleware.callables import count_as_async, is_async, walk
 
 
 def sought() -> str:
@@ -127,3 +131,36 @@ def test_a_proxy_of_what_is_not_there_is_passed_by() -> None:
         return proxy, found
 
     assert found in list(walk(view))
+
+
+async def awaited() -> str:
+    return "found"
+
+
+def test_a_function_that_returns_a_coroutine_counts_as_async_and_runs_at_the_call() -> None:
+    calls = []
+
+    def begin(self: Any) -> Any:
+        calls.append(self)
+        return awaited()
+
+    count_as_async(begin)
+    bound = MethodType(begin, "a view")
+    for one in (begin, bound, functools.partial(begin, "a view")):
+        assert inspect.iscoroutinefunction(one)
+        assert is_async(one)
+    assert is_async_callable(begin)  # Starlette's, which decides about a thread
+    begun = bound()
+    assert calls == ["a view"]
+    assert asyncio.run(begun) == "found"
+
+
+def test_a_plain_wrapper_of_such_a_function_is_plain() -> None:
+    """Starlette runs it in a thread, where it may block."""
+
+    def begin() -> Any:
+        return awaited()
+
+    count_as_async(begin)
+    assert not inspect.iscoroutinefunction(with_wraps(begin))
+    assert not is_async_callable(with_wraps(begin))

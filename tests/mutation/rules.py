@@ -619,8 +619,8 @@ MUTANTS = (
            "            return None\n"
            "        return self._inspect(", ANSWERS),
     Mutant("cache-outside", WRAPPERS, "if not is_paywall(kind) and called not in allowed", "if False and called not in allowed", ANSWERS),
-    Mutant("cached-result-of-a-decorator", STARLETTE, "return answer if payment.transaction_id is None else forbid_storing(answer, sold)",
-           "return answer", ORDERS),
+    Mutant("cached-result-of-a-decorator", STARLETTE, "return response if payment.transaction_id is None else forbid_storing(response, sold)",
+           "return response", ORDERS),
     Mutant("cached-result-of-a-dependency", "src/faregate/fastapi.py", "response.headers.update(dict((responses.NO_STORE, release.MARK)))", "pass", ANSWERS),
     Mutant("price-in-a-closure", CALLABLES, "held = [one for name, one in get_closure(found).items() if not _is_neighbour(found, name, one)]",
            "held: list[object] = []", ORDERS),
@@ -628,6 +628,16 @@ MUTANTS = (
     Mutant("price-above-its-route", HANDLERS, "if unpriced is not None and not offers:", "if False:", MISTAKES),
     Mutant("price-that-no-route-solves", HANDLERS, "        if offer not in offers:\n", "        if False:\n", UNASKED),
     Mutant("price-below-an-unsolved-dependency", HANDLERS, 'waiting.append(_read(call, "__init__") if isclass(call) else call)', "pass", UNASKED),
+    Mutant("gate-that-is-not-awaited", STARLETTE, "            asked = authorize(request, sold, partial(_ask_with_request, request), prices_inside)\n"
+           "            return answer(request, asked, args, kwargs)",
+           "            async def ask() -> Any:\n"
+           "                asked = authorize(request, sold, partial(_ask_with_request, request), prices_inside)\n"
+           "                return await answer(request, asked, args, kwargs)\n"
+           "            return ask()", UNASKED),
+    Mutant("price-that-is-not-awaited", "src/faregate/fastapi.py", "        return _authorize(authorize(connection, self._sold, ask), response)",
+           "        async def ask_late() -> Payment:\n"
+           "            return await _authorize(authorize(connection, self._sold, ask), response)\n"
+           "        return ask_late()", UNASKED),
     Mutant("charged-for-a-login", STARLETTE, "    if has_login(endpoint):\n", "    if False:\n", ORDERS),
     Mutant("charged-for-a-login-below-a-dependency", HANDLERS, "if asked and has_login(handler):", "if False:", MISTAKES),
     Mutant("price-that-is-not-called", HANDLERS, "if any(_read(one, MAKES_OFFERS)", "if False and any(_read(one, MAKES_OFFERS)", MISTAKES),

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from inspect import getattr_static, iscoroutinefunction
+from inspect import CO_COROUTINE, getattr_static, iscoroutinefunction
 from types import FunctionType, MethodType
 from typing import Any, cast
 
@@ -110,3 +110,13 @@ def is_async(called: Any) -> bool:
     while isinstance(called, partial):
         called = called.func
     return iscoroutinefunction(called) or iscoroutinefunction(getattr_static(called, "__call__", None))
+
+
+def count_as_async(function: Any) -> None:
+    """Have `inspect.iscoroutinefunction` say True of a plain function that returns a coroutine.
+
+    Python does the same in `types.coroutine`. `inspect.markcoroutinefunction` is of Python 3.12, and
+    `functools.wraps` copies its mark to wrappers that return no coroutine.
+    """
+    code = function.__code__
+    function.__code__ = code.replace(co_flags=code.co_flags | CO_COROUTINE)
