@@ -236,6 +236,13 @@ def pytest_testnodedown(node: object) -> None:
     _add_summary(getattr(node, "workeroutput", {}))
 
 
+@pytest.fixture(autouse=True)
+def _no_prices_of_other_tests() -> None:
+    """Forget the prices that are on no route: one process of the tests makes many."""
+    if "faregate.routes.unsold" in sys.modules:
+        sys.modules["faregate.routes.unsold"].__dict__["_unplaced"].clear()
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     output: dict[str, object] | None = getattr(session.config, "workeroutput", None)
     if output is not None:

@@ -41,6 +41,7 @@ from faregate.middleware.openapi import INFO, MARK, payment_info
 from faregate.offers import OfferOptions, make_offer
 from faregate.routes import RouteInfo, RouteTable
 from faregate.routes import starlette as starlette_routes
+from faregate.routes.unsold import note_price
 from faregate.routes.wrappers import unwrap
 from faregate.starlette import NO_KEY, add_openapi, authorize
 
@@ -92,6 +93,7 @@ class RequirePayment(Depends):
         # FastAPI's are frozen; `__wrapped__` is what it reads the parameters and the security scheme of.
         object.__setattr__(self, "faregate_offer", sold)
         object.__setattr__(self, "__wrapped__", _Scheme(sold))
+        note_price(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         # FastAPI passes what `_Scheme` asks for, by name.

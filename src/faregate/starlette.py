@@ -40,6 +40,7 @@ from faregate.routes import RouteTable
 from faregate.routes import starlette as starlette_routes
 from faregate.routes.changes import list_routers
 from faregate.routes.starlette import list_routes
+from faregate.routes.unsold import note_price, warn_unsold
 from faregate.routes.wrappers import unwrap
 from faregate.settings import Arguments
 
@@ -96,6 +97,8 @@ class PaywallMiddleware(ASGIMiddleware):
         if self._has_changed():
             # Starlette puts the whole application there, with the middleware that stands outside of this one.
             self._check(scope.get("app", self.app))
+            if scope["type"] != "lifespan":
+                warn_unsold(scope.get("app", self.app))
         if self.mistake is not None:
             await fail_start(self.mistake, scope, receive, send)
             return
@@ -134,6 +137,8 @@ class PaywallMiddleware(ASGIMiddleware):
                 self._check(app)
                 if self.mistake is not None:
                     raise self.mistake  # in the application, which ends what it has begun
+            if message["type"] == "lifespan.startup.complete":
+                warn_unsold(app)  # now that all routes are there
             if message["type"] == "lifespan.startup.failed" and self.mistake is not None:
                 message = {**message, "message": f"faregate: {self.mistake}"}
             await send(message)
@@ -227,6 +232,7 @@ def paid(
 
         count_as_async(guard)
         mark(guard, endpoint, sold)
+        note_price(guard)
         return cast(Endpoint, guard)
 
     mark_maker(decorate)

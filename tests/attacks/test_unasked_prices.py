@@ -230,68 +230,88 @@ def test_a_price_that_a_test_overrides_is_not_asked_for() -> None:
 # Prices that are called, and not awaited
 
 
-PAID = price()
 BEFORE = "A handler answered before the payment of 'daily_report' was asked for"
+Asking = Callable[[Any, Any, Request], Any]
+"""Asks for the payment with a price of FastAPI, or with a function that Starlette's `@paid` sells."""
 
 
-@faregate.starlette.paid("daily_report")
-async def gate(request: Request) -> Response:
-    return Response()
+def make_gate() -> Any:
+    @faregate.starlette.paid("daily_report")
+    async def gate(request: Request) -> Response:
+        return Response()
+
+    return gate
 
 
-async def call_price(request: Request) -> None:
-    PAID(request, Response())
+async def call_price(price: Any, gate: Any, request: Request) -> None:
+    price(request, Response())
 
 
-def call_price_in_a_thread(request: Request) -> Any:
-    return PAID(connection=request, response=Response())
+def call_price_in_a_thread(price: Any, gate: Any, request: Request) -> Any:
+    return price(connection=request, response=Response())
 
 
-async def call_gate(request: Request) -> None:
-    anything: Any = gate
-    anything(request)
+async def call_gate(price: Any, gate: Any, request: Request) -> None:
+    gate(request)
 
 
-async def call_gate_in_a_task(request: Request) -> None:
+async def call_gate_in_a_task(price: Any, gate: Any, request: Request) -> None:
     request.state.task = asyncio.create_task(gate(request))
 
 
-@pytest.mark.parametrize("kind", [FastAPI, Starlette])
-@pytest.mark.parametrize(
-    "forget",
-    [call_price, call_price_in_a_thread, call_gate, call_gate_in_a_task],
-    ids=lambda one: one.__name__,
-)
-@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
-def test_a_forgotten_await_gives_nothing_away(forget: Any, kind: Any) -> None:
+async def await_price(price: Any, gate: Any, request: Request) -> None:
+    await price(request, Response())
+
+
+async def await_gate(price: Any, gate: Any, request: Request) -> None:
+    await gate(request)
+
+
+FORGETFUL: tuple[Asking, ...] = (call_price, call_price_in_a_thread, call_gate, call_gate_in_a_task)
+
+
+def answer_after(ask: Asking, kind: Any) -> Any:
+    """Make an application whose endpoint asks in its own way, and then answers."""
     front: Any = (faregate.fastapi if kind is FastAPI else faregate.starlette).PaywallMiddleware
+    prices = (price(), make_gate())
 
     def make(paywall: Paywall, content: Content) -> Any:
-        app = kind(middleware=[Middleware(front, paywall=paywall)])
-
         async def sold(request: Request) -> Response:
-            called = forget(request)
-            if inspect.iscoroutine(called) and forget is not call_price_in_a_thread:
-                await called
+            asked = ask(*prices, request)
+            if ask is not call_price_in_a_thread:
+                await asked
             return PlainTextResponse(content.mark("body"))
 
-        app.router.routes.append(Route("/sold", sold))
-        return app
+        return kind(routes=[Route("/sold", sold)], middleware=[Middleware(front, paywall=paywall)])
 
-    trial = run_trial(make)
+    return make
+
+
+@pytest.mark.parametrize("kind", [FastAPI, Starlette])
+@pytest.mark.parametrize("forget", FORGETFUL)
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+def test_a_forgotten_await_gives_nothing_away(forget: Asking, kind: Any) -> None:
+    trial = run_trial(answer_after(forget, kind))
     figures.count("prices that are not awaited", trial.leaks, max(trial.tries, 1))
     assert (trial.leaks, trial.outcome, BEFORE in trial.said) == ([], REQUEST, True), trial
 
 
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
-@pytest.mark.parametrize(
-    "forget", [call_price, call_price_in_a_thread, call_gate], ids=lambda one: one.__name__
-)
-def test_nor_does_one_in_a_dependency(forget: Any) -> None:
+@pytest.mark.parametrize("forget", FORGETFUL[:3])
+def test_nor_does_one_in_a_dependency(forget: Asking) -> None:
+    prices = (price(), make_gate())
+
+    async def ask(request: Request) -> None:
+        await forget(*prices, request)
+
+    def ask_in_a_thread(request: Request) -> Any:
+        return forget(*prices, request)
+
     def make(paywall: Paywall, content: Content) -> Any:
         app = FastAPI(openapi_url=None)
         app.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=paywall)
-        app.add_api_route("/sold", lambda: content.mark("body"), dependencies=[Depends(forget)])
+        dependency = ask_in_a_thread if forget is call_price_in_a_thread else ask
+        app.add_api_route("/sold", lambda: content.mark("body"), dependencies=[Depends(dependency)])
         return app
 
     trial = run_trial(make)
@@ -300,17 +320,7 @@ def test_nor_does_one_in_a_dependency(forget: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [FastAPI, Starlette])
-@pytest.mark.parametrize("ask", [lambda request: PAID(request, Response()), gate], ids=["a price", "a gate"])
-def test_what_is_awaited_is_sold(ask: Any, kind: Any) -> None:
-    front: Any = (faregate.fastapi if kind is FastAPI else faregate.starlette).PaywallMiddleware
-
-    def make(paywall: Paywall, content: Content) -> Any:
-        async def sold(request: Request) -> Response:
-            await ask(request)
-            return PlainTextResponse(content.mark("body"))
-
-        routes, middleware = [Route("/sold", sold)], [Middleware(front, paywall=paywall)]
-        return kind(routes=routes, middleware=middleware)
-
-    trial = run_trial(make)
+@pytest.mark.parametrize("ask", [await_price, await_gate])
+def test_what_is_awaited_is_sold(ask: Asking, kind: Any) -> None:
+    trial = run_trial(answer_after(ask, kind))
     assert (trial.leaks, trial.outcome) == ([], SOLD), trial

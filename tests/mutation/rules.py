@@ -31,6 +31,7 @@ ANSWERS = ("tests/attacks/test_answers.py",)
 COPIES = ("tests/attacks/test_copies.py",)
 MISTAKES = ("tests/attacks/test_mistakes.py",)
 ORDERS = ("tests/attacks/test_orders.py",)
+UNSOLD = ("tests/routes/test_unsold.py",)
 UNASKED = ("tests/attacks/test_unasked_prices.py",)
 RELEASE_RULE = ("tests/core/test_release.py",)
 LITESTAR_PATHS = ("tests/adapters/test_litestar_paths.py",)
@@ -638,6 +639,11 @@ MUTANTS = (
            "        async def ask_late() -> Payment:\n"
            "            return await _authorize(authorize(connection, self._sold, ask), response)\n"
            "        return ask_late()", UNASKED),
+    Mutant("price-of-no-route-starts-silently", STARLETTE, "                warn_unsold(app)  # now that all routes are there\n", "                pass\n", UNSOLD),
+    Mutant("price-of-no-route-is-silent-without-a-lifespan", STARLETTE, '                warn_unsold(scope.get("app", self.app))\n', "                pass\n", UNSOLD),
+    Mutant("price-of-no-route-is-well", "src/faregate/cli/routes.py", "[*check(table), *describe_unsold()]", "check(table)", UNSOLD),
+    Mutant("price-of-a-function-is-not-noted", STARLETTE, "        note_price(guard)\n", "", UNSOLD),
+    Mutant("price-of-a-dependency-is-not-noted", "src/faregate/fastapi.py", "        note_price(self)\n", "", UNSOLD),
     Mutant("charged-for-a-login", STARLETTE, "    if has_login(endpoint):\n", "    if False:\n", ORDERS),
     Mutant("charged-for-a-login-below-a-dependency", HANDLERS, "if asked and has_login(handler):", "if False:", MISTAKES),
     Mutant("price-that-is-not-called", HANDLERS, "if any(_read(one, MAKES_OFFERS)", "if False and any(_read(one, MAKES_OFFERS)", MISTAKES),

@@ -7,6 +7,7 @@ from faregate.cli.terminal import count, format_table, prints_json
 from faregate.core.models import OfferChoice
 from faregate.routes import RouteInfo, RouteTable
 from faregate.routes.check import check, describe_instructions, describe_journals
+from faregate.routes.unsold import describe_unsold
 
 _HEAD = ("ACCESS", "METHODS", "PATH", "SELLS", "HANDLER")
 
@@ -52,12 +53,12 @@ def _describe_choice(route: RouteInfo) -> dict[str, list[str]]:
 
 
 def run_check(table: RouteTable, echo: Echo, *, json: bool, text: bool) -> int:
-    """Check everything that is for sale. Returns 1 if something cannot be sold.
+    """Check everything that is for sale. Returns 1 if something cannot be sold, or a price is on no route.
 
     Guessable payment instructions and a journal in memory are reported, but are no error here.
     """
     as_json = prints_json(json, text)
-    offers, faults = table.offers, check(table)
+    offers, faults = table.offers, [*check(table), *describe_unsold()]
     notes = [*describe_journals(table), *describe_instructions(table)]
     if not offers:
         faults.append("Nothing is for sale in this application.")

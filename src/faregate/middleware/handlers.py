@@ -79,6 +79,13 @@ def _list_marked(call: Any) -> Iterator[Offer]:
             yield offer
 
 
+def list_parts(handler: Any, dependant: Any = None) -> Iterator[Any]:
+    """List what a handler is made of, and the dependencies that it has or declares."""
+    declared = (call for call, _ in _find_declared(handler, ()))
+    for part in (handler, *_find_dependencies(dependant, ()), *declared):
+        yield from walk(part, through_self=True)
+
+
 def has_login(handler: Any) -> bool:
     """Whether Starlette's `@requires` is on a handler, which redirects or refuses those who are not in."""
     return any(get_module(one) == "starlette.authentication" for one in walk(handler, through_self=True))
