@@ -33,6 +33,9 @@ MISTAKES = ("tests/attacks/test_mistakes.py",)
 ORDERS = ("tests/attacks/test_orders.py",)
 UNSOLD = ("tests/routes/test_unsold.py",)
 UNASKED = ("tests/attacks/test_unasked_prices.py",)
+RAISED = ("tests/adapters/test_exception_answers.py",)
+FLASK_RAISED = ("tests/adapters/test_flask_exception_answers.py",)
+DJANGO_RAISED = ("tests/adapters/test_django_exception_answers.py",)
 RELEASE_RULE = ("tests/core/test_release.py",)
 LITESTAR_PATHS = ("tests/adapters/test_litestar_paths.py",)
 RELEASE = ("tests/attacks/test_release.py", "tests/core/test_release.py")
@@ -237,7 +240,7 @@ MUTANTS = (
     Mutant("charge-for-errors", FLOW, "if status in request.billable and", "if"),
     Mutant("charge-for-the-slash", FLOW, " and find_slash_redirect(result.response, request) is None", "", ("tests/attacks/test_redirects.py",)),
     # What may leave unpaid (`core.release`)
-    Mutant("unbilled-statuses-leave", FLOW, "    if unpaid is None:\n        raise NotBillable(", "    if unpaid is None:\n        return responses.build_unsold(result.response)\n        raise NotBillable(", RELEASE),
+    Mutant("unbilled-statuses-leave", FLOW, "    if unpaid is not None:\n        return unpaid\n", "    return unpaid or responses.build_unsold(result.response)\n", RELEASE),
     Mutant("any-status-is-an-error", RELEASE_PY, "return 400 <= status <= 599", "return status >= 300", RELEASE),
     Mutant("prefixes-bill-logins", "src/faregate/core/models.py", "return BILLABLE if self.prefix_host is None else SUCCESSES", "return BILLABLE", RELEASE),
     Mutant("redirects-to-other-hosts", RELEASE_PY, ' and _fold_host(parts.netloc) in ("", _fold_host(host))', "", RELEASE_RULE),
@@ -279,6 +282,15 @@ MUTANTS = (
     Mutant("early-messages-leave", ASGI_RESPONDER, "if is_start or self._state is not _FREE:", "if is_start:", COPIES),
     Mutant("early-messages-leave-a-checkout", ASGI_RESPONDER, "checkout.allow_unpaid(200)", "checkout.allow_unpaid(500)", COPIES),
     Mutant("mcp-copies-leave-under-another-name", MCP + "calls.py", "not is_error(status) and sells_tools(self._server)", "False", MCP_MISTAKES),
+    Mutant("exceptions-that-are-answered-are-charged", FLOW, "is_answer = result.has_raised and not is_error(status)", "is_answer = False", RAISED),
+    Mutant("answers-of-starlette-are-charged", ASGI_RESPONDER, "        watch_handlers(scope, _note_answer)\n", "", RAISED),
+    Mutant("answers-below-a-prefix-are-charged", ASGI_RESPONDER, "                self._scope = WatchedScope(self._scope, _note_answer)\n", "                pass\n", RAISED),
+    Mutant("answers-of-the-server-error-middleware-are-charged", "src/faregate/middleware/exception_handlers.py", "        outermost.handler = _watch(handler, note)\n", "        pass\n", RAISED),
+    Mutant("answers-of-flask-are-charged", FLASK + "middleware.py", '("handle_user_exception", "handle_exception")', '("handle_exception",)', FLASK_RAISED),
+    Mutant("late-answers-of-flask-are-charged", FLASK + "middleware.py", '("handle_user_exception", "handle_exception")', '("handle_user_exception",)', FLASK_RAISED),
+    Mutant("answers-of-django-are-charged", DJANGO + "middleware.py", "is no result.\"\"\"\n        note_answer(request)\n", "is no result.\"\"\"\n", DJANGO_RAISED),
+    Mutant("answers-of-rest-framework-are-charged", DJANGO + "responses.py", 'if getattr(response, "exception", None) is True:', "if False:", DJANGO_RAISED),
+    Mutant("answers-of-django-ninja-are-charged", DJANGO + "middleware.py", "    watch_operations(view)\n", "", DJANGO_RAISED),
     Mutant("twenty-works-for-one-payment", CHECKOUT, " and self._asks_left != 0:", ":", RELEASE),
     Mutant("late-prices-are-forgotten", CHECKOUT, "        self._move(State.DECIDED)\n        raise self.late\n", "        error, self.late = self.late, None\n        raise error\n", ("tests/attacks/test_late_prices.py",)),
     Mutant("late-prices-in-streams-go-on", WSGI, "        for chunk in chunks:\n            self._checkout.check_late()\n            yield chunk", "        for chunk in chunks:\n            yield chunk", ("tests/attacks/test_late_prices.py",)),

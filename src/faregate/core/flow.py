@@ -44,7 +44,7 @@ from faregate.core.models import (
     header_values,
 )
 from faregate.core.recovery import recover
-from faregate.core.release import build_unpaid, find_slash_redirect
+from faregate.core.release import build_unpaid, find_slash_redirect, is_error
 from faregate.core.request_headers import BadProof, find_credentials, find_proof
 from faregate.core.results import (
     Access,
@@ -554,12 +554,17 @@ def _decide_outcome(
     if result.duration_ms > request.work_seconds * 1000:
         raise WorkTimedOut("the work took longer than its payment is valid")
     status = result.response.status
-    if status in request.billable and find_slash_redirect(result.response, request) is None:
+    is_answer = result.has_raised and not is_error(status)
+    if status in request.billable and not is_answer and find_slash_redirect(result.response, request) is None:
         return WorkSucceeded(result.response, check_values(result.values, revision), result.duration_ms)
     unpaid = build_unpaid(result.response, request)
-    if unpaid is None:
+    if unpaid is not None:
+        return unpaid
+    if is_answer:
         raise NotBillable(
-            f"its status {status} is not billable, and only errors leave unpaid. "
-            "To sell it, name it in billable"
+            f"it raised, and an exception that is answered with {status} is no result. "
+            "To sell that response, return it; put a login before the price"
         )
-    return unpaid
+    raise NotBillable(
+        f"its status {status} is not billable, and only errors leave unpaid. To sell it, name it in billable"
+    )

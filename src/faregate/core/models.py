@@ -205,11 +205,15 @@ class PaidRequest:
 
 @frozen
 class HandlerResult:
-    """The handler's whole response, the values it reported, and how long it took."""
+    """The handler's whole response, the values it reported, and how long it took.
+
+    `has_raised`: the handler raised, and this is what something else answered to that.
+    """
 
     response: Response
     values: Mapping[str, object]
     duration_ms: int = 0
+    has_raised: bool = False
 
 
 @frozen

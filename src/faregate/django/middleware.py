@@ -24,6 +24,7 @@ from faregate.django.caches import (
     list_prefix_cache_mistakes,
 )
 from faregate.django.decorators import aauthorize, authorize
+from faregate.django.exceptions import note_answer, watch_operations
 from faregate.django.offers import find_early_offer, find_sources, get_view_class, list_handlers
 from faregate.django.placement import (
     find_given_away,
@@ -114,6 +115,10 @@ class PaywallMiddleware:
         """`process_view`, async."""
         sold = _find_early_offer(request, view, self._caches_outside)
         return await aauthorize(request, sold) if isinstance(sold, Offer) else sold
+
+    def process_exception(self, request: HttpRequest, _error: Exception) -> None:
+        """Note that the view raised: what answers that is no result."""
+        note_answer(request)
 
     def _serve(self, checkout: DjangoCheckout, request: HttpRequest) -> HttpResponseBase:
         response: Any = None
@@ -252,6 +257,7 @@ def _find_early_offer(request: HttpRequest, view: Any, outside: CachesOutside) -
 def _is_refused(request: HttpRequest, view: Any, outside: CachesOutside) -> bool:
     """Whether this view is below a refused prefix and has no offer. Raises `ConfigurationError`."""
     checkout, placement = find_checkout(request), inspect_view(view, str(request.method))
+    watch_operations(view)
     resolver = get_resolver(getattr(request, "urlconf", None))  # middleware may have chosen another URLconf
     given_away = find_given_away(resolver).get(id(view))
     own = (*placement.mistakes, *((given_away,) if given_away else ()))

@@ -94,7 +94,7 @@ def list_handlers(view: Any, methods: Sequence[str]) -> dict[str, tuple[Any, ...
     kind = get_view_class(view)
     handlers = ((method, _handler(view, method)) for method in methods)
     found = {method: (one, *_list_called(kind, one)) for method, one in handlers if one is not None}
-    for operation in _operations(view):
+    for operation in list_operations(view):
         # Its `run` may be decorated as well as its function.
         found |= dict.fromkeys(operation.methods, (operation.run, operation.view_func))
     return found
@@ -108,7 +108,8 @@ def _list_called(kind: Any, handler: Any) -> Iterator[Any]:
                 yield getattr(kind, name)
 
 
-def _operations(view: Any) -> Iterator[Any]:
+def list_operations(view: Any) -> Iterator[Any]:
+    """List the operations of django-ninja that a view answers with; none for any other view."""
     for one in walk(view):
         yield from getattr(get_closure(one).get("self"), "operations", ())
 

@@ -80,7 +80,7 @@ class PaywallResponse(HttpResponse):
 
 def read_response(response: HttpResponseBase, checkout: Checkout) -> None:
     """Read a view's response into the buffer of its checkout. Raises what a stream raises."""
-    checkout.start_buffer(response.status_code, list_headers(response))
+    _start_buffer(response, checkout)
     content = _get_content(response)
     with _close_unless_read(response):
         if isinstance(content, AsyncIterable):
@@ -95,12 +95,18 @@ async def aread_response(response: HttpResponseBase, checkout: Checkout) -> None
     if not isinstance(content, AsyncIterable) and isinstance(response, StreamingHttpResponse):
         await sync_to_async(read_response)(response, checkout)
         return
-    checkout.start_buffer(response.status_code, list_headers(response))
+    _start_buffer(response, checkout)
     with _close_unless_read(response):
         if isinstance(content, AsyncIterable):
             await _aread(content, checkout)
         else:
             _read(content, checkout)
+
+
+def _start_buffer(response: HttpResponseBase, checkout: Checkout) -> None:
+    if getattr(response, "exception", None) is True:  # REST framework answered an exception with it
+        checkout.note_answer()
+    checkout.start_buffer(response.status_code, list_headers(response))
 
 
 @contextmanager

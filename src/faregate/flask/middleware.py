@@ -10,6 +10,7 @@ released.
 
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import copy_context
+from functools import wraps
 from typing import Any
 
 from flask import Flask, Response, has_request_context, request
@@ -89,6 +90,22 @@ class FlaskPaywallMiddleware(PaywallMiddleware):
         if view is None:
             return None
         return (pick_method(getattr(view, "view_class", None), asked.method), view), None
+
+
+def watch_exceptions(app: Flask) -> None:
+    """Have the checkout note what the app answers an exception with, whoever raised it: it is no result."""
+    for name in ("handle_user_exception", "handle_exception"):
+        setattr(app, name, _note_answer(getattr(app, name)))
+
+
+def _note_answer(answer: Callable[[Exception], Any]) -> Callable[[Exception], Any]:
+    @wraps(answer)
+    def noted(error: Exception) -> Any:
+        if (checkout := find_checkout(request.environ)) is not None:
+            checkout.note_answer()
+        return answer(error)  # raises the error if no handler is for it
+
+    return noted
 
 
 def get_cors_headers(headers: Iterable[tuple[str, str]], origin: str) -> Headers:

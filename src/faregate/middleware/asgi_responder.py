@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 
 from faregate.core.models import Choose, Offer, Response
-from faregate.core.release import Bypass
+from faregate.core.release import Bypass, is_error
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.middleware.asgi_scope import (
@@ -33,6 +33,7 @@ from faregate.middleware.asgi_scope import (
 from faregate.middleware.async_checkout import AsyncAsk, AsyncCheckout
 from faregate.middleware.checkout import SkipHandler, build_timeout_error
 from faregate.middleware.contexts import run_in_context
+from faregate.middleware.exception_handlers import WatchedScope, watch_handlers
 from faregate.middleware.path_rules import PathMatch
 from faregate.middleware.shielding import is_cancelled_by_itself, is_cancelled_from_outside, make_scope
 from faregate.middleware.states import PASSING, State
@@ -101,6 +102,8 @@ class PaywallResponder:
         if self.has_payment:
             self._context = copy_context()
             self._scope["headers"] = drop_conditions(server_scope["method"], self._raw_headers)
+            if path_match.offer is not None:
+                self._scope = WatchedScope(self._scope, _note_answer)
         if self.has_payment or path_match.protected:
             self._prepare_checkout()
 
@@ -159,6 +162,7 @@ class PaywallResponder:
         payment = await self.checkout.aauthorize(
             offer, partial(self._prepare_work, scope), ask or partial(_ask_with_scope, scope)
         )
+        watch_handlers(scope, _note_answer)
         if prices_inside is not None:
             self.checkout.start_work(prices_inside)
         return payment
@@ -376,6 +380,13 @@ def find_responder(scope: Mapping[str, Any]) -> PaywallResponder | None:
     """The responder of the paywall in front of this request; None if there is none."""
     responder = scope.get(_RESPONDER)
     return responder if isinstance(responder, PaywallResponder) else None
+
+
+def _note_answer(scope: Mapping[str, Any], status: int) -> None:
+    responder = find_responder(scope)
+    # An error is no result anyhow, and something may try another application in its place.
+    if responder is not None and responder.has_payment and not is_error(status):
+        responder.checkout.note_answer()
 
 
 async def _ask_with_scope(scope: Mapping[str, Any], choose: Choose) -> object:

@@ -90,6 +90,7 @@ class Checkout:
     _answer: Response | None = None
     _mistake: ConfigurationError | None = None
     _sold_twice: SoldTwice | None = None
+    _has_raised = False
     _asks_left: int | None = None
     """How often the payment may be asked for again; None before the work, when an adapter may."""
     _work: Work | None = None
@@ -414,6 +415,11 @@ class Checkout:
 
     # After the work
 
+    def note_answer(self) -> None:
+        """Note that the work raised, and something answers that: if with no error, it is no result."""
+        if self.state is State.AUTHORIZED:
+            self._has_raised = True
+
     def start_buffer(self, status: int, headers: tuple[tuple[str, str], ...]) -> None:
         """Begin to buffer the handler's response. Raises `ValueError`."""
         self.buffer.start(status, headers, self._result_bytes)
@@ -455,7 +461,7 @@ class Checkout:
             return self._make_failure(failure)
         values = {} if self.payment is None else self.payment.values
         duration = 0 if self._work is None else self._work.get_duration()
-        return HandlerResult(self.buffer.build(), values, duration)
+        return HandlerResult(self.buffer.build(), values, duration, self._has_raised)
 
     def _make_failure(self, error: BaseException) -> Exception:
         if not isinstance(error, Exception):

@@ -1,0 +1,94 @@
+"""What an error handler of Flask answers in place of a paid view is no result: its payer is not charged."""
+
+from collections.abc import Callable
+from typing import Any
+
+import flask
+import pytest
+from werkzeug.test import Client
+
+from faregate.emulator import Wallet
+from faregate.flask import Faregate
+from tests.adapters.test_exception_answers import LOGIN, Stranger, list_statuses
+from tests.attacks.site import make_paywall
+
+
+def buy_from_flask(
+    view: Callable[[], Any], set_up: Callable[[flask.Flask], Any] = lambda app: None, **options: Any
+) -> tuple[int, list[str]]:
+    """Sold by `paid`; with `all=True` by `paid_all`, with `prefix=True` by its prefix."""
+    paywall, front, app = make_paywall(), Faregate(), flask.Flask(__name__)
+    is_all, is_prefix = options.pop("all", False), options.pop("prefix", False)
+    if is_prefix:
+        app.config["FAREGATE_OFFERS"] = {"/sold": "daily_report"}
+    front.init_app(app, paywall)
+    if is_all:
+        front.paid_all(app, "daily_report")
+    set_up(app)
+    app.config["PROPAGATE_EXCEPTIONS"] = False
+
+    def sold() -> Any:  # a price marks the function that it is on
+        return view()
+
+    if not (is_all or is_prefix):
+        sold = front.paid("daily_report", **options)(sold)
+    app.add_url_rule("/sold", "sold", sold)
+    client = Client(app)
+    unpaid = client.get("/sold")
+    assert unpaid.status_code == 402
+    proof = Wallet().pay(unpaid.headers["payment-required"])
+    answer = client.get("/sold", headers={"PAYMENT-SIGNATURE": proof})
+    return answer.status_code, list_statuses(paywall)
+
+
+def fail() -> Any:
+    raise Stranger
+
+
+def answer_late(app: flask.Flask) -> None:
+    app.register_error_handler(500, lambda _: "Sorry.")
+
+    @app.after_request
+    def break_off(response: flask.Response) -> flask.Response:
+        raise Stranger if response.status_code == 200 and response.data == b"result" else StopAsyncIteration
+
+
+FLASK: dict[str, tuple[Callable[[], Any], Callable[[flask.Flask], Any]]] = {
+    "a login": (fail, lambda app: app.register_error_handler(Stranger, lambda _: flask.redirect(LOGIN))),
+    "abort with a redirect": (lambda: flask.abort(flask.redirect(LOGIN)), lambda app: None),
+    "a page without a status": (
+        lambda: flask.abort(404),
+        lambda app: app.register_error_handler(404, lambda _: "Not found."),
+    ),
+    "any error": (fail, lambda app: app.register_error_handler(Exception, lambda _: "Sorry.")),
+    "any error, late": (fail, lambda app: app.register_error_handler(500, lambda _: "Sorry.")),
+    "after the view": (lambda: "result", answer_late),
+    "before the view": (
+        lambda: "result",
+        lambda app: app.before_request(lambda: flask.abort(flask.redirect("/"))),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("case", "where"),
+    [
+        (case, where)
+        for case in FLASK
+        for where in ("view", "all", "prefix")
+        if (case, where) != ("before the view", "view")  # no payment is asked for there
+    ],
+)
+def test_an_exception_that_flask_answers_is_failed_work(case: str, where: str) -> None:
+    view, set_up = FLASK[case]
+    options = {} if where == "view" else {where: True}
+    assert buy_from_flask(view, set_up, **options) == (500, ["failed"])
+
+
+def test_a_redirect_that_a_view_returns_is_a_result() -> None:
+    assert buy_from_flask(lambda: flask.redirect(LOGIN, 303)) == (303, ["succeeded"])
+
+
+def test_an_error_that_the_offer_bills_is_billed_when_it_is_raised() -> None:
+    billable = frozenset((200, 404))
+    assert buy_from_flask(lambda: flask.abort(404), billable=billable) == (404, ["succeeded"])
