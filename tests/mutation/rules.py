@@ -34,6 +34,7 @@ ORDERS = ("tests/attacks/test_orders.py",)
 UNSOLD = ("tests/routes/test_unsold.py",)
 UNASKED = ("tests/attacks/test_unasked_prices.py",)
 RAISED = ("tests/adapters/test_exception_answers.py",)
+ONE_CALL = ("tests/adapters/test_one_call.py",)
 FLASK_RAISED = ("tests/adapters/test_flask_exception_answers.py",)
 DJANGO_RAISED = ("tests/adapters/test_django_exception_answers.py",)
 RELEASE_RULE = ("tests/core/test_release.py",)
@@ -291,6 +292,8 @@ MUTANTS = (
     Mutant("answers-of-django-are-charged", DJANGO + "middleware.py", "is no result.\"\"\"\n        note_answer(request)\n", "is no result.\"\"\"\n", DJANGO_RAISED),
     Mutant("answers-of-rest-framework-are-charged", DJANGO + "responses.py", 'if getattr(response, "exception", None) is True:', "if False:", DJANGO_RAISED),
     Mutant("answers-of-django-ninja-are-charged", DJANGO + "middleware.py", "    watch_operations(view)\n", "", DJANGO_RAISED),
+    Mutant("a-fan-out-is-one-work", ASGI_RESPONDER, "            self.checkout.begin_call(call)\n", "            pass\n", ONE_CALL),
+    Mutant("a-fan-out-of-flask-is-one-work", FLASK + "decorators.py", "        checkout.begin_call(asked)\n", "", ONE_CALL),
     Mutant("twenty-works-for-one-payment", CHECKOUT, " and self._asks_left != 0:", ":", RELEASE),
     Mutant("late-prices-are-forgotten", CHECKOUT, "        self._move(State.DECIDED)\n        raise self.late\n", "        error, self.late = self.late, None\n        raise error\n", ("tests/attacks/test_late_prices.py",)),
     Mutant("late-prices-in-streams-go-on", WSGI, "        for chunk in chunks:\n            self._checkout.check_late()\n            yield chunk", "        for chunk in chunks:\n            yield chunk", ("tests/attacks/test_late_prices.py",)),

@@ -68,9 +68,11 @@ def authorize(sold: Offer, prices_inside: int | None = None) -> Response | None:
 
     `prices_inside`: see `Checkout.start_work`; None before the view.
     """
-    environ = _get_request().environ
+    asked = _get_request()
+    environ = asked.environ
     if (checkout := find_checkout(environ)) is not None:
         checkout.check_path(find_path(environ)[0])
+        checkout.begin_call(asked)
     if NAME not in _get_app().extensions:
         raise ConfigurationError(
             f"A view sells {sold.sells!r}, but its app has no paywall: "

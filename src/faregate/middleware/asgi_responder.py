@@ -157,6 +157,10 @@ class PaywallResponder:
         root_path, own_path = self._server_scope.get("root_path", ""), self._server_scope["path"]
         if (path := scope.get("path", own_path)) != own_path:
             self.checkout.check_path(path, scope.get("root_path", "") + path)
+        # A router makes it anew for each call of a handler; none has yet where a prefix is sold.
+        call = scope.get("path_params")
+        if call is not None and call is not self._server_scope.get("path_params"):
+            self.checkout.begin_call(call)
         self.checkout.find_route = partial(find_route, scope, root_path)
         self.checkout.find_handler = partial(find_handler, scope)
         payment = await self.checkout.aauthorize(

@@ -93,6 +93,8 @@ class Checkout:
     _has_raised = False
     _asks_left: int | None = None
     """How often the payment may be asked for again; None before the work, when an adapter may."""
+    _call: object = None
+    """The call of the application that asked for the payment, if the adapter says which."""
     _work: Work | None = None
     _result_bytes = 0
     _resource_url = ""
@@ -178,6 +180,16 @@ class Checkout:
             if asked.isdisjoint(path.removesuffix("/") for path in paths):
                 self.withhold(_PATH_REWRITTEN)
 
+    def begin_call(self, call: object) -> None:
+        """Note which call of the application asks next: one payment is for one, whatever calls it again.
+
+        `call` is an object that the framework makes anew for each call. Raises `ConfigurationError`.
+        """
+        if self._call is None:
+            self._call = call
+        elif call is not self._call and self.payment is not None and self._sold is not None:
+            self._refuse_second(self._sold)
+
     def start_work(self, prices_inside: int = 0) -> None:
         """Note that the handler runs now: from here on, its payment may not be asked for again.
 
@@ -209,14 +221,7 @@ class Checkout:
         if self.state is State.FREE:
             self._cut(offer)
         if self._sold is not None:
-            mistake = "One request reached two offers. Put one offer on the handler or its group."
-            if self._sold == offer:
-                mistake = (
-                    f"One request asked for the payment of {offer.sells!r} twice. Ask once, before the work: "
-                    "one payment is for one call of a paid function."
-                )
-            self._sold_twice = SoldTwice(mistake)  # an application that catches what is raised sells nothing
-            raise ConfigurationError(mistake)
+            self._refuse_second(offer)
         if not self.path_match.is_path:
             self._refuse_path()
         if self.state is not State.DECIDED and self.incoming.is_upgrade:
@@ -229,6 +234,17 @@ class Checkout:
             return False
         self._sold = offer  # now: while a function chooses, another task could ask
         return True
+
+    def _refuse_second(self, offer: Offer) -> NoReturn:
+        """Sell nothing of a request that asks again. Raises `ConfigurationError`."""
+        mistake = "One request reached two offers. Put one offer on the handler or its group."
+        if self._sold == offer:
+            mistake = (
+                f"One request asked for the payment of {offer.sells!r} twice. Ask once, before the work: "
+                "one payment is for one call of a paid function."
+            )
+        self._sold_twice = SoldTwice(mistake)  # an application that catches what is raised sells nothing
+        raise ConfigurationError(mistake)
 
     def _cut(self, offer: Offer) -> NoReturn:
         """End a response that is on its way: what follows in it is sold. Raises `ConfigurationError`."""
@@ -452,7 +468,7 @@ class Checkout:
             self._flow.close()
         # They refer to the request, which refers to this checkout: only the collector would free the three.
         self._read, self._find_bypass = _raise_ended, _find_no_bypass
-        self.find_route = self.find_handler = None
+        self.find_route = self.find_handler = self._call = None
 
     def _make_result(self) -> HandlerResult | Exception:
         # A framework may have caught these errors; what it answered instead is not sold.

@@ -1,0 +1,164 @@
+"""One payment is for one call of what is sold, however often something behind the paywall calls it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import flask
+import pytest
+from fastapi import Depends, FastAPI, Request
+from starlette.testclient import TestClient
+from werkzeug.test import Client
+
+import faregate.fastapi
+import faregate.starlette
+from faregate.emulator import Wallet
+from faregate.flask import Faregate
+from tests.attacks.site import make_paywall
+
+
+class FanOut:
+    """Calls the application once for each id in the query, and joins what it answers."""
+
+    def __init__(self, app: Any, copies: bool) -> None:
+        self.app = app
+        self.copies = copies
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        body = [await call(self.app, scope, receive, one, self.copies) for one in ids(scope["query_string"])]
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"|".join(body)})
+
+
+def ids(query: bytes) -> list[str]:
+    return query.decode().removeprefix("ids=").split(",")
+
+
+async def call(app: Any, scope: Any, receive: Any, one: str, copies: bool = True) -> bytes:
+    """Call the application for this id; with a copy of the scope, or with the scope itself."""
+    inner = {**scope} if copies else scope
+    inner["query_string"] = f"id={one}".encode()
+    got: list[bytes] = []
+
+    async def take(message: Any) -> None:
+        got.append(message.get("body", b""))
+
+    await app(inner, receive, take)
+    return b"".join(got)
+
+
+def buy(client: Any, path: str) -> Any:
+    unpaid = client.get(path)
+    assert unpaid.status_code == 402, unpaid.status_code
+    return client.get(path, headers={"PAYMENT-SIGNATURE": Wallet().pay(unpaid.headers["payment-required"])})
+
+
+def choose(request: Request) -> str:
+    return "text_summary" if request.query_params.get("id") == "large" else "daily_report"
+
+
+def make_fan(runs: list[str], copies: bool, price: Any) -> Any:
+    app = FastAPI(openapi_url=None)
+
+    @app.get("/sold", dependencies=[Depends(price)])
+    async def sold(id: str = "") -> str:
+        runs.append(id)
+        return id
+
+    app.add_middleware(FanOut, copies=copies)
+    return app
+
+
+def make_batch(runs: list[str], _copies: bool, price: Any) -> Any:
+    """A paid route that gives its own router the paid work, several times."""
+    app = FastAPI(openapi_url=None)
+
+    @app.get("/one", dependencies=[Depends(price)])
+    async def one(id: str = "") -> str:
+        runs.append(id)
+        return id
+
+    @app.get("/sold", dependencies=[Depends(price)])
+    async def batch(request: Request) -> str:
+        scope = {**request.scope, "path": "/one", "raw_path": b"/one"}
+        return str([await call(app.router, scope, request.receive, one) for one in ("a", "b", "c")])
+
+    return app
+
+
+def asking_client(app: Any) -> TestClient:
+    app.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=make_paywall())
+    return TestClient(app, "http://seller.example", raise_server_exceptions=False)
+
+
+@pytest.mark.parametrize("copies", [True, False], ids=["copied scope", "same scope"])
+@pytest.mark.parametrize("make", [make_fan, make_batch])
+@pytest.mark.parametrize("is_chosen", [False, True], ids=["one price", "chosen"])
+def test_a_dependency_sells_one_call_of_its_route(
+    make: Callable[..., Any], copies: bool, is_chosen: bool
+) -> None:
+    """A cheap call must not pay for a dear one either."""
+    runs: list[str] = []
+    price: Any = faregate.fastapi.paid("daily_report")
+    if is_chosen:
+        price = faregate.fastapi.paid(choose, among=("daily_report", "text_summary"))
+    with asking_client(make(runs, copies, price)) as client:
+        answer = buy(client, "/sold?ids=small,large,large")
+    assert (answer.status_code, "payment-response" in answer.headers) == (500, False)
+    assert len(runs) <= 1
+
+
+def test_a_route_may_be_asked_for_its_price_several_times() -> None:
+    """By its application, by itself and by the function that it calls: it is one call."""
+    runs: list[str] = []
+    sold = [Depends(faregate.fastapi.paid("daily_report")) for _ in range(3)]
+    app = FastAPI(openapi_url=None, dependencies=sold[:1])
+
+    @faregate.starlette.paid("daily_report")
+    async def work(request: Request) -> str:
+        runs.append("work")
+        return "result"
+
+    @app.get("/sold", dependencies=sold[1:])
+    async def report(request: Request) -> str:
+        return str(await work(request))
+
+    with asking_client(app) as client:
+        answer = buy(client, "/sold")
+    assert (answer.status_code, "payment-response" in answer.headers, runs) == (200, True, ["work"])
+
+
+@pytest.mark.parametrize("copies", [True, False], ids=["copied environ", "same environ"])
+def test_a_group_of_flask_sells_one_call_of_a_view(copies: bool) -> None:
+    runs: list[str] = []
+    app, front = flask.Flask(__name__), Faregate()
+    inner = app.wsgi_app
+
+    def fan(environ: Any, start_response: Any) -> Any:
+        body: list[bytes] = []
+
+        def start(*_said: Any) -> Any:
+            return body.append
+
+        for one in ids(environ["QUERY_STRING"].encode()):
+            again = {**environ} if copies else environ
+            again["QUERY_STRING"] = f"id={one}"
+            body += inner(again, start)
+        start_response("200 OK", [])
+        return body
+
+    app.wsgi_app = fan  # type: ignore[method-assign]
+    front.init_app(app, make_paywall())
+    front.paid_all(app, "daily_report")
+    app.config["PROPAGATE_EXCEPTIONS"] = False
+
+    @app.get("/sold")
+    def sold() -> str:
+        runs.append(flask.request.args["id"])
+        return runs[-1]
+
+    answer = buy(Client(app), "/sold?ids=a,b,c")
+    assert (answer.status_code, "payment-response" in answer.headers) == (500, False)
+    assert len(runs) <= 1
