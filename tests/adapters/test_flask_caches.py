@@ -4,11 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from flask import Flask, Response, after_this_request, request
+from flask import Blueprint, Flask, Response, after_this_request, request
 from flask.views import MethodView
+from flask_caching import Cache
 
 from faregate.errors import ConfigurationError
-from tests.adapters.flask_app import CONTENT, Seller, paywall
+from tests.adapters.flask_app import CONTENT, Seller, paywall, run
 
 Keep = Callable[[Response], Any]
 
@@ -163,3 +164,159 @@ def test_a_class_with_a_free_get_keeps_its_own_caching() -> None:
     app.add_url_rule("/sold", view_func=Page.as_view("page"))
     answers = [seller.ask("/sold") for _ in range(2)]
     assert [answer.headers["Cache-Control"] for answer in answers] == ["public, max-age=60"] * 2
+
+
+# Flask-Caching
+
+Place = Callable[[Flask, Any], None]
+
+
+def price() -> Any:
+    return paywall.paid("daily_report")
+
+
+def get_and_post(app: Flask, cached: Any) -> None:
+    app.add_url_rule("/sold", "free", cached(lambda: "free"))
+    app.add_url_rule("/sold", "sold", price()(cached(lambda: CONTENT.decode())), methods=["POST"])
+
+
+def parameters(app: Flask, cached: Any) -> None:
+    def free(name: str) -> str:
+        return f"free{name[4:]}"
+
+    app.add_url_rule("/<any(sold):name>", "free", cached(free))
+    app.add_url_rule("/sold", "sold", price()(cached(lambda: CONTENT.decode())), methods=["POST"])
+
+
+def methods(app: Flask, cached: Any) -> None:
+    class Page(MethodView):
+        @cached  # type: ignore[untyped-decorator]
+        def get(self) -> str:
+            return "free"
+
+        @price()  # type: ignore[untyped-decorator]
+        @cached
+        def post(self) -> str:
+            return CONTENT.decode()
+
+    app.add_url_rule("/sold", view_func=Page.as_view("page"))
+
+
+def group(app: Flask, cached: Any) -> None:
+    blueprint = Blueprint("group", "group", url_prefix="/sold")
+    paywall.paid_all(blueprint, "daily_report")
+    blueprint.add_url_rule("", "sold", cached(lambda: CONTENT.decode()), methods=["POST"])
+    app.register_blueprint(blueprint)
+    app.add_url_rule("/sold", "free", cached(lambda: "free"))
+
+
+def other_offer(app: Flask, cached: Any) -> None:
+    other = paywall.paid("free_notes")(cached(lambda: "free"))
+    app.add_url_rule("/sold", "free", other)
+    app.add_url_rule("/sold", "sold", price()(cached(lambda: CONTENT.decode())), methods=["POST"])
+
+
+def class_decorators(app: Flask, cached: Any) -> None:
+    class Page(MethodView):
+        decorators = [cached]  # noqa: RUF012
+
+        def get(self) -> str:
+            return "free"
+
+        @price()  # type: ignore[untyped-decorator]
+        def post(self) -> str:
+            return CONTENT.decode()
+
+    app.add_url_rule("/sold", view_func=Page.as_view("page"))
+
+
+def around_a_class(app: Flask, cached: Any) -> None:
+    class Page(MethodView):
+        def get(self) -> str:
+            return "free"
+
+        @price()  # type: ignore[untyped-decorator]
+        def post(self) -> str:
+            return CONTENT.decode()
+
+    app.add_url_rule("/sold", view_func=cached(Page.as_view("page")))
+
+
+SHARED = (get_and_post, parameters, methods, group, other_offer)
+ABOVE = (class_decorators, around_a_class)
+
+
+def make_cached(place: Place, **options: Any) -> Seller:
+    app = Flask("seller")
+    app.config["CACHE_TYPE"] = "SimpleCache"
+    cache: Any = Cache(app)
+    seller = Seller(app)
+    place(app, cache.cached(timeout=60, **options))
+    return seller
+
+
+@pytest.mark.parametrize("options", [{}, {"query_string": True}, {"key_prefix": "word"}], ids=str)
+@pytest.mark.parametrize("place", [*SHARED, *ABOVE])
+def test_flask_caching_with_a_key_that_others_read_is_an_error(
+    place: Place, options: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    seller = make_cached(place, **options)
+    free = (500, False) if place is other_offer else (200, True)  # that is sold, too
+    answer = seller.ask("/sold")
+    assert (answer.status_code, answer.text == "free") == free
+    assert seller.buy("/sold", method="POST").status_code == 500
+    assert ("another key" if place in SHARED else "put @cache.cached below") in caplog.text
+    assert (seller.ask("/sold").text == "free") is free[1]
+    assert run(seller, "routes")[0] == 1
+
+
+@pytest.mark.parametrize("by", ["host", "word"])
+def test_flask_caching_on_two_hosts_or_under_one_word_is_an_error(by: str) -> None:
+    app = Flask("seller", host_matching=True, static_host="static.example")
+    app.config["CACHE_TYPE"] = "SimpleCache"
+    cache: Any = Cache(app)
+    cached = cache.cached(60, key_prefix="word" if by == "word" else "view/%s")
+    seller = Seller(app)
+    app.add_url_rule("/sold", "sold", price()(cached(lambda: CONTENT.decode())), host="shop.example")
+    path = "/other" if by == "word" else "/sold"
+    app.add_url_rule(path, "free", cached(lambda: "free"), host="free.example")
+    assert seller.buy("/sold", base_url="http://shop.example").status_code == 500
+    assert seller.ask(path, base_url="http://free.example").text == "free"
+
+
+@pytest.mark.parametrize("place", SHARED)
+def test_flask_caching_with_keys_of_their_own_is_well(place: Place) -> None:
+    app = Flask("seller")
+    app.config["CACHE_TYPE"] = "SimpleCache"
+    cache: Any = Cache(app)
+    seller = Seller(app)
+    count = iter(range(9))
+
+    def cached(view: Any) -> Any:
+        return cache.cached(60, key_prefix=f"{next(count)}/%s")(view)
+
+    place(app, cached)
+    for _ in range(2):
+        assert CONTENT in seller.buy("/sold", method="POST").data
+        assert not list_leaks(seller, ("GET", "/sold"), ("HEAD", "/sold"))
+    assert run(seller, "routes")[0] == 0
+
+
+def test_flask_caching_below_prices_that_share_nothing_is_well() -> None:
+    app = Flask("seller")
+    app.config["CACHE_TYPE"] = "SimpleCache"
+    cache: Any = Cache(app)
+    seller = Seller(app)
+    app.add_url_rule("/sold", "sold", price()(cache.cached(60)(lambda: CONTENT.decode())))
+    app.add_url_rule("/sold/x", "below", price()(cache.cached(60)(lambda: CONTENT.decode())))
+    app.add_url_rule("/free", "free", cache.cached(60)(lambda: "free"))
+    app.add_url_rule("/sold", "posted", lambda: "posted", methods=["POST"])
+    app.add_url_rule("/memo", "memo", price()(cache.memoize(60)(lambda: CONTENT.decode())))
+
+    def other() -> str:  # `memoize` has the function's name in its key
+        return "free"
+
+    app.add_url_rule("/memo", "other", cache.memoize(60)(other), methods=["POST"])
+    for path in ("/sold", "/sold/x", "/memo"):
+        assert [CONTENT in seller.buy(path).data for _ in range(2)] == [True, True]
+    assert [seller.ask("/free").text, seller.ask("/memo", method="POST").text] == ["free", "free"]

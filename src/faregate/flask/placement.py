@@ -5,6 +5,7 @@ it, and told by `flask faregate routes` and `flask faregate check`.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from inspect import isclass
@@ -21,6 +22,7 @@ from werkzeug.test import create_environ
 
 from faregate.core.models import Offer
 from faregate.core.release import Bypass, may_be_result
+from faregate.flask.caches import find_keys, is_cached_above
 from faregate.flask.middleware import NAME, FlaskPaywallMiddleware
 from faregate.middleware.callables import get_module, walk
 from faregate.middleware.handlers import OFFER, find_offers, is_price
@@ -57,15 +59,29 @@ def inspect_rule(app: Flask, rule: Rule, method: str) -> Placement:
     """Find what the view of a rule sells, and its blueprints."""
     view = app.view_functions.get(rule.endpoint)
     parts = () if view is None else _find_parts(view, method)
-    is_exempt = any(hasattr(part, EXEMPT) for part in parts)
-    groups = [sold for name, sold in list_sold_groups(app) if not is_exempt and is_in(rule, name)]
-    offers = dict.fromkeys((*(offer for part in parts for offer in find_offers(part)), *groups))
-    mistakes = [_CACHE.format(name=_name(part)) for part in parts if _is_cached_above(part)]
+    is_exempt, groups = _find_groups(app, rule, parts)
+    offers = _find_offers(app, rule, parts)
+    mistakes = [_CACHE.format(name=_name(view))] if parts and is_cached_above(parts) else []
+    if offers and not mistakes and (keys := find_keys(parts, app.config)):
+        shared = dict.fromkeys(_find_shared(app, rule, method, keys, offers))
+        mistakes.extend(_SHARED_CACHE.format(name=_name(view), other=other) for other in shared)
     if _is_bypassed(view):
         mistakes.insert(0, _BYPASS.format(endpoint=rule.endpoint))
     if groups and (login_mistake := find_login(view)) is not None:
         mistakes.append(login_mistake)
-    return Placement(tuple(offers), tuple(mistakes), is_exempt)
+    return Placement(offers, tuple(mistakes), is_exempt)
+
+
+def _find_groups(app: Flask, rule: Rule, parts: tuple[Any, ...]) -> tuple[bool, list[Offer]]:
+    """Whether a view is exempt; if it is not, the offers of its blueprints and its app."""
+    is_exempt = any(hasattr(part, EXEMPT) for part in parts)
+    return is_exempt, [sold for name, sold in list_sold_groups(app) if not is_exempt and is_in(rule, name)]
+
+
+def _find_offers(app: Flask, rule: Rule, parts: tuple[Any, ...]) -> tuple[Offer, ...]:
+    """What the parts of a view are sold as, and its groups."""
+    own = [offer for part in parts for offer in find_offers(part)]
+    return tuple(dict.fromkeys((*own, *_find_groups(app, rule, parts)[1])))
 
 
 def recall_rule(app: Flask, rule: Rule, method: str) -> Placement:
@@ -88,6 +104,11 @@ def recall_rule(app: Flask, rule: Rule, method: str) -> Placement:
 _CACHE = (
     "Flask-Caching stands above the price of {name!r}, and would give what one payer paid for to everybody: "
     "put @cache.cached below @paywall.paid."
+)
+_SHARED_CACHE = (
+    "Flask-Caching below the price of {name!r} keeps what is sold under a key that {other!r} reads, too, "
+    "which is not sold so: the key is the path, without method and host, or the same word. Give one of "
+    "the two another key: @cache.cached(key_prefix='sold/%s')."
 )
 _BYPASS = (
     "The price of {endpoint!r} is not on what the router runs: "
@@ -130,14 +151,33 @@ def _find_parts(view: View, method: str) -> tuple[Any, ...]:
     return (view, kind.dispatch_request, called)
 
 
-def _is_cached_above(part: object) -> bool:
-    """Whether a decorator of Flask-Caching wraps a price; it marks what it makes with what it wraps."""
-    return any(_is_cache(one) and find_offers(one) for one in walk(part))
+def _find_shared(
+    app: Flask, rule: Rule, method: str, keys: frozenset[str], offers: tuple[Offer, ...]
+) -> Iterator[str]:
+    """Find the endpoints that read what a cache below the price of a rule keeps, and are sold differently."""
+    for other in app.url_map.iter_rules():
+        for asked in other.methods or ("GET", "POST"):
+            if (other, asked) == (rule, method) or asked == "OPTIONS":
+                continue
+            view = app.view_functions.get(other.endpoint)
+            parts = () if view is None else _find_parts(view, asked)
+            shared = keys & find_keys(parts, app.config)
+            if not shared or _find_offers(app, other, parts) == offers:
+                continue
+            by_path = all("%s" in key for key in shared)
+            if not by_path or _has_path_of(app, rule, other, asked) or _has_path_of(app, other, rule, method):
+                yield other.endpoint
 
 
-def _is_cache(one: Any) -> bool:
-    attributes = one.__dict__ if isinstance(one, FunctionType) else {}
-    return "uncached" in attributes and attributes["uncached"] is attributes.get("__wrapped__")
+def _has_path_of(app: Flask, rule: Rule, other: Rule, method: str) -> bool:
+    """Whether a path of one rule leads to another, on the other's own host and with its own method."""
+    paths = [address.partition("|")[2] for address in _build_addresses(rule)]
+    for domain in _build_domains(other):
+        for path in paths:
+            with suppress(HTTPException):
+                if _bind(app, domain, path, method).match(return_rule=True)[0] is other:
+                    return True
+    return False
 
 
 def _name(view: object) -> str:
