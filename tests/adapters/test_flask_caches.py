@@ -195,7 +195,7 @@ def methods(app: Flask, cached: Any) -> None:
             return "free"
 
         @price()  # type: ignore[untyped-decorator]
-        @cached
+        @cached  # type: ignore[untyped-decorator]
         def post(self) -> str:
             return CONTENT.decode()
 

@@ -13,8 +13,9 @@ from flask.views import MethodView, View
 from flask_caching import Cache
 from flask_login import LoginManager, UserMixin, login_required
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
+from werkzeug.middleware.proxy_fix import ProxyFix
 from werkzeug.routing import Rule
-from werkzeug.test import Client, TestResponse
+from werkzeug.test import Client, TestResponse, create_environ, run_wsgi_app
 from whitenoise import WhiteNoise
 
 from faregate.emulator import TEST_KEY, Wallet
@@ -22,6 +23,7 @@ from faregate.errors import ConfigurationError
 from faregate.flask import Faregate, list_routes, placement
 from faregate.flask.middleware import NAME
 from faregate.paywall import Paywall
+from faregate.wsgi import PaywallMiddleware
 from tests.adapters.decorators import with_wraps, without_wraps
 from tests.adapters.flask_app import Seller, paywall, run
 from tests.support.products import take_part
@@ -351,6 +353,78 @@ def test_the_extension_may_come_after_the_routes() -> None:
     app.add_url_rule("/sold", view_func=paywall.paid("daily_report")(lambda: CONTENT))
     seller = Seller(app)
     assert (look(seller).status_code, buy(seller).data) == (402, CONTENT)
+
+
+@pytest.mark.parametrize(
+    "rules", [{"FAREGATE_OFFERS": {"/closed": "daily_report"}}, {"FAREGATE_REFUSE": ["/closed"]}]
+)
+@pytest.mark.parametrize("mounted", [False, True])
+def test_a_request_past_the_paywall_reaches_nothing_below_a_prefix(
+    rules: dict[str, Any], mounted: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`application = ProxyFix(app.wsgi_app)` before the extension: a server then never calls the paywall."""
+    app = Flask("seller")
+    app.config.update(rules)
+    served: Any = ProxyFix(app.wsgi_app)
+    seller = Seller(app)
+    app.add_url_rule("/closed/x", "closed", lambda: CONTENT)
+    app.add_url_rule("/free", "free", lambda: "free")
+    app.before_request(lambda: CONTENT if request.path == "/closed/before" else None)
+    if mounted:  # in an app with a paywall of its own
+        outer = Flask("outer")
+        outer.wsgi_app = DispatcherMiddleware(outer.wsgi_app, {"/in": served})  # type: ignore[method-assign]
+        Seller(outer)
+        served = outer
+    root = "/in" if mounted else ""
+    for path in ("/closed/x", "/closed/before"):
+        answer = Client(served).get(root + path)
+        assert (answer.status_code, CONTENT in answer.data) == (500, False)
+    assert "came past the paywall" in caplog.text
+    assert Client(served).get(f"{root}/free").text == "free"
+    assert seller.ask("/closed/x").status_code in (402, 403)
+
+
+def test_a_paywall_inside_the_one_of_the_app_is_none_that_was_passed_by() -> None:
+    app = Flask("seller")
+    app.config.update(FAREGATE_OFFERS={"/sold": "daily_report"})
+    inner = Paywall(base_url="emulator:", environ={})
+    app.wsgi_app = PaywallMiddleware(app.wsgi_app, inner)  # type: ignore[method-assign]
+    seller = Seller(app)
+    app.add_url_rule("/sold", view_func=lambda: CONTENT)
+    assert (look(seller).status_code, buy(seller).data) == (402, CONTENT)
+
+
+@pytest.mark.parametrize("method", ["head", "get", "Get"])
+def test_a_method_in_lower_case_is_sold_as_the_framework_reads_it(seller: Seller, method: str) -> None:
+    kept: list[bytes] = []
+    seller.app.before_request(lambda: Response(kept[0]) if kept else None)
+    seller.app.add_url_rule("/sold", view_func=PaidGet.as_view("sold"))
+
+    def ask(**more: Any) -> int:
+        environ = create_environ("/sold", method="GET", headers=more.get("headers"))
+        environ |= {"REQUEST_METHOD": method, "REMOTE_ADDR": "127.0.0.1"}
+        try:
+            answer = run_wsgi_app(seller.app.wsgi_app, environ, buffered=True)
+        except ConfigurationError:
+            return 500
+        assert (CONTENT in b"".join(answer[0])) is more.get("is_content", False)
+        return int(answer[1][:3])
+
+    proof = seller.proof("/sold")
+    assert ask() == 402
+    condition = {**proof, "Range": "bytes=0-3", "If-None-Match": "*"}
+    assert ask(headers=condition, is_content=method != "head") == 200
+    kept.append(CONTENT)
+    assert ask() in (500, 502)
+
+
+class PaidGet(MethodView):
+    @paywall.paid("daily_report")
+    def get(self) -> Response:
+        response = Response(CONTENT)
+        response.add_etag()
+        response.make_conditional(request, accept_ranges=True, complete_length=len(CONTENT))
+        return response
 
 
 # What answers in the view's place

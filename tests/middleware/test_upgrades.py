@@ -2,6 +2,7 @@
 
 from io import BytesIO
 from typing import Any
+from wsgiref.util import FileWrapper
 
 import pytest
 
@@ -75,3 +76,33 @@ def test_a_body_that_was_read_ahead_stays_as_it_is() -> None:
     environ: dict[str, Any] = {"wsgi.input": (body := BytesIO(b"body"))}
     withhold_connection(environ)
     assert environ["wsgi.input"] is body
+
+
+class Connection:
+    def sendall(self, data: bytes) -> None: ...
+
+
+def test_what_a_server_could_send_with_is_withheld_and_what_middleware_set_is_not() -> None:
+    """Of a server also what it comes to have in a later version: PEP 3333 names what a handler needs."""
+    sends = {
+        "gunicorn.http2.send_trailers": print,
+        "gunicorn.later": print,
+        "waitress.client_disconnected": print,
+        "wsgi.early_hints": print,
+        "anything": Connection(),
+    }
+    kept: dict[str, Any] = {
+        "wsgi.errors": print,
+        "wsgi.file_wrapper": FileWrapper,
+        "wsgi.multithread": True,
+        "wsgi.input_terminated": True,
+        "wsgi.version": (1, 0),
+        "gunicorn.http2.priority_weight": 3,
+        "uwsgi.node": b"node",
+        "beaker.get_session": print,
+        "werkzeug.debug.preserve_context": print,
+        "HTTP_HOST": "seller.example",
+    }
+    environ: dict[str, Any] = {**kept, **sends}
+    withhold_connection(environ)
+    assert environ == kept

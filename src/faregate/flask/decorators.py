@@ -17,7 +17,7 @@ from faregate.core.release import MARK, is_error, may_be_result
 from faregate.core.responses import NO_STORE, build_preflight
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
-from faregate.flask.middleware import NAME, defer_session_writes
+from faregate.flask.middleware import ENTERED, NAME, defer_session_writes
 from faregate.flask.placement import (
     EXEMPT,
     find_bypass,
@@ -211,6 +211,8 @@ def check_request(app: Flask, _endpoint: str | None, _view_args: object) -> None
     asked = _get_request()
     for mistake in (*list_stack_mistakes(app), *list_shadow_mistakes(app)):
         raise ConfigurationError(mistake)
+    if asked.environ.get(ENTERED) is not app.extensions[NAME]:
+        _check_unprotected(app, asked.environ)
     defer_session_writes(app)
     rule = asked.url_rule
     if rule is None:
@@ -224,6 +226,20 @@ def check_request(app: Flask, _endpoint: str | None, _view_args: object) -> None
     if not (checkout.path_match.offer or placement.offers):
         checkout.refuse_unsold()
         raise Forbidden
+
+
+def _check_unprotected(app: Flask, environ: dict[str, Any]) -> None:
+    """Check a request that came past the paywall of this app. Raises `ConfigurationError`.
+
+    A view with a price of its own says so itself.
+    """
+    path, root_path, _ = find_path(environ)
+    if app.extensions[NAME].path_rules.match(path, root_path).protected:
+        raise ConfigurationError(
+            f"A request came past the paywall, and {path} is sold or refused: what is served is the "
+            "app.wsgi_app of before Faregate(app). Put middleware around app.wsgi_app after that, or serve "
+            "the app itself."
+        )
 
 
 def check_response(response: Response) -> Response:

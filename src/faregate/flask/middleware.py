@@ -37,6 +37,9 @@ from faregate.wsgi import (
 NAME = "faregate"
 """Of the middleware in `app.extensions`."""
 
+ENTERED = "faregate.flask.middleware"
+"""In the environ: the last of these middlewares that a request went through."""
+
 _ALLOWED = "faregate.cors"
 
 
@@ -60,6 +63,7 @@ class FlaskPaywallMiddleware(PaywallMiddleware):
         if check_config is not None:
             check_config()
             self.check_config = None  # from its first request on, an app is set up
+        environ[ENTERED] = self
         if "HTTP_ORIGIN" in environ:
             start_response = _apply_cors(environ, start_response)
         return super().__call__(environ, start_response)

@@ -28,6 +28,7 @@ from faregate.middleware.callables import get_module, walk
 from faregate.middleware.handlers import OFFER, find_offers, is_price
 from faregate.middleware.path_rules import list_spellings
 from faregate.middleware.static_files import list_urls
+from faregate.middleware.wsgi_environ import find_method
 from faregate.routes.shadows import Parameter, build_samples, describe_shadows
 from faregate.wsgi import Environ
 
@@ -298,7 +299,7 @@ def find_bypass(app: Flask, environ: Environ, status: int, rule: Rule | None = N
     if rule is None:
         endpoint, offers = find_sold_near(app, environ, status)
     else:
-        endpoint, offers = rule.endpoint, recall_rule(app, rule, environ["REQUEST_METHOD"]).offers
+        endpoint, offers = rule.endpoint, recall_rule(app, rule, find_method(environ)).offers
     if not offers or not may_be_result(status, offers):
         return None
     mistake = (
@@ -319,7 +320,7 @@ def find_sold_near(app: Flask, environ: Environ, status: int) -> tuple[str, tupl
     url_map = app.url_map
     adapters = [url_map.bind_to_environ(environ)]
     if has_content and (url_map.host_matching or app.subdomain_matching):
-        path, method = adapters[0].path_info, environ["REQUEST_METHOD"]
+        path, method = adapters[0].path_info, find_method(environ)
         domains = {domain for rule in url_map.iter_rules() for domain in _build_domains(rule)}
         adapters.extend(_bind(app, domain, path, method) for domain in sorted(domains))
     for adapter in adapters:
@@ -336,7 +337,7 @@ def find_sold(app: Flask, environ: Environ) -> tuple[str, tuple[Offer, ...]]:
 
 def _find_sold(app: Flask, adapter: MapAdapter, follows: bool) -> tuple[str, tuple[Offer, ...]]:
     """See `find_sold`. `follows`: where the router redirects to is looked at, too."""
-    method = adapter.default_method
+    method = adapter.default_method.upper()
     for path in (None, *list_spellings(adapter.path_info)):
         try:
             rule = _match(adapter, path, method, follows)

@@ -34,12 +34,25 @@ BYPASS_KEYS = (
     "wsgi.websocket",  # gevent-websocket
     "werkzeug.socket",
     "gunicorn.socket",
+    "gunicorn.http2.send_trailers",
+    "waitress.client_disconnected",
     "eventlet.input",
     "eventlet.websocket",
     "meinheld.client",
     "uwsgi.sock",
 )
 """The keys under which servers give a handler the connection itself, or another way to send."""
+
+_SERVERS = frozenset(
+    (
+        *("a2wsgi", "asgi", "bjoern", "cheroot", "daphne", "eventlet", "gevent", "granian", "gunicorn"),
+        *("hypercorn", "meinheld", "mod_wsgi", "tornado", "uvicorn", "uwsgi", "waitress", "wsgi"),
+    )
+)
+"""What the keys of servers begin with, up to the first dot. Others are set by middleware of the seller's."""
+_NAMED = frozenset(("wsgi.errors", "wsgi.file_wrapper", "wsgi.input"))
+"""The objects that PEP 3333 names. The file wrapper is replaced by the paywall, the input below."""
+_DATA = frozenset((str, int, bool, float, tuple, bytes, NoneType))
 
 _URL_SAFE = "/:@!$&'()*+,;=~-._"
 _MAX_KEPT = 256
@@ -49,10 +62,11 @@ _MAX_KEPT = 256
 def parse_environ(environ: Mapping[str, Any], scheme: str, content_length: str | None) -> IncomingRequest:
     """Read an environ. `content_length` is that of `find_content_length`."""
     path, root_path, url = find_path(environ)
+    method = find_method(environ)
     query = environ.get("QUERY_STRING", "")
     headers = tuple([(name, str(environ[key])) for name, key in _FLOW_HEADERS if key in environ])
     return IncomingRequest(
-        Request(environ["REQUEST_METHOD"], f"{url}?{query}" if query else url, headers),
+        Request(method, f"{url}?{query}" if query else url, headers),
         path,
         root_path,
         _find_origin(environ, scheme),
@@ -61,7 +75,7 @@ def parse_environ(environ: Mapping[str, Any], scheme: str, content_length: str |
         content_length,
         str(environ.get("HTTP_ACCEPT", "")),
         asks_upgrade(
-            environ["REQUEST_METHOD"],
+            method,
             str(environ.get("HTTP_UPGRADE", "")),
             has_websocket_headers=any(name in environ for name in _WEBSOCKET_HEADERS),
         ),
@@ -69,17 +83,27 @@ def parse_environ(environ: Mapping[str, Any], scheme: str, content_length: str |
     )
 
 
+def find_method(environ: Mapping[str, Any]) -> str:
+    """The method in upper case, as frameworks read it: some servers pass it on as it was sent."""
+    return str(environ["REQUEST_METHOD"]).upper()
+
+
 def drop_conditions(environ: Environ) -> None:
     """Drop what could make a handler answer with less than the result: see `CONDITIONS`."""
-    if environ.get("REQUEST_METHOD") in CONDITIONAL_METHODS:
+    if str(environ.get("REQUEST_METHOD")).upper() in CONDITIONAL_METHODS:
         for name in CONDITIONS:
             environ.pop(f"HTTP_{name.upper().replace('-', '_')}", None)
 
 
 def withhold_connection(environ: Environ) -> None:
     """Take from an environ what a handler could send with past the paywall, its input's socket among it."""
-    for name in BYPASS_KEYS:
-        environ.pop(name, None)
+    for name, value in tuple(environ.items()):
+        if type(value) in _DATA and name not in BYPASS_KEYS:
+            continue
+        # A function of the server's own may be a way to send that is not known here.
+        is_server_s = name.partition(".")[0] in _SERVERS and name not in _NAMED and callable(value)
+        if is_server_s or name in BYPASS_KEYS or hasattr(type(value), "sendall"):
+            del environ[name]
     # Servers' own streams lead to the socket, as gevent's by `rfile.raw`, or send themselves (100 Continue).
     if type(environ.get("wsgi.input")) not in (BytesIO, _Input, NoneType):
         environ["wsgi.input"] = _Input(environ["wsgi.input"])
