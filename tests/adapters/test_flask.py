@@ -239,8 +239,8 @@ def test_a_whole_app_is_sold_but_not_what_it_does_not_have(seller: Seller) -> No
     assert (seller.ask("/open").text, seller.ask("/nothing").status_code) == ("open", 404)
 
 
-def test_what_runs_before_the_blueprint_runs_before_its_price(seller: Seller) -> None:
-    """An app's own `before_request` may refuse for nothing; the view is not run unpaid."""
+def test_what_runs_before_a_view_of_a_sold_blueprint_runs_before_its_price(seller: Seller) -> None:
+    """Every `before_request` may refuse for nothing; the view is not run unpaid."""
     blueprint = Blueprint("weather", "weather")
     paywall.paid_all(blueprint, "daily_report")
 
@@ -249,12 +249,17 @@ def test_what_runs_before_the_blueprint_runs_before_its_price(seller: Seller) ->
         return None if "member" in request.args else ("members only", 401)
 
     @blueprint.before_request
-    def after_the_price() -> None:
-        seller.runs.append(payment.transaction_id or "")
+    def open_only() -> Any:
+        return ("closed", 503) if "closed" in request.args else None
 
-    blueprint.add_url_rule("/view", view_func=content())
+    def view() -> bytes:
+        seller.runs.append(payment.transaction_id or "")
+        return CONTENT
+
+    blueprint.add_url_rule("/view", view_func=view)
     seller.app.register_blueprint(blueprint)
     assert seller.ask("/view").status_code == 401
+    assert seller.ask("/view?member&closed").status_code == 503
     assert seller.ask("/view?member").status_code == 402
     assert seller.runs == []
     assert seller.buy("/view?member").data == CONTENT

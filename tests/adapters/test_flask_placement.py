@@ -427,6 +427,40 @@ class PaidGet(MethodView):
         return response
 
 
+@pytest.mark.parametrize("sold", ["app", "parent", "child"])
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_login_of_a_sold_group_answers_before_anybody_pays(
+    seller: Seller, sold: str, is_first: bool
+) -> None:
+    parent, child = Blueprint("parent", "parent"), Blueprint("child", "child")
+    groups: dict[str, Any] = {"app": seller.app, "parent": parent, "child": child}
+
+    def ask_for_login() -> Any:
+        seller.runs.append("login")
+        return None if "X-User" in request.headers or request.path == "/login" else redirect("/login")
+
+    def sell() -> None:
+        paywall.paid_all(groups[sold], "daily_report")
+
+    if not is_first:
+        sell()
+    child.before_request(ask_for_login)
+    if is_first:
+        sell()
+    child.add_url_rule("/sold", view_func=lambda: CONTENT)
+    seller.app.view_functions["login"] = paywall.exempt(lambda: "log in")
+    parent.register_blueprint(child)
+    seller.app.register_blueprint(parent)
+    assert look(seller, {}).status_code == 302
+    proof = {"PAYMENT-SIGNATURE": Wallet().pay(look(seller).headers["PAYMENT-REQUIRED"])}
+    for _ in range(2):
+        answer = look(seller, proof)
+        assert (answer.status_code, answer.headers.get("PAYMENT-RESPONSE")) == (302, None)
+    assert seller.statuses == []
+    assert look(seller, {**MEMBER, **proof}).data == CONTENT
+    assert (buy(seller).data, seller.statuses) == (CONTENT, ["succeeded"] * 2)
+
+
 # What answers in the view's place
 
 

@@ -770,6 +770,8 @@ MUTANTS = (
     Mutant("flask-before-hooks-run-first", FLASK_EXTENSION, "app.after_request_funcs.setdefault(None, []).insert(0, check_response)", "app.after_request(check_response)", FLASK_TESTS),
     Mutant("flask-class-is-wrapped", FLASK_DECORATORS, "if isclass(view) or not callable(view):", "if False:", FLASK_TESTS),
     Mutant("flask-head-of-a-blueprint-is-free", FLASK_DECORATORS, 'return method == "OPTIONS" and', 'return method in ("HEAD", "OPTIONS") and', FLASK_TESTS),
+    Mutant("flask-group-is-priced-before-its-login", FLASK_DECORATORS, "        asked.environ.setdefault(_GROUPS, []).append(sold)", "        authorize(sold)", ("tests/adapters/test_flask_placement.py", "-k", "login_of_a_sold")),
+    Mutant("flask-group-runs-unpaid", FLASK_DECORATORS, "                return stopped\n        return dispatch(", "                pass\n        return dispatch(", ("tests/adapters/test_flask.py", "-k", "before_a_view")),
     Mutant("flask-options-of-a-blueprint-run", FLASK_DECORATORS, 'bool(getattr(rule, "provide_automatic_options", False))', "True", FLASK_TESTS),
     Mutant("flask-exempt-is-everything", FLASK_PLACEMENT, "is_exempt = any(hasattr(part, EXEMPT) for part in parts)", "is_exempt = True", FLASK_TESTS),
     Mutant("flask-any-origin-may-read", FLASK_MIDDLEWARE, 'if allowed is None or allowed not in ("*", origin):', "if allowed is None:", FLASK_TESTS),

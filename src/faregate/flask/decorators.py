@@ -42,6 +42,13 @@ V = TypeVar("V", bound=View)
 _PAYMENT = "faregate.payment"
 _OFFER = "faregate.offer"
 """In the environ: what a request is sold as, once its view may run."""
+_GROUPS = "faregate.flask.groups"
+"""In the environ: what the groups of a view are sold as, until they are paid for."""
+_SELLS = "faregate_sells"
+"""On the function of an app that dispatches a request, if it asks for the payment of groups."""
+_NO_PAYWALL = (
+    "A view sells {sells!r}, but its app has no paywall: call Faregate(app) or paywall.init_app(app)"
+)
 _CACHING = "faregate_caching"
 """On a response: what its view said about caching."""
 
@@ -74,10 +81,7 @@ def authorize(sold: Offer, prices_inside: int | None = None) -> Response | None:
         checkout.check_path(find_path(environ)[0])
         checkout.begin_call(asked)
     if NAME not in _get_app().extensions:
-        raise ConfigurationError(
-            f"A view sells {sold.sells!r}, but its app has no paywall: "
-            "call Faregate(app) or paywall.init_app(app)"
-        )
+        raise ConfigurationError(_NO_PAYWALL.format(sells=sold.sells))
     try:
         environ[_PAYMENT] = ask_payment(environ, sold, _ask_with_request, prices_inside)
     except SkipHandler as stop:
@@ -172,20 +176,41 @@ def _allow_storing(response: Response) -> Response:
     return response
 
 
-def make_before_request(sold: Offer) -> Callable[[], Response | None]:
-    """A `before_request` that sells whatever the router found."""
+def make_before_request(sold: Offer) -> Callable[[], None]:
+    """A `before_request` that has whatever the router found sold, after all other such functions.
 
-    def sell() -> Response | None:
+    One of them may be a login, of a blueprint inside the one that is sold: it answers before anybody pays.
+    """
+
+    def sell() -> None:
         app, asked = _get_app(), _get_request()
         rule = asked.url_rule
         if rule is None or _is_answered_by_flask(rule, asked.method):
-            return None
-        if NAME in app.extensions and recall_rule(app, rule, asked.method).is_exempt:
-            return None
-        return authorize(sold)
+            return
+        if NAME not in app.extensions:
+            raise ConfigurationError(_NO_PAYWALL.format(sells=sold.sells))
+        if recall_rule(app, rule, asked.method).is_exempt:
+            return
+        if not hasattr(app.dispatch_request, _SELLS):
+            _price_dispatch(app)
+        asked.environ.setdefault(_GROUPS, []).append(sold)
 
     sell.__dict__[OFFER] = sold
     return sell
+
+
+def _price_dispatch(app: Flask) -> None:
+    """Have the app ask for the payment of a group when all functions before the request have run."""
+    dispatch = app.dispatch_request
+
+    def dispatch_paid(*arguments: Any) -> Any:
+        for sold in _get_request().environ.pop(_GROUPS, ()):
+            if (stopped := authorize(sold)) is not None:
+                return stopped
+        return dispatch(*arguments)
+
+    dispatch_paid.__dict__[_SELLS] = True
+    cast(Any, app).dispatch_request = dispatch_paid
 
 
 def mark_exempt(view: V) -> V:

@@ -226,8 +226,8 @@ class Faregate:
     ) -> None:
         """Sell every view of a blueprint, with those nested in it, or of an app; also views added later.
 
-        It is a `before_request` of the group: those registered before it run before it, so put
-        authentication first. A view inside may name the same offer again, not another.
+        The payment is asked for after every `before_request`, also those of nested blueprints: a login there
+        answers before anybody pays. A view inside may name the same offer again, not another.
         """
         message = "Say what is sold: paywall.paid_all(blueprint, 'text_summary')."
         _check(group, (Blueprint, Flask), message)

@@ -117,8 +117,7 @@ _BYPASS = (
 )
 _LOGIN = (
     "A login stands below the price of {name!r}: a payer who is not logged in would pay for a redirect. "
-    "Put @login_required above @paywall.paid, or authentication into a before_request that comes before "
-    "paid_all."
+    "Put @login_required above @paywall.paid, or authentication into a before_request."
 )
 
 
