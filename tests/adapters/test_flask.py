@@ -253,7 +253,8 @@ def test_what_runs_before_a_view_of_a_sold_blueprint_runs_before_its_price(selle
         return ("closed", 503) if "closed" in request.args else None
 
     def view() -> bytes:
-        seller.runs.append(payment.transaction_id or "")
+        seller.runs.append("ran")
+        assert payment.transaction_id
         return CONTENT
 
     blueprint.add_url_rule("/view", view_func=view)

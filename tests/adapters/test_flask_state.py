@@ -94,6 +94,25 @@ class OwnInterface(SessionInterface):
             response.headers["X-Own-Session"] = current_app.name
 
 
+class SharedInterface(OwnInterface):
+    """In memory: a request is given the very object that is stored."""
+
+    def open_session(self, app: Flask, request: Any) -> SecureCookieSession:
+        kept: Any = self.store.get(request.cookies.get("own", ""))
+        return SecureCookieSession() if kept is None else kept
+
+    def save_session(self, app: Flask, session: Any, response: Response) -> None:
+        if session.modified:
+            key = request.cookies.get("own") or str(len(self.store))
+            self.store[key] = session
+            response.set_cookie("own", key)
+            response.headers["X-Own-Session"] = current_app.name
+
+
+def shared_sessions(app: Flask, _folder: Path) -> None:
+    app.session_interface = SharedInterface()
+
+
 def cookie_sessions(_app: Flask, _folder: Path) -> None:
     """Flask's own."""
 
@@ -108,7 +127,12 @@ def own_sessions(app: Flask, _folder: Path) -> None:
     app.session_interface = OwnInterface()
 
 
-SESSIONS = {"cookies": cookie_sessions, "flask-session": cachelib_sessions, "own": own_sessions}
+SESSIONS = {
+    "cookies": cookie_sessions,
+    "flask-session": cachelib_sessions,
+    "own": own_sessions,
+    "shared": shared_sessions,
+}
 
 
 class Pages:

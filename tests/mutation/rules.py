@@ -745,8 +745,8 @@ MUTANTS = (
     Mutant("wsgi-swallowed-size-limit", CHECKOUT, "failure = self._sold_twice or self.buffer.too_large", "failure = self._sold_twice", WSGI_TESTS),
     Mutant("wsgi-file-wrapper", WSGI, 'environ["wsgi.file_wrapper"] = FileWrapper', "pass", WSGI_TESTS),
     # Flask
-    Mutant("flask-missing-extension-is-free", FLASK_DECORATORS, "    if NAME not in _get_app().extensions:\n", "    if NAME not in _get_app().extensions:\n        return None\n    if False:\n", FLASK_TESTS),
-    Mutant("flask-stop-is-not-heard", FLASK_DECORATORS, "        return _get_app().response_class(", "        _get_app().response_class(", FLASK_TESTS),
+    Mutant("flask-missing-extension-is-free", FLASK_DECORATORS, "    if NAME not in app.extensions:\n        raise ConfigurationError(_NO_PAYWALL.format(sells=sold.sells))\n    if isinstance", "    if NAME not in app.extensions:\n        return None\n    if isinstance", FLASK_TESTS),
+    Mutant("flask-stop-is-not-heard", FLASK_DECORATORS, "        return app.response_class(status=stop", "        app.response_class(status=stop", FLASK_TESTS),
     Mutant("flask-price-below-the-route-is-free", FLASK_PLACEMENT, "    return hasattr(view, _SOLD) and not find_offers(view)\n", "    return False\n", FLASK_TESTS),
     Mutant("flask-wrapped-function-is-free", FLASK_PLACEMENT, "    for one in walk(view):\n        if isinstance(one, FunctionType) and not is_price(one):", "    for one in [view]:\n        if isinstance(one, FunctionType) and not is_price(one):", FLASK_TESTS),
     Mutant("flask-cache-above-gives-away", FLASK_DECORATORS, "        checkout.withhold(bypass.mistake)\n", "        return response\n", FLASK_TESTS),
@@ -764,6 +764,7 @@ MUTANTS = (
     Mutant("flask-copy-on-another-host", FLASK_PLACEMENT, "if has_content and (url_map.host_matching", "if False and (url_map.host_matching", FLASK_CACHES),
     Mutant("flask-mark-stays-on-what-is-free", FLASK_DECORATORS, '        response.headers.setlist("Cache-Control", said)\n', "        pass\n", FLASK_TESTS),
     Mutant("flask-refused-runs", FLASK_DECORATORS, "if checkout is None or not checkout.path_match.refused:\n", "if True:\n", FLASK_TESTS),
+    Mutant("flask-session-object-is-kept", FLASK_DECORATORS, "        environ[_SESSION] = _get_session()\n", "        pass\n", ("tests/adapters/test_flask_state.py", "-k", "unpaid_result")),
     Mutant("flask-session-is-stored-unpaid", FLASK_MIDDLEWARE, "if checkout is None or checkout.state is not State.AUTHORIZED:", "if True:", FLASK_TESTS),
     Mutant("flask-session-of-another-context", FLASK_MIDDLEWARE, "context.run(self._save_late, app, session, result)",
            "self._save_late(app, session, result)", FLASK_TESTS),

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from inspect import isclass, iscoroutinefunction
 from typing import Any, TypeVar, cast
 
-from flask import Flask, Request, Response, current_app, request
+from flask import Flask, Request, Response, current_app, request, session
 from werkzeug.exceptions import Forbidden
 from werkzeug.local import LocalProxy
 from werkzeug.routing import Rule
@@ -17,7 +17,7 @@ from faregate.core.release import MARK, is_error, may_be_result
 from faregate.core.responses import NO_STORE, build_preflight
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
-from faregate.flask.middleware import ENTERED, NAME, defer_session_writes
+from faregate.flask.middleware import ENTERED, NAME, DeferredSave, defer_session_writes
 from faregate.flask.placement import (
     EXEMPT,
     find_bypass,
@@ -42,6 +42,8 @@ V = TypeVar("V", bound=View)
 _PAYMENT = "faregate.payment"
 _OFFER = "faregate.offer"
 """In the environ: what a request is sold as, once its view may run."""
+_SESSION = "faregate.flask.session"
+"""In the environ: the session of a request, if it is not kept in a cookie."""
 _GROUPS = "faregate.flask.groups"
 """In the environ: what the groups of a view are sold as, until they are paid for."""
 _SELLS = "faregate_sells"
@@ -55,6 +57,7 @@ _CACHING = "faregate_caching"
 
 # The objects behind the proxies: each access to an attribute of a proxy looks up the context again.
 _get_app = cast(Callable[[], Flask], cast(Any, current_app)._get_current_object)  # noqa: SLF001
+_get_session = cast(Callable[[], Any], cast(Any, session)._get_current_object)  # noqa: SLF001
 _get_request = cast(Callable[[], Request], cast(Any, request)._get_current_object)  # noqa: SLF001
 
 
@@ -80,12 +83,16 @@ def authorize(sold: Offer, prices_inside: int | None = None) -> Response | None:
     if (checkout := find_checkout(environ)) is not None:
         checkout.check_path(find_path(environ)[0])
         checkout.begin_call(asked)
-    if NAME not in _get_app().extensions:
+    app = _get_app()
+    if NAME not in app.extensions:
         raise ConfigurationError(_NO_PAYWALL.format(sells=sold.sells))
+    if isinstance(app.session_interface.save_session, DeferredSave):
+        # An interface may give out the very object that it stores: it is put back with the environ.
+        environ[_SESSION] = _get_session()
     try:
         environ[_PAYMENT] = ask_payment(environ, sold, _ask_with_request, prices_inside)
     except SkipHandler as stop:
-        return _get_app().response_class(status=stop.status, headers=[NO_STORE])
+        return app.response_class(status=stop.status, headers=[NO_STORE])
     environ[_OFFER] = sold
     return None
 

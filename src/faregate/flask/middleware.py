@@ -161,10 +161,10 @@ def defer_session_writes(app: Flask) -> None:
     # Flask's own, or one that differs in how a cookie is made.
     if type(interface).save_session is SecureCookieSessionInterface.save_session:
         return
-    if isinstance(interface.save_session, _DeferredSave):
+    if isinstance(interface.save_session, DeferredSave):
         return
     try:
-        interface.save_session = _DeferredSave(interface.save_session)  # type: ignore[method-assign]
+        interface.save_session = DeferredSave(interface.save_session)  # type: ignore[method-assign]
     except AttributeError as error:
         raise ConfigurationError(
             f"The session interface {type(interface).__name__} cannot save a session after its payment: "
@@ -172,7 +172,7 @@ def defer_session_writes(app: Flask) -> None:
         ) from error
 
 
-class _DeferredSave:
+class DeferredSave:
     """An interface's `save_session`, for which a paid view's session waits for the release of its result."""
 
     def __init__(self, save: SaveSession) -> None:
