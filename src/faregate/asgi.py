@@ -124,14 +124,10 @@ class PaywallMiddleware:
         checkout = responder.checkout
         if checkout.prefix_offer is not None:
             await responder.authorize(checkout.prefix_offer, scope)
-        elif checkout.path_match.refused and not self._is_sold(scope):
+        elif checkout.path_match.refused and not self._resolver.is_sold(scope):
             checkout.refuse_unsold()
         if checkout.state is not State.DECIDED:
             await self.app(scope, receive, send)
-
-    def _is_sold(self, scope: Scope) -> bool:
-        handler = self._resolver.resolve(scope)
-        return handler is not None and bool(handler.offers)
 
     def _find_bypass(self, server_scope: Scope, scope: Scope, status: int) -> Bypass | None:
         """Find how what answers this request with this status passes its price by; None if it does not."""

@@ -42,7 +42,7 @@ from faregate.offers import OfferOptions, make_offer
 from faregate.routes import RouteInfo, RouteTable
 from faregate.routes import starlette as starlette_routes
 from faregate.routes.unsold import note_price
-from faregate.routes.wrappers import unwrap
+from faregate.routes.wrappers import list_chains, unwrap
 from faregate.starlette import NO_KEY, add_openapi, authorize
 
 __all__ = ["Payment", "PaywallMiddleware", "RequirePayment", "add_openapi", "list_routes", "paid"]
@@ -197,7 +197,8 @@ mark_maker(paid)
 def list_routes(app: Any) -> RouteTable:
     """Return what a FastAPI application or router sells. Raises `ConfigurationError`."""
     inventory = starlette_routes.list_routes(app, _expand)
-    missed = dict.fromkeys(_find_missed(unwrap(app)[-1], inventory))
+    cores = (layers[-1] for layers in list_chains(app))
+    missed = dict.fromkeys(mistake for core in cores for mistake in _find_missed(core, inventory))
     return replace(inventory, mistakes=(*inventory.mistakes, *missed)) if missed else inventory
 
 

@@ -38,6 +38,7 @@ ONE_CALL = ("tests/adapters/test_one_call.py",)
 FLASK_RAISED = ("tests/adapters/test_flask_exception_answers.py",)
 DJANGO_RAISED = ("tests/adapters/test_django_exception_answers.py",)
 RELEASE_RULE = ("tests/core/test_release.py",)
+APPLICATIONS = ("tests/attacks/test_applications.py",)
 LITESTAR_PATHS = ("tests/adapters/test_litestar_paths.py",)
 RELEASE = ("tests/attacks/test_release.py", "tests/core/test_release.py")
 RANGES = ("tests/attacks/test_release.py", "-k", "whole_result")
@@ -264,7 +265,7 @@ MUTANTS = (
     Mutant("ranges-reach-paid-handlers", ASGI_RESPONDER, "drop_conditions(server_scope[\"method\"], self._raw_headers)", "list(self._raw_headers)", RANGES),
     Mutant("ranges-reach-paid-wsgi-handlers", WSGI, "            drop_conditions(environ)\n", "", RANGES),
     Mutant("ranges-reach-paid-views", DJANGO + "requests.py", "        drop_conditions(request.META)\n", "", RANGES),
-    Mutant("parameters-are-pages", DISPATCH, "or found.path_parameters or found.prefix_offers", "or found.prefix_offers", RELEASE),
+    Mutant("parameters-are-pages", DISPATCH, "or match.path_parameters or match.prefix_offers", "or match.prefix_offers", RELEASE),
     Mutant("parameters-are-pages-in-flask", FLASK_PLACEMENT, "return not (parameters or inspect_rule(", "return not (inspect_rule(", RELEASE),
     Mutant("parameters-are-pages-in-django", DJANGO + "middleware.py", 'return f"/{route}" == path_info and not', "return not", RELEASE),
     Mutant("rewritten-paths-are-sold", "src/faregate/middleware/asgi_responder.py", '        if (path := scope.get("path", own_path)) != own_path:', "        if (path := own_path) != own_path:", RELEASE),
@@ -601,7 +602,7 @@ MUTANTS = (
            "pass", ("tests/adapters/test_handler_exits.py::test_work_that_is_cut_off_has_failed_whatever_it_makes_of_that",)),
     Mutant("late-work-is-sold", FLOW, "if result.duration_ms > request.work_seconds * 1000:", "if False:"),
     Mutant("refused-prefix-is-free", CHECKOUT, "            if self.path_match.refused:\n", "            if False:\n", REFUSED),
-    Mutant("refused-handler-runs", ASGI, "elif checkout.path_match.refused and not self._is_sold(scope):", "elif False:", REFUSED),
+    Mutant("refused-handler-runs", ASGI, "elif checkout.path_match.refused and not self._resolver.is_sold(scope):", "elif False:", REFUSED),
     Mutant("sold-inside-and-withheld", ASGI_RESPONDER, "            outer.checkout.mark_sold_inside()\n", "            pass\n", REFUSED),
     Mutant("target-that-is-no-path", PATH_RULES, " or not _is_path(path, root):", ":", ("tests/adapters/test_prefixes.py",)),
     Mutant("sold-for-a-target-that-is-no-path", CHECKOUT, "if not self.path_match.is_path:", "if False:", ("tests/adapters/test_prefixes.py",)),
@@ -614,11 +615,11 @@ MUTANTS = (
     Mutant("answered-by-another", ASGI, "        if not (handler.mistake or handler.offers):",
            "        if not handler.mistake:", ANSWERS),
     Mutant("not-modified-is-no-result", RELEASE_PY, "if status == 402 or not is_error(status):", "if status in (200, 402):", ANSWERS),
-    Mutant("answered-on-a-mount", DISPATCH, "        if route is None or _is_mount(route):\n            # The", "        if route is None:\n            # The", ANSWERS),
+    Mutant("answered-on-a-mount", DISPATCH, " or _is_mount(route) or self._leads_on(endpoint):\n", " or self._leads_on(endpoint):\n", ANSWERS),
     Mutant("shadowed-route-starts", "src/faregate/routes/starlette.py", "mistakes = (*table.mistakes, *_find_shadowed(app, table.routes))",
            "mistakes = table.mistakes", SHADOW_TESTS),
     Mutant("shadowed-for-one-method", "src/faregate/routes/starlette.py", '*(("HEAD",) if "GET" in methods else ())', "*()", SHADOW_TESTS),
-    Mutant("shadowed-by-a-mount", DISPATCH, '            yield from list_matches(inner.get("endpoint"), inner, sold, any_method)\n', "            continue\n", SHADOW_TESTS),
+    Mutant("shadowed-by-a-mount", DISPATCH, "            yield from below(endpoint, inner, sold)\n", "            continue\n", SHADOW_TESTS),
     Mutant("another-price-shadows", "src/faregate/routes/starlette.py", 'return offer in inspect_handler(handler, getattr(match.route, "dependant", None)).offers',
            'return bool(inspect_handler(handler, getattr(match.route, "dependant", None)).offers)', SHADOW_TESTS),
     Mutant("route-added-in-lifespan", STARLETTE, 'message["type"] == "lifespan.startup.complete" and self._has_changed()',
@@ -634,6 +635,18 @@ MUTANTS = (
            "        return self._inspect(",
            "            return None\n"
            "        return self._inspect(", ANSWERS),
+    # Several applications behind one paywall
+    Mutant("only-one-application-is-asked", WRAPPERS, "    return [chain for _, chain in chains] or", "    return [chain for _, chain in chains][:1] or", APPLICATIONS),
+    Mutant("slots-hold-nothing", WRAPPERS, "        held += _read_slots(layer, kind.slots)\n", "", APPLICATIONS),
+    Mutant("references-hold-nothing", WRAPPERS, "isinstance(layer, ReferenceType)", "False", APPLICATIONS),
+    Mutant("the-first-application-answers", DISPATCH, "return next((one for one in known if one.offers or one.mistake), known[0] if known else None)", "return known[0] if known else None", APPLICATIONS),
+    Mutant("middleware-holds-no-application", DISPATCH, "    for side in list_declared_apps(core):\n", "    for side in ():\n", APPLICATIONS),
+    Mutant("endpoints-hand-nothing-on", DISPATCH, "            if has_app(handing_on := route if endpoint is None else endpoint):\n", "            if False and (handing_on := route):\n", APPLICATIONS),
+    Mutant("endpoints-that-hand-on-are-recalled", DISPATCH, " or _is_mount(route) or self._leads_on(endpoint):\n", " or _is_mount(route):\n", APPLICATIONS),
+    Mutant("the-route-of-a-paywall-is-unknown", DISPATCH, "    if route is not None and not _is_mount(route) and not has_app(core):\n", "    if False:\n", APPLICATIONS),
+    Mutant("what-has-no-route-sells-nothing", DISPATCH, "known = unrouted if unrouted.offers or unrouted.mistake else None", "known = None", APPLICATIONS),
+    Mutant("one-sold-of-several-runs-when-refused", DISPATCH, "return bool(handlers) and all(", "return bool(handlers) and any(", APPLICATIONS),
+    Mutant("another-application-shadows", "src/faregate/routes/starlette.py", 'if any(_sells(match, scope["method"], offer) for match in firsts):', 'if _sells(firsts[0], scope["method"], offer):', APPLICATIONS),
     Mutant("cache-outside", WRAPPERS, "if not is_paywall(kind) and called not in allowed", "if False and called not in allowed", ANSWERS),
     Mutant("cached-result-of-a-decorator", STARLETTE, "return response if payment.transaction_id is None else forbid_storing(response, sold)",
            "return response", ORDERS),

@@ -4,7 +4,7 @@ An adapter's decorator marks the function it returns with the offer, `faregate_o
 was given with `faregate_sold`: who runs the latter was given the handler without its price.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +17,7 @@ from faregate.middleware.callables import get_closure, get_module, walk, walk_ch
 
 OFFER, SOLD, MAKES_OFFERS = "faregate_offer", "faregate_sold", "faregate_makes_offers"
 _PRICE = "faregate_guard"
+Follow = Callable[..., Iterator[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +28,16 @@ class Handler:
     mistake: str = ""
 
 
-def inspect_handler(handler: Any, dependant: Any = None, overrides: Any = ()) -> Handler:
+def inspect_handler(
+    handler: Any, dependant: Any = None, overrides: Any = (), follow: Follow = walk
+) -> Handler:
     """Find the offers of a handler and of the dependencies that are solved before it.
 
-    `dependant` is FastAPI's tree of dependencies; those in `overrides` are replaced, as in tests.
+    `dependant` is FastAPI's tree of dependencies; those in `overrides` are replaced, as in tests. `follow`
+    lists what the handler calls: `walk_chain` for one that may hold other handlers, too.
     """
     offers, unpriced, mistake = dict[Offer, None](), None, ""
-    for one in walk(handler, through_self=True):
+    for one in follow(handler, through_self=True):
         if (offer := _get_offer(one, OFFER)) is not None:
             offers[offer] = None
         unpriced = unpriced or _get_offer(one, SOLD)

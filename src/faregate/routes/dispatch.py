@@ -6,16 +6,27 @@ application that has no such routers, nothing is found.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from inspect import isclass
-from itertools import chain
+from itertools import chain, islice
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 from faregate.core.models import Offer
+from faregate.middleware.callables import get_module, walk, walk_chain
 from faregate.middleware.handlers import Handler, inspect_handler, pick_method
 from faregate.middleware.path_rules import list_spellings
-from faregate.routes.wrappers import list_inner_paywalls, list_paywalls, unwrap
+from faregate.routes.changes import list_routers
+from faregate.routes.wrappers import (
+    get_router,
+    has_app,
+    list_chains,
+    list_declared_apps,
+    list_inner_paywalls,
+    list_paywalls,
+    unwrap,
+)
 
 _PARTIAL, _FULL = 1, 2  # of Starlette's `Match`
 _CACHE_SIZE = 4096
@@ -27,21 +38,37 @@ class HandlerResolver:
 
     def __init__(self, app: Any) -> None:
         self._app = app
-        self._cache: dict[tuple[int, int, str], tuple[Any, Any, Any, Handler]] = {}
+        self._cache: dict[tuple[int, int, str], tuple[Any, Any, Any, Handler, bool]] = {}
 
     def resolve(self, asked: Mapping[str, Any], any_method: bool = False) -> Handler | None:
         """The handler that would answer the request of this ASGI scope, before it runs; None if unknown.
 
         `any_method`: if no route takes the method, take the handler of another one.
         """
-        found = next(list_matches(self._app, dict(asked)))
-        if any_method and found.route is None:
+        matches = list(list_matches(self._app, dict(asked), first_only=True))
+        if any_method and any(match.route is None and _has_any_route(match.endpoint) for match in matches):
             others = list_matches(self._app, dict(asked), any_method=True)
-            found = next((other for other in others if other.route is not None), found)
-        return self._inspect_match(found, asked["method"])
+            routed = (other for other in others if other.route is not None)
+            matches += islice(routed, 1 if len(matches) == 1 else None)
+        handlers = [self._inspect_match(match, asked["method"]) for match in matches]
+        known = [handler for handler in handlers if handler is not None]
+        # Which of several applications gets the request is not known: what one of them sells may be a result.
+        return next((one for one in known if one.offers or one.mistake), known[0] if known else None)
+
+    def is_sold(self, asked: Mapping[str, Any]) -> bool:
+        """Whether every handler that may answer the request of this scope has an offer."""
+        matches = list(list_matches(self._app, dict(asked), first_only=True))
+        routed = [match for match in matches if match.route is not None] or matches[:1]
+        handlers = [self._inspect_match(match, asked["method"]) for match in routed]
+        return bool(handlers) and all(handler is not None and handler.offers for handler in handlers)
 
     def _inspect_match(self, match: "RouteMatch", method: str) -> Handler | None:
-        known = None if match.route is None else self._inspect(match.endpoint, match.route, method)
+        known: Handler | None = None
+        if match.route is not None:
+            known = self._inspect(match.endpoint, match.route, method)
+        elif match.endpoint is not None:
+            unrouted = self._inspect(match.endpoint, None, method)
+            known = unrouted if unrouted.offers or unrouted.mistake else None
         if not match.prefix_offers:
             return known
         offers = (*match.prefix_offers, *(known.offers if known else ()))
@@ -56,9 +83,9 @@ class HandlerResolver:
         if route is not None:
             known = self._cache.get((id(endpoint), id(route), scope["method"]))
             # Overrides are set by tests, at any time, so what was found before them does not count.
-            if known is not None and not known[2].dependency_overrides:
+            if known is not None and not known[2].dependency_overrides and not known[4]:
                 return known[3]
-        if route is None or _is_mount(route):
+        if getattr(route, "endpoint", None) is None or _is_mount(route) or self._leads_on(endpoint):
             # The response came before a router was reached, or its router was given a copy of the scope.
             return self._find_copied(asked, is_error=is_error)
         return self._inspect(endpoint, route, scope["method"])
@@ -91,11 +118,16 @@ class HandlerResolver:
             "path": path,
             "raw_path": raw_path,
             "path_params": {},
+            "route": None,
         }
-        found = next(list_matches(self._app, scope))
-        if not hasattr(found.route, "path") or found.path_parameters or found.prefix_offers:
+        matches = list_matches(self._app, scope, first_only=True)
+        found = [match for match in matches if match.route is not None]
+        return bool(found) and all(map(self._is_page, found))
+
+    def _is_page(self, match: "RouteMatch") -> bool:
+        if not hasattr(match.route, "path") or match.path_parameters or match.prefix_offers:
             return False
-        handler = self._inspect(found.endpoint, found.route, "GET")
+        handler = self._inspect(match.endpoint, match.route, "GET")
         return not (handler.offers or handler.mistake)
 
     def _inspect(self, endpoint: Any, route: Any, method: str) -> Handler:
@@ -104,14 +136,24 @@ class HandlerResolver:
         handler, dependant = _pick_sold(endpoint, method), getattr(route, "dependant", None)
         if overrides:
             return inspect_handler(handler, dependant, overrides)
+        # An application that has no routes may hold handlers for several paths.
+        follow = walk_chain if route is None else walk
         key = (id(endpoint), id(route), method)
         if key not in self._cache:
             if len(self._cache) >= _CACHE_SIZE:
                 self._cache.clear()
             provider = provider if hasattr(provider, "dependency_overrides") else _NO_OVERRIDES
+            inspected = inspect_handler(handler, dependant, follow=follow)
             # Endpoint and route are kept too, so that their ids are not given to other objects.
-            self._cache[key] = (endpoint, route, provider, inspect_handler(handler, dependant))
+            self._cache[key] = (endpoint, route, provider, inspected, self._leads_on(endpoint))
         return self._cache[key][3]
+
+    def _leads_on(self, endpoint: Any) -> bool:
+        """Whether an endpoint hands requests on to an application, other than those it stands in."""
+        if not has_app(endpoint):
+            return False
+        around = {id(router) for router, _ in list_routers(self._app, with_held=False)}
+        return any(id(get_router(layers[-1])) not in around for layers in list_chains(endpoint))
 
 
 def _pick_sold(endpoint: Any, method: str) -> Any:
@@ -146,30 +188,78 @@ class RouteMatch:
 
 
 def list_matches(
-    app: Any, scope: dict[str, Any], above: tuple[Offer, ...] = (), any_method: bool = False
+    app: Any,
+    scope: dict[str, Any],
+    above: tuple[Offer, ...] = (),
+    any_method: bool = False,
+    first_only: bool = False,
+    entered: tuple[int, ...] = (),
 ) -> Iterator[RouteMatch]:
     """List the routes that take the request of this ASGI scope, in the order of the routers.
 
-    The first answers. At least one match is yielded: without a route, the application itself. `any_method`:
-    list those too that take its path with another method.
+    The first answers; where a layer leads to several applications, the first of one of them. `first_only`:
+    list only those. At least one match is yielded: without a route, the application itself. `any_method`:
+    list those too that take its path with another method. `entered` are the ids of the routers above:
+    a layer may hold one of those as well.
     """
-    core = unwrap(app)[-1]
-    sold = (*above, *_get_prefix_offers(app, scope))
+    for layers in list_chains(app):
+        router = id(get_router(layers[-1]))
+        if router not in entered:
+            sold = (*above, *_get_prefix_offers(layers, scope))
+            inside = (*entered, router)
+            below = partial(list_matches, any_method=any_method, first_only=first_only, entered=inside)
+            yield from _list_matches(layers[-1], scope, sold, any_method, first_only, below)
+
+
+def _list_matches(
+    core: Any, scope: dict[str, Any], sold: tuple[Offer, ...], any_method: bool, first_only: bool, below: Any
+) -> Iterator[RouteMatch]:
+    for side in list_declared_apps(core):
+        yield from below(side, scope, sold)
     has_route = False
     lowest = _PARTIAL if any_method else _FULL
     for route, child in chain(_match(_find_routes(core), scope, lowest), _match_frontends(core, scope)):
-        has_route, inner = True, {**scope, **child}
+        # The route of a paywall that stands on one is not that of an application below it.
+        has_route, inner = True, {**scope, "route": None, **child}
+        endpoint = inner.get("endpoint") if "endpoint" in child else None
         if _is_mount(route):
-            yield from list_matches(inner.get("endpoint"), inner, sold, any_method)
+            yield from below(endpoint, inner, sold)
         else:
-            own = _get_prefix_offers(getattr(route, "app", None), inner)
+            own = _get_prefix_offers(unwrap(getattr(route, "app", None)), inner)
             parameters: Mapping[str, Any] = inner.get("path_params") or {}
-            yield RouteMatch(inner.get("endpoint"), route, (*sold, *own), parameters)
+            yield RouteMatch(endpoint, route, (*sold, *own), parameters)
+            if has_app(handing_on := route if endpoint is None else endpoint):
+                yield from below(handing_on, inner, sold)
+        if first_only:
+            return
     fallback = find_fallback(core)
     if fallback is not None:
-        yield from list_matches(fallback, scope, sold, any_method)
+        yield from below(fallback, scope, sold)
     elif not has_route:
-        yield RouteMatch(core, None, sold, {})
+        yield _build_unrouted(core, scope, sold)
+
+
+def _build_unrouted(core: Any, scope: Mapping[str, Any], sold: tuple[Offer, ...]) -> RouteMatch:
+    """What answers where no route takes a request: the application, its handler of 404, or its own route."""
+    endpoint, route = _get_route({}, scope)
+    if route is not None and not _is_mount(route) and not has_app(core):
+        return RouteMatch(endpoint, route, sold, {})
+    missing = _find_missing_handler(core) or _find_missing_handler(scope.get("app"))
+    return RouteMatch(missing or core, None, sold, {})
+
+
+def _find_missing_handler(core: Any) -> Any:
+    """Find the application's own handler of errors for what has no route; None if it has none."""
+    found: Any = getattr(core, "exception_handlers", None)
+    handlers = cast("dict[Any, Any]", found) if issubclass(type(found), dict) else {}
+    for key, handler in handlers.items():
+        if getattr(key, "__name__", key) in (404, "HTTPException") and get_module(handler) != _OF_FASTAPI:
+            return handler
+    return None
+
+
+_OF_FASTAPI = "fastapi.exception_handlers"
+"""Where FastAPI's own handlers of errors are made."""
 
 
 def find_fallback(core: Any) -> Any:
@@ -208,12 +298,15 @@ def _is_mount(route: Any) -> bool:
     return hasattr(target, "routes") and not hasattr(target, "dependant")
 
 
-def _get_prefix_offers(app: Any, scope: Mapping[str, Any]) -> tuple[Offer, ...]:
-    """The offers that paywalls around this application make for the path."""
-    layers = unwrap(app)
+def _get_prefix_offers(layers: list[Any], scope: Mapping[str, Any]) -> tuple[Offer, ...]:
+    """The offers that the paywalls of these layers make for the path."""
     paywalls = [*list_paywalls(layers), *list_inner_paywalls(layers[-1])]
     matches = (one.path_rules.match(scope["path"], scope.get("root_path", "")) for one in paywalls)
     return tuple(match.offer for match in matches if match.offer is not None)
+
+
+def _has_any_route(core: Any) -> bool:
+    return next(_find_routes(core), None) is not None
 
 
 def _find_routes(core: Any) -> Iterator[Any]:

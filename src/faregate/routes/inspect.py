@@ -9,6 +9,7 @@ from faregate.routes import RouteTable
 from faregate.routes.wrappers import (
     apply_paywalls,
     build_unlisted_app,
+    list_chains,
     list_paywalls,
     unwrap,
 )
@@ -21,13 +22,11 @@ def inspect_app(app: Any) -> RouteTable:
     """
     if is_mcp_server(app):
         return _list_routes("faregate.mcp", app)
-    *around, core = unwrap(app)
-    if _is_instance(core, "starlette.applications", "Starlette") or _is_instance(
-        core, "starlette.routing", "Router"
-    ):
+    if any(_is_starlette(layers[-1]) for layers in list_chains(app)):
         # FastAPI's lists routes of Starlette as well.
         adapter = "faregate.fastapi" if "fastapi" in sys.modules else "faregate.starlette"
         return _list_routes(adapter, app)  # it looks through the layers itself
+    *around, core = unwrap(app)
     paywalls = list_paywalls(around)
     if _is_instance(core, "flask", "Flask"):
         table = _list_flask(core, has_paywall_around=bool(paywalls))
@@ -36,6 +35,11 @@ def inspect_app(app: Any) -> RouteTable:
     else:
         table = build_unlisted_app(core)
     return apply_paywalls(paywalls, table)
+
+
+def _is_starlette(core: Any) -> bool:
+    kinds = (("starlette.applications", "Starlette"), ("starlette.routing", "Router"))
+    return any(_is_instance(core, module, name) for module, name in kinds)
 
 
 def is_mcp_server(app: Any) -> bool:

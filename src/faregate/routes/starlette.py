@@ -2,9 +2,9 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
-from inspect import isclass
+from inspect import isclass, isroutine
 from itertools import chain
 from typing import Any
 
@@ -26,9 +26,14 @@ from faregate.routes.wrappers import (
     Around,
     apply_paywalls,
     build_unlisted_app,
+    describe_layers,
     find_answering_middleware,
     find_redundant_paywalls,
     find_unprotected,
+    get_router,
+    has_app,
+    list_chains,
+    list_declared_apps,
     list_declared_middleware,
     list_inner_paywalls,
     list_outer_middleware,
@@ -49,6 +54,10 @@ class MountPoint:
     root: str = ""
     host: str = ""
     around: Around = ()
+    entered: tuple[int, ...] = ()
+    """The routers above, by their ids."""
+    listed: set[int] = field(default_factory=set[int])
+    """All routers that were listed so far, anywhere."""
 
     def below(self, route: Any) -> "MountPoint":
         host = getattr(route, "host", "")
@@ -78,16 +87,32 @@ def list_routes(app: Any, expand: Expand = expand_router) -> RouteTable:
 
 
 def _list_app(app: Any, mount: MountPoint, expand: Expand) -> RouteTable:
-    layers = unwrap(app)
+    """List all applications that a layer leads to, each behind the layers on its own way.
+
+    A layer may also hold an application that is listed already: one that it stands in, or that is mounted.
+    """
+    tables: list[RouteTable] = []
+    for at, layers in enumerate(list_chains(app)):
+        router = id(get_router(layers[-1]))
+        if router in mount.entered or (at and router in mount.listed):
+            continue
+        mount.listed.add(router)
+        inner = replace(mount, entered=(*mount.entered, router))
+        tables.append(_list_core(layers, inner.behind(describe_layers(layers[:-1])), expand))
+    return _merge(tables)
+
+
+def _list_core(layers: list[Any], mount: MountPoint, expand: Expand) -> RouteTable:
     core = layers[-1]
-    mount = mount.behind(list_outer_middleware(app), list_declared_middleware(core))
+    mount = mount.behind(list_declared_middleware(core))
     paywalls = [*list_paywalls(layers), *list_inner_paywalls(core)]
     if isinstance(core, Starlette | Router):
-        router = getattr(core, "router", core)
+        router = get_router(core)
         tables = [_list_route(kind, route, mount, expand) for kind, route in expand(router)]
         fallback = find_fallback(router)
-        if isinstance(unwrap(fallback)[-1], Starlette | Router):
+        if has_app(fallback):
             tables.append(_list_app(fallback, mount, expand))
+        tables += [_list_held(side, mount, expand) for side in list_declared_apps(core)]
         table = _merge(tables)
     else:
         table = _list_leaf(core, mount)
@@ -97,6 +122,12 @@ def _list_app(app: Any, mount: MountPoint, expand: Expand) -> RouteTable:
         *find_redundant_paywalls(list_declared_middleware(core)),
     )
     return apply_paywalls(paywalls, replace(table, mistakes=mistakes), mount.root)
+
+
+def _list_held(app: Any, mount: MountPoint, expand: Expand) -> RouteTable:
+    """List an application that middleware or an endpoint holds, unless it is listed where it is mounted."""
+    router = id(get_router(unwrap(app)[-1]))
+    return RouteTable(()) if router in mount.listed else _list_app(app, mount, expand)
 
 
 def _merge(tables: Iterable[RouteTable]) -> RouteTable:
@@ -113,6 +144,8 @@ def _list_route(kind: type[BaseRoute], route: Any, mount: MountPoint, expand: Ex
     if issubclass(kind, Mount | Host):
         return _list_app(route.app, mount.below(route), expand)
     if not issubclass(kind, Route | WebSocketRoute):
+        if has_app(route):
+            return _list_held(route, mount, expand)
         return build_unlisted_app(route, mount.root + getattr(route, "path", ANYTHING), mount.host)
     path, faults, mistakes = mount.root + route.path, list[str](), dict[str, None]()
     rows = list[RouteInfo]()
@@ -123,7 +156,14 @@ def _list_route(kind: type[BaseRoute], route: Any, mount: MountPoint, expand: Ex
     app = getattr(route, "app", None)
     mistakes.update(dict.fromkeys(find_answering_middleware(mount.behind(list_outer_middleware(app)).around)))
     table = RouteTable(tuple(rows), (), tuple(faults), tuple(mistakes))
-    return apply_paywalls(list_paywalls(unwrap(app)), _merge([table, *_list_tools(route, path)]), mount.root)
+    inner = [_list_held(route.endpoint, mount, expand)] if _hands_on(route.endpoint) else []
+    table = _merge([table, *_list_tools(route, path), *inner])
+    return apply_paywalls(list_paywalls(unwrap(app)), table, mount.root)
+
+
+def _hands_on(endpoint: Any) -> bool:
+    """Whether an endpoint is an object that hands requests on. A function may only know of an app."""
+    return not isclass(endpoint) and not isroutine(endpoint) and has_app(endpoint)
 
 
 def _list_tools(route: Any, path: str) -> Iterator[RouteTable]:
@@ -217,23 +257,26 @@ def _find_shadow(app: Any, row: RouteInfo, offer: Offer, method: str) -> RouteMa
     shadow = None
     for scope in _build_scopes(row, method):
         try:
-            first, *others = _list_until_sold(app, scope, offer)
+            other = _find_earlier(app, scope, offer)
         except Exception:  # of a convertor that the application made
             return None
-        if not others:
+        if other is None:
             return None
-        shadow = shadow or first
+        shadow = shadow or other
     return shadow
 
 
-def _list_until_sold(app: Any, scope: dict[str, Any], offer: Offer) -> list[RouteMatch]:
-    """What takes a request, up to the first that sells the offer; only the first if none does."""
-    passed: list[RouteMatch] = []
+def _find_earlier(app: Any, scope: dict[str, Any], offer: Offer) -> RouteMatch | None:
+    """What answers a request before a route that sells the offer; None if that answers, or there is none."""
+    firsts = list(list_matches(app, scope, first_only=True))
+    if any(_sells(match, scope["method"], offer) for match in firsts):
+        return None
+    earlier = None
     for match in list_matches(app, scope):
-        passed.append(match)
+        earlier = match if match in firsts else earlier
         if _sells(match, scope["method"], offer):
-            return passed
-    return passed[:1]
+            return earlier
+    return None
 
 
 def _sells(match: RouteMatch, method: str, offer: Offer) -> bool:

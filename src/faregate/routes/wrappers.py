@@ -5,14 +5,16 @@ and WSGI does, or else what leads to a router among its attributes, its closure 
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, partial
-from inspect import getattr_static
+from functools import cache, lru_cache, partial
 from itertools import islice
-from types import FunctionType, MethodType
-from typing import Any, cast
+from operator import itemgetter
+from types import FunctionType, MemberDescriptorType, MethodType
+from typing import Any, NamedTuple, cast
+from weakref import ReferenceType
 
 from faregate.middleware.callables import get_closure, is_proxy
 from faregate.middleware.handlers import name_handler
@@ -24,6 +26,9 @@ from faregate.routes.access import apply_path_rules
 ANYTHING = "/*"
 # An object with a `__getattr__` of its own, such as a mock, may have an `app` without end.
 _MAX_LAYERS = 100
+_MAX_HELD = 200
+_MAX_SLOTS = 20
+"""A class that has more is no layer but an application, such as Litestar's: looking through it takes long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,33 +42,87 @@ class PaywallLayer:
 def unwrap(app: Any) -> list[Any]:
     """The layers around an application from the outside in, and at last the application itself.
 
-    That is what has routes, or wraps nothing.
+    That is what has routes, or wraps nothing. Of several, it is the one that the layers name.
     """
+    return list_chains(app)[0]
+
+
+def list_chains(app: Any) -> list[list[Any]]:
+    """The ways through the layers of an application, each from the outside in, to what has routes.
+
+    A layer may lead to several: by host, by path, or to a second one for what the first does not have. The
+    applications that layers name come first. If nothing has routes, the one way is that of the names.
+    """
+    chains: list[tuple[tuple[int, ...], list[Any]]] = []
+    seen, waiting = dict[int, Any](), deque[tuple[tuple[int, ...], list[Any]]]([((), [app])])
+    while waiting and len(seen) < _MAX_HELD:
+        place, chain = waiting.popleft()
+        layer = chain[-1]
+        # Compared by identity: the layer's own `==` may answer anything.
+        if id(layer) in seen or len(chain) > _MAX_LAYERS:
+            continue
+        seen[id(layer)] = layer
+        if _may_ask(layer, "routes", place) and _has_routes(layer):
+            chains.append((place, chain))
+            continue
+        is_named = _may_ask(layer, "app", place) or _may_ask(layer, "application", place)
+        held = (_get_named(layer) if is_named else None, *_list_held(layer))
+        waiting.extend(((*place, at), [*chain, one]) for at, one in enumerate(held) if one is not None)
+    chains.sort(key=itemgetter(0))
+    return [chain for _, chain in chains] or [_follow_names(app)]
+
+
+def _may_ask(layer: Any, name: str, place: tuple[int, ...]) -> bool:
+    """Whether a layer may be asked for this attribute: one that is named by those before it always may.
+
+    Any other may be a proxy, which has nothing to answer with before there is a request.
+    """
+    return (
+        not any(place)
+        or name in _inspect_class(cast(Hashable, type(layer))).names
+        or name in _get_attributes(layer)
+    )
+
+
+def _get_attributes(layer: Any) -> Mapping[str, Any]:
+    with suppress(AttributeError):
+        attributes: Mapping[str, Any] = object.__getattribute__(layer, "__dict__")
+        return attributes
+    return {}
+
+
+def _get_named(layer: Any) -> Any:
+    """The application that a layer keeps under the name that most layers use; None if it has none."""
+    named = getattr(layer, "app", None) or getattr(layer, "application", None)
+    # A router of Starlette has a method of this name.
+    return named if callable(named) and getattr(named, "__self__", None) is not layer else None
+
+
+def _follow_names(app: Any) -> list[Any]:
     layers = [app]
     while len(layers) < _MAX_LAYERS:
-        inner = _find_inner(layers[-1])
-        # Compared by identity: the layer's own `==` may answer anything.
+        inner = _get_named(layers[-1])
         if inner is None or any(inner is layer for layer in layers):
             break
         layers.append(inner)
     return layers
 
 
-def _find_inner(layer: Any) -> Any:
-    """Find the application that a layer wraps; None if the layer has a router's routes, or wraps nothing.
+def get_router(core: Any) -> Any:
+    """The router of an application, or the router that it is."""
+    return getattr(core, "router", core)
 
-    Most layers name it `app` or `application`. Of any other, it is what leads to a router among what the
-    layer holds: a cache that hides its application must not hide the prices behind it.
-    """
-    if _has_routes(layer):
-        return None
-    inner = getattr(layer, "app", None) or getattr(layer, "application", None)
-    # A router of Starlette has a method of this name.
-    is_named = callable(inner) and getattr(inner, "__self__", None) is not layer
-    if is_named and _leads_to_router(inner):
-        return inner
-    router = next((held for held in _list_held(layer) if _leads_to_router(held)), None)
-    return inner if router is None and is_named else router
+
+def list_declared_apps(core: Any) -> list[Any]:
+    """The applications with routes that middleware of an application is given beside its own."""
+    entries: Iterable[Any] = getattr(core, "user_middleware", ())
+    values = (value for entry in entries for value in (*entry.args, *entry.kwargs.values()))
+    return [value for value in _flatten(values) if _is_followed(value) and has_app(value)]
+
+
+def has_app(value: Any) -> bool:
+    """Whether a value leads to something that has routes."""
+    return _has_routes(unwrap(value)[-1])
 
 
 def _has_routes(value: Any) -> bool:
@@ -74,20 +133,6 @@ def _has_routes(value: Any) -> bool:
     )
 
 
-def _leads_to_router(value: Any) -> bool:
-    waiting, seen = [value], dict[int, Any]()
-    while waiting and len(seen) < _MAX_LAYERS:
-        held = waiting.pop(0)
-        if id(held) in seen:
-            continue
-        seen[id(held)] = held
-        # Looked up without asking the value: a proxy has nothing to answer with before there is a request.
-        if getattr_static(held, "routes", None) is not None and _has_routes(held):
-            return True
-        waiting += _list_held(held)
-    return False
-
-
 def _list_held(layer: Any) -> list[Any]:
     """List the callables that a layer was made with: its attributes, or those of a function or a partial."""
     held: list[Any] = []
@@ -95,12 +140,43 @@ def _list_held(layer: Any) -> list[Any]:
         held += [layer.func, *layer.args, *layer.keywords.values()]
     elif isinstance(layer, MethodType):
         held.append(layer.__self__)
+    elif isinstance(layer, ReferenceType):
+        held.append(cast("Callable[[], Any]", layer)())
     elif isinstance(layer, FunctionType):
-        held += get_closure(layer).values()
+        held += [*get_closure(layer).values(), *(layer.__defaults__ or ())]
+        held += (layer.__kwdefaults__ or {}).values()
     else:
-        with suppress(AttributeError):
-            held += object.__getattribute__(layer, "__dict__").values()
-    return [value for value in _flatten(held) if callable(value) and not _is_opaque(value)]
+        kind = _inspect_class(cast(Hashable, type(layer)))
+        held += [*_get_attributes(layer).values(), *kind.held]
+        held += _read_slots(layer, kind.slots)
+    return [value for value in _flatten(held) if _is_followed(value)]
+
+
+def _read_slots(layer: Any, slots: Iterable[MemberDescriptorType]) -> Iterator[Any]:
+    for slot in slots:
+        try:
+            yield slot.__get__(layer)
+        except AttributeError:  # it has no value yet
+            continue
+
+
+class _LayerClass(NamedTuple):
+    """What a class of layers has: attributes of these names, slots, and what it was made with."""
+
+    names: frozenset[str]
+    slots: tuple[MemberDescriptorType, ...]
+    held: tuple[Any, ...]
+
+
+@lru_cache(maxsize=1024)
+def _inspect_class(kind: Hashable) -> _LayerClass:
+    bases = [vars(base) for base in cast(type, kind).__mro__]
+    names = frozenset(name for name in ("routes", "app", "application") if any(name in one for one in bases))
+    calls = [one[name] for one in bases for name in ("__call__", "handle") if name in one]
+    held = [value for call in calls for value in get_closure(call).values()]
+    values = [value for one in bases if "__slots__" in one for value in one.values()]
+    slots = tuple(value for value in values if isinstance(value, MemberDescriptorType))
+    return _LayerClass(names, slots if len(slots) <= _MAX_SLOTS else (), tuple(held))
 
 
 def _flatten(values: Iterable[Any]) -> Iterator[Any]:
@@ -114,10 +190,10 @@ def _flatten(values: Iterable[Any]) -> Iterator[Any]:
             yield value
 
 
-def _is_opaque(value: object) -> bool:
-    """Whether a value is a class, or pretends to be another object."""
+def _is_followed(value: object) -> bool:
+    """Whether a value may be a layer: no class, and nothing that pretends to be another object."""
     kind = type(value)
-    return issubclass(kind, type) or is_proxy(kind)
+    return callable(value) and not issubclass(kind, type) and not is_proxy(kind)
 
 
 def list_paywalls(layers: Iterable[Any]) -> list[PaywallLayer]:
@@ -211,7 +287,12 @@ def list_declared_middleware(core: Any) -> Around:
 
 def list_outer_middleware(app: Any) -> Around:
     """The middleware that is wrapped around an application from outside."""
-    return [(layer.__class__, _get_options(layer)) for layer in unwrap(app)[:-1]]
+    return describe_layers(unwrap(app)[:-1])
+
+
+def describe_layers(layers: Iterable[Any]) -> Around:
+    """The classes of layers and their options."""
+    return [(layer.__class__, _get_options(layer)) for layer in layers]
 
 
 def _get_options(layer: Any) -> Mapping[str, Any]:
