@@ -3,7 +3,7 @@
 Also takes from an environ what a handler could send with, past the paywall.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from io import BytesIO
 from types import NoneType
@@ -52,6 +52,7 @@ _SERVERS = frozenset(
 """What the keys of servers begin with, up to the first dot. Others are set by middleware of the seller's."""
 _NAMED = frozenset(("wsgi.errors", "wsgi.file_wrapper", "wsgi.input"))
 """The objects that PEP 3333 names. The file wrapper is replaced by the paywall, the input below."""
+_get_type: Callable[[object], type[object]] = type  # typed: of a value that can be anything
 _DATA = frozenset((str, int, bool, float, tuple, bytes, NoneType))
 
 _URL_SAFE = "/:@!$&'()*+,;=~-._"
@@ -98,11 +99,12 @@ def drop_conditions(environ: Environ) -> None:
 def withhold_connection(environ: Environ) -> None:
     """Take from an environ what a handler could send with past the paywall, its input's socket among it."""
     for name, value in tuple(environ.items()):
-        if type(value) in _DATA and name not in BYPASS_KEYS:
+        kind = _get_type(value)
+        if kind in _DATA and name not in BYPASS_KEYS:
             continue
         # A function of the server's own may be a way to send that is not known here.
         is_server_s = name.partition(".")[0] in _SERVERS and name not in _NAMED and callable(value)
-        if is_server_s or name in BYPASS_KEYS or hasattr(type(value), "sendall"):
+        if is_server_s or name in BYPASS_KEYS or hasattr(kind, "sendall"):
             del environ[name]
     # Servers' own streams lead to the socket, as gevent's by `rfile.raw`, or send themselves (100 Continue).
     if type(environ.get("wsgi.input")) not in (BytesIO, _Input, NoneType):
