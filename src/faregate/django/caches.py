@@ -71,8 +71,9 @@ def list_prefix_cache_mistakes(resolver: URLResolver, rules: PathRules) -> Itera
 
     A view that only some values of a parameter bring below a prefix is looked at when it is asked for.
     """
-    outside: Mapping[CacheKeys, str] = find_caches_outside() if rules.offers else dict[CacheKeys, str]()
-    for pattern, paths in list_sample_paths(resolver) if outside else ():
+    if not rules.offers or not (outside := find_caches_outside()):
+        return
+    for pattern, paths in list_sample_paths(resolver):
         if any(rules.match(path).offer is not None for path in paths):
             yield from list_cache_mistakes(pattern.callback, outside, is_path_sold=True)
 
