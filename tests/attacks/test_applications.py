@@ -344,6 +344,31 @@ def test_a_memo_behind_a_paywall_of_one_place_gives_nothing_away(place: Any, wal
 
 
 @pytest.mark.parametrize("wall", [ASGIMiddleware, PaywallMiddleware])
+def test_a_memo_that_calls_something_else_gives_nothing_away_on_a_route(wall: Any) -> None:
+    """What it wraps is not certain by itself: the route is known to run it."""
+
+    def remember_by(key: Callable[[Request], str], endpoint: Any) -> Any:
+        kept: dict[str, bytes] = {}
+
+        async def run(request: Request) -> Response:
+            if key(request) not in kept:
+                answer: Response = await endpoint(request)
+                if answer.status_code != 200:
+                    return answer
+                kept[key(request)] = bytes(answer.body)
+            return Response(kept[key(request)])
+
+        return run
+
+    def make(paywall: Paywall, content: Content) -> Any:
+        return on_a_route(wall, paywall, remember_by(lambda request: request.url.path, make_sold(content)))
+
+    trial = run_trial(make)
+    figures.count(KIND, trial.leaks, trial.tries)
+    assert (trial.leaks, trial.sales) == ([], 1)
+
+
+@pytest.mark.parametrize("wall", [ASGIMiddleware, PaywallMiddleware])
 @pytest.mark.parametrize("place", PLACES)
 def test_a_price_that_nothing_asks_for_gives_nothing_away_there(place: Any, wall: Any) -> None:
     def make(paywall: Paywall, content: Content) -> Any:

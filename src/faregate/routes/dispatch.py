@@ -85,7 +85,7 @@ class HandlerResolver:
             # Overrides are set by tests, at any time, so what was found before them does not count.
             if known is not None and not known[2].dependency_overrides and not known[4]:
                 return known[3]
-        if getattr(route, "endpoint", None) is None or _is_mount(route) or self._leads_on(endpoint):
+        if getattr(route, "endpoint", None) is None or self._leads_on(endpoint):
             # The response came before a router was reached, or its router was given a copy of the scope.
             return self._find_copied(asked, is_error=is_error)
         return self._inspect(endpoint, route, scope["method"])
