@@ -4,6 +4,7 @@ The price is bound to the handler: a paid handler calls `require_payment` with t
 A prefix is the coarser tool, for apps whose handlers cannot be touched.
 """
 
+import logging
 from collections.abc import Coroutine, Mapping, Sequence
 from functools import partial
 from inspect import signature
@@ -13,6 +14,7 @@ from faregate.core.models import Offer
 from faregate.core.release import Bypass, is_error, may_be_result
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
+from faregate.logs import log
 from faregate.middleware.arguments import (
     check_asgi_app,
     check_not_added_twice,
@@ -73,6 +75,7 @@ class PaywallMiddleware:
         self._sweep_every = sweep_every
         self._drain_seconds = drain_seconds
         self._has_expected = False
+        self._has_warned = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not self._has_expected:
@@ -109,6 +112,8 @@ class PaywallMiddleware:
         # There is nothing to complete without a payment, so the request may be cancelled with its client.
         if not responder.has_payment:
             await responder.run(app)
+            if responder.asking_scope is not None:
+                self._warn_unknown(scope, responder.asking_scope)
             return
         try:
             # In a task of its own: servers cancel the task of a request whose client left, and the payment
@@ -116,6 +121,21 @@ class PaywallMiddleware:
             await run_shielded(partial(responder.run, app))
         finally:
             responder.leave()
+
+    def _warn_unknown(self, server_scope: Scope, scope: Mapping[str, Any]) -> None:
+        """Log once that the route which asked for a payment is not found: what bypasses it is free."""
+        if self._has_warned or (place := self._resolver.find_unknown(server_scope, scope)) is None:
+            return
+        self._has_warned = True
+        log(
+            "sale",
+            logging.ERROR,
+            "%s asked for a payment, and its application is hidden from the paywall: something between the "
+            "two looks it up, as in a global or by a function. An answer of a cache in there leaves unpaid, and "
+            "so does a route that runs a paid function without its price. Give the application to what calls "
+            "it as an attribute, such as self.app, or put a paywall directly around it.",
+            place,
+        )
 
     async def _call_below_prefix(
         self, responder: PaywallResponder, scope: Scope, receive: Receive, send: Send

@@ -637,6 +637,7 @@ MUTANTS = (
            "        return self._inspect(", ANSWERS),
     # Several applications behind one paywall
     Mutant("only-one-application-is-asked", WRAPPERS, "    return [chain for _, chain in chains] or", "    return [chain for _, chain in chains][:1] or", APPLICATIONS),
+    Mutant("a-hidden-application-is-silent", ASGI, "            if responder.asking_scope is not None:\n", "            if False:\n", APPLICATIONS),
     Mutant("slots-hold-nothing", WRAPPERS, "        held += _read_slots(layer, kind.slots)\n", "", APPLICATIONS),
     Mutant("references-hold-nothing", WRAPPERS, "isinstance(layer, ReferenceType)", "False", APPLICATIONS),
     Mutant("the-first-application-answers", DISPATCH, "return next((one for one in known if one.offers or one.mistake), known[0] if known else None)", "return known[0] if known else None", APPLICATIONS),

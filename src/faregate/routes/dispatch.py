@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from faregate.core.models import Offer
 from faregate.middleware.callables import get_module, walk, walk_chain
-from faregate.middleware.handlers import Handler, inspect_handler, pick_method
+from faregate.middleware.handlers import Handler, inspect_handler, name_handler, pick_method
 from faregate.middleware.path_rules import list_spellings
 from faregate.routes.changes import list_routers
 from faregate.routes.wrappers import (
@@ -61,6 +61,18 @@ class HandlerResolver:
         routed = [match for match in matches if match.route is not None] or matches[:1]
         handlers = [self._inspect_match(match, asked["method"]) for match in routed]
         return bool(handlers) and all(handler is not None and handler.offers for handler in handlers)
+
+    def find_unknown(self, asked: Mapping[str, Any], scope: Mapping[str, Any]) -> str | None:
+        """Name the endpoint in `scope`, which its router has written there; None if `asked` leads to it."""
+        endpoint, route = _get_route(asked, scope)
+        key = (id(endpoint), id(route), asked["method"])
+        if route is None or key in self._cache:
+            return None
+        matches = list_matches(self._app, dict(asked), any_method=True)
+        if not any(match.endpoint is endpoint for match in matches):
+            return name_handler(endpoint)
+        self._inspect(endpoint, route, asked["method"])  # to find it in the cache from now on
+        return None
 
     def _inspect_match(self, match: "RouteMatch", method: str) -> Handler | None:
         known: Handler | None = None
