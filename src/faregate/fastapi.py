@@ -146,7 +146,7 @@ class _Scheme(SecurityBase):
         # Asked now: a function that calls a price, and forgets the `await`, gives no result away.
         return _authorize(authorize(connection, self._sold, ask), response)
 
-    count_as_async(__call__)  # FastAPI looks for what is to be awaited
+    __call__ = count_as_async(__call__)  # FastAPI looks for what is to be awaited
 
 
 async def _authorize(asked: Coroutine[Any, Any, Payment], response: Response) -> Payment:

@@ -230,7 +230,7 @@ def paid(
             response = await response if iscoroutine(response) else response
             return response if payment.transaction_id is None else forbid_storing(response, sold)
 
-        count_as_async(guard)
+        guard = count_as_async(guard)
         mark(guard, endpoint, sold)
         note_price(guard)
         return cast(Endpoint, guard)

@@ -112,11 +112,17 @@ def is_async(called: Any) -> bool:
     return iscoroutinefunction(called) or iscoroutinefunction(getattr_static(called, "__call__", None))
 
 
-def count_as_async(function: Any) -> None:
-    """Have `inspect.iscoroutinefunction` say True of a plain function that returns a coroutine.
+def count_as_async(function: Any) -> Any:
+    """Copy a plain function that returns a coroutine; `inspect.iscoroutinefunction` says True of the copy.
 
-    Python does the same in `types.coroutine`. `inspect.markcoroutinefunction` is of Python 3.12, and
-    `functools.wraps` copies its mark to wrappers that return no coroutine.
+    `inspect.markcoroutinefunction` is of Python 3.12, and `functools.wraps` copies its mark to wrappers that
+    return no coroutine.
     """
-    code = function.__code__
-    function.__code__ = code.replace(co_flags=code.co_flags | CO_COROUTINE)
+    code = function.__code__.replace(co_flags=function.__code__.co_flags | CO_COROUTINE)
+    copy = FunctionType(
+        code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    for name in ("__annotations__", "__doc__", "__kwdefaults__", "__module__", "__qualname__"):
+        setattr(copy, name, getattr(function, name))
+    copy.__dict__.update(function.__dict__)
+    return copy
