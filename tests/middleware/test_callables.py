@@ -140,11 +140,11 @@ async def awaited() -> str:
 def test_a_function_that_returns_a_coroutine_counts_as_async_and_runs_at_the_call() -> None:
     calls = []
 
-    def begin(self: Any) -> Any:
+    def plain(self: Any) -> Any:
         calls.append(self)
         return awaited()
 
-    count_as_async(begin)
+    begin = count_as_async(plain)
     bound = MethodType(begin, "a view")
     for one in (begin, bound, functools.partial(begin, "a view")):
         assert inspect.iscoroutinefunction(one)
@@ -158,9 +158,10 @@ def test_a_function_that_returns_a_coroutine_counts_as_async_and_runs_at_the_cal
 def test_a_plain_wrapper_of_such_a_function_is_plain() -> None:
     """Starlette runs it in a thread, where it may block."""
 
-    def begin() -> Any:
+    def plain() -> Any:
         return awaited()
 
-    count_as_async(begin)
+    begin = count_as_async(plain)
+    assert inspect.iscoroutinefunction(begin)
     assert not inspect.iscoroutinefunction(with_wraps(begin))
     assert not is_async_callable(with_wraps(begin))
