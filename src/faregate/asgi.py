@@ -132,9 +132,8 @@ class PaywallMiddleware:
             logging.ERROR,
             "%s asked for a payment, and its application is hidden from the paywall: something between the "
             "two looks it up, as in a global or by a function. An answer of a cache in there leaves unpaid, "
-            "and so does a route that runs a paid function without its price. Give the application to what "
-            "calls "
-            "it as an attribute, such as self.app, or put a paywall directly around it.",
+            "and so does a route that runs a paid function without its price. Keep the application in an "
+            "attribute of what calls it, such as self.app, or put a paywall directly around it.",
             place,
         )
 

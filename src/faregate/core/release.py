@@ -4,7 +4,7 @@ A response of a sold handler leaves unpaid only if it certainly carries nothing 
 
 1. A status that the offer bills is the result. It leaves with a proven payment (`core.flow`).
 2. An error (4xx, 5xx) that is not billed is shown, without cookies. A 412 and a 416 answer conditions on the
-   result and may have it with them (Werkzeug keeps the body), so they are made anew.
+   result and may contain it (Werkzeug keeps the body), so the paywall makes them anew.
 3. Any other response, such as a 206, a 304 or a redirect that is not billed, is withheld. The payer is not
    charged and gets an error of ours; the log says how to sell it.
 4. Below a sold prefix a router may redirect to the path with or without its trailing slash. The paywall makes
@@ -49,8 +49,8 @@ _PATH = re.compile(r"/(?![/\\])")
 MARK: Header = ("Faregate-Result", "unreleased")
 """A header of a result on its way to the paywall, which takes it off."""
 COPIED = (
-    "Something between the paywall and a paid handler has kept a result, and answered this request with it: "
-    "nobody has paid. Put what caches below the price, or outside for what is not sold."
+    "A cache between the paywall and a paid handler kept a result, and answered an unpaid request with it. "
+    "Put the cache below the price, or have it skip responses with Cache-Control: no-store."
 )
 _MARK_NAME = MARK[0].lower()
 
