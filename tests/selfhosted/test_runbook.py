@@ -218,7 +218,8 @@ def test_the_gas_account_is_filled(direct: Site) -> None:
     assert re.search(r"attempt +number 1, .*a transfer may take 0\.\d+: send it some", said)
     direct.chain.fund(address)
     said = direct.play(title, 1, **{ID: sold})
-    assert "status           succeeded" in said
+    # The service tries again by itself: it may have ended the payment before the command does.
+    assert "status           succeeded" in said or f"{sold} has ended: succeeded." in said
     assert "on the chain 0.05 USDC; no differences." in said
 
 
