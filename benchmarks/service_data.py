@@ -11,17 +11,17 @@ from hashlib import sha256
 from typing import Any
 
 from sqlalchemy import delete, insert, select, text, update
-from tests.selfhosted.sales import authorize, failed, open_store, settle
+from tests.service.sales import authorize, failed, open_store, settle
 
-from faregate.selfhosted.database.accounts import list_accounts
-from faregate.selfhosted.database.catalog import load_catalog
-from faregate.selfhosted.database.engine import Database
-from faregate.selfhosted.database.keys import create_key
-from faregate.selfhosted.database.schema import accounts, attempts, payers, transactions
-from faregate.selfhosted.database.store import SqlStore
-from faregate.selfhosted.database.types import to_datetime
-from faregate.selfhosted.database.upgrade import upgrade
-from faregate.service.identifiers import build_id
+from faregate.rules.identifiers import build_id
+from faregate.service.database.accounts import list_accounts
+from faregate.service.database.catalog import load_catalog
+from faregate.service.database.engine import Database
+from faregate.service.database.keys import create_key
+from faregate.service.database.schema import accounts, attempts, payers, transactions
+from faregate.service.database.store import SqlStore
+from faregate.service.database.types import to_datetime
+from faregate.service.database.upgrade import upgrade
 
 PAYERS = 1000
 _BATCH = 2000

@@ -11,11 +11,8 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from faregate.selfhosted import backends
-from faregate.selfhosted.commands.serve import serve
-from faregate.selfhosted.settings import Settings
-from faregate.service.backend import Backend
-from faregate.service.payments import (
+from faregate.rules.backend import Backend
+from faregate.rules.payments import (
     Attempt,
     PaymentPostponed,
     PaymentRefused,
@@ -24,6 +21,9 @@ from faregate.service.payments import (
     PaymentVerified,
     SignedTransfer,
 )
+from faregate.service import backends
+from faregate.service.commands.serve import serve
+from faregate.service.settings import Settings
 from faregate.x402.models import SignedPayment, Terms
 
 

@@ -25,7 +25,7 @@ from benchmarks.in_process import Subject  # noqa: E402
 import faregate  # noqa: E402
 
 PACKAGE = f"{Path(faregate.__file__).parent}{os.sep}"
-LEFT_OUT = ("emulator", "service", "selfhosted", "payments")
+LEFT_OUT = ("emulator", "service", "rules")
 WARM_UP = 50
 """Requests before the one that is counted: caches are filled, and modules imported."""
 

@@ -39,7 +39,7 @@ NOT_REPEATED = 8
 MAY_REPEAT = dict.fromkeys(
     (
         *("tests/console", "tests/contract", "tests/crash", "tests/docs", "tests/e2e", "tests/examples"),
-        *("tests/payments", "tests/probe", "tests/selfhosted", "tests/servers", "tests/telemetry"),
+        *("tests/service/chain", "tests/probe", "tests/service", "tests/servers", "tests/telemetry"),
         *("tests/test_", "tests/cli", "tests/emulator", "tests/testing"),
         *(f"tests/adapters/test_{name}" for name in ("drain", "lifespan", "sweep", "mcp_transports")),
         *(f"tests/journals/test_{name}" for name in ("django_servers", "gunicorn", "postgres", "redis")),
@@ -72,7 +72,7 @@ SLOW = (
             "e2e",
             "hostile",
             "model",
-            "payments",
+            "service/chain",
             "probe",
         )
     ),
@@ -85,12 +85,12 @@ SLOW = (
     *(f"tests/journals/test_{name}" for name in ("django_servers", "gunicorn", "postgres", "redis")),
     *(f"tests/journals/test_{name}" for name in ("processes", "races")),
     *(f"tests/merchant/test_{name}" for name in ("cancellation", "isolation", "limits", "pools")),
-    *(f"tests/selfhosted/test_{name}" for name in ("compose", "concurrency", "direct", "doctor")),
-    *(f"tests/selfhosted/test_{name}" for name in ("list_counts", "reconcile", "serve", "service_page")),
+    *(f"tests/service/test_{name}" for name in ("compose", "concurrency", "direct", "doctor")),
+    *(f"tests/service/test_{name}" for name in ("list_counts", "reconcile", "serve", "service_page")),
     "tests/merchant/openapi/test_schemathesis",
     "tests/merchant/test_addresses",
     "tests/pay/test_cli",
-    "tests/service/test_settlement_model",
+    "tests/rules/test_settlement_model",
     "tests/test_request_cost",
     "tests/x402/test_eip712",
 )

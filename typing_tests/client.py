@@ -21,8 +21,8 @@ from faregate.merchant.models import (
     Transaction,
     TransactionDetail,
 )
-from faregate.merchant.transports import AsyncTransport, Transport
 from faregate.merchant.wire import Completed
+from faregate.transports import AsyncTransport, Transport
 
 
 def blocking(

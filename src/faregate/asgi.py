@@ -10,25 +10,25 @@ from functools import partial
 from inspect import signature
 from typing import Any, Unpack
 
-from faregate.core.models import Offer
-from faregate.core.release import Bypass, is_error, may_be_result
-from faregate.core.usage import Payment
-from faregate.errors import ConfigurationError
-from faregate.logs import log
-from faregate.middleware.arguments import (
+from faregate.checkout.arguments import (
     check_asgi_app,
     check_not_added_twice,
     check_required,
     check_starlette,
     choose_paywall,
 )
-from faregate.middleware.asgi_responder import PaywallResponder, find_responder
-from faregate.middleware.asgi_scope import ASGIApp, Receive, Scope, Send
-from faregate.middleware.async_checkout import AsyncAsk
-from faregate.middleware.lifespan import Lifespan, check_lifespan, fail_start
-from faregate.middleware.path_rules import NO_RULES, PathRules
-from faregate.middleware.shielding import run_shielded
-from faregate.middleware.states import State
+from faregate.checkout.asgi_responder import PaywallResponder, find_responder
+from faregate.checkout.asgi_scope import ASGIApp, Receive, Scope, Send
+from faregate.checkout.async_checkout import AsyncAsk
+from faregate.checkout.lifespan import Lifespan, check_lifespan, fail_start
+from faregate.checkout.path_rules import NO_RULES, PathRules
+from faregate.checkout.shielding import run_shielded
+from faregate.checkout.states import State
+from faregate.core.models import Offer
+from faregate.core.release import Bypass, is_error, may_be_result
+from faregate.core.usage import Payment
+from faregate.errors import ConfigurationError
+from faregate.logs import log
 from faregate.paywall import Paywall
 from faregate.routes.dispatch import HandlerResolver
 from faregate.settings import Arguments, check_arguments
@@ -45,7 +45,7 @@ class PaywallMiddleware:
     `paywall`, or the arguments of one.
 
     With `sweep_every` the journal is swept as long as the application lives, after so many seconds each
-    time. Its shutdown waits up to `drain_seconds` for what was begun (`faregate.middleware.lifespan`).
+    time. Its shutdown waits up to `drain_seconds` for what was begun (`faregate.checkout.lifespan`).
     """
 
     # Others recognize the class by this attribute, because they may not import adapters.

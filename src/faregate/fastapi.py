@@ -29,15 +29,15 @@ except ModuleNotFoundError as error:
 from starlette.routing import BaseRoute, Mount, Route
 
 from faregate import starlette
+from faregate.checkout.callables import count_as_async
+from faregate.checkout.checkout import SkipHandler
+from faregate.checkout.handlers import inspect_handler, mark_maker
+from faregate.checkout.openapi import INFO, MARK, payment_info
 from faregate.core import release, responses
 from faregate.core.models import Choose, Offer, OfferChoice
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.logs import log
-from faregate.middleware.callables import count_as_async
-from faregate.middleware.checkout import SkipHandler
-from faregate.middleware.handlers import inspect_handler, mark_maker
-from faregate.middleware.openapi import INFO, MARK, payment_info
 from faregate.offers import OfferOptions, make_offer
 from faregate.routes import RouteInfo, RouteTable
 from faregate.routes import starlette as starlette_routes

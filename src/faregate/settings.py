@@ -272,7 +272,7 @@ def check_spelling(variables: Iterable[str], known: Collection[str], where: str 
 
     For environment variables and Flask's config. `where` ends the name in the message, such as
     `" in the app's config"`. Django's settings are checked in `django/options.py`. Variables that begin with
-    `FAREGATE_SERVICE_` are left to `selfhosted/settings.py`, which checks them when the service starts.
+    `FAREGATE_SERVICE_` are left to `service/settings.py`, which checks them when the service starts.
     """
     for variable in variables:
         # Another program's variable may begin like ours; only one that is nearly ours is a mistake.

@@ -21,19 +21,19 @@ except ModuleNotFoundError as error:
 
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.asgi import ask_payment
+from faregate.checkout.arguments import check_choose
+from faregate.checkout.asgi_scope import ASGIApp, Message, Receive, Scope, Send, decode_headers
+from faregate.checkout.async_checkout import AsyncAsk
+from faregate.checkout.callables import count_as_async, is_async
+from faregate.checkout.checkout import SkipHandler
+from faregate.checkout.handlers import has_login, inspect_handler, mark, mark_maker, name_handler
+from faregate.checkout.lifespan import fail_start
+from faregate.checkout.openapi import with_payments
 from faregate.core import responses
 from faregate.core.models import Choose, Offer
 from faregate.core.release import MARK, may_be_result
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
-from faregate.middleware.arguments import check_choose
-from faregate.middleware.asgi_scope import ASGIApp, Message, Receive, Scope, Send, decode_headers
-from faregate.middleware.async_checkout import AsyncAsk
-from faregate.middleware.callables import count_as_async, is_async
-from faregate.middleware.checkout import SkipHandler
-from faregate.middleware.handlers import has_login, inspect_handler, mark, mark_maker, name_handler
-from faregate.middleware.lifespan import fail_start
-from faregate.middleware.openapi import with_payments
 from faregate.offers import OfferOptions, make_offer
 from faregate.paywall import Paywall
 from faregate.routes import RouteTable

@@ -9,7 +9,7 @@ import socket
 from datetime import UTC, datetime
 
 from faregate.errors import ConfigurationError
-from faregate.service.identifiers import build_id
+from faregate.rules.identifiers import build_id
 
 
 class PortTaken(ConfigurationError):

@@ -19,22 +19,17 @@ except ModuleNotFoundError as error:
         "faregate.wsgi needs Werkzeug: pip install 'faregate[wsgi]'", name=error.name
     ) from error
 
-from faregate.core.models import Choose, Headers, Offer, Response
-from faregate.core.release import Bypass
-from faregate.core.usage import Payment
-from faregate.errors import ConfigurationError
-from faregate.logs import log
-from faregate.middleware.arguments import check_blocking, check_required, choose_paywall
-from faregate.middleware.blocking_checkout import Ask, BlockingCheckout
-from faregate.middleware.buffer import finalize
-from faregate.middleware.checkout import ReadBody
-from faregate.middleware.contexts import WorkContext
-from faregate.middleware.descriptions import HandlerInfo
-from faregate.middleware.path_rules import PathMatch, PathRules
-from faregate.middleware.request import IncomingRequest, read_body
-from faregate.middleware.snapshot import Snapshot
-from faregate.middleware.states import PASSING, State
-from faregate.middleware.wsgi_environ import (
+from faregate.checkout.arguments import check_blocking, check_required, choose_paywall
+from faregate.checkout.blocking_checkout import Ask, BlockingCheckout
+from faregate.checkout.buffer import finalize
+from faregate.checkout.checkout import ReadBody
+from faregate.checkout.contexts import WorkContext
+from faregate.checkout.descriptions import HandlerInfo
+from faregate.checkout.path_rules import PathMatch, PathRules
+from faregate.checkout.request import IncomingRequest, read_body
+from faregate.checkout.snapshot import Snapshot
+from faregate.checkout.states import PASSING, State
+from faregate.checkout.wsgi_environ import (
     Environ,
     drop_conditions,
     find_content_length,
@@ -43,6 +38,11 @@ from faregate.middleware.wsgi_environ import (
     parse_environ,
     withhold_connection,
 )
+from faregate.core.models import Choose, Headers, Offer, Response
+from faregate.core.release import Bypass
+from faregate.core.usage import Payment
+from faregate.errors import ConfigurationError
+from faregate.logs import log
 from faregate.paywall import Paywall
 from faregate.settings import Arguments, check_arguments
 
@@ -56,7 +56,7 @@ WSGIApp = Callable[[Environ, StartResponse], Iterable[bytes]]
 OnRelease = Callable[[Response], Headers]
 """Called with a result that is released; gives more headers for its payer."""
 
-_CHECKOUT = "faregate.middleware.checkout"
+_CHECKOUT = "faregate.checkout.checkout"
 """The key of a request's checkout in its environ."""
 
 

@@ -17,11 +17,11 @@ from werkzeug.test import Client
 from faregate import ConfigurationError, Paywall, asgi, wsgi
 from faregate import fastapi as fast
 from faregate import starlette as star
+from faregate.checkout.path_rules import PathRules
 from faregate.emulator import Emulator, Wallet
 from faregate.emulator.transports import transport
 from faregate.flask import Faregate
 from faregate.flask import payment as flask_payment
-from faregate.middleware.path_rules import PathRules
 from faregate.offers import offer
 from faregate.wsgi import PaywallMiddleware as WSGIMiddleware
 

@@ -19,11 +19,11 @@ from werkzeug.test import Client
 
 from faregate import fastapi as fast
 from faregate import starlette as star
+from faregate.checkout.descriptions import describe_offer
 from faregate.emulator import Emulator, SettlementRule, Wallet
 from faregate.emulator.transports import EmbeddedTransport
 from faregate.flask import Faregate
 from faregate.journals.memory import MemoryJournal
-from faregate.middleware.descriptions import describe_offer
 from faregate.offers import build_offer
 from faregate.paywall import Paywall
 from tests.support.headers import decode_header

@@ -28,9 +28,9 @@ from django.http import (  # noqa: E402
 )
 from django.urls import path, re_path  # noqa: E402
 
+from faregate.checkout.wsgi_environ import BYPASS_KEYS  # noqa: E402
 from faregate.django import Payment, paid  # noqa: E402
 from faregate.emulator import Wallet  # noqa: E402
-from faregate.middleware.wsgi_environ import BYPASS_KEYS  # noqa: E402
 from tests.adapters.django_kinds import (  # noqa: E402
     CONTENT,
     KINDS,

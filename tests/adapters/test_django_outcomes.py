@@ -17,9 +17,9 @@ from django.core.asgi import get_asgi_application  # noqa: E402
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse  # noqa: E402
 from django.urls import path  # noqa: E402
 
+from faregate.checkout.shielding import wait_shielded  # noqa: E402
 from faregate.django import paid  # noqa: E402
 from faregate.emulator import Wallet  # noqa: E402
-from faregate.middleware.shielding import wait_shielded  # noqa: E402
 from tests.adapters.django_views import ask_wsgi, project, read_statuses  # noqa: E402
 
 

@@ -16,9 +16,9 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
+from faregate.checkout.shielding import wait_shielded
 from faregate.emulator import Emulator, Wallet
 from faregate.journals.memory import MemoryJournal
-from faregate.middleware.shielding import wait_shielded
 from faregate.starlette import PaywallMiddleware, paid
 from tests.adapters.asgi import CONTENT, a_paywall, collect, header, http_scope, never
 from tests.audit.purchases import outcomes

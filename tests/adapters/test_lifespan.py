@@ -19,11 +19,11 @@ from starlette.middleware import Middleware
 import faregate.fastapi
 import faregate.starlette
 from faregate.asgi import PaywallMiddleware
+from faregate.checkout.shielding import run_shielded, wait_shielded
 from faregate.core.claims import PendingPayment
 from faregate.emulator import Emulator, SettlementRule, Wallet
 from faregate.errors import ConfigurationError, JournalError
 from faregate.journals.memory import MemoryJournal
-from faregate.middleware.shielding import run_shielded, wait_shielded
 from faregate.paywall import Paywall
 from tests.adapters.asgi import CONTENT, Plain, a_paywall, ask, header
 from tests.adapters.stoppable_seller import Process, heard, serving_shop

@@ -10,8 +10,8 @@ from litestar.handlers import BaseRouteHandler
 from starlette.testclient import TestClient
 
 from faregate.asgi import PaywallMiddleware, require_payment
+from faregate.checkout.checkout import SkipHandler
 from faregate.emulator import Wallet
-from faregate.middleware.checkout import SkipHandler
 from faregate.offers import offer
 from tests.attacks.site import make_paywall
 

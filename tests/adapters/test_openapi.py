@@ -19,11 +19,11 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.routing import Mount
 
+from faregate.checkout.openapi import with_payments
 from faregate.core.terms import Price
 from faregate.emulator import Emulator
 from faregate.emulator.transports import EmbeddedTransport
 from faregate.fastapi import PaywallMiddleware, add_openapi, paid
-from faregate.middleware.openapi import with_payments
 from faregate.offers import build_offer
 from faregate.paywall import Paywall
 from faregate.starlette import PaywallMiddleware as StarletteMiddleware

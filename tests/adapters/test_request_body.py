@@ -10,11 +10,11 @@ from werkzeug.test import EnvironBuilder, run_wsgi_app
 
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.asgi import require_payment as arequire_payment
+from faregate.checkout.checkout import Checkout, SkipHandler
+from faregate.checkout.request import MAX_COMPARED, comparable_length, read_body
 from faregate.emulator import Emulator, Wallet
 from faregate.emulator.transports import EmbeddedTransport
 from faregate.errors import ConfigurationError
-from faregate.middleware.checkout import Checkout, SkipHandler
-from faregate.middleware.request import MAX_COMPARED, comparable_length, read_body
 from faregate.offers import offer
 from faregate.paywall import Paywall
 from faregate.wsgi import PaywallMiddleware, require_payment

@@ -15,8 +15,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from faregate.checkout.shielding import wait_shielded
 from faregate.emulator import Emulator, Wallet
-from faregate.middleware.shielding import wait_shielded
 from faregate.starlette import PaywallMiddleware, paid
 from tests.adapters.asgi import (
     CONTENT,

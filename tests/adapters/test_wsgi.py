@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from werkzeug.test import Client, EnvironBuilder
 
+from faregate.checkout.checkout import SkipHandler
 from faregate.core.usage import Payment
 from faregate.emulator import Wallet
 from faregate.errors import ConfigurationError
 from faregate.events import Worked
-from faregate.middleware.checkout import SkipHandler
 from faregate.offers import offer
 from faregate.wsgi import require_payment
 from tests.adapters.wsgi_app import CONTENT, PLAIN, SOLD, Body, Seller, Start, answering, anything, selling

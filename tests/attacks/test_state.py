@@ -13,8 +13,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
+from faregate.checkout.snapshot import LARGE
 from faregate.emulator import Wallet
-from faregate.middleware.snapshot import LARGE
 from faregate.starlette import PaywallMiddleware, paid
 from tests.attacks.content import BESIDE, RESPONSE, Content
 from tests.attacks.report import figures

@@ -11,11 +11,11 @@ from werkzeug.test import Client, create_environ
 
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.asgi import require_payment as arequire_payment
+from faregate.checkout.wsgi_environ import BYPASS_KEYS
 from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.transports import EmbeddedTransport
 from faregate.errors import ConfigurationError
 from faregate.merchant.client import MerchantClient
-from faregate.middleware.wsgi_environ import BYPASS_KEYS
 from faregate.offers import offer
 from faregate.paywall import Paywall
 from faregate.wsgi import PaywallMiddleware, require_payment

@@ -5,7 +5,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from faregate.emulator import Emulator, SettlementRule
-from faregate.service.published_payers import TEST_PAYERS
+from faregate.rules.published_payers import TEST_PAYERS
 
 from .contrast import FAINTEST, contrasts
 from .purchases import Purchases, choose

@@ -17,7 +17,7 @@ from faregate.emulator.console import changes
 from faregate.emulator.faults import Fault
 from faregate.emulator.server import serve
 from faregate.emulator.tenants import Tenants
-from faregate.service.published_payers import TEST_PAYERS
+from faregate.rules.published_payers import TEST_PAYERS
 from tests.emulator.load import Seller
 from tests.support.patience import GRACE, grant_grace
 

@@ -7,7 +7,7 @@ from playwright.sync_api import Locator, Page, expect
 from faregate.core.models import WireRequest
 from faregate.emulator import Emulator, SettlementRule
 from faregate.emulator.console.changes import SHOWN_CALLS
-from faregate.service.published_payers import TEST_PAYERS
+from faregate.rules.published_payers import TEST_PAYERS
 
 from .purchases import Purchases, choose
 

@@ -6,10 +6,10 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from faregate.service.payments import SettlementPending
-from tests.selfhosted.console_server import HOSTILE, ConsoleServer, serving_console
-from tests.selfhosted.databases import new_database
-from tests.selfhosted.sales import authorize, failed, settle, submit
+from faregate.rules.payments import SettlementPending
+from tests.service.console_server import HOSTILE, ConsoleServer, serving_console
+from tests.service.databases import new_database
+from tests.service.sales import authorize, failed, settle, submit
 
 from .contrast import FAINTEST, contrasts
 

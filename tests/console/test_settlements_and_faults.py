@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from faregate.emulator import Emulator, Wallet
-from faregate.service.published_payers import TEST_PAYERS
+from faregate.rules.published_payers import TEST_PAYERS
 
 from .purchases import Purchases, choose
 

@@ -16,7 +16,7 @@ INTERNAL = {
     "faregate.emulator.control",
     "faregate.emulator.faults",
     "faregate.merchant.openapi",
-    "faregate.payments.direct",
+    "faregate.service.chain.direct",
 }
 """Packages with `__all__` for other packages of faregate only."""
 _LOADED = re.compile(

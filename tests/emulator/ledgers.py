@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from faregate.emulator.ledger import SimulatedLedger
-from faregate.service.payments import (
+from faregate.rules.payments import (
     PaymentRefused,
     PaymentSettled,
     PaymentsUnavailable,

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from faregate.core.models import Response, WireRequest
 from faregate.emulator import TEST_KEY, Emulator, ManualClock
-from faregate.service.payments import PaymentRefused, PaymentSettled, PaymentVerified
+from faregate.rules.payments import PaymentRefused, PaymentSettled, PaymentVerified
 from faregate.x402.models import SignedPayment, Terms
 from tests.support.headers import encode_header
 

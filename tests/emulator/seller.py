@@ -11,7 +11,7 @@ import httpx
 
 from faregate.emulator import TEST_KEY, Account, Emulator, ManualClock, Wallet
 from faregate.merchant.formats import ID_TAIL
-from faregate.service.payments import Ledger
+from faregate.rules.payments import Ledger
 from faregate.x402.tokens import Environment
 
 from .services import Build, MerchantService

@@ -4,8 +4,8 @@ from typing import Protocol
 
 from faregate.core.models import Response, WireRequest
 from faregate.emulator import Account, Revision, SettlementRule
-from faregate.service.clock import Clock
-from faregate.service.payments import Ledger
+from faregate.rules.clock import Clock
+from faregate.rules.payments import Ledger
 from faregate.x402.tokens import Environment, SettlementAsset
 
 

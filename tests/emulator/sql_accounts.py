@@ -13,12 +13,14 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, Insert, Integer, Table, bindparam, insert, select, update
 
 from faregate.emulator import Account, Key
-from faregate.selfhosted.database.accounts import COLUMNS, AccountRow, list_accounts_of
-from faregate.selfhosted.database.apply import apply_account
-from faregate.selfhosted.database.clock import Stamps
-from faregate.selfhosted.database.engine import Database
-from faregate.selfhosted.database.keys import create_key
-from faregate.selfhosted.database.schema import (
+from faregate.rules.builtin import builtin_account
+from faregate.rules.config import DEFAULT_CREATED_AT
+from faregate.service.database.accounts import COLUMNS, AccountRow, list_accounts_of
+from faregate.service.database.apply import apply_account
+from faregate.service.database.clock import Stamps
+from faregate.service.database.engine import Database
+from faregate.service.database.keys import create_key
+from faregate.service.database.schema import (
     accounts,
     api_keys,
     resource_versions,
@@ -27,12 +29,10 @@ from faregate.selfhosted.database.schema import (
     simulated_balances,
     simulated_rules,
 )
-from faregate.selfhosted.database.simulated import set_up_ledger
-from faregate.service.builtin import builtin_account
-from faregate.service.config import DEFAULT_CREATED_AT
+from faregate.service.database.simulated import set_up_ledger
 from faregate.system import random_id
 from faregate.x402.tokens import Environment
-from tests.selfhosted.databases import new_database
+from tests.service.databases import new_database
 
 ENVIRONMENTS: Final[tuple[Environment, ...]] = ("test", "live")
 AccountIds = Mapping[Environment, int]

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from faregate.core.models import Response, WireRequest
-from faregate.selfhosted.asgi import Parts, ServiceApp
-from faregate.selfhosted.callers import Answer
-from faregate.selfhosted.commands.serve import build_server
-from faregate.selfhosted.database.reports import PendingPayments
-from faregate.selfhosted.metrics import ServiceMetrics
-from faregate.selfhosted.operator_pages import OperatorParts, Readiness
-from faregate.selfhosted.rate_limits import RateLimits
+from faregate.service.asgi import Parts, ServiceApp
+from faregate.service.callers import Answer
+from faregate.service.commands.serve import build_server
+from faregate.service.database.reports import PendingPayments
+from faregate.service.metrics import ServiceMetrics
+from faregate.service.operator_pages import OperatorParts, Readiness
+from faregate.service.rate_limits import RateLimits
 from faregate.system import get_url, open_listener, system_clock
 from tests.support.waiting import eventually
 

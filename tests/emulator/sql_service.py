@@ -13,26 +13,26 @@ from sqlalchemy import Connection, select, update
 from faregate.core.models import Response, WireRequest
 from faregate.emulator import Account, Revision, SettlementRule, SimulatedLedger
 from faregate.errors import ConfigurationError
-from faregate.selfhosted.database import simulated
-from faregate.selfhosted.database.accounts import AccountRow
-from faregate.selfhosted.database.apply import apply_account
-from faregate.selfhosted.database.clock import Stamps
-from faregate.selfhosted.database.keys import find_key_owner
-from faregate.selfhosted.database.schema import accounts, resource_versions, resources, transactions
-from faregate.selfhosted.database.shared import Shared, StoreOptions
-from faregate.selfhosted.database.store import SqlStore
-from faregate.selfhosted.simulated import SimulatedPayments
-from faregate.service import settlement as settling
-from faregate.service.app import Access, respond
-from faregate.service.backend import Backend
-from faregate.service.builtin import builtin_account
-from faregate.service.catalog import Listing
-from faregate.service.clock import Clock
-from faregate.service.config import Resource
-from faregate.service.http import INVALID_KEY, build_401
-from faregate.service.identifiers import build_id
-from faregate.service.payments import Ledger, LedgerPayments
-from faregate.service.records import FINAL, PENDING, Transaction
+from faregate.rules import settlement as settling
+from faregate.rules.app import Access, respond
+from faregate.rules.backend import Backend
+from faregate.rules.builtin import builtin_account
+from faregate.rules.catalog import Listing
+from faregate.rules.clock import Clock
+from faregate.rules.config import Resource
+from faregate.rules.http import INVALID_KEY, build_401
+from faregate.rules.identifiers import build_id
+from faregate.rules.payments import Ledger, LedgerPayments
+from faregate.rules.records import FINAL, PENDING, Transaction
+from faregate.service.database import simulated
+from faregate.service.database.accounts import AccountRow
+from faregate.service.database.apply import apply_account
+from faregate.service.database.clock import Stamps
+from faregate.service.database.keys import find_key_owner
+from faregate.service.database.schema import accounts, resource_versions, resources, transactions
+from faregate.service.database.shared import Shared, StoreOptions
+from faregate.service.database.store import SqlStore
+from faregate.service.simulated import SimulatedPayments
 from faregate.system import random_challenge
 from faregate.x402.tokens import TOKENS, Environment, SettlementAsset
 

@@ -18,8 +18,8 @@ from faregate.emulator import (
     Value,
 )
 from faregate.errors import ConfigurationError
-from faregate.service.builtin import builtin_account
-from faregate.service.config import CAPABILITIES
+from faregate.rules.builtin import builtin_account
+from faregate.rules.config import CAPABILITIES
 
 from .seller import ApiClient, assert_error
 

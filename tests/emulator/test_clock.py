@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from faregate.emulator import Emulator, EmulatorClock, ManualClock, SettlementRule, Wallet
 from faregate.emulator.clock import END_OF_TIME, MAX_RATE, ClockState
 from faregate.errors import ConfigurationError
-from faregate.service.clock import MonotonicClock
+from faregate.rules.clock import MonotonicClock
 
 from .seller import ApiClient
 

@@ -8,7 +8,7 @@ from eth_account.messages import encode_typed_data
 
 from faregate.emulator import ManualClock, SimulatedLedger, Wallet
 from faregate.merchant.models import AccessResource
-from faregate.service.payments import PaymentRefused, PaymentSettled, PaymentVerified
+from faregate.rules.payments import PaymentRefused, PaymentSettled, PaymentVerified
 from faregate.x402.eip712 import build_typed_data
 from faregate.x402.headers import build_payment_required, parse_payment
 from faregate.x402.models import SignedPayment, Terms

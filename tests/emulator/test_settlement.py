@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from faregate.emulator import SettlementRule
-from faregate.service.payments import PaymentRefused, PaymentSettled, SettlementPending
+from faregate.rules.payments import PaymentRefused, PaymentSettled, SettlementPending
 from tests.emulator.ledgers import ScriptedLedger
 
 from .seller import ApiClient, assert_error

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from faregate.emulator import LIVE_KEY, Account, Emulator, Fault, Resource, SettlementRule
 from faregate.errors import ConfigurationError
-from faregate.service.builtin import builtin_account
-from faregate.service.payments import PaymentSettled, SettlementPending
+from faregate.rules.builtin import builtin_account
+from faregate.rules.payments import PaymentSettled, SettlementPending
 from faregate.x402.tokens import TOKENS
 from tests.emulator.ledgers import ScriptedLedger
 from tests.support.headers import decode_header, encode_header

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from faregate.service.http import HttpError
-from faregate.service.routes import ROUTES, find_route
-from tests.selfhosted.databases import DATABASES
+from faregate.rules.http import HttpError
+from faregate.rules.routes import ROUTES, find_route
+from tests.service.databases import DATABASES
 
 from .seller import ROOT
 from .traces.record import Exchange, Recorder, compare

@@ -6,8 +6,8 @@ from random import Random
 from typing import Any
 
 from faregate.asgi import PaywallMiddleware, require_payment
-from faregate.middleware.asgi_responder import find_responder
-from faregate.middleware.shielding import wait_shielded
+from faregate.checkout.asgi_responder import find_responder
+from faregate.checkout.shielding import wait_shielded
 from faregate.offers import offer
 from tests.fuzz.programs import BAD_HEADERS, Program, Step, make_middleware, make_program, write
 from tests.fuzz.world import SEEN, Answer, Request, World

@@ -24,8 +24,8 @@ from faregate.journals.memory import MemoryJournal
 from faregate.journals.policy import DEFAULT_POLICY
 from faregate.offers import offer
 from faregate.paywall import Paywall
-from faregate.service.config import SettlementRule
-from faregate.service.records import FINAL
+from faregate.rules.config import SettlementRule
+from faregate.rules.records import FINAL
 
 Phase = Literal["free", "asked", "sold"]
 SEEN: ContextVar[str] = ContextVar("fuzz_seen", default="")

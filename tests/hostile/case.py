@@ -9,7 +9,7 @@ from faregate.events import Stuck
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.persistent import PersistentJournal
 from faregate.paywall import Paywall
-from faregate.service.records import TransactionRecord
+from faregate.rules.records import TransactionRecord
 from tests.hostile.calls import Call
 from tests.hostile.service import CaseService, NamedFault
 from tests.journals.stores import Clock

@@ -13,8 +13,8 @@ from starlette.routing import Route
 
 import faregate.starlette
 import faregate.wsgi
+from faregate.checkout.checkout import SkipHandler
 from faregate.core.usage import Payment
-from faregate.middleware.checkout import SkipHandler
 from faregate.offers import offer
 from faregate.paywall import Paywall
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from faregate.core.models import Response, WireRequest
-from faregate.service.records import TransactionRecord
+from faregate.rules.records import TransactionRecord
 from tests.support.faulty_service import Call, FaultyService, ServiceRouter
 from tests.support.raw_server import Connection, ConnectionGone
 

@@ -13,7 +13,7 @@ import anyio.lowlevel
 import pytest
 
 from faregate.merchant.client import AsyncMerchantClient
-from faregate.merchant.transports import async_connections
+from faregate.transports import async_connections
 
 from .conftest import KEY, SPEAKERS, Speaker, cancels_connects, get
 from .services import Seen, Service, eventually, ok, says, service

@@ -2,8 +2,8 @@
 
 import pytest
 
-from faregate.merchant.transports.base import MAX_REPLY_BYTES
-from faregate.merchant.transports.exchange import (
+from faregate.transports.base import MAX_REPLY_BYTES
+from faregate.transports.exchange import (
     MAX_HEAD_BYTES,
     MalformedReply,
     NoReply,

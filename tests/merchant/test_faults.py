@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from faregate.errors import BadAnswer, NoAnswer, ServiceError
-from faregate.merchant.transports import MAX_REPLY_BYTES, Choice, ReplyTooLarge, make_sync
+from faregate.transports import MAX_REPLY_BYTES, Choice, ReplyTooLarge, make_sync
 
 from .conftest import Speaker, get
 from .services import FREE, Reply, Seen, drips, ok, reset, says, service, unaccepting

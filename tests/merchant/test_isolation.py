@@ -14,7 +14,7 @@ import pytest
 
 from faregate.errors import NoAnswer
 from faregate.merchant.client import AsyncMerchantClient
-from faregate.merchant.transports import async_connections, connections
+from faregate.transports import async_connections, connections
 
 from .conftest import KEY, Speaker, get
 from .services import Seen, Service, ok, says, service

@@ -30,11 +30,11 @@ from faregate.merchant.models import (
     ResourceQuery,
     TransactionQuery,
 )
-from faregate.merchant.transports.async_connections import AsyncioConnection, TrioConnection
-from faregate.merchant.transports.http1 import Http1Transport
-from faregate.merchant.transports.httpx import MAX_CALLS as MAX_MOUNTED_CALLS
-from faregate.merchant.transports.httpx import HttpxTransport
-from faregate.merchant.transports.limits import MAX_CALLS, CallLimiter, LimitedTransport, Limits
+from faregate.transports.async_connections import AsyncioConnection, TrioConnection
+from faregate.transports.http1 import Http1Transport
+from faregate.transports.httpx import MAX_CALLS as MAX_MOUNTED_CALLS
+from faregate.transports.httpx import HttpxTransport
+from faregate.transports.limits import MAX_CALLS, CallLimiter, LimitedTransport, Limits
 from tests.core.flow_script import sale
 
 from .conftest import KEY, PRELUDE, SPEAKERS, Speaker, cancels_connects, crowd, get
@@ -288,8 +288,8 @@ def test_no_slot_is_lost_to_cancellation(speaker: Speaker) -> None:
 
 
 FORK = """
-from faregate.merchant.transports.limits import LimitedTransport
-from faregate.merchant.transports.http1 import Http1Transport
+from faregate.transports.limits import LimitedTransport
+from faregate.transports.http1 import Http1Transport
 transport = LimitedTransport(Http1Transport(), 1, 0)
 client = MerchantClient("svc_test_forked", url, transport=transport)
 assert client.send(get("/before")) == "/before"

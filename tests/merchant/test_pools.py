@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
-from faregate.merchant.transports import base, http1
-from faregate.merchant.transports.connections import CHUNK
-from faregate.merchant.transports.pools import PerLoop, PerProcess
+from faregate.transports import base, http1
+from faregate.transports.connections import CHUNK
+from faregate.transports.pools import PerLoop, PerProcess
 
 from .conftest import KEY, PRELUDE, Speaker, crowd, get
 from .services import Holding, Seen, eventually, ok, says, service

@@ -19,7 +19,7 @@ REDIS_SERVERS = ("tests/journals/test_redis_servers.py",)
 PROCESS_TESTS = ("tests/journals/test_processes.py",)
 LIMITS = ("tests/merchant/test_limits.py",)
 ADAPTER_TESTS = (
-    "tests/middleware",
+    "tests/checkout",
     "tests/adapters/test_starlette.py",
     "tests/adapters/test_starlette_disconnects.py",
     "tests/adapters/test_prefixes.py",
@@ -58,7 +58,7 @@ OWNER_LOCKS = ("tests/journals/test_owner_locks.py", "--full")
 REVISIONS = ("tests/core/test_revisions.py",)
 TOLERANCE = ("tests/merchant/test_tolerance.py", "tests/core")
 ADDRESSES = ("tests/core", "tests/cli/test_journal.py")
-UPGRADES = ("tests/middleware/test_upgrades.py",)
+UPGRADES = ("tests/checkout/test_upgrades.py",)
 FLASK_UPGRADES = ("tests/adapters/test_flask.py", "-k", "upgrade")
 WSGI_EDGES = ("tests/adapters/test_wsgi_edges.py",)
 FLASK_CACHES = ("tests/adapters/test_flask_caches.py",)
@@ -73,9 +73,9 @@ DJANGO_TESTS = (
     *(f"tests/adapters/test_django{part}.py" for part in ("", "_commands", "_descriptions", "_edges")),
     *DJANGO_PLACEMENT,
 )
-CLIENT_TESTS = ("tests/payments/test_facilitator.py",)
-VERIFY_TESTS = ("tests/payments/test_facilitated_verify.py",)
-SETTLE_TESTS = ("tests/payments/test_facilitated.py",)
+CLIENT_TESTS = ("tests/service/chain/test_facilitator.py",)
+VERIFY_TESTS = ("tests/service/chain/test_facilitated_verify.py",)
+SETTLE_TESTS = ("tests/service/chain/test_facilitated.py",)
 
 
 def on_stack(stack: str, test: str) -> tuple[str, ...]:
@@ -94,8 +94,8 @@ class Mutant:
     tests: tuple[str, ...] = CORE
 
 
-DATABASE = "src/faregate/selfhosted/database/"
-SQL_STORE = tuple(f"tests/selfhosted/test_{name}.py" for name in ("store", "attempts", "concurrency"))
+DATABASE = "src/faregate/service/database/"
+SQL_STORE = tuple(f"tests/service/test_{name}.py" for name in ("store", "attempts", "concurrency"))
 FLOW = "src/faregate/core/flow.py"
 RELEASE_PY = "src/faregate/core/release.py"
 SETTLEMENT = "src/faregate/core/completion.py"
@@ -108,7 +108,7 @@ FILE_LOCKS = "src/faregate/journals/file_locks.py"
 SESSION_LOCKS = "src/faregate/journals/session_locks.py"
 REQUEST_HEADERS = "src/faregate/core/request_headers.py"
 OBSERVERS = "src/faregate/observers.py"
-TRANSPORTS = "src/faregate/merchant/transports/"
+TRANSPORTS = "src/faregate/transports/"
 INTERPRET = "src/faregate/merchant/interpret.py"
 ROW = "src/faregate/journals/row.py"
 MEMORY = "src/faregate/journals/memory.py"
@@ -123,25 +123,25 @@ REDIS = "src/faregate/journals/redis/"
 DJANGO_JOURNAL = "src/faregate/django/journal/"
 DJANGO = "src/faregate/django/"
 RESPONSES = "src/faregate/core/responses.py"
-CHECKOUT = "src/faregate/middleware/checkout.py"
-ASYNC_CHECKOUT = "src/faregate/middleware/async_checkout.py"
-CHOICE = "src/faregate/middleware/choice.py"
-WORK = "src/faregate/middleware/work.py"
-ASGI_RESPONDER = "src/faregate/middleware/asgi_responder.py"
-BUFFER = "src/faregate/middleware/buffer.py"
-PATH_RULES = "src/faregate/middleware/path_rules.py"
+CHECKOUT = "src/faregate/checkout/checkout.py"
+ASYNC_CHECKOUT = "src/faregate/checkout/async_checkout.py"
+CHOICE = "src/faregate/checkout/choice.py"
+WORK = "src/faregate/checkout/work.py"
+ASGI_RESPONDER = "src/faregate/checkout/asgi_responder.py"
+BUFFER = "src/faregate/checkout/buffer.py"
+PATH_RULES = "src/faregate/checkout/path_rules.py"
 WSGI = "src/faregate/wsgi.py"
-WSGI_ENVIRON = "src/faregate/middleware/wsgi_environ.py"
-REQUEST = "src/faregate/middleware/request.py"
+WSGI_ENVIRON = "src/faregate/checkout/wsgi_environ.py"
+REQUEST = "src/faregate/checkout/request.py"
 ROUTE_ACCESS = "src/faregate/routes/access.py"
 ASGI = "src/faregate/asgi.py"
-SHIELDING = "src/faregate/middleware/shielding.py"
+SHIELDING = "src/faregate/checkout/shielding.py"
 WRAPPERS = "src/faregate/routes/wrappers.py"
-HANDLERS = "src/faregate/middleware/handlers.py"
-CALLABLES = "src/faregate/middleware/callables.py"
-LIFESPAN = "src/faregate/middleware/lifespan.py"
+HANDLERS = "src/faregate/checkout/handlers.py"
+CALLABLES = "src/faregate/checkout/callables.py"
+LIFESPAN = "src/faregate/checkout/lifespan.py"
 DISPATCH = "src/faregate/routes/dispatch.py"
-SNAPSHOT = "src/faregate/middleware/snapshot.py"
+SNAPSHOT = "src/faregate/checkout/snapshot.py"
 STARLETTE = "src/faregate/starlette.py"
 FLASK_DECORATORS = "src/faregate/flask/decorators.py"
 FLASK_MIDDLEWARE = "src/faregate/flask/middleware.py"
@@ -149,43 +149,43 @@ FLASK = "src/faregate/flask/"
 FLASK_PLACEMENT = "src/faregate/flask/placement.py"
 FLASK_EXTENSION = "src/faregate/flask/extension.py"
 EMULATOR = "src/faregate/emulator/"
-FACILITATOR = "src/faregate/payments/facilitator.py"
-FACILITATED = "src/faregate/payments/facilitated.py"
+FACILITATOR = "src/faregate/service/chain/facilitator.py"
+FACILITATED = "src/faregate/service/chain/facilitated.py"
 INSTRUCTIONS = "src/faregate/x402/instructions.py"
-CHAIN = "src/faregate/payments/"
+CHAIN = "src/faregate/service/chain/"
 CHAIN_TESTS = (
-    "tests/payments/test_chain.py",
-    "tests/payments/test_chain_together.py",
-    "tests/payments/test_chain_faults.py",
-    "tests/payments/test_chain_sizes.py",
+    "tests/service/chain/test_chain.py",
+    "tests/service/chain/test_chain_together.py",
+    "tests/service/chain/test_chain_faults.py",
+    "tests/service/chain/test_chain_sizes.py",
 )
-SELFHOSTED = "src/faregate/selfhosted/"
-REFUND_TESTS = ("tests/selfhosted/test_refunds.py",)
-AGREEMENT_TESTS = ("tests/payments/test_agreement.py",)
-FAILOVER_TESTS = ("tests/payments/test_failover.py",)
-RPC_TESTS = ("tests/payments/test_rpc.py",)
-DIRECT = "src/faregate/payments/direct/"
-SQL = "src/faregate/selfhosted/database/"
-BOOKS = ("tests/selfhosted/test_store.py",)
-ATTEMPTS = ("tests/selfhosted/test_attempts.py",)
-REPEATED = ("tests/selfhosted/test_repeated_completions.py",)
-PARKED = ("tests/selfhosted/test_parked.py",)
+SELFHOSTED = "src/faregate/service/"
+REFUND_TESTS = ("tests/service/test_refunds.py",)
+AGREEMENT_TESTS = ("tests/service/chain/test_agreement.py",)
+FAILOVER_TESTS = ("tests/service/chain/test_failover.py",)
+RPC_TESTS = ("tests/service/chain/test_rpc.py",)
+DIRECT = "src/faregate/service/chain/direct/"
+SQL = "src/faregate/service/database/"
+BOOKS = ("tests/service/test_store.py",)
+ATTEMPTS = ("tests/service/test_attempts.py",)
+REPEATED = ("tests/service/test_repeated_completions.py",)
+PARKED = ("tests/service/test_parked.py",)
 PARALLEL = ("tests/emulator/test_parallel_completions.py",)
-STAMPS = ("tests/selfhosted/test_stamps.py",)
-CONSOLE = "src/faregate/selfhosted/console/"
-CONSOLE_TESTS = ("tests/selfhosted/test_console.py",)
-DIRECT_TESTS = ("tests/payments/test_direct.py", "tests/payments/test_direct_upkeep.py")
-DIRECT_VERIFY_TESTS = ("tests/payments/test_direct_verify.py",)
-FEE_TESTS = ("tests/payments/test_direct_fees.py",)
-L1_FEE_TESTS = ("tests/payments/test_l1_fee.py",)
-FINALITY = "src/faregate/selfhosted/finality.py"
-FINALITY_TESTS = ("tests/selfhosted/test_finality.py",)
-PUBLISHED_IDS = ("tests/selfhosted/test_published_ids.py",)
-RESTORE_TESTS = ("tests/selfhosted/test_restore.py",)
-RECONCILIATION = "src/faregate/selfhosted/reconciliation.py"
-RECONCILIATION_TESTS = ("tests/selfhosted/test_reconciliation.py",)
-TRANSFER_TESTS = ("tests/selfhosted/test_transfers.py",)
-SIGNER_TESTS = ("tests/payments/test_direct_signers.py",)
+STAMPS = ("tests/service/test_stamps.py",)
+CONSOLE = "src/faregate/service/console/"
+CONSOLE_TESTS = ("tests/service/test_console.py",)
+DIRECT_TESTS = ("tests/service/chain/test_direct.py", "tests/service/chain/test_direct_upkeep.py")
+DIRECT_VERIFY_TESTS = ("tests/service/chain/test_direct_verify.py",)
+FEE_TESTS = ("tests/service/chain/test_direct_fees.py",)
+L1_FEE_TESTS = ("tests/service/chain/test_l1_fee.py",)
+FINALITY = "src/faregate/service/finality.py"
+FINALITY_TESTS = ("tests/service/test_finality.py",)
+PUBLISHED_IDS = ("tests/service/test_published_ids.py",)
+RESTORE_TESTS = ("tests/service/test_restore.py",)
+RECONCILIATION = "src/faregate/service/reconciliation.py"
+RECONCILIATION_TESTS = ("tests/service/test_reconciliation.py",)
+TRANSFER_TESTS = ("tests/service/test_transfers.py",)
+SIGNER_TESTS = ("tests/service/chain/test_direct_signers.py",)
 INSTRUCTIONS_TESTS = ("tests/x402/test_instructions.py",)
 REBUILT = ("tests/emulator/test_rebuilt_proofs.py",)
 CONTROL_TESTS = ("tests/emulator/test_control_plane.py",)
@@ -260,7 +260,7 @@ MUTANTS = (
     Mutant("slash-redirects-with-a-signature", RELEASE_PY, " and unquote(location.query) == unquote(query)\n", "\n", RELEASE_RULE),
     Mutant("conditions-leave-with-the-result", RELEASE_PY, " and status not in _CONDITIONAL", "", RELEASE_RULE),
     Mutant("errors-name-files-to-send", RESPONSES, "set-cookie$|x-accel-|x-sendfile|x-lighttpd-send", "set-cookie$", RELEASE_RULE),
-    Mutant("preconditions-reach-paid-handlers", "src/faregate/middleware/request.py", '    "if-match",\n', "", RANGES),
+    Mutant("preconditions-reach-paid-handlers", "src/faregate/checkout/request.py", '    "if-match",\n', "", RANGES),
     Mutant("redirects-leave-the-host", RELEASE_PY, 'r"/(?![/\\\\])"', 'r"/"', RELEASE_RULE),
     Mutant("ranges-reach-paid-handlers", ASGI_RESPONDER, "drop_conditions(server_scope[\"method\"], self._raw_headers)", "list(self._raw_headers)", RANGES),
     Mutant("ranges-reach-paid-wsgi-handlers", WSGI, "            drop_conditions(environ)\n", "", RANGES),
@@ -268,7 +268,7 @@ MUTANTS = (
     Mutant("parameters-are-pages", DISPATCH, "or match.path_parameters or match.prefix_offers", "or match.prefix_offers", RELEASE),
     Mutant("parameters-are-pages-in-flask", FLASK_PLACEMENT, "return not (parameters or inspect_rule(", "return not (inspect_rule(", RELEASE),
     Mutant("parameters-are-pages-in-django", DJANGO + "middleware.py", 'return f"/{route}" == path_info and not', "return not", RELEASE),
-    Mutant("rewritten-paths-are-sold", "src/faregate/middleware/asgi_responder.py", '        if (path := scope.get("path", own_path)) != own_path:', "        if (path := own_path) != own_path:", RELEASE),
+    Mutant("rewritten-paths-are-sold", "src/faregate/checkout/asgi_responder.py", '        if (path := scope.get("path", own_path)) != own_path:', "        if (path := own_path) != own_path:", RELEASE),
     Mutant("rewritten-paths-are-sold-by-any-router", CHECKOUT, "            if asked.isdisjoint(", "            if False and asked.isdisjoint(", LITESTAR_PATHS),
     Mutant("rewritten-paths-are-sold-in-flask", "src/faregate/flask/decorators.py", "        checkout.check_path(find_path(environ)[0])", "        pass", RELEASE),
     Mutant("caches-give-away-by-other-methods", DISPATCH, "found = self.resolve(asked, any_method=True)", "found = self.resolve(asked)", COPIES),
@@ -287,7 +287,7 @@ MUTANTS = (
     Mutant("exceptions-that-are-answered-are-charged", FLOW, "is_answer = result.has_raised and not is_error(status)", "is_answer = False", RAISED),
     Mutant("answers-of-starlette-are-charged", ASGI_RESPONDER, "        watch_handlers(scope, _note_answer)\n", "", RAISED),
     Mutant("answers-below-a-prefix-are-charged", ASGI_RESPONDER, "                self._scope = WatchedScope(self._scope, _note_answer)\n", "                pass\n", RAISED),
-    Mutant("answers-of-the-server-error-middleware-are-charged", "src/faregate/middleware/exception_handlers.py", "        outermost.handler = _watch(handler, note)\n", "        pass\n", RAISED),
+    Mutant("answers-of-the-server-error-middleware-are-charged", "src/faregate/checkout/exception_handlers.py", "        outermost.handler = _watch(handler, note)\n", "        pass\n", RAISED),
     Mutant("answers-of-flask-are-charged", FLASK + "middleware.py", '("handle_user_exception", "handle_exception")', '("handle_exception",)', FLASK_RAISED),
     Mutant("late-answers-of-flask-are-charged", FLASK + "middleware.py", '("handle_user_exception", "handle_exception")', '("handle_user_exception",)', FLASK_RAISED),
     Mutant("answers-of-django-are-charged", DJANGO + "middleware.py", "is no result.\"\"\"\n        note_answer(request)\n", "is no result.\"\"\"\n", DJANGO_RAISED),
@@ -310,7 +310,7 @@ MUTANTS = (
     Mutant("two-tasks-answer", ASGI_RESPONDER, "if self._is_sent:  # two tasks", "if False:  # two tasks", ("tests/fuzz/test_messages.py",)),
     Mutant("pending-cancellation-ends-a-completion", ASYNC_CHECKOUT, "            await raise_pending_cancellation()\n", "", ("tests/fuzz/test_messages.py",)),
     Mutant("unawaited-payments-are-free", CHECKOUT, "        self._expected = sold", "        pass", ("tests/attacks/test_late_prices.py",)),
-    Mutant("many-headers-hide-the-environ", "src/faregate/middleware/snapshot.py", "if deep or is_own or len(value)", "if deep or len(value)", ("tests/attacks/test_state.py",)),
+    Mutant("many-headers-hide-the-environ", "src/faregate/checkout/snapshot.py", "if deep or is_own or len(value)", "if deep or len(value)", ("tests/attacks/test_state.py",)),
     Mutant("charge-for-exceptions", FLOW, '        yield from report_failure(payment, "handler_error")\n'
            "        raise",
            "        raise"),
@@ -571,7 +571,7 @@ MUTANTS = (
            "        elif (self.checkout.state is not State.AUTHORIZED and not self._may_pass(message)) or", ADAPTER_TESTS),
     Mutant("result-before-a-checkout-passes", ASGI_RESPONDER, "is_copy(message.get(\"headers\", ())) or self._find_bypass(", "False and self._find_bypass(", ANSWERS),
     Mutant("second-start-is-not-judged", ASGI_RESPONDER, "        if self._state is _CLOSED or self._offers_made:\n            return False\n",
-           "        if self._state is not State.NEW:\n            return self._state is _FREE\n", ("tests/middleware/test_asgi_responder.py",)),
+           "        if self._state is not State.NEW:\n            return self._state is _FREE\n", ("tests/checkout/test_asgi_responder.py",)),
     Mutant("verdict-not-enforced", ASGI_RESPONDER, "        elif self.checkout.state not in PASSING:\n"
            "            return self._take(message)\n        elif not self._may_pass(message) or",
            "        elif self.checkout.state not in (*PASSING, State.DECIDED):\n            return self._take(message)\n"
@@ -596,7 +596,7 @@ MUTANTS = (
            "is_due = not self._body_digest", BODIES),
     Mutant("wsgi-body-is-lost", WSGI, 'environ["wsgi.input"] = BytesIO(body)', "pass", BODIES),
     Mutant("django-body-is-lost", "src/faregate/django/requests.py", "attributes.update(_stream=stream, _read_started=False)", "pass", BODIES),
-    Mutant("http-2-body-is-none", "src/faregate/middleware/wsgi_environ.py", '.startswith(("HTTP/0", "HTTP/1"))', ".startswith((\"HTTP/\",))", BODIES),
+    Mutant("http-2-body-is-none", "src/faregate/checkout/wsgi_environ.py", '.startswith(("HTTP/0", "HTTP/1"))', ".startswith((\"HTTP/\",))", BODIES),
     Mutant("cancel-is-heard", ASGI, "await run_shielded(partial(responder.run, app))", "await responder.run(app)", ADAPTER_TESTS),
     Mutant("no-time-limit", ASYNC_CHECKOUT, "self.cancel_scope.deadline = get_time() + self._work.seconds",
            "pass", ("tests/adapters/test_handler_exits.py::test_work_that_is_cut_off_has_failed_whatever_it_makes_of_that",)),
@@ -607,7 +607,7 @@ MUTANTS = (
     Mutant("target-that-is-no-path", PATH_RULES, " or not _is_path(path, root):", ":", ("tests/adapters/test_prefixes.py",)),
     Mutant("sold-for-a-target-that-is-no-path", CHECKOUT, "if not self.path_match.is_path:", "if False:", ("tests/adapters/test_prefixes.py",)),
     Mutant("state-is-not-restored", ASGI_RESPONDER, "return take_snapshot(self._server_scope, scope, self._shared).restore", "return lambda: None", STATE),
-    Mutant("state-is-not-taken", "src/faregate/middleware/asgi_scope.py", "snapshot.take_items(one, _PROTOCOL_KEYS)", "pass", STATE),
+    Mutant("state-is-not-taken", "src/faregate/checkout/asgi_scope.py", "snapshot.take_items(one, _PROTOCOL_KEYS)", "pass", STATE),
     Mutant("state-of-lists-is-not-taken", SNAPSHOT, "        self.take_all(held.values() if issubclass(kind, dict) else held, deep=deep)\n", "", STATE),
     Mutant("attributes-are-not-taken", SNAPSHOT, "            self._take_contents(namespace, deep)\n", "            pass\n", STATE),
     Mutant("cookies-of-the-unsold", RESPONSES, "kept = tuple(pair for pair in _filter_headers(response.headers) if not _OF_RESULTS.match(pair[0]))",
@@ -677,7 +677,7 @@ MUTANTS = (
     Mutant("charged-for-a-login-below-a-dependency", HANDLERS, "if asked and has_login(handler):", "if False:", MISTAKES),
     Mutant("price-that-is-not-called", HANDLERS, "if any(_read(one, MAKES_OFFERS)", "if False and any(_read(one, MAKES_OFFERS)", MISTAKES),
     Mutant("mistake-that-came-later", ASGI, "        if not (handler.mistake or handler.offers):", "        if not handler.offers:", MISTAKES),
-    Mutant("failed-start-is-sent-only", "src/faregate/middleware/lifespan.py", "raise mistake.with_traceback(None)",
+    Mutant("failed-start-is-sent-only", "src/faregate/checkout/lifespan.py", "raise mistake.with_traceback(None)",
            'if scope["type"] != "lifespan":\n        raise mistake.with_traceback(None)', ("tests/adapters/test_starlette.py",)),
     Mutant("panic-leaves-its-row-open", ASGI_RESPONDER, "            await self._answer(ended)\n", "            pass\n", HANDLER_EXIT_TESTS),
     Mutant("cut-off-that-another-made-its-own", ASGI_RESPONDER, "if cancel_scope and cancel_scope.cancel_called and isinstance(ended, asyncio.CancelledError):",
@@ -693,7 +693,7 @@ MUTANTS = (
     Mutant("completed-in-the-time-of-the-work", ASYNC_CHECKOUT, "        await self._lift_deadline()\n",
            "", ("tests/adapters/test_starlette_disconnects.py::test_the_time_of_the_work_does_not_limit_its_completion",)),
     Mutant("completion-can-be-cut-off", ASYNC_CHECKOUT, "await run(partial(self._drive_to_end, result))", "await self._drive_to_end(result)", ADAPTER_TESTS),
-    Mutant("cancel-strikes-a-completion", SHIELDING, "task.is_putting_off, token = True, _unc", "task.is_putting_off, token = False, _unc", ("tests/middleware/test_shielding.py",)),
+    Mutant("cancel-strikes-a-completion", SHIELDING, "task.is_putting_off, token = True, _unc", "task.is_putting_off, token = False, _unc", ("tests/checkout/test_shielding.py",)),
     Mutant("cut-off-answer-forgotten", ASYNC_CHECKOUT, "        if self.state in (State.COMPLETING, State.COMPLETED):\n"
            "            return await self.wait_completed()\n",
            "", ADAPTER_TESTS),
@@ -715,9 +715,9 @@ MUTANTS = (
     Mutant("checkout-authorizes-after-its-end", CHECKOUT, "        self.state = State.CLOSED  # from every state\n"
            "        if self._work is not None:",
            "        if self._work is not None:", AUDIT_TESTS),
-    Mutant("opens-although-refused", CHECKOUT, "            return False\n        self._sold = offer", "            pass\n        self._sold = offer", ("tests/middleware/test_checkout.py",)),
-    Mutant("servers-functions-given-away", "src/faregate/middleware/wsgi_environ.py", "name not in _NAMED and callable(value)", "False", ("tests/middleware/test_upgrades.py",)),
-    Mutant("methods-as-they-were-sent", "src/faregate/middleware/wsgi_environ.py", 'str(environ["REQUEST_METHOD"]).upper()', 'str(environ["REQUEST_METHOD"])', ("tests/adapters/test_flask_placement.py", "-k", "lower_case")),
+    Mutant("opens-although-refused", CHECKOUT, "            return False\n        self._sold = offer", "            pass\n        self._sold = offer", ("tests/checkout/test_checkout.py",)),
+    Mutant("servers-functions-given-away", "src/faregate/checkout/wsgi_environ.py", "name not in _NAMED and callable(value)", "False", ("tests/checkout/test_upgrades.py",)),
+    Mutant("methods-as-they-were-sent", "src/faregate/checkout/wsgi_environ.py", 'str(environ["REQUEST_METHOD"]).upper()', 'str(environ["REQUEST_METHOD"])', ("tests/adapters/test_flask_placement.py", "-k", "lower_case")),
     Mutant("flask-prefix-past-the-paywall", FLASK_DECORATORS, "is not app.extensions[NAME]:", "is Ellipsis:", ("tests/adapters/test_flask_placement.py", "-k", "past_the_paywall")),
     Mutant("wsgi-connection-given-away", WSGI, "            withhold_connection(environ)\n", "", AUDIT_TESTS),
     Mutant("django-connection-given-away", DJANGO + "requests.py", "        withhold_connection(request.META)\n", "        pass\n", DJANGO_TESTS),
@@ -755,7 +755,7 @@ MUTANTS = (
            "", WSGI_EDGES),
     Mutant("wsgi-broken-store-takes-the-result", WSGI, "            except Exception as error:\n", "            except ZeroDivisionError as error:\n", WSGI_EDGES),
     Mutant("wsgi-refused-runs", WSGI, "if path_match.refused and path_match.offer is None and self.is_opaque:", "if False:", WSGI_EDGES),
-    Mutant("wsgi-target-below-a-root", "src/faregate/middleware/wsgi_environ.py", ' if path.startswith("/") or not path else b""', "", WSGI_EDGES),
+    Mutant("wsgi-target-below-a-root", "src/faregate/checkout/wsgi_environ.py", ' if path.startswith("/") or not path else b""', "", WSGI_EDGES),
     Mutant("wsgi-swallowed-size-limit", CHECKOUT, "failure = self._sold_twice or self.buffer.too_large", "failure = self._sold_twice", WSGI_TESTS),
     Mutant("wsgi-file-wrapper", WSGI, 'environ["wsgi.file_wrapper"] = FileWrapper', "pass", WSGI_TESTS),
     # Flask
@@ -830,13 +830,13 @@ MUTANTS = (
            "    if True:", DJANGO_PLACEMENT),
     Mutant("django-cache-below-is-not-resolved", DJANGO + "middleware.py", "    for path in (request.path_info, *list_spellings(request.path_info)):\n", "    for path in ():\n", DJANGO_PLACEMENT),
     Mutant("docstring-is-compared", CHECKOUT, "        self._offer, self._result_bytes = offer,", "        self._sold = self._offer = offer\n        self._result_bytes =", DOCSTRINGS),
-    Mutant("docstring-breaks-proxies", "src/faregate/middleware/descriptions.py", "size <= _MAX_ENCODED", "size", DOCSTRINGS),
+    Mutant("docstring-breaks-proxies", "src/faregate/checkout/descriptions.py", "size <= _MAX_ENCODED", "size", DOCSTRINGS),
     Mutant("body-is-bound-again", ASGI_RESPONDER, "        if self.checkout.body_length is not None:  # another", "        if True:  # another", BODIES),
     Mutant("two-tasks-choose", CHECKOUT, "        self._sold = offer  # now: while a function chooses, another task could ask\n        return True\n",
            "        return True\n", BODIES),
-    Mutant("price-of-a-seller-is-replaced", "src/faregate/middleware/openapi.py", "    if not isinstance(info.get(\"price\", _NO_PRICE), _AnnouncedPrice):\n", "    if False:\n", OPENAPI),
-    Mutant("old-price-is-announced", "src/faregate/middleware/openapi.py", "    if info.pop(\"price\", None) is not None:\n", "    if False:\n", OPENAPI),
-    Mutant("highest-price-is-announced-as-fixed", "src/faregate/middleware/openapi.py", " and price.scheme == \"exact\"", "", OPENAPI),
+    Mutant("price-of-a-seller-is-replaced", "src/faregate/checkout/openapi.py", "    if not isinstance(info.get(\"price\", _NO_PRICE), _AnnouncedPrice):\n", "    if False:\n", OPENAPI),
+    Mutant("old-price-is-announced", "src/faregate/checkout/openapi.py", "    if info.pop(\"price\", None) is not None:\n", "    if False:\n", OPENAPI),
+    Mutant("highest-price-is-announced-as-fixed", "src/faregate/checkout/openapi.py", " and price.scheme == \"exact\"", "", OPENAPI),
     Mutant("django-refused-runs", DJANGO + "middleware.py", "    checkout.refuse_unsold()\n"
            "    return True\n",
            "    return False\n", DJANGO_PLACEMENT),
@@ -862,7 +862,7 @@ MUTANTS = (
     Mutant("django-starts-although-files-are-free", DJANGO + "middleware.py", "        _check_start()\n", "        conf.get_config()\n", DJANGO_PLACEMENT),
     Mutant("django-files-below-a-prefix-are-well", DJANGO + "stack.py", "if rules.match(url, root).protected or _is_sold(url):", "if _is_sold(url):", DJANGO_PLACEMENT),
     Mutant("django-files-at-a-view-are-well", DJANGO + "stack.py", "if rules.match(url, root).protected or _is_sold(url):", "if rules.match(url, root).protected:", DJANGO_PLACEMENT),
-    Mutant("index-file-is-no-file", "src/faregate/middleware/static_files.py", "            if index in names:\n", "            if False:\n", DJANGO_PLACEMENT),
+    Mutant("index-file-is-no-file", "src/faregate/checkout/static_files.py", "            if index in names:\n", "            if False:\n", DJANGO_PLACEMENT),
     Mutant("django-endless-stream", "src/faregate/django/responses.py", "        checkout.check_deadline()\n"
            "        checkout.buffer.append(chunk)\n"
            "\n"
@@ -948,10 +948,10 @@ MUTANTS = (
     Mutant("leases-by-stamps", SQL + "store.py", "now = self._stamps.read_clock()\n        until = self._after(now, self._options.lease)\n        taken",
            "now = self._stamps.now()\n        until = self._after(now, self._options.lease)\n        taken", ATTEMPTS),
     Mutant("expiry-by-stamps", SQL + "store.py", "self._stamps.now() if is_simulated else self._stamps.read_clock()", "self._stamps.now()", ATTEMPTS),
-    Mutant("simulation-ends-a-real-payment", "src/faregate/selfhosted/simulated.py", "if attempt.from_block is not None:", "if False:",
-           ("tests/selfhosted/test_simulated.py",)),
-    Mutant("completions-take-every-thread", "src/faregate/selfhosted/settlements.py", "max(1, 3 * threads // 4)", "threads",
-           ("tests/selfhosted/test_backends.py",)),
+    Mutant("simulation-ends-a-real-payment", "src/faregate/service/simulated.py", "if attempt.from_block is not None:", "if False:",
+           ("tests/service/test_simulated.py",)),
+    Mutant("completions-take-every-thread", "src/faregate/service/settlements.py", "max(1, 3 * threads // 4)", "threads",
+           ("tests/service/test_backends.py",)),
     Mutant("one-transaction-in-two-rows", SQLITE + "schema.py",
            "CONSTRAINT one_row_per_transaction UNIQUE (namespace, transaction_id),", "", STORE_TESTS),
     Mutant("released-failure", "src/faregate/journals/states.py", "RowState.FAILED: (RowState.STUCK, *_NO_RESULT)", "RowState.FAILED: (RowState.STUCK, *FINAL)",
@@ -992,15 +992,15 @@ MUTANTS = (
     Mutant("live-key-with-memory", "src/faregate/settings.py", 'if settings.api_key.environment == "live":\n        raise ConfigurationError(\n            "A live key with the memory',
            'if False:\n        raise ConfigurationError(\n            "A live key with the memory', ("tests/core",)),
     # The emulator and the payers of the command line: what a seller's tests, and a payer's money, rely on
-    Mutant("an-authorization-is-used-twice", "src/faregate/service/operations/access.py", "if received.payment is None or received.uses.by_authorization is not None:", "if received.payment is None:", REBUILT),
-    Mutant("a-proof-is-known-by-its-nonce", "src/faregate/service/operations/access.py", "known = received.uses.by_proof", "known = received.uses.by_proof or received.uses.by_authorization", REBUILT),
-    Mutant("funds-are-reserved-twice", "src/faregate/selfhosted/database/types.py", "return funds is None or int(value) + spent <= int(funds)", "return True", ("tests/selfhosted/test_store.py", "tests/selfhosted/test_concurrency.py")),
-    Mutant("complete-with-other-bytes", "src/faregate/service/operations/complete.py", "    if not transaction.is_proof(payment.header):", "    if False:", REBUILT),
-    Mutant("a-proof-without-a-challenge", "src/faregate/service/verification.py", "return None if _has_challenge(accepted) else _NO_CHALLENGE", "return None", REBUILT),
+    Mutant("an-authorization-is-used-twice", "src/faregate/rules/operations/access.py", "if received.payment is None or received.uses.by_authorization is not None:", "if received.payment is None:", REBUILT),
+    Mutant("a-proof-is-known-by-its-nonce", "src/faregate/rules/operations/access.py", "known = received.uses.by_proof", "known = received.uses.by_proof or received.uses.by_authorization", REBUILT),
+    Mutant("funds-are-reserved-twice", "src/faregate/service/database/types.py", "return funds is None or int(value) + spent <= int(funds)", "return True", ("tests/service/test_store.py", "tests/service/test_concurrency.py")),
+    Mutant("complete-with-other-bytes", "src/faregate/rules/operations/complete.py", "    if not transaction.is_proof(payment.header):", "    if False:", REBUILT),
+    Mutant("a-proof-without-a-challenge", "src/faregate/rules/verification.py", "return None if _has_challenge(accepted) else _NO_CHALLENGE", "return None", REBUILT),
     Mutant("a-challenge-that-is-known", "src/faregate/system.py", "return secrets.token_hex(32)", 'return "ab" * 32', REBUILT),
-    Mutant("a-refused-proof-forgets-its-transaction", "src/faregate/service/operations/access.py", "        # While this payment was verified, another call may", "        else:\n            raise (yield from _payment_required(context, verdict.reason))\n        # While this payment was verified, another call may", ("tests/selfhosted/test_backends.py", "-k", "faster")),
-    Mutant("another-resource-at-one-url", "src/faregate/service/operations/access.py", "known.context.listing.id != listing.id or ", "", ("tests/emulator/test_access.py",)),
-    Mutant("an-expired-transaction-is-open", "src/faregate/service/operations/access.py", "return known.payment.valid_before <= now.timestamp()", "return False", ("tests/emulator/test_access.py",)),
+    Mutant("a-refused-proof-forgets-its-transaction", "src/faregate/rules/operations/access.py", "        # While this payment was verified, another call may", "        else:\n            raise (yield from _payment_required(context, verdict.reason))\n        # While this payment was verified, another call may", ("tests/service/test_backends.py", "-k", "faster")),
+    Mutant("another-resource-at-one-url", "src/faregate/rules/operations/access.py", "known.context.listing.id != listing.id or ", "", ("tests/emulator/test_access.py",)),
+    Mutant("an-expired-transaction-is-open", "src/faregate/rules/operations/access.py", "return known.payment.valid_before <= now.timestamp()", "return False", ("tests/emulator/test_access.py",)),
     Mutant("one-fresh-entry-is-enough", INSTRUCTIONS, "return all(_has_fresh_value", "return any(_has_fresh_value", INSTRUCTIONS_TESTS),
     Mutant("a-short-value-is-enough", INSTRUCTIONS, "UNGUESSABLE_BITS: Final = 72", "UNGUESSABLE_BITS: Final = 60", INSTRUCTIONS_TESTS),
     Mutant("a-date-is-taken-for-chance", INSTRUCTIONS, "if size >= _SHORTEST_CONSTANT:", "if False:", INSTRUCTIONS_TESTS),
@@ -1010,18 +1010,18 @@ MUTANTS = (
     Mutant("sql-payment-ends-twice", DATABASE + "transactions.py", "    .where(OF_ID, _IS_OPEN)\n", "    .where(OF_ID)\n", SQL_STORE),
     Mutant("sql-reserved-is-spent", DATABASE + "authorization.py", "return sum(one.value for one in self.reservations)", "return 0",
            ("tests/emulator/test_settlement.py", "-k", "sqlite")),
-    Mutant("what-the-chain-took-is-reserved-too", CHAIN + "chain.py", "            funds += one.value\n", "            pass\n", ("tests/payments/test_funds.py",)),
-    Mutant("what-is-reserved-counts-as-taken", CHAIN + "chain.py", "if self.is_authorization_used(token, payer, one.nonce, block):", "if True:", ("tests/payments/test_funds.py",)),
-    Mutant("funds-of-two-blocks", CHAIN + "chain.py", "one.nonce, block):", "one.nonce):", ("tests/payments/test_funds.py",)),
-    Mutant("funds-are-read-once", "src/faregate/service/operations/access.py", "_TRIES: Final = 3", "_TRIES: Final = 1", ("tests/selfhosted/test_backends.py", "-k", "counted_once")),
-    Mutant("sql-settled-meanwhile-is-spent", "src/faregate/selfhosted/database/types.py", "spent = sum_amounts(reserved) + sum_amounts(settled) - int(settled_before)", "spent = sum_amounts(reserved)", ("tests/selfhosted/test_concurrency.py", "-k", "balance_read_before")),
-    Mutant("sql-settled-meanwhile-is-spent-on-postgresql", DATABASE + "migrations/versions/0010_funds_of_all_sellers.py", "AND final_status = 'succeeded' AND finished_at >= settled_since", "AND false", ("tests/selfhosted/test_concurrency.py", "-k", "balance_read_before")),
-    Mutant("each-seller-counts-alone", DATABASE + "authorization.py", "True: _OF_PAYER & T.from_block.is_not(None),", "True: _OF_PAYER & (T.account == ACCOUNT),", ("tests/selfhosted/test_shared_funds.py", "-k", "sqlite")),
-    Mutant("each-seller-counts-alone-on-postgresql", DATABASE + "authorization.py", "literal_column(\"true\" if on_chain else \"false\")", "literal_column(\"false\")", ("tests/selfhosted/test_shared_funds.py", "-k", "at_once and postgres")),
-    Mutant("sellers-at-once-wait-for-none", DATABASE + "migrations/versions/0010_funds_of_all_sellers.py", "    PERFORM pg_advisory_xact_lock(402002, hashtext(of_asset || of_payer));\n", "", ("tests/selfhosted/test_shared_funds.py", "tests/selfhosted/test_concurrency.py", "-k", "at_once and postgres")),
-    Mutant("access-forgets-when-funds-were-read", "src/faregate/service/operations/access.py", "store.authorize(context, payment, verdict, before)", "store.authorize(context, payment, verdict, store.find_uses(context.terms.token, payment))", ("tests/selfhosted/test_backends.py", "-k", "took_meanwhile")),
-    Mutant("sql-walk-begins-at-the-newest", DATABASE + "lists.py", "page((place < _EDGE,), T.created_at.desc()", "page((existed, place < _EDGE), T.created_at.desc()", ("tests/selfhosted/test_list_counts.py", "-k", "twice")),
-    Mutant("sql-list-shows-what-came-later", DATABASE + "lists.py", "(values[\"moment\"], _AFTER_ALL_IDS)", "(2**62, _AFTER_ALL_IDS)", ("tests/selfhosted/test_list_counts.py", "-k", "read_before")),
+    Mutant("what-the-chain-took-is-reserved-too", CHAIN + "chain.py", "            funds += one.value\n", "            pass\n", ("tests/service/chain/test_funds.py",)),
+    Mutant("what-is-reserved-counts-as-taken", CHAIN + "chain.py", "if self.is_authorization_used(token, payer, one.nonce, block):", "if True:", ("tests/service/chain/test_funds.py",)),
+    Mutant("funds-of-two-blocks", CHAIN + "chain.py", "one.nonce, block):", "one.nonce):", ("tests/service/chain/test_funds.py",)),
+    Mutant("funds-are-read-once", "src/faregate/rules/operations/access.py", "_TRIES: Final = 3", "_TRIES: Final = 1", ("tests/service/test_backends.py", "-k", "counted_once")),
+    Mutant("sql-settled-meanwhile-is-spent", "src/faregate/service/database/types.py", "spent = sum_amounts(reserved) + sum_amounts(settled) - int(settled_before)", "spent = sum_amounts(reserved)", ("tests/service/test_concurrency.py", "-k", "balance_read_before")),
+    Mutant("sql-settled-meanwhile-is-spent-on-postgresql", DATABASE + "migrations/versions/0010_funds_of_all_sellers.py", "AND final_status = 'succeeded' AND finished_at >= settled_since", "AND false", ("tests/service/test_concurrency.py", "-k", "balance_read_before")),
+    Mutant("each-seller-counts-alone", DATABASE + "authorization.py", "True: _OF_PAYER & T.from_block.is_not(None),", "True: _OF_PAYER & (T.account == ACCOUNT),", ("tests/service/test_shared_funds.py", "-k", "sqlite")),
+    Mutant("each-seller-counts-alone-on-postgresql", DATABASE + "authorization.py", "literal_column(\"true\" if on_chain else \"false\")", "literal_column(\"false\")", ("tests/service/test_shared_funds.py", "-k", "at_once and postgres")),
+    Mutant("sellers-at-once-wait-for-none", DATABASE + "migrations/versions/0010_funds_of_all_sellers.py", "    PERFORM pg_advisory_xact_lock(402002, hashtext(of_asset || of_payer));\n", "", ("tests/service/test_shared_funds.py", "tests/service/test_concurrency.py", "-k", "at_once and postgres")),
+    Mutant("access-forgets-when-funds-were-read", "src/faregate/rules/operations/access.py", "store.authorize(context, payment, verdict, before)", "store.authorize(context, payment, verdict, store.find_uses(context.terms.token, payment))", ("tests/service/test_backends.py", "-k", "took_meanwhile")),
+    Mutant("sql-walk-begins-at-the-newest", DATABASE + "lists.py", "page((place < _EDGE,), T.created_at.desc()", "page((existed, place < _EDGE), T.created_at.desc()", ("tests/service/test_list_counts.py", "-k", "twice")),
+    Mutant("sql-list-shows-what-came-later", DATABASE + "lists.py", "(values[\"moment\"], _AFTER_ALL_IDS)", "(2**62, _AFTER_ALL_IDS)", ("tests/service/test_list_counts.py", "-k", "read_before")),
     Mutant("sql-submitted-is-not-reserved", DATABASE + "authorization.py", "or_(T.submitted_at.is_not(None), T.expires_at > _CLOCK)", "T.expires_at > _CLOCK",
            ("tests/emulator/test_settlement.py", "-k", "sqlite")),
     Mutant("sql-accounts-are-one", DATABASE + "transactions.py", "(T.account == ACCOUNT) & (T.id == bindparam(\"of_transaction\"))", "T.id == bindparam(\"of_transaction\")",
@@ -1036,9 +1036,9 @@ MUTANTS = (
     Mutant("sql-list-changes-afterwards", DATABASE + "clock.py", "return f\"max({moment}, (SELECT fence + 1 FROM accounts WHERE accounts.id = {account}))\"", "return moment",
            ("tests/emulator/test_pagination.py", "tests/emulator/test_transactions.py", "-k", "sqlite")),
     Mutant("sql-revoked-key", DATABASE + "keys.py", "    .where(_IS_VALID)\n", "",
-           ("tests/selfhosted/test_keys.py",)),
-    Mutant("a-simulated-transfer-is-made-twice", "src/faregate/selfhosted/simulated.py", "            if found is not None:", "            if False:", ("tests/selfhosted/test_simulated.py",)),
-    Mutant("simulated-funds-are-not-locked", "src/faregate/selfhosted/database/simulated.py", "payment.payer, payment.to, lock=True)", "payment.payer, payment.to)", ("tests/selfhosted/test_simulated.py",)),
+           ("tests/service/test_keys.py",)),
+    Mutant("a-simulated-transfer-is-made-twice", "src/faregate/service/simulated.py", "            if found is not None:", "            if False:", ("tests/service/test_simulated.py",)),
+    Mutant("simulated-funds-are-not-locked", "src/faregate/service/database/simulated.py", "payment.payer, payment.to, lock=True)", "payment.payer, payment.to)", ("tests/service/test_simulated.py",)),
     Mutant("tenants-are-one", "src/faregate/emulator/tenants.py", "return self.main if name is None else self.get_or_create(name)", "return self.main", ("tests/emulator/test_tenants.py",)),
     Mutant("any-page-controls", "src/faregate/emulator/control/access.py", "if any(origin != f", "if False and any(origin != f", CONTROL_TESTS),
     Mutant("any-name-controls", "src/faregate/emulator/control/access.py", "if len(hosts) != 1 or not _is_local_host(hosts[0]):", "if False:", CONTROL_TESTS),
@@ -1077,8 +1077,8 @@ MUTANTS = (
     Mutant("truthy-is-valid", FACILITATOR, "if found is True and", "if found and", CLIENT_TESTS),
     Mutant("settle-raises", FACILITATOR, "        except Exception as error:  # of a transport that was given", "        except KeyError as error:  # of a transport that was given", CLIENT_TESTS),
     Mutant("a-key-over-plain-http", FACILITATOR, '"live" if sends_key else "test"', '"test"', CLIENT_TESTS),
-    Mutant("a-strangers-text-tells-a-secret", "src/faregate/payments/texts.py", "return len(word) > _LONGEST_WORD or _KEY.search(word) is not None", "return False", (*CLIENT_TESTS, "tests/payments/test_texts.py")),
-    Mutant("anybody-signs-for-a-payer", "src/faregate/service/verification.py", "if signer is None or signer.lower() != payment.payer:", "if signer is None:", VERIFY_TESTS),
+    Mutant("a-strangers-text-tells-a-secret", "src/faregate/service/chain/texts.py", "return len(word) > _LONGEST_WORD or _KEY.search(word) is not None", "return False", (*CLIENT_TESTS, "tests/service/chain/test_texts.py")),
+    Mutant("anybody-signs-for-a-payer", "src/faregate/rules/verification.py", "if signer is None or signer.lower() != payment.payer:", "if signer is None:", VERIFY_TESTS),
     # What a chain proves (payments/)
     Mutant("a-reverted-transfer-pays", CHAIN + "evidence.py", "if receipt.status != 1:", "if False:", CHAIN_TESTS),
     Mutant("any-transfer-in-the-transaction-pays", CHAIN + "evidence.py", "return Fate.PAID if _is_transfer(following, payment) else Fate.USED_OTHERWISE", "return Fate.PAID if any(_is_transfer(each, payment) for each in receipt.logs) else Fate.USED_OTHERWISE", CHAIN_TESTS),
@@ -1171,27 +1171,27 @@ MUTANTS = (
     Mutant("a-gas-key-in-a-repr", DIRECT + "signers.py", 'return f"KeySigner({self.address})"', 'return f"KeySigner({self._key!r})"', SIGNER_TESTS),
     Mutant("a-gas-key-in-a-pickle", DIRECT + "signers.py", 'raise TypeError("a signer cannot be copied or pickled: its key would be written down")', "return super().__reduce__()", SIGNER_TESTS),
     Mutant("the-upper-s-of-a-key-system", DIRECT + "signers.py", "min(s, ORDER - s)", "s", SIGNER_TESTS),
-    Mutant("another-worker-replaced-it-forever", "src/faregate/service/settlement.py", "        if signed.replaces is not None:\n", "        if False:\n", ("tests/service/test_settlement_model.py", "-k", "another_worker")),
-    Mutant("an-ended-payments-transfer-is-forgotten", "src/faregate/selfhosted/database/transfers.py", ".order_by(_A.gas_nonce, _A.number.desc())", ".where(~_HAS_ENDED).order_by(_A.gas_nonce, _A.number.desc())", TRANSFER_TESTS),
-    Mutant("upkeep-forgets-a-hash-of-an-open-payment", "src/faregate/selfhosted/database/transfers.py", "where(_IS_REPLACED, _HAS_ENDED)", "where(_IS_REPLACED)", TRANSFER_TESTS),
-    Mutant("two-workers-replace-one-transfer", "src/faregate/selfhosted/database/transfers.py", '    & (_A.transaction_hash == bindparam("old_hash", type_=String()))\n', "", TRANSFER_TESTS),
-    Mutant("an-old-fee-is-sent-again", "src/faregate/selfhosted/database/transfers.py", "_A.number.desc()", "_A.number", TRANSFER_TESTS),
-    Mutant("ones-own-transfer-is-anothers", DIRECT + "gas_account.py", "transfer.sender.lower() == self.address.lower()", "transfer.sender == self.address", ("tests/selfhosted/test_direct_settlement.py",)),
-    Mutant("sent-before-it-is-written-down", "src/faregate/service/settlement.py", "        if backend.store.record_signed(transaction, attempt, signed):\n            return", "        backend.payments.send(transaction.payment, terms, replace(attempt, signed=signed))\n        if backend.store.record_signed(transaction, attempt, signed):\n            return", ("tests/selfhosted/test_direct_settlement.py",)),
+    Mutant("another-worker-replaced-it-forever", "src/faregate/rules/settlement.py", "        if signed.replaces is not None:\n", "        if False:\n", ("tests/rules/test_settlement_model.py", "-k", "another_worker")),
+    Mutant("an-ended-payments-transfer-is-forgotten", "src/faregate/service/database/transfers.py", ".order_by(_A.gas_nonce, _A.number.desc())", ".where(~_HAS_ENDED).order_by(_A.gas_nonce, _A.number.desc())", TRANSFER_TESTS),
+    Mutant("upkeep-forgets-a-hash-of-an-open-payment", "src/faregate/service/database/transfers.py", "where(_IS_REPLACED, _HAS_ENDED)", "where(_IS_REPLACED)", TRANSFER_TESTS),
+    Mutant("two-workers-replace-one-transfer", "src/faregate/service/database/transfers.py", '    & (_A.transaction_hash == bindparam("old_hash", type_=String()))\n', "", TRANSFER_TESTS),
+    Mutant("an-old-fee-is-sent-again", "src/faregate/service/database/transfers.py", "_A.number.desc()", "_A.number", TRANSFER_TESTS),
+    Mutant("ones-own-transfer-is-anothers", DIRECT + "gas_account.py", "transfer.sender.lower() == self.address.lower()", "transfer.sender == self.address", ("tests/service/test_direct_settlement.py",)),
+    Mutant("sent-before-it-is-written-down", "src/faregate/rules/settlement.py", "        if backend.store.record_signed(transaction, attempt, signed):\n            return", "        backend.payments.send(transaction.payment, terms, replace(attempt, signed=signed))\n        if backend.store.record_signed(transaction, attempt, signed):\n            return", ("tests/service/test_direct_settlement.py",)),
     Mutant("one-node-is-told", DIRECT + "gas_account.py", "take_turns(self._chain.client.nodes, monotonic()):", "take_turns(self._chain.client.nodes[:1], monotonic()):", DIRECT_TESTS),
-    Mutant("real-money-goes-to-the-example", "src/faregate/selfhosted/books.py", 'if settings.payments != "simulated" and pay_to', 'if settings.payments == "simulated" and pay_to', ("tests/selfhosted/test_commands.py",)),
-    Mutant("a-mistyped-address-is-corrected", "src/faregate/service/config.py", "given != to_checksum_address(given)", "False", ("tests/selfhosted/test_commands.py",)),
-    Mutant("an-environment-without-a-chain", "src/faregate/selfhosted/backends.py", "if account.environment not in self._settings.environments:", "if False:", ("tests/selfhosted/test_backends.py",)),
-    Mutant("simulated-payments-are-live", "src/faregate/selfhosted/settings.py", '            return ("test",)', "            return ENVIRONMENTS", ("tests/selfhosted/test_backends.py", "tests/selfhosted/test_settings.py")),
-    Mutant("a-payment-called-failed-was-charged", "src/faregate/selfhosted/commands/reconcile.py", "transaction.status in FINAL or", "False or", ("tests/selfhosted/test_reconcile.py",)),
+    Mutant("real-money-goes-to-the-example", "src/faregate/service/books.py", 'if settings.payments != "simulated" and pay_to', 'if settings.payments == "simulated" and pay_to', ("tests/service/test_commands.py",)),
+    Mutant("a-mistyped-address-is-corrected", "src/faregate/rules/config.py", "given != to_checksum_address(given)", "False", ("tests/service/test_commands.py",)),
+    Mutant("an-environment-without-a-chain", "src/faregate/service/backends.py", "if account.environment not in self._settings.environments:", "if False:", ("tests/service/test_backends.py",)),
+    Mutant("simulated-payments-are-live", "src/faregate/service/settings.py", '            return ("test",)', "            return ENVIRONMENTS", ("tests/service/test_backends.py", "tests/service/test_settings.py")),
+    Mutant("a-payment-called-failed-was-charged", "src/faregate/service/commands/reconcile.py", "transaction.status in FINAL or", "False or", ("tests/service/test_reconcile.py",)),
     Mutant("the-chain-settles-what-was-called-failed", RECONCILIATION, "    if payment.submitted_at is not None and payment.finished_at is None:", "    if True:", RECONCILIATION_TESTS),
     Mutant("a-received-payment-is-gone-from-the-chain", RECONCILIATION, "                self._settled[payment.authorization] = payment", "                pass", RECONCILIATION_TESTS),
     Mutant("a-lost-row-is-not-missed", RECONCILIATION, "            self.transfers[transfer.asset, transfer.payer, transfer.nonce] = transfer", "            pass", RECONCILIATION_TESTS),
     Mutant("an-audit-of-everything-begins-late", RECONCILIATION, "return head if created is None else find_block_at(", "return head if created else find_block_at(", RECONCILIATION_TESTS),
     Mutant("a-lagging-node-makes-differences", RECONCILIATION, "                if is_unused is None:", "                if False:", RECONCILIATION_TESTS),
     Mutant("a-node-that-is-away-makes-differences", RECONCILIATION, "                is_unused = self._chain.is_unused(payment)", "                is_unused = True", RECONCILIATION_TESTS),
-    Mutant("a-transfer-of-another-authorization-counts", "src/faregate/payments/transfers.py", "_find_place(log, log.logIndex - 1)", "_find_place(log, log.logIndex - 4)", ("tests/payments/test_transfers.py",)),
-    Mutant("a-node-without-logs-is-an-empty-chain", "src/faregate/payments/transfers.py", "                raise\n            return None", "                return ()\n            return None", ("tests/payments/test_transfers.py",)),
+    Mutant("a-transfer-of-another-authorization-counts", "src/faregate/service/chain/transfers.py", "_find_place(log, log.logIndex - 1)", "_find_place(log, log.logIndex - 4)", ("tests/service/chain/test_transfers.py",)),
+    Mutant("a-node-without-logs-is-an-empty-chain", "src/faregate/service/chain/transfers.py", "                raise\n            return None", "                return ()\n            return None", ("tests/service/chain/test_transfers.py",)),
     Mutant("a-loose-payment-is-sent-after-its-time", FINALITY, "return now < int(payment.valid_before) * _SECOND and self", "return self", FINALITY_TESTS),
     Mutant("a-loose-payment-is-sent-without-proof", FINALITY, "self.chain.is_unused(payment) is True", "True", FINALITY_TESTS),
     Mutant("a-lagging-node-makes-a-payment-loose", FINALITY, "                if not self.chain.is_unused(payment):", "                if self.chain.is_unused(payment) is False:", FINALITY_TESTS),
@@ -1202,17 +1202,17 @@ MUTANTS = (
     Mutant("a-row-without-its-payer", SQL + "authorization.py", "*(_PARTS[name].exists() for name in needed)", "*(_PARTS[name].exists() for name in needed if name != 'payer')", RESTORE_TESTS),
     Mutant("a-row-without-its-price", SQL + "authorization.py", "*(_PARTS[name].exists() for name in needed)", "*(_PARTS[name].exists() for name in needed if name == 'payer')", RESTORE_TESTS),
     Mutant("a-catalog-that-went-back-is-kept", SQL + "catalog.py", "known.number == account.catalog", "known.number >= account.catalog", RESTORE_TESTS),
-    Mutant("another-price-under-a-published-id", "src/faregate/service/catalog.py", "*(rules.model_dump_json() for rules in published))", "*())", PUBLISHED_IDS),
-    Mutant("two-sellers-share-ids", "src/faregate/service/catalog.py", "else (owner, *(", "else ('', *(", PUBLISHED_IDS),
+    Mutant("another-price-under-a-published-id", "src/faregate/rules/catalog.py", "*(rules.model_dump_json() for rules in published))", "*())", PUBLISHED_IDS),
+    Mutant("two-sellers-share-ids", "src/faregate/rules/catalog.py", "else (owner, *(", "else ('', *(", PUBLISHED_IDS),
     Mutant("sums-of-another-database", SQL + "reports.py", "key = account.generation, account.id, day", "key = '', account.id, day", RESTORE_TESTS),
     Mutant("a-process-remembers-another-database", SQL + "store.py", "self._shared.open_memory(self.account.generation)", "self._shared.open_memory('')", RESTORE_TESTS),
     Mutant("a-replaced-file-is-written", SQL + "engine.py", "if entry.info[_FILE] != _identify_file(file):", "if False:", RESTORE_TESTS),
-    Mutant("a-database-that-is-away-is-500", "src/faregate/service/app.py", "    except StoreUnavailable as error:", "    except ZeroDivisionError as error:", ("tests/selfhosted/test_backends.py",)),
+    Mutant("a-database-that-is-away-is-500", "src/faregate/rules/app.py", "    except StoreUnavailable as error:", "    except ZeroDivisionError as error:", ("tests/service/test_backends.py",)),
     Mutant("a-gas-nonce-that-waits-is-used-up", DIRECT + "upkeep.py", " or account.count_sent() > mined:", ":", DIRECT_TESTS),
-    # The books of the self-hosted service (selfhosted/database/)
-    Mutant("an-end-is-missing-in-a-later-list", SQL + "lists.py", "later = or_(later, T.finished_at > _EARLIER)", "later = later", ("tests/selfhosted/test_list_counts.py",)),
-    Mutant("a-count-is-added-to-that-of-a-later-list", SQL + "lists.py", "if earlier is not None and earlier[0] > moment:", "if False:", ("tests/selfhosted/test_list_counts.py",)),
-    Mutant("an-early-end-is-counted-never", SQL + "lists.py", "later = or_(later, T.finished_at > _EARLIER)", "later = T.finished_at > _EARLIER", ("tests/selfhosted/test_list_counts.py",)),
+    # The books of the self-hosted service (service/database/)
+    Mutant("an-end-is-missing-in-a-later-list", SQL + "lists.py", "later = or_(later, T.finished_at > _EARLIER)", "later = later", ("tests/service/test_list_counts.py",)),
+    Mutant("a-count-is-added-to-that-of-a-later-list", SQL + "lists.py", "if earlier is not None and earlier[0] > moment:", "if False:", ("tests/service/test_list_counts.py",)),
+    Mutant("an-early-end-is-counted-never", SQL + "lists.py", "later = or_(later, T.finished_at > _EARLIER)", "later = T.finished_at > _EARLIER", ("tests/service/test_list_counts.py",)),
     Mutant("books-use-an-authorization-twice", SQL + "migrations/versions/0001_first_tables.py", """        sa.UniqueConstraint(
             "account", "asset", "payer", "nonce", name=op.f("uq_transactions_account_asset_payer_nonce")
         ),
@@ -1222,16 +1222,16 @@ MUTANTS = (
     Mutant("books-take-a-second-outcome", SQL + "transactions.py", "where(OF_ID, T.outcome.is_(None))", "where(OF_ID)", BOOKS),
     Mutant("books-end-a-payment-twice", SQL + "transactions.py", ".where(OF_ID, _IS_OPEN)", ".where(OF_ID)", BOOKS),
     Mutant("books-forget-what-a-dead-process-accepted", SQL + "transactions.py", "    next_attempt_at=case((_IS_OPEN, _NEXT)),\n", "", ATTEMPTS),
-    Mutant("books-accept-and-do-not-settle", SQL + "transactions.py", "        settling_at=case((_IS_OPEN, STAMP)),\n", "", (*PARALLEL, "tests/selfhosted/test_backends.py", "-k", "told_to_wait")),
-    Mutant("books-settle-before-the-rule-is-known", SQL + "store.py", 'if self._options.is_simulated and known.row["attempts"] > 0:', "if self._options.is_simulated:", (*PARALLEL, "tests/selfhosted/test_backends.py", "-k", "told_to_wait or no_other_caller")),
-    Mutant("a-repeated-completion-does-not-wait", "src/faregate/service/settlement.py", "return counted if counted.status in FINAL else backend.wait(counted, backend)", "return counted", REPEATED),
-    Mutant("a-repeated-completion-waits-afresh", "src/faregate/selfhosted/settlements.py", "self._seconds - max(0.0, waited)", "self._seconds", REPEATED),
-    Mutant("an-authorization-lasts-for-ever", "src/faregate/service/verification.py", "if payment.valid_before > now.timestamp() + most:", "if False:", ("tests/emulator/test_proofs.py", "-k", "ten_minutes")),
-    Mutant("a-payment-of-nothing-is-sent", "src/faregate/service/verification.py", "if terms.amount == 0:", "if False:", ("tests/emulator/test_account.py",)),
-    Mutant("a-price-of-nothing-is-published", "src/faregate/service/config.py", "if not required or revision.amount > 0:", "if True:", ("tests/emulator/test_account.py",)),
+    Mutant("books-accept-and-do-not-settle", SQL + "transactions.py", "        settling_at=case((_IS_OPEN, STAMP)),\n", "", (*PARALLEL, "tests/service/test_backends.py", "-k", "told_to_wait")),
+    Mutant("books-settle-before-the-rule-is-known", SQL + "store.py", 'if self._options.is_simulated and known.row["attempts"] > 0:', "if self._options.is_simulated:", (*PARALLEL, "tests/service/test_backends.py", "-k", "told_to_wait or no_other_caller")),
+    Mutant("a-repeated-completion-does-not-wait", "src/faregate/rules/settlement.py", "return counted if counted.status in FINAL else backend.wait(counted, backend)", "return counted", REPEATED),
+    Mutant("a-repeated-completion-waits-afresh", "src/faregate/service/settlements.py", "self._seconds - max(0.0, waited)", "self._seconds", REPEATED),
+    Mutant("an-authorization-lasts-for-ever", "src/faregate/rules/verification.py", "if payment.valid_before > now.timestamp() + most:", "if False:", ("tests/emulator/test_proofs.py", "-k", "ten_minutes")),
+    Mutant("a-payment-of-nothing-is-sent", "src/faregate/rules/verification.py", "if terms.amount == 0:", "if False:", ("tests/emulator/test_account.py",)),
+    Mutant("a-price-of-nothing-is-published", "src/faregate/rules/config.py", "if not required or revision.amount > 0:", "if True:", ("tests/emulator/test_account.py",)),
     Mutant("a-text-that-postgresql-refuses", "src/faregate/merchant/types.py", 'if "\\0" in text:', "if False:", ("tests/emulator/test_access_body.py", "-k", "u_0000")),
-    Mutant("a-completion-says-any-status", "src/faregate/service/receipts.py", "if record.status not in COMPLETION_STATUSES or", "if", ("tests/service/test_receipts.py",)),
-    Mutant("a-completion-succeeds-without-a-receipt", "src/faregate/service/receipts.py", ' or (done is not None) != (record.status == "succeeded")', "", ("tests/service/test_receipts.py",)),
+    Mutant("a-completion-says-any-status", "src/faregate/rules/receipts.py", "if record.status not in COMPLETION_STATUSES or", "if", ("tests/rules/test_receipts.py",)),
+    Mutant("a-completion-succeeds-without-a-receipt", "src/faregate/rules/receipts.py", ' or (done is not None) != (record.status == "succeeded")', "", ("tests/rules/test_receipts.py",)),
     Mutant("books-settle-before-the-seller-completed", SQL + "settlement.py", "T.submitted_at.is_not(None), T.finished_at.is_(None), T.parked_at", "T.finished_at.is_(None), T.parked_at", ATTEMPTS),
     Mutant("books-attempt-after-the-end", SQL + "settlement.py", "T.submitted_at.is_not(None), T.finished_at.is_(None), T.parked_at.is_(None), _IS_FREE)", "T.submitted_at.is_not(None), T.parked_at.is_(None), _IS_FREE)", ATTEMPTS),
     Mutant("books-attempt-what-is-parked", SQL + "settlement.py", "T.finished_at.is_(None), T.parked_at.is_(None), _IS_FREE)", "T.finished_at.is_(None), _IS_FREE)", PARKED),
@@ -1253,21 +1253,21 @@ MUTANTS = (
     Mutant("books-list-without-waiting-for-writers", SQL + "migrations/versions/0001_first_tables.py", "    PERFORM pg_advisory_xact_lock_shared(402001, account);\n", "", STAMPS),
     Mutant("books-settle-within-a-list", SQL + "transactions.py", "_END.where(STAMP == NOW)", "_END", STAMPS),
     Mutant("books-move-the-fence-back", SQL + "clock.py", "accounts.c.fence < bindparam(\"moment\"))", "accounts.c.fence != bindparam(\"moment\"))", STAMPS),
-    Mutant("books-cut-text-at-a-zero", SQL + "statements.py", "_TEXT if isinstance(value, int) else _BINARY", "_BINARY if isinstance(value, bytes) else _TEXT", ("tests/selfhosted/test_engine.py",)),
-    Mutant("books-keep-lost-connections", SQL + "engine.py", "                pooled.invalidate(error)\n                self._engine.dispose()  # the others in the pool are lost as well\n", "", ("tests/selfhosted/test_engine.py",)),
-    Mutant("books-open-with-a-revoked-key", SQL + "keys.py", "    .where(_IS_VALID)\n)", ")", ("tests/selfhosted/test_keys.py",)),
-    Mutant("others-read-the-books", SQL + "engine.py", "os.chmod(name, 0o600)", "pass", ("tests/selfhosted/test_engine.py",)),
-    Mutant("a-flood-keeps-out-valid-keys", "src/faregate/selfhosted/rate_limits.py", "return parsed.packed[:8] if isinstance(parsed, IPv6Address) else parsed.packed", "return b''", ("tests/selfhosted/test_rate_limits.py",)),
-    Mutant("a-spelling-of-a-key-is-another-key", "src/faregate/selfhosted/rate_limits.py", "read_bearer(headers).encode()", "repr(headers).encode()", ("tests/selfhosted/test_rate_limits.py",)),
-    Mutant("a-catalog-changes-a-seller-it-does-not-name", SQL + "accounts.py", "    if without_id:\n", "    if False:\n", ("tests/selfhosted/test_commands.py",)),
-    Mutant("sellers-of-one-name-are-one", SQL + "accounts.py", "if account.seller_id == seller.id:", "if account.name == seller.name:", ("tests/selfhosted/test_commands.py",)),
-    Mutant("sellers-that-come-at-once-are-one", SQL + "apply.py", "connection.execute(LOCK_ALL)", "pass", ("tests/selfhosted/test_apply.py", "-k", "at_once")),
-    Mutant("an-address-changes-unasked", SQL + "apply.py", "else account.pay_to != config.seller.pay_to", "else False", ("tests/selfhosted/test_commands.py",)),
-    Mutant("a-price-changes-unasked", SQL + "apply.py", "is_other_price = price != known", "is_other_price = False", ("tests/selfhosted/test_commands.py",)),
-    Mutant("a-refused-catalog-is-kept", SQL + "apply.py", "if not keep and transaction", "if False and transaction", ("tests/selfhosted/test_commands.py",)),
-    Mutant("unseen-changes-are-made", SQL + "apply.py", "if expected not in (None, found):", "if False:", ("tests/selfhosted/test_apply.py",)),
-    Mutant("serve-changes-a-price", "src/faregate/selfhosted/commands/serve.py", ", review=refuse_at_start(settings.catalog)", "", ("tests/selfhosted/test_commands.py",)),
-    Mutant("books-edit-a-revision", SQL + "apply.py", "        return wanted.revisions[stored:]\n    return ()", "        return wanted.revisions[stored:]\n    return () if len(wanted.revisions) == stored else ()", ("tests/selfhosted/test_apply.py",)),
+    Mutant("books-cut-text-at-a-zero", SQL + "statements.py", "_TEXT if isinstance(value, int) else _BINARY", "_BINARY if isinstance(value, bytes) else _TEXT", ("tests/service/test_engine.py",)),
+    Mutant("books-keep-lost-connections", SQL + "engine.py", "                pooled.invalidate(error)\n                self._engine.dispose()  # the others in the pool are lost as well\n", "", ("tests/service/test_engine.py",)),
+    Mutant("books-open-with-a-revoked-key", SQL + "keys.py", "    .where(_IS_VALID)\n)", ")", ("tests/service/test_keys.py",)),
+    Mutant("others-read-the-books", SQL + "engine.py", "os.chmod(name, 0o600)", "pass", ("tests/service/test_engine.py",)),
+    Mutant("a-flood-keeps-out-valid-keys", "src/faregate/service/rate_limits.py", "return parsed.packed[:8] if isinstance(parsed, IPv6Address) else parsed.packed", "return b''", ("tests/service/test_rate_limits.py",)),
+    Mutant("a-spelling-of-a-key-is-another-key", "src/faregate/service/rate_limits.py", "read_bearer(headers).encode()", "repr(headers).encode()", ("tests/service/test_rate_limits.py",)),
+    Mutant("a-catalog-changes-a-seller-it-does-not-name", SQL + "accounts.py", "    if without_id:\n", "    if False:\n", ("tests/service/test_commands.py",)),
+    Mutant("sellers-of-one-name-are-one", SQL + "accounts.py", "if account.seller_id == seller.id:", "if account.name == seller.name:", ("tests/service/test_commands.py",)),
+    Mutant("sellers-that-come-at-once-are-one", SQL + "apply.py", "connection.execute(LOCK_ALL)", "pass", ("tests/service/test_apply.py", "-k", "at_once")),
+    Mutant("an-address-changes-unasked", SQL + "apply.py", "else account.pay_to != config.seller.pay_to", "else False", ("tests/service/test_commands.py",)),
+    Mutant("a-price-changes-unasked", SQL + "apply.py", "is_other_price = price != known", "is_other_price = False", ("tests/service/test_commands.py",)),
+    Mutant("a-refused-catalog-is-kept", SQL + "apply.py", "if not keep and transaction", "if False and transaction", ("tests/service/test_commands.py",)),
+    Mutant("unseen-changes-are-made", SQL + "apply.py", "if expected not in (None, found):", "if False:", ("tests/service/test_apply.py",)),
+    Mutant("serve-changes-a-price", "src/faregate/service/commands/serve.py", ", review=refuse_at_start(settings.catalog)", "", ("tests/service/test_commands.py",)),
+    Mutant("books-edit-a-revision", SQL + "apply.py", "        return wanted.revisions[stored:]\n    return ()", "        return wanted.revisions[stored:]\n    return () if len(wanted.revisions) == stored else ()", ("tests/service/test_apply.py",)),
     # The console of the self-hosted service
     Mutant("console-session-opens-with-what-is-stored", SQL + "sessions.py", "return sha256(secret.encode()).digest()", "return secret.encode()[:32]", CONSOLE_TESTS),
     Mutant("console-session-never-ends", SQL + "sessions.py", "_S.created_at > bindparam(\"oldest\")\n", "bindparam(\"oldest\") > 0\n", CONSOLE_TESTS),

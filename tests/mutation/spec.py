@@ -64,7 +64,7 @@ def row_of(broken: Break) -> Row:
 
 
 _FAREGATE: Final = "src/faregate/"
-_SERVICE: Final = _FAREGATE + "service/"
+_SERVICE: Final = _FAREGATE + "rules/"
 _ACCESS: Final = _SERVICE + "operations/access.py"
 _COMPLETE: Final = _SERVICE + "operations/complete.py"
 _READS: Final = _SERVICE + "operations/reads.py"
@@ -449,7 +449,7 @@ BREAKS: Final = (
         "items are",
         _READS,
         "[build_transaction(one, query.as_of) for one in page.records]",
-        '[__import__("faregate.service.receipts", fromlist=["_"]).build_transaction_detail(one) for one in page.records]',
+        '[__import__("faregate.rules.receipts", fromlist=["_"]).build_transaction_detail(one) for one in page.records]',
     ),
     # GET /payers, GET /resources, GET /contracts
     Break(

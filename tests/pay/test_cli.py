@@ -14,7 +14,7 @@ from faregate.cli import main
 from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.server import serve
 from faregate.pay.cli import add_pay
-from faregate.service.published_payers import TEST_PAYERS
+from faregate.rules.published_payers import TEST_PAYERS
 from tests.e2e.example_seller import EXAMPLE, Market, loaded
 from tests.pay.seller import Seller, deliver, require_payment
 from tests.servers.http import serving

@@ -10,7 +10,7 @@ from faregate.probe.checks import CHECKS, run_checks
 from faregate.probe.cli import add_probe
 from faregate.probe.config import open_session
 from faregate.probe.fixtures import ProbeRun
-from faregate.service.published_payers import TEST_PAYERS
+from faregate.rules.published_payers import TEST_PAYERS
 from tests.probe.wrong_answers import WRONG_ANSWERS
 from tests.probe.wrong_services import (
     WrongAnswer,

@@ -14,7 +14,7 @@ from faregate.emulator.server import serve
 from faregate.merchant.client import MerchantClient
 from faregate.probe.checks import CHECKS
 from faregate.probe.cli import add_probe
-from faregate.service.published_payers import TEST_PAYERS
+from faregate.rules.published_payers import TEST_PAYERS
 
 PRIVATE_KEY = "0x" + "5a" * 32
 

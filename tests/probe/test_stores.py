@@ -7,12 +7,12 @@ import pytest
 from faregate.cli import main
 from faregate.emulator import TEST_KEY, TEST_PAYERS
 from faregate.probe.checks import CHECKS
-from faregate.service.builtin import READ_ONLY_TEST_KEY
+from faregate.rules.builtin import READ_ONLY_TEST_KEY
 from faregate.system import system_clock
 from tests.emulator.sql_accounts import open_source
 from tests.emulator.sql_server import SqlSwitch, serve_app
 from tests.emulator.sql_service import SqlService
-from tests.selfhosted.databases import DATABASES
+from tests.service.databases import DATABASES
 
 
 @pytest.mark.parametrize("kind", DATABASES)

@@ -4,17 +4,17 @@ from contextlib import closing
 
 import pytest
 
+from faregate.checkout.path_rules import PathRules
 from faregate.core.models import Offer
 from faregate.emulator import READ_ONLY_TEST_KEY, TEST_KEY, Emulator, Fault, Key
 from faregate.emulator.server import serve
-from faregate.middleware.path_rules import PathRules
 from faregate.paywall import Paywall
 from faregate.routes import RouteInfo, RouteTable
 from faregate.routes.access import apply_path_rules
 from faregate.routes.check import check, describe_instructions
-from faregate.service.builtin import builtin_account
-from faregate.service.config import CAPABILITIES, Capability
-from faregate.service.routes import Operation
+from faregate.rules.builtin import builtin_account
+from faregate.rules.config import CAPABILITIES, Capability
+from faregate.rules.routes import Operation
 
 GUESSABLE = Fault(kind="guessable-instructions", times=None)
 UNGUESSABLE = "Payment instructions are unguessable: every 402 carries a fresh value in accepts[].extra."

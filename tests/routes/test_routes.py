@@ -22,12 +22,12 @@ from starlette.websockets import WebSocket
 import faregate.asgi
 import faregate.fastapi
 import faregate.starlette
+from faregate.checkout.path_rules import PathRules
 from faregate.cli.routes import format_as_json, format_as_text
 from faregate.core.models import Offer
 from faregate.emulator import Emulator
 from faregate.emulator.server import serve
 from faregate.errors import ConfigurationError
-from faregate.middleware.path_rules import PathRules
 from faregate.paywall import Paywall
 from faregate.routes import RouteAccess, RouteInfo, RouteTable
 from faregate.routes.access import apply_path_rules

@@ -30,7 +30,7 @@ PRELOADED = (
     *("anyio._backends._asyncio", "concurrent.futures.thread", "httpx", "starlette.applications"),
     *("uvicorn.lifespan.on", "uvicorn.loops.auto", "uvicorn.main", "uvicorn.protocols.http.auto", "uvloop"),
     *("faregate.cli", "faregate.emulator.cli", "faregate.emulator.console.app", "faregate.emulator.server"),
-    *("faregate.selfhosted.cli", "faregate.selfhosted.commands.serve"),
+    *("faregate.service.cli", "faregate.service.commands.serve"),
     *("alembic.command", "alembic.script", "psycopg", "sqlalchemy.dialects.postgresql.psycopg"),
     *("x402.facilitator", "x402.mechanisms.evm.exact", "x402.schemas"),
     *("faregate.journals.postgres", "faregate.journals.redis", "faregate.journals.sqlite"),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from faregate.service.backend import Backend
+from faregate.rules.backend import Backend
 
 
 @dataclass(frozen=True, slots=True)

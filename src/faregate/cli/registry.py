@@ -323,8 +323,8 @@ EMULATOR: Final = Command(
 SERVICE: Final = Command(
     "service",
     "run the merchant service yourself, with real payments",
-    "faregate.selfhosted.cli:run_service",
-    add_arguments="faregate.selfhosted.cli:add_service",
+    "faregate.service.cli:run_service",
+    add_arguments="faregate.service.cli:add_service",
 )
 PAY: Final = Command(
     "pay",

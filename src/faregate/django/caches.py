@@ -14,12 +14,12 @@ from django.middleware.cache import UpdateCacheMiddleware
 from django.urls import URLResolver
 from django.utils.module_loading import import_string
 
+from faregate.checkout.callables import get_closure, get_module, walk
+from faregate.checkout.handlers import find_offers, is_price
+from faregate.checkout.path_rules import PathRules
 from faregate.django.offers import get_view_class, list_handlers, list_offers
 from faregate.django.placement import list_sample_paths, name_view
 from faregate.django.stack import list_kinds, list_outside
-from faregate.middleware.callables import get_closure, get_module, walk
-from faregate.middleware.handlers import find_offers, is_price
-from faregate.middleware.path_rules import PathRules
 
 _FETCH = "django.middleware.cache.FetchFromCacheMiddleware"
 _METHODS = ("GET", "HEAD")

@@ -12,6 +12,7 @@ from typing import Any, cast
 from django.dispatch import Signal
 from django.utils.module_loading import import_string
 
+from faregate.checkout.path_rules import PathRules
 from faregate.core.interfaces import Journal
 from faregate.django.languages import LocalePathRules
 from faregate.django.options import find_journal_database, read_options, spell
@@ -20,7 +21,6 @@ from faregate.events import Event
 from faregate.journals.policy import DEFAULT_POLICY, JournalContext
 from faregate.journals.registry import journal_from_url
 from faregate.maintenance.journal import JournalView, make_view
-from faregate.middleware.path_rules import PathRules
 from faregate.paywall import MakeJournal, Paywall
 from faregate.settings import EMULATOR, SETTINGS, choose_spelling, from_config, read_journal_settings
 

@@ -17,16 +17,16 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import URLPattern, URLResolver, include
 
+from faregate.checkout.arguments import check_choose
+from faregate.checkout.callables import get_module, is_async, walk
+from faregate.checkout.checkout import SkipHandler
+from faregate.checkout.handlers import find_offers, mark_price
 from faregate.core.models import Choose, Offer
 from faregate.core.release import MARK, may_be_result
 from faregate.core.responses import NO_STORE
 from faregate.django.requests import find_request, get_checkout
 from faregate.django.responses import mark_private
 from faregate.errors import ConfigurationError
-from faregate.middleware.arguments import check_choose
-from faregate.middleware.callables import get_module, is_async, walk
-from faregate.middleware.checkout import SkipHandler
-from faregate.middleware.handlers import find_offers, mark_price
 from faregate.offers import OfferOptions, make_offer
 
 V = TypeVar("V", bound=Callable[..., Any])

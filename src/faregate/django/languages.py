@@ -3,7 +3,7 @@
 from django.urls import LocalePrefixPattern, get_resolver
 from django.utils.translation import get_language_from_path
 
-from faregate.middleware.path_rules import PathRules, list_readings
+from faregate.checkout.path_rules import PathRules, list_readings
 
 
 class LocalePathRules(PathRules):

@@ -14,6 +14,12 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import resolve_url
 from django.urls import Resolver404, URLResolver, get_resolver, resolve
 
+from faregate.checkout.checkout import build_timeout_error
+from faregate.checkout.contexts import WorkContext
+from faregate.checkout.descriptions import HandlerInfo
+from faregate.checkout.path_rules import list_spellings
+from faregate.checkout.shielding import is_cancelled_from_outside, make_scope, run_shielded
+from faregate.checkout.states import State
 from faregate.core.models import Offer
 from faregate.core.release import Bypass, may_be_result
 from faregate.django import conf
@@ -47,12 +53,6 @@ from faregate.django.routes import list_routes
 from faregate.django.stack import PAYWALL_MADE, list_start_mistakes
 from faregate.errors import ConfigurationError
 from faregate.logs import log
-from faregate.middleware.checkout import build_timeout_error
-from faregate.middleware.contexts import WorkContext
-from faregate.middleware.descriptions import HandlerInfo
-from faregate.middleware.path_rules import list_spellings
-from faregate.middleware.shielding import is_cancelled_from_outside, make_scope, run_shielded
-from faregate.middleware.states import State
 
 GetResponse = Callable[[HttpRequest], Any]
 

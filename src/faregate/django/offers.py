@@ -7,9 +7,9 @@ from typing import Any
 
 from django.db import connections
 
+from faregate.checkout.callables import get_closure, get_module, walk
+from faregate.checkout.handlers import OFFER, find_offers, is_price
 from faregate.core.models import Offer
-from faregate.middleware.callables import get_closure, get_module, walk
-from faregate.middleware.handlers import OFFER, find_offers, is_price
 
 # Where Django and REST framework make the functions of class-based views, and wrap them unasked.
 _CLASS_VIEWS = ("django.views.generic.base", "rest_framework.viewsets")

@@ -19,12 +19,12 @@ from django.urls.resolvers import RegexPattern, RoutePattern
 from django.utils.regex_helper import normalize
 from django.views import View
 
+from faregate.checkout.callables import get_closure, get_module, walk, walk_chain
+from faregate.checkout.handlers import find_offers, is_price
 from faregate.core.models import Offer
 from faregate.django.decorators import LOGIN_BELOW, has_login
 from faregate.django.offers import find_early_offer, get_view_class, is_atomic_in, list_handlers, list_offers
 from faregate.django.options import find_journal_database
-from faregate.middleware.callables import get_closure, get_module, walk, walk_chain
-from faregate.middleware.handlers import find_offers, is_price
 from faregate.routes.shadows import Parameter, Part, build_samples, describe_shadows
 
 _METHOD_NAMES = frozenset(

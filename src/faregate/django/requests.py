@@ -7,17 +7,12 @@ from typing import Any, cast
 
 from django.http import HttpRequest
 
-from faregate.core.models import Offer
-from faregate.core.usage import Payment
-from faregate.django.conf import Config
-from faregate.django.state import ViewState
-from faregate.errors import ConfigurationError
-from faregate.middleware.asgi_scope import find_content_length as find_length_in_scope
-from faregate.middleware.async_checkout import AsyncCheckout
-from faregate.middleware.blocking_checkout import BlockingCheckout
-from faregate.middleware.checkout import FindBypass
-from faregate.middleware.request import read_body
-from faregate.middleware.wsgi_environ import (
+from faregate.checkout.asgi_scope import find_content_length as find_length_in_scope
+from faregate.checkout.async_checkout import AsyncCheckout
+from faregate.checkout.blocking_checkout import BlockingCheckout
+from faregate.checkout.checkout import FindBypass
+from faregate.checkout.request import read_body
+from faregate.checkout.wsgi_environ import (
     Environ,
     drop_conditions,
     find_content_length,
@@ -26,6 +21,11 @@ from faregate.middleware.wsgi_environ import (
     parse_environ,
     withhold_connection,
 )
+from faregate.core.models import Offer
+from faregate.core.usage import Payment
+from faregate.django.conf import Config
+from faregate.django.state import ViewState
+from faregate.errors import ConfigurationError
 
 _CHECKOUT = "_faregate_checkout"
 """The attribute of a request that is its checkout."""

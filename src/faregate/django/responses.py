@@ -10,10 +10,10 @@ from asgiref.sync import async_to_sync, sync_to_async
 from django.http import FileResponse, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 
+from faregate.checkout.buffer import finalize
+from faregate.checkout.checkout import Checkout
 from faregate.core.models import Header, Headers, Response
 from faregate.core.responses import NO_STORE
-from faregate.middleware.buffer import finalize
-from faregate.middleware.checkout import Checkout
 
 # Said beside what middleware outside says of the same name, which would otherwise take its place.
 _BESIDE = frozenset(("access-control-expose-headers", "set-cookie"))

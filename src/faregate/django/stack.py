@@ -12,11 +12,11 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import Resolver404, resolve
 from django.utils.module_loading import import_string
 
+from faregate.checkout.path_rules import PathRules
+from faregate.checkout.static_files import list_urls
 from faregate.django.options import read_options
 from faregate.django.placement import inspect_view
 from faregate.errors import ConfigurationError
-from faregate.middleware.path_rules import PathRules
-from faregate.middleware.static_files import list_urls
 
 PAYWALL = "faregate.django.PaywallMiddleware"
 LAST = f'Put "{PAYWALL}" at the end of MIDDLEWARE.'

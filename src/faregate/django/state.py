@@ -16,8 +16,8 @@ from django.contrib.sessions.backends.signed_cookies import SessionStore as Sign
 from django.http import HttpRequest
 from django.utils import timezone, translation
 
+from faregate.checkout.snapshot import Snapshot
 from faregate.logs import log
-from faregate.middleware.snapshot import Snapshot
 
 # Attributes that Django sets while it serves a request. They are not restored: a body is read only once.
 _KEPT = ("_body", "_files", "_post", "_read_started", "_stream", "_upload_handlers", "resolver_match")

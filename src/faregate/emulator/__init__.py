@@ -18,8 +18,8 @@ from faregate.emulator.ledger import SimulatedLedger
 from faregate.emulator.tenants import Tenants
 from faregate.emulator.transports import EmulatorTransport, transport
 from faregate.emulator.wallet import Wallet
-from faregate.service.builtin import LIVE_KEY, READ_ONLY_TEST_KEY, TEST_KEY, builtin_account
-from faregate.service.config import (
+from faregate.rules.builtin import LIVE_KEY, READ_ONLY_TEST_KEY, TEST_KEY, builtin_account
+from faregate.rules.config import (
     Account,
     Key,
     PayerSetup,
@@ -29,8 +29,8 @@ from faregate.service.config import (
     SettlementRule,
     Value,
 )
-from faregate.service.identifiers import CountedIds, SeededIds
-from faregate.service.published_payers import TEST_PAYERS, TestPayer
+from faregate.rules.identifiers import CountedIds, SeededIds
+from faregate.rules.published_payers import TEST_PAYERS, TestPayer
 
 __all__ = [
     "LIVE_KEY",

@@ -16,7 +16,7 @@ from faregate.core.models import Response, WireRequest
 from faregate.emulator.delivery import IS_CLOSING, Delivery
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.tenants import Tenants
-from faregate.service.asgi import (
+from faregate.rules.asgi import (
     App,
     Receive,
     Scope,

@@ -8,8 +8,8 @@ from typing import Protocol
 from faregate.core.models import Headers, header_values
 from faregate.emulator.calls import MAX_CALLS, CallLog, RecordedCall, parse_fields
 from faregate.merchant.models import AccessDecision
-from faregate.service.app import Service
-from faregate.service.records import FINAL, TransactionRecord
+from faregate.rules.app import Service
+from faregate.rules.records import FINAL, TransactionRecord
 
 
 class InvariantBroken(AssertionError):

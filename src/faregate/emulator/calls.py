@@ -15,11 +15,11 @@ from faregate.emulator.delivery import Delivery
 from faregate.errors import BadAnswer
 from faregate.merchant.json_text import parse_object
 from faregate.merchant.models import AccessRequest
-from faregate.service.app import Service
-from faregate.service.http import HttpError, ParsedRequest, read_bearer
-from faregate.service.operations.access import PROOF_HEADER
-from faregate.service.routes import Operation, find_route
-from faregate.service.state import EnvironmentState
+from faregate.rules.app import Service
+from faregate.rules.http import HttpError, ParsedRequest, read_bearer
+from faregate.rules.operations.access import PROOF_HEADER
+from faregate.rules.routes import Operation, find_route
+from faregate.rules.state import EnvironmentState
 from faregate.x402.headers import InvalidPayload, parse_payment
 from faregate.x402.instructions import parse_json
 from faregate.x402.models import SignedPayment

@@ -19,9 +19,9 @@ from faregate.emulator.emulator import Emulator
 from faregate.emulator.state_file import StateFile
 from faregate.emulator.tenants import Tenants
 from faregate.errors import CommandError, ConfigurationError
-from faregate.service.builtin import builtin_account
-from faregate.service.config import Account, Resource
-from faregate.service.published_payers import TEST_PAYERS
+from faregate.rules.builtin import builtin_account
+from faregate.rules.config import Account, Resource
+from faregate.rules.published_payers import TEST_PAYERS
 from faregate.system import PortTaken, get_url, system_clock
 from faregate.x402.tokens import format_price
 

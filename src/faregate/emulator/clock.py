@@ -2,7 +2,7 @@
 
 It never runs backwards, whatever the real clock does; only `restore` brings an earlier moment back. Moving it
 settles nothing by itself: a payment that fell due settles before the next request
-(`faregate.service.settlement.settle_due`).
+(`faregate.rules.settlement.settle_due`).
 """
 
 import math
@@ -13,8 +13,8 @@ from typing import Annotated, Final, Literal
 from pydantic import AwareDatetime, Field
 
 from faregate.errors import ConfigurationError
-from faregate.service.clock import Clock
-from faregate.service.config import FrozenModel
+from faregate.rules.clock import Clock
+from faregate.rules.config import FrozenModel
 from faregate.system import system_clock
 
 MAX_RATE: Final = 86_400.0

@@ -24,21 +24,21 @@ from faregate.emulator.persistence.schema import StateDocument, read_document
 from faregate.emulator.snapshots import Snapshots, StateSnapshot
 from faregate.errors import ConfigurationError
 from faregate.merchant.types import MAX_ATOMIC
-from faregate.service.app import Service
-from faregate.service.builtin import builtin_account, with_tenant_keys
-from faregate.service.catalog import Listing
-from faregate.service.clock import Clock
-from faregate.service.config import (
+from faregate.rules.app import Service
+from faregate.rules.builtin import builtin_account, with_tenant_keys
+from faregate.rules.catalog import Listing
+from faregate.rules.clock import Clock
+from faregate.rules.config import (
     Account,
     Revision,
     SettlementRule,
     find_address_fault,
     find_price_fault,
 )
-from faregate.service.identifiers import CountedIds, Ids, RewindableIds, SeededChallenges, SeededIds
-from faregate.service.payments import Ledger
-from faregate.service.settlement import settle_due
-from faregate.service.state import EnvironmentState
+from faregate.rules.identifiers import CountedIds, Ids, RewindableIds, SeededChallenges, SeededIds
+from faregate.rules.payments import Ledger
+from faregate.rules.settlement import settle_due
+from faregate.rules.state import EnvironmentState
 from faregate.system import random_challenge, random_id, system_clock
 from faregate.x402.tokens import TOKENS, Environment, SettlementAsset
 

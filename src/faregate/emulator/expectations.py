@@ -11,8 +11,8 @@ import anyio
 
 from faregate.emulator.calls import CallLog, RecordedCall
 from faregate.errors import ConfigurationError
-from faregate.service.published_payers import TEST_PAYERS
-from faregate.service.routes import Operation
+from faregate.rules.published_payers import TEST_PAYERS
+from faregate.rules.routes import Operation
 from faregate.x402.tokens import Environment
 
 OPERATIONS: Final[tuple[str, ...]] = get_args(Operation)

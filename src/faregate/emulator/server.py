@@ -16,7 +16,7 @@ from faregate.emulator.emulator import Emulator
 from faregate.emulator.state_file import StateFile
 from faregate.emulator.tenants import Tenants
 from faregate.errors import ConfigurationError
-from faregate.service.asgi import Receive, Scope, Send
+from faregate.rules.asgi import Receive, Scope, Send
 from faregate.system import get_url, open_listener
 
 

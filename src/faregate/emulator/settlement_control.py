@@ -1,6 +1,6 @@
 """Control settlement in a test: rules for future payments, `settle` and `fail` for open ones.
 
-This module decides which rule a payment gets. What a rule does is in `service/settlement.py`.
+This module decides which rule a payment gets. What a rule does is in `rules/settlement.py`.
 
 The most specific rule wins: of the transaction, its payer, its resource, or the general one. Each call
 concerns one environment, and settles first what is due.
@@ -12,10 +12,10 @@ from typing import Final
 
 from faregate.errors import ConfigurationError
 from faregate.merchant.formats import ID_TAIL
-from faregate.service import settlement as settling
-from faregate.service.config import SettlementRule, find_address_fault
-from faregate.service.records import PENDING, TransactionRecord
-from faregate.service.state import EnvironmentState
+from faregate.rules import settlement as settling
+from faregate.rules.config import SettlementRule, find_address_fault
+from faregate.rules.records import PENDING, TransactionRecord
+from faregate.rules.state import EnvironmentState
 
 ALL: Final = "*"
 _TRANSACTION: Final = re.compile(f"txn_{ID_TAIL}", re.ASCII)

@@ -15,9 +15,9 @@ from faregate.emulator.delivery import Delivery, add_marker
 from faregate.emulator.emulator import Emulator
 from faregate.errors import ConfigurationError
 from faregate.merchant.problems import UNAUTHENTICATED
-from faregate.service.builtin import is_valid_name, parse_tenant_name
-from faregate.service.config import Account
-from faregate.service.http import HttpError
+from faregate.rules.builtin import is_valid_name, parse_tenant_name
+from faregate.rules.config import Account
+from faregate.rules.http import HttpError
 
 MAIN: Final = "main"
 MAX_TENANTS: Final = 1_000

@@ -14,7 +14,7 @@ from faregate.emulator.delivery import Delivery
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.tenants import Tenants
 from faregate.errors import BadAnswer, NoAnswer
-from faregate.service.asgi import decode_headers
+from faregate.rules.asgi import decode_headers
 
 
 class EmbeddedTransport:

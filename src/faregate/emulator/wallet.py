@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any, Self
 
 from faregate.errors import ConfigurationError
-from faregate.service.clock import Clock
-from faregate.service.published_payers import TEST_PAYERS
+from faregate.rules.clock import Clock
+from faregate.rules.published_payers import TEST_PAYERS
 from faregate.system import system_clock
 from faregate.x402.eip712 import ORDER, build_typed_data, derive_address, sign
 from faregate.x402.models import X402_VERSION, SignedPayment

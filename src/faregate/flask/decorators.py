@@ -12,6 +12,12 @@ from werkzeug.local import LocalProxy
 from werkzeug.routing import Rule
 from werkzeug.wrappers import Response as BaseResponse
 
+from faregate.checkout.arguments import check_blocking, check_choose
+from faregate.checkout.callables import is_async
+from faregate.checkout.checkout import SkipHandler
+from faregate.checkout.handlers import OFFER, find_offers, mark_price
+from faregate.checkout.states import State
+from faregate.checkout.wsgi_environ import find_path
 from faregate.core.models import Choose, Offer
 from faregate.core.release import MARK, is_error, may_be_result
 from faregate.core.responses import NO_STORE, build_preflight
@@ -28,12 +34,6 @@ from faregate.flask.placement import (
     mark_sold,
     recall_rule,
 )
-from faregate.middleware.arguments import check_blocking, check_choose
-from faregate.middleware.callables import is_async
-from faregate.middleware.checkout import SkipHandler
-from faregate.middleware.handlers import OFFER, find_offers, mark_price
-from faregate.middleware.states import State
-from faregate.middleware.wsgi_environ import find_path
 from faregate.wsgi import ask_payment, find_checkout
 
 View = Callable[..., Any]

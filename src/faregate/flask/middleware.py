@@ -16,13 +16,13 @@ from typing import Any
 from flask import Flask, Response, has_request_context, request
 from flask.sessions import SecureCookieSessionInterface, SessionMixin
 
+from faregate.checkout.descriptions import HandlerInfo
+from faregate.checkout.handlers import pick_method
+from faregate.checkout.states import State
 from faregate.core.models import Headers
 from faregate.core.models import Response as Result
 from faregate.core.release import Bypass
 from faregate.errors import ConfigurationError
-from faregate.middleware.descriptions import HandlerInfo
-from faregate.middleware.handlers import pick_method
-from faregate.middleware.states import State
 from faregate.routes import RouteTable
 from faregate.wsgi import (
     Environ,

@@ -20,15 +20,15 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.routing import MapAdapter, RequestRedirect, Rule
 from werkzeug.test import create_environ
 
+from faregate.checkout.callables import get_module, walk
+from faregate.checkout.handlers import OFFER, find_offers, is_price
+from faregate.checkout.path_rules import list_spellings
+from faregate.checkout.static_files import list_urls
+from faregate.checkout.wsgi_environ import find_method
 from faregate.core.models import Offer
 from faregate.core.release import Bypass, may_be_result
 from faregate.flask.caches import find_keys, is_cached_above
 from faregate.flask.middleware import NAME, FlaskPaywallMiddleware
-from faregate.middleware.callables import get_module, walk
-from faregate.middleware.handlers import OFFER, find_offers, is_price
-from faregate.middleware.path_rules import list_spellings
-from faregate.middleware.static_files import list_urls
-from faregate.middleware.wsgi_environ import find_method
 from faregate.routes.shadows import Parameter, build_samples, describe_shadows
 from faregate.wsgi import Environ
 

@@ -11,6 +11,11 @@ from mcp.server.mcpserver.tools import Tool
 from mcp_types import SERVER_INFO_META_KEY, CallToolResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from faregate.checkout.async_checkout import AsyncAsk, AsyncCheckout
+from faregate.checkout.checkout import SkipHandler, build_timeout_error
+from faregate.checkout.descriptions import HandlerInfo
+from faregate.checkout.shielding import is_cancelled_by_itself, is_cancelled_from_outside, make_scope
+from faregate.checkout.states import PASSING, State
 from faregate.core.models import Offer, Response
 from faregate.core.release import Bypass, is_error, may_be_result
 from faregate.core.usage import Payment
@@ -27,11 +32,6 @@ from faregate.mcp.results import (
     write_body,
 )
 from faregate.mcp.tools import AnyServer, find_tool, get_low_level, inspect_tool, sells_tools
-from faregate.middleware.async_checkout import AsyncAsk, AsyncCheckout
-from faregate.middleware.checkout import SkipHandler, build_timeout_error
-from faregate.middleware.descriptions import HandlerInfo
-from faregate.middleware.shielding import is_cancelled_by_itself, is_cancelled_from_outside, make_scope
-from faregate.middleware.states import PASSING, State
 from faregate.paywall import Paywall
 
 QUESTION = (

@@ -8,13 +8,13 @@ from typing import Annotated, Any, TypeVar, Unpack, cast, get_args, get_origin, 
 import anyio.to_thread
 from mcp_types import InputRequiredResult
 
+from faregate.checkout.callables import is_async
+from faregate.checkout.checkout import SkipHandler
+from faregate.checkout.handlers import inspect_handler, mark, mark_maker
 from faregate.core.models import Choose, Offer, OfferChoice
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.mcp.calls import QUESTION, STOPPED, find_call
-from faregate.middleware.callables import is_async
-from faregate.middleware.checkout import SkipHandler
-from faregate.middleware.handlers import inspect_handler, mark, mark_maker
 from faregate.offers import OfferOptions, make_offer
 
 Tool = TypeVar("Tool", bound=Callable[..., Any])

@@ -8,15 +8,15 @@ import anyio
 from mcp.server import MCPServer, Server
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
+from faregate.checkout.arguments import choose_paywall
+from faregate.checkout.lifespan import check_lifespan
+from faregate.checkout.shielding import run_shielded, wait_shielded
 from faregate.errors import ConfigurationError
 from faregate.maintenance.background_sweep import sweep_until
 from faregate.mcp.calls import ToolCall
 from faregate.mcp.prices import add_prices
 from faregate.mcp.requests import LIST_METHOD, METHOD
 from faregate.mcp.tools import AnyServer, check_tools, find_paywall, get_low_level, list_routes
-from faregate.middleware.arguments import choose_paywall
-from faregate.middleware.lifespan import check_lifespan
-from faregate.middleware.shielding import run_shielded, wait_shielded
 from faregate.paywall import Paywall
 from faregate.settings import Arguments
 

@@ -4,10 +4,10 @@ from typing import Any
 
 from mcp.server.context import HandlerResult
 
+from faregate.checkout.openapi import INFO, add_known, payment_info
 from faregate.core.models import Offer
 from faregate.mcp.results import dump_result
 from faregate.mcp.tools import AnyServer, find_tool, inspect_tool
-from faregate.middleware.openapi import INFO, add_known, payment_info
 from faregate.paywall import Paywall
 
 

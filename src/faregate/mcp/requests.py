@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 from urllib.parse import quote
 
+from faregate.checkout.asgi_scope import decode_headers, parse_scope
+from faregate.checkout.request import IncomingRequest
 from faregate.core.models import Headers, Request
 from faregate.core.request_headers import CREDENTIAL_HEADERS
-from faregate.middleware.asgi_scope import decode_headers, parse_scope
-from faregate.middleware.request import IncomingRequest
 
 PAYMENT = "x402/payment"
 """The key of a payment in the `_meta` of a call."""

@@ -7,10 +7,10 @@ from typing import Any, TypeGuard, cast
 from mcp.server import MCPServer, Server
 from mcp.server.mcpserver.tools import Tool, ToolManager
 
+from faregate.checkout.handlers import Handler, inspect_handler, name_handler
 from faregate.errors import ConfigurationError
 from faregate.mcp.channels import EVENT_STORE
 from faregate.mcp.requests import METHOD, ROOT
-from faregate.middleware.handlers import Handler, inspect_handler, name_handler
 from faregate.paywall import Paywall
 from faregate.routes import RouteInfo, RouteTable
 from faregate.routes.access import build_row, describe_several_offers

@@ -12,7 +12,7 @@ from faregate.errors import ConfigurationError, NoAnswer, TooManyCalls
 from faregate.merchant.address import BaseURL
 from faregate.merchant.api_key import ApiKey, RedactedHeaders, merge_headers
 from faregate.merchant.calls import Call, finishes_payment
-from faregate.merchant.transports import AsyncChoice, AsyncTransport, Choice, Transport, make_async, make_sync
+from faregate.transports import AsyncChoice, AsyncTransport, Choice, Transport, make_async, make_sync
 from faregate.x402.tokens import Environment
 
 T = TypeVar("T")

@@ -23,7 +23,7 @@ from x402.schemas import PaymentRequired, PaymentRequirements
 from faregate.errors import CommandError, ConfigurationError
 from faregate.pay.output import PaymentSigned
 from faregate.pay.requirements import NotSigned, find_token, format_amount, is_atomic_amount
-from faregate.service.published_payers import TEST_PAYERS
+from faregate.rules.published_payers import TEST_PAYERS
 from faregate.x402.tokens import CHAINS, DECIMALS, TOKENS
 
 KEY_VARIABLE = "FAREGATE_PAYER_KEY"

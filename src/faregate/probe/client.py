@@ -10,7 +10,7 @@ from faregate.merchant.address import BaseURL
 from faregate.merchant.api_key import ApiKey
 from faregate.merchant.calls import PROOF, ROOT, Call
 from faregate.merchant.client import MerchantClient
-from faregate.merchant.transports import Transport, make_sync
+from faregate.transports import Transport, make_sync
 from faregate.x402.tokens import Environment
 
 _TRANSIENT_STATUSES = frozenset((429, 502, 503, 504))

@@ -6,13 +6,13 @@ from contextlib import closing, contextmanager
 
 from faregate.errors import CommandError
 from faregate.merchant.api_key import ApiKey
-from faregate.merchant.transports import Transport
 from faregate.pay.wallet import PayerWallet, get_test_payer, load_payer_key
 from faregate.probe.client import RawClient
 from faregate.probe.discovery import FoundProducts, ProductChoice, discover
 from faregate.probe.session import ProbeSession
-from faregate.service.builtin import READ_ONLY_TEST_KEY, TEST_KEY, builtin_account, parse_tenant_name
-from faregate.service.catalog import build_catalog, derive_org_id
+from faregate.rules.builtin import READ_ONLY_TEST_KEY, TEST_KEY, builtin_account, parse_tenant_name
+from faregate.rules.catalog import build_catalog, derive_org_id
+from faregate.transports import Transport
 from faregate.x402.tokens import Environment
 
 READ_ONLY_KEY_VARIABLE = "FAREGATE_READ_ONLY_KEY"

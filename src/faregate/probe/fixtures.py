@@ -12,7 +12,7 @@ from faregate.merchant.wire import parse
 from faregate.probe.check import SkipCheck, describe, get_field
 from faregate.probe.discovery import build_access_body
 from faregate.probe.session import METADATA, AuthorizedTransaction, ProbeSession
-from faregate.service.records import PENDING
+from faregate.rules.records import PENDING
 
 SETTLEMENT_TIMEOUT = 30.0
 """Seconds within which an accepted payment should be final."""

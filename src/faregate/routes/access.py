@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from faregate.checkout.path_rules import PathMatch, PathRules
 from faregate.core.models import Offer
-from faregate.middleware.path_rules import PathMatch, PathRules
 from faregate.paywall import Paywall
 from faregate.routes import WEBSOCKET, RouteAccess, RouteInfo, RouteTable
 

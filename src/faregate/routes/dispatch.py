@@ -13,10 +13,10 @@ from types import SimpleNamespace
 from typing import Any, cast
 from urllib.parse import quote
 
+from faregate.checkout.callables import get_module, walk, walk_chain
+from faregate.checkout.handlers import Handler, inspect_handler, name_handler, pick_method
+from faregate.checkout.path_rules import list_spellings
 from faregate.core.models import Offer
-from faregate.middleware.callables import get_module, walk, walk_chain
-from faregate.middleware.handlers import Handler, inspect_handler, name_handler, pick_method
-from faregate.middleware.path_rules import list_spellings
 from faregate.routes.changes import list_routers
 from faregate.routes.wrappers import (
     get_router,

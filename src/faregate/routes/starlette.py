@@ -14,9 +14,9 @@ from starlette.endpoints import HTTPEndpoint
 from starlette.routing import PARAM_REGEX, BaseRoute, Host, Mount, Route, Router, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 
+from faregate.checkout.handlers import Handler, inspect_handler, name_handler, pick_method
 from faregate.core.models import Offer
 from faregate.errors import ConfigurationError
-from faregate.middleware.handlers import Handler, inspect_handler, name_handler, pick_method
 from faregate.routes import WEBSOCKET, RouteInfo, RouteTable
 from faregate.routes.access import build_row, describe_several_offers
 from faregate.routes.dispatch import RouteMatch, find_fallback, list_matches

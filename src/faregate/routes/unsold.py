@@ -12,9 +12,9 @@ from types import FunctionType
 from typing import Any
 from weakref import WeakSet, WeakValueDictionary
 
+from faregate.checkout.callables import walk
+from faregate.checkout.handlers import OFFER, list_parts, name_handler
 from faregate.logs import log
-from faregate.middleware.callables import walk
-from faregate.middleware.handlers import OFFER, list_parts, name_handler
 from faregate.routes.changes import list_routers
 
 _unplaced = WeakValueDictionary[int, Any]()

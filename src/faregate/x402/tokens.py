@@ -6,7 +6,7 @@ environment, so a second network per environment needs other keys, and changes w
 - `core/terms.py`: `_NETWORKS` has names for people, and `Price.is_live` takes every network but
   the test network as live.
 - `pay/wallet.py`: signs for the two networks only.
-- `selfhosted/environment_payments.py` and `selfhosted/commands/doctor.py`: one chain per environment.
+- `service/environment_payments.py` and `service/commands/doctor.py`: one chain per environment.
 - `service/catalog.py` and `service/ledger.py`: find a token by environment and asset.
 
 USDC signs as `USDC` on Base Sepolia and as `USD Coin` on Base; EURC is `EURC` on both. Version 2,

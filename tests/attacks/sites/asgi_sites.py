@@ -29,7 +29,7 @@ import faregate.fastapi
 import faregate.starlette
 from faregate import asgi
 from faregate.asgi import require_payment
-from faregate.middleware.checkout import SkipHandler
+from faregate.checkout.checkout import SkipHandler
 from faregate.offers import offer
 from faregate.paywall import Paywall
 from tests.attacks.content import EVERYWHERE, Content

@@ -20,7 +20,7 @@ from starlette.routing import Mount, Route
 import faregate.fastapi
 import faregate.starlette
 from faregate.asgi import require_payment
-from faregate.middleware.checkout import SkipHandler
+from faregate.checkout.checkout import SkipHandler
 from faregate.offers import offer
 from tests.attacks.content import Content
 

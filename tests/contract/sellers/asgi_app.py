@@ -6,7 +6,7 @@ from urllib.parse import parse_qs
 import anyio
 
 from faregate.asgi import PaywallMiddleware, require_payment
-from faregate.middleware.checkout import SkipHandler
+from faregate.checkout.checkout import SkipHandler
 from faregate.offers import offer
 from tests.contract import handlers
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import falcon
 
-from faregate.middleware.checkout import SkipHandler
+from faregate.checkout.checkout import SkipHandler
 from faregate.offers import offer
 from faregate.wsgi import PaywallMiddleware, require_payment
 from tests.contract import handlers

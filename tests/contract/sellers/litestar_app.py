@@ -11,7 +11,7 @@ from litestar.handlers import BaseRouteHandler
 from litestar.response import File, Redirect, Response, Stream
 
 from faregate.asgi import PaywallMiddleware, require_payment
-from faregate.middleware.checkout import SkipHandler
+from faregate.checkout.checkout import SkipHandler
 from faregate.offers import offer
 from tests.contract import handlers
 from tests.contract.handlers import Answer, Sold

@@ -8,7 +8,7 @@ from typing import Any
 from quart import Blueprint, Quart, Response, abort, redirect, request, send_file
 
 from faregate.asgi import PaywallMiddleware, require_payment
-from faregate.middleware.checkout import SkipHandler
+from faregate.checkout.checkout import SkipHandler
 from faregate.offers import offer
 from tests.contract import handlers
 from tests.contract.handlers import Answer, Sold

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs
 
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
-from faregate.middleware.checkout import SkipHandler
+from faregate.checkout.checkout import SkipHandler
 from faregate.offers import offer
 from faregate.wsgi import PaywallMiddleware, require_payment
 from tests.contract import handlers

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from faregate.merchant.transports.connections import make_ssl_context
+from faregate.transports.connections import make_ssl_context
 from tests.crash.points import seller, service
 from tests.crash.points.plan import Trial
 from tests.crash.points.trial import run_trial
@@ -82,7 +82,7 @@ class Lanes:
 def _load_for_children(kinds: Iterable[str]) -> None:
     """Import and make, before the forks, what each seller would import and make when it starts."""
     make_ssl_context()
-    modules = ("encodings.idna", "faregate.merchant.transports.async_connections", "uvicorn.loops.asyncio")
+    modules = ("encodings.idna", "faregate.transports.async_connections", "uvicorn.loops.asyncio")
     for module in (*modules, *(f"faregate.journals.{kind}" for kind in kinds)):
         import_module(module)
     seller.make_server_config(lambda *_: None).load()

@@ -23,9 +23,9 @@ from faregate.core import completion
 from faregate.core.interfaces import Journal
 from faregate.emulator import TEST_KEY
 from faregate.journals.policy import JournalContext, JournalPolicy
-from faregate.merchant.transports.http1 import Http1Transport
 from faregate.paywall import Paywall
 from faregate.starlette import PaywallMiddleware, paid
+from faregate.transports.http1 import Http1Transport
 from tests.crash import stores
 from tests.crash.points import mid_write, mutants
 from tests.crash.points.kill_points import Death

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from faregate.selfhosted.database.engine import Database
-from faregate.selfhosted.database.finality import read_finality
+from faregate.service.database.engine import Database
+from faregate.service.database.finality import read_finality
 from tests.crash.service.audit import Audit, run_audit
 from tests.crash.service.checker import Checker, wait_for_transfers
 from tests.crash.service.child import Order

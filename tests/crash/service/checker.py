@@ -13,11 +13,11 @@ from typing import Any, Final
 from examples.chain.facilitator import GAS_KEYS
 from sqlalchemy import select
 
-from faregate.payments.abi import encode_topic, hash_event
-from faregate.selfhosted.database.authorization import find_uses
-from faregate.selfhosted.database.clock import Stamps
-from faregate.selfhosted.database.engine import Database
-from faregate.selfhosted.database.schema import gas_accounts, loose_payments, transactions
+from faregate.service.chain.abi import encode_topic, hash_event
+from faregate.service.database.authorization import find_uses
+from faregate.service.database.clock import Stamps
+from faregate.service.database.engine import Database
+from faregate.service.database.schema import gas_accounts, loose_payments, transactions
 from faregate.system import system_clock
 from faregate.x402.eip712 import derive_address
 from tests.crash.service.audit import Audit

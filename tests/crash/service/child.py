@@ -14,14 +14,14 @@ from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, Literal
 
-from faregate.selfhosted import backends, environment_payments, finality, runtime
-from faregate.selfhosted.commands import serve as serving
-from faregate.selfhosted.database.engine import Database
-from faregate.selfhosted.database.transfers import SqlTransfers
-from faregate.selfhosted.settings import Settings
-from faregate.service.backend import Backend
+from faregate.rules.backend import Backend
+from faregate.service import backends, environment_payments, finality, runtime
+from faregate.service.commands import serve as serving
+from faregate.service.database.engine import Database
+from faregate.service.database.transfers import SqlTransfers
+from faregate.service.settings import Settings
 from tests.crash.service.points import NETWORK
-from tests.payments.facilitated import BelievingPayments
+from tests.service.chain.facilitated import BelievingPayments
 from tests.support.watched_backend import Around, watch
 
 LEASE = 2.0

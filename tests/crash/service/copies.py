@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from faregate.selfhosted.database.engine import Database
-from faregate.selfhosted.database.generation import renew_generation
-from faregate.selfhosted.database.upgrade import upgrade
+from faregate.service.database.engine import Database
+from faregate.service.database.generation import renew_generation
+from faregate.service.database.upgrade import upgrade
 from tests.servers.postgres import PostgresServer
 
 DATABASE: Final = "service"

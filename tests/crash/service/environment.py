@@ -10,11 +10,11 @@ from typing import Any
 
 from examples.chain.facilitator import GAS_KEYS
 
-from faregate.selfhosted.books import open_books
-from faregate.selfhosted.commands.setup import apply_catalog
-from faregate.selfhosted.database.keys import create_key
-from faregate.selfhosted.database.upgrade import upgrade
-from faregate.selfhosted.settings import Settings
+from faregate.service.books import open_books
+from faregate.service.commands.setup import apply_catalog
+from faregate.service.database.keys import create_key
+from faregate.service.database.upgrade import upgrade
+from faregate.service.settings import Settings
 from faregate.system import system_clock
 from tests.crash.service.copies import Copies, PostgresCopies, SqliteCopies
 from tests.crash.service.facilitator import OfficialFacilitator

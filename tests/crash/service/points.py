@@ -7,8 +7,8 @@ is a random moment.
 
 from typing import Final
 
-from faregate.service.payments import Payments
-from faregate.service.store import Store
+from faregate.rules.payments import Payments
+from faregate.rules.store import Store
 
 NETWORK: Final = {"verify", "look", "sign", "send"}
 WRITING: Final = {

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from faregate.selfhosted.reconciliation import KINDS
+from faregate.service.reconciliation import KINDS
 from tests.crash.service.checker import WRONGS
 from tests.crash.service.trouble import TROUBLES
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from faregate.payments.abi import encode_topic
+from faregate.service.chain.abi import encode_topic
 from tests.crash.service.checker import Used, list_differences
 from tests.crash.service.copies import Restore
 

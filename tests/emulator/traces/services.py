@@ -9,18 +9,18 @@ import httpx
 
 from faregate.emulator import Emulator, ManualClock, Revision
 from faregate.emulator.server import serve
-from faregate.selfhosted.asgi import ServiceApp
-from faregate.selfhosted.books import Books
-from faregate.selfhosted.commands.serve import build_server
-from faregate.selfhosted.commands.setup import apply_seller
-from faregate.selfhosted.database.clock import Stamps
-from faregate.selfhosted.database.engine import Database
-from faregate.selfhosted.database.keys import create_key
-from faregate.selfhosted.runtime import Runtime
-from faregate.selfhosted.settings import Settings
-from faregate.service.builtin import builtin_account
+from faregate.rules.builtin import builtin_account
+from faregate.service.asgi import ServiceApp
+from faregate.service.books import Books
+from faregate.service.commands.serve import build_server
+from faregate.service.commands.setup import apply_seller
+from faregate.service.database.clock import Stamps
+from faregate.service.database.engine import Database
+from faregate.service.database.keys import create_key
+from faregate.service.runtime import Runtime
+from faregate.service.settings import Settings
 from faregate.system import get_url, open_listener
-from tests.selfhosted.databases import new_database
+from tests.service.databases import new_database
 from tests.support.waiting import eventually
 
 from .seller import Catalog, Seller

@@ -14,9 +14,9 @@ from faregate.core.models import header_values
 from faregate.emulator.calls import CallInfo, CallLog, RecordedCall
 from faregate.emulator.console import views
 from faregate.emulator.console.histogram import Histogram
-from faregate.service.app import Service
-from faregate.service.records import FINAL, PayerRecord, TransactionRecord
-from faregate.service.state import EnvironmentState
+from faregate.rules.app import Service
+from faregate.rules.records import FINAL, PayerRecord, TransactionRecord
+from faregate.rules.state import EnvironmentState
 from faregate.x402.tokens import Environment
 
 SHOWN_TRANSACTIONS: Final = 200

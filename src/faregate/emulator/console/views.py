@@ -13,12 +13,12 @@ from faregate.emulator.calls import CallInfo, RecordedCall, parse_fields
 from faregate.emulator.console.histogram import Histogram
 from faregate.emulator.ledger import SimulatedLedger
 from faregate.emulator.settlement_control import ALL
-from faregate.service.builtin import builtin_account
-from faregate.service.catalog import Listing
-from faregate.service.config import SettlementRule
-from faregate.service.published_payers import TEST_PAYERS, TestPayer
-from faregate.service.records import STATUSES, PayerRecord, TransactionRecord
-from faregate.service.state import EnvironmentState
+from faregate.rules.builtin import builtin_account
+from faregate.rules.catalog import Listing
+from faregate.rules.config import SettlementRule
+from faregate.rules.published_payers import TEST_PAYERS, TestPayer
+from faregate.rules.records import STATUSES, PayerRecord, TransactionRecord
+from faregate.rules.state import EnvironmentState
 from faregate.x402.headers import InvalidPayload, parse_payment
 from faregate.x402.instructions import parse_json
 from faregate.x402.models import SignedPayment

@@ -23,7 +23,7 @@ from faregate.emulator.control.common import (
 from faregate.emulator.delivery import MARKER_HEADER
 from faregate.emulator.tenants import Tenants
 from faregate.errors import ConfigurationError
-from faregate.service.asgi import App
+from faregate.rules.asgi import App
 
 __all__ = ["build_control_plane"]
 

@@ -17,7 +17,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 
 from faregate.emulator.delivery import MARKER_HEADER
-from faregate.service.asgi import App, Receive, Scope, Send
+from faregate.rules.asgi import App, Receive, Scope, Send
 
 _HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]+))(?::[0-9]{1,5})?", re.ASCII)
 _FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-real-ip")

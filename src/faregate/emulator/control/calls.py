@@ -16,8 +16,8 @@ from faregate.emulator.control.common import (
     parse_query,
 )
 from faregate.emulator.expectations import Match, NoSuchCall
-from faregate.service.config import FrozenModel
-from faregate.service.routes import Operation
+from faregate.rules.config import FrozenModel
+from faregate.rules.routes import Operation
 
 MAX_WAIT: Final = 60
 

@@ -29,9 +29,9 @@ from faregate.merchant.models import (
     SucceededCompleteRequest,
 )
 from faregate.merchant.types import AtomicAmount
-from faregate.service.config import FrozenModel
-from faregate.service.published_payers import TEST_PAYERS, list_special_payers
-from faregate.service.records import Status
+from faregate.rules.config import FrozenModel
+from faregate.rules.published_payers import TEST_PAYERS, list_special_payers
+from faregate.rules.records import Status
 from faregate.x402.tokens import CURRENCIES, Environment, SettlementAsset
 
 Balances = dict[SettlementAsset, AtomicAmount]

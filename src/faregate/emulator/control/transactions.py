@@ -18,10 +18,10 @@ from faregate.emulator.control.common import (
 )
 from faregate.emulator.emulator import Emulator
 from faregate.merchant.types import AtomicAmount, Moment
-from faregate.service.app import Service
-from faregate.service.config import FrozenModel, SettlementRule
-from faregate.service.records import Status, TransactionRecord
-from faregate.service.state import EnvironmentState
+from faregate.rules.app import Service
+from faregate.rules.config import FrozenModel, SettlementRule
+from faregate.rules.records import Status, TransactionRecord
+from faregate.rules.state import EnvironmentState
 from faregate.x402.tokens import Environment, SettlementAsset
 
 PATH = f"{TENANT}/transactions"

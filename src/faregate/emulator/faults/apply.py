@@ -24,11 +24,11 @@ from faregate.merchant.problems import (
     TRANSACTION_NOT_FOUND,
     UNAUTHENTICATED,
 )
-from faregate.service.app import Service
-from faregate.service.http import HttpError, json_value_response
-from faregate.service.operations.access import PROOF_HEADER
-from faregate.service.receipts import build_transaction_detail
-from faregate.service.records import TransactionRecord
+from faregate.rules.app import Service
+from faregate.rules.http import HttpError, json_value_response
+from faregate.rules.operations.access import PROOF_HEADER
+from faregate.rules.receipts import build_transaction_detail
+from faregate.rules.records import TransactionRecord
 from faregate.x402.headers import build_payment_required, remove_challenge
 
 GARBAGE: Final = b"<html>\x00\xff\xfe{This is not JSON."

@@ -8,9 +8,9 @@ from pydantic import StringConstraints as Text
 
 from faregate.emulator.calls import CallInfo
 from faregate.emulator.settlement_control import is_address
-from faregate.service.config import FrozenModel, find_address_fault
-from faregate.service.published_payers import TEST_PAYERS
-from faregate.service.routes import Operation
+from faregate.rules.config import FrozenModel, find_address_fault
+from faregate.rules.published_payers import TEST_PAYERS
+from faregate.rules.routes import Operation
 from faregate.x402.tokens import Environment
 
 Kind = Literal[

@@ -12,7 +12,7 @@ from pydantic import Field
 from faregate.emulator.calls import CallInfo
 from faregate.emulator.faults.models import Fault
 from faregate.errors import ConfigurationError
-from faregate.service.config import FrozenModel
+from faregate.rules.config import FrozenModel
 
 CLEAN: Final = "clean"
 MODES: Final[Mapping[str, tuple[Fault, ...]]] = MappingProxyType(

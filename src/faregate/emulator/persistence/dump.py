@@ -33,12 +33,12 @@ from faregate.merchant.models import (
     ResourceExecutionMetadata,
     SucceededCompleteRequest,
 )
-from faregate.service.catalog import Listing
-from faregate.service.config import FrozenModel, Seller, SettlementRule
-from faregate.service.identifiers import Challenges, Ids, RewindableIds, SeededChallenges
-from faregate.service.payments import Ledger
-from faregate.service.records import PayerRecord, SettlementRecord, Status, TransactionRecord
-from faregate.service.state import EnvironmentState
+from faregate.rules.catalog import Listing
+from faregate.rules.config import FrozenModel, Seller, SettlementRule
+from faregate.rules.identifiers import Challenges, Ids, RewindableIds, SeededChallenges
+from faregate.rules.payments import Ledger
+from faregate.rules.records import PayerRecord, SettlementRecord, Status, TransactionRecord
+from faregate.rules.state import EnvironmentState
 from faregate.x402.models import split_authorization_key
 from faregate.x402.tokens import TOKENS, Environment, SettlementAsset, Token
 

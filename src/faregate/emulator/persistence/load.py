@@ -21,11 +21,11 @@ from faregate.emulator.persistence.schema import (
     StateDocument,
     document_error,
 )
-from faregate.service.catalog import Listing, PublishedRevision
-from faregate.service.config import Appearance
-from faregate.service.identifiers import Ids, RewindableIds
-from faregate.service.payments import Ledger
-from faregate.service.records import (
+from faregate.rules.catalog import Listing, PublishedRevision
+from faregate.rules.config import Appearance
+from faregate.rules.identifiers import Ids, RewindableIds
+from faregate.rules.payments import Ledger
+from faregate.rules.records import (
     PENDING,
     AccessContext,
     ExecutionRecord,
@@ -33,7 +33,7 @@ from faregate.service.records import (
     SettlementRecord,
     TransactionRecord,
 )
-from faregate.service.state import EnvironmentState
+from faregate.rules.state import EnvironmentState
 from faregate.x402.headers import InvalidPayload, parse_payment
 from faregate.x402.models import SignedPayment, build_authorization_key
 from faregate.x402.tokens import TOKENS, Environment

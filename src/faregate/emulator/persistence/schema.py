@@ -39,7 +39,7 @@ from faregate.merchant.types import (
     TransactionHash,
     TransactionId,
 )
-from faregate.service.config import (
+from faregate.rules.config import (
     Appearance,
     FrozenModel,
     Revision,
@@ -47,7 +47,7 @@ from faregate.service.config import (
     SettlementRule,
     describe_error,
 )
-from faregate.service.records import Status
+from faregate.rules.records import Status
 from faregate.x402.tokens import Environment, SettlementAsset
 
 Count = Annotated[int, Field(strict=True, ge=0, lt=2**53)]

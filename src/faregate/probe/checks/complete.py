@@ -15,7 +15,7 @@ from faregate.merchant.wire import parse
 from faregate.probe.check import Check, Observation, SkipCheck, describe, get_field, judge, judge_error
 from faregate.probe.fixtures import ProbeRun
 from faregate.probe.session import make_unknown_id
-from faregate.service.records import PENDING
+from faregate.rules.records import PENDING
 
 
 def _check_unknown_transaction(run: ProbeRun) -> Observation:

@@ -13,7 +13,7 @@ from faregate.merchant.wire import parse
 from faregate.probe.check import Check, Observation, SkipCheck, describe, judge, judge_error
 from faregate.probe.fixtures import ProbeRun
 from faregate.probe.session import AuthorizedTransaction, make_unknown_id
-from faregate.service.records import STATUSES
+from faregate.rules.records import STATUSES
 
 _KEY_FIELDS = ("x-svc-resource-integration-key", "x-svc-revision-key")
 

@@ -1,0 +1,413 @@
+"""Buffer the messages of one ASGI response until its checkout says what may leave."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextvars import Context, copy_context
+from functools import cached_property, partial
+from inspect import isawaitable
+from typing import Any
+
+import anyio
+
+from faregate.checkout.asgi_scope import (
+    ASGIApp,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    build_messages,
+    decode_headers,
+    drop_conditions,
+    find_handler,
+    find_route,
+    has_payment,
+    is_copy,
+    parse_scope,
+    take_snapshot,
+)
+from faregate.checkout.async_checkout import AsyncAsk, AsyncCheckout
+from faregate.checkout.checkout import SkipHandler, build_timeout_error
+from faregate.checkout.contexts import run_in_context
+from faregate.checkout.exception_handlers import WatchedScope, watch_handlers
+from faregate.checkout.path_rules import PathMatch
+from faregate.checkout.shielding import is_cancelled_by_itself, is_cancelled_from_outside, make_scope
+from faregate.checkout.states import PASSING, State
+from faregate.core.models import Choose, Offer, Response
+from faregate.core.release import Bypass, is_error
+from faregate.core.usage import Payment
+from faregate.errors import ConfigurationError
+from faregate.offers import OFFERS_MADE
+from faregate.paywall import Paywall
+
+_RESPONDER = "faregate.checkout.asgi_responder"
+"""The key of a request's responder in its scope."""
+
+FindBypass = Callable[[Scope, Scope, int], Bypass | None]
+"""`checkout.FindBypass`, also given the server's scope and the application's."""
+
+_FREE, _CLOSED = State.FREE, State.CLOSED  # Python 3.11 takes 0.15 us to find a member in its class
+
+# Extensions by which a handler could send past the buffer; a paid handler is not offered them.
+_WITHHELD = ("pathsend", "zerocopysend", "trailers", "push", "early_hint")
+
+
+class PaywallResponder:
+    """Stands between an application and its server, and sends what its checkout lets out.
+
+    `server_scope` is the scope as the server gave it, `scope` the one for the application. `shared` objects
+    belong to all requests.
+    """
+
+    # Defaults of the class: most requests reach no paid handler.
+    asking_scope: Mapping[str, Any] | None = None
+    """The scope of the handler that asked for a payment."""
+    _is_open = False
+    """Whether there is a checkout."""
+    _state = State.NEW
+    """Before a checkout is opened: NEW, UNPAID or CLOSED."""
+    _is_body_read = False
+    _is_compared = False
+    _receive_lock: anyio.Lock | None = None
+    _has_payer_left = False
+    _has_server_left = False
+    _has_received = False
+    _closed: anyio.Event | None = None
+    _is_sent = False
+    _context: Context | None = None
+    """The context of before the work, in which an answer is sent that is not released."""
+
+    def __init__(
+        self,
+        paywall: Paywall,
+        path_match: PathMatch,
+        find_bypass: FindBypass,
+        server_scope: Scope,
+        receive: Receive,
+        send: Send,
+        shared: Mapping[str, object] | None,
+    ) -> None:
+        self._paywall = paywall
+        self._path_match = path_match
+        self._find_bypass = find_bypass
+        self._server_scope = server_scope
+        # Copies: applications change the scope they are given in place.
+        self._scope = {**server_scope, "extensions": dict(server_scope.get("extensions") or {})}
+        self._scope[_RESPONDER] = self
+        self._raw_headers = tuple(server_scope["headers"])
+        self._receive = receive
+        self._send = send
+        self._shared = shared
+        self._offers_made: list[Offer] = []
+        OFFERS_MADE.set(self._offers_made)
+        self.has_payment = has_payment(self._raw_headers)
+        if self.has_payment:
+            self._context = copy_context()
+            self._scope["headers"] = drop_conditions(server_scope["method"], self._raw_headers)
+            if path_match.offer is not None:
+                self._scope = WatchedScope(self._scope, _note_answer)
+        if self.has_payment or path_match.protected:
+            self._prepare_checkout()
+
+    @cached_property
+    def checkout(self) -> AsyncCheckout:
+        """Opened when something needs it: most requests reach no paid handler."""
+        self._is_open = True
+        return AsyncCheckout(
+            self._paywall,
+            partial(parse_scope, self._server_scope, self._raw_headers),
+            self.has_payment,
+            self._path_match,
+            partial(self._find_bypass, self._server_scope, self._scope),
+            state=self._state,
+            offers_made=self._offers_made,
+        )
+
+    def _prepare_checkout(self) -> None:
+        checkout = self.checkout
+        self._body: list[bytes] = []
+        self._read_ahead_messages: deque[Message] = deque()
+        self._is_compared = checkout.body_length is not None
+        self._is_body_read = self.has_payment and checkout.incoming.content_length == "0"
+
+    # The handler's side
+
+    def authorize(
+        self,
+        offer: Offer,
+        scope: Mapping[str, Any],
+        ask: AsyncAsk | None = None,
+        prices_inside: int | None = None,
+    ) -> Coroutine[Any, Any, Payment]:
+        """Let a paid handler run: see `Checkout.authorize`. `scope` is the one that it was given.
+
+        Without `ask`, a function that chooses gets the scope. The offer is expected from the call on, so
+        a handler that forgets the `await` gives no result away. `prices_inside`: see `Checkout.start_work`;
+        None where something before the handler asks.
+        """
+        self.checkout.expect(offer)
+        return self._authorize(offer, scope, ask, prices_inside)
+
+    async def _authorize(
+        self, offer: Offer, scope: Mapping[str, Any], ask: AsyncAsk | None, prices_inside: int | None
+    ) -> Payment:
+        outer = find_responder(self._server_scope)
+        if outer is not None:
+            outer.checkout.mark_sold_inside()
+        if self.checkout.body_length is not None:
+            await self._read_ahead()
+        root_path, own_path = self._server_scope.get("root_path", ""), self._server_scope["path"]
+        if (path := scope.get("path", own_path)) != own_path:
+            self.checkout.check_path(path, scope.get("root_path", "") + path)
+        # A router makes it anew for each call of a handler; none has yet where a prefix is sold.
+        call = scope.get("path_params")
+        if call is not None and call is not self._server_scope.get("path_params"):
+            self.checkout.begin_call(call)
+        self.asking_scope = scope
+        self.checkout.find_route = partial(find_route, scope, root_path)
+        self.checkout.find_handler = partial(find_handler, scope)
+        payment = await self.checkout.aauthorize(
+            offer, partial(self._prepare_work, scope), ask or partial(_ask_with_scope, scope)
+        )
+        watch_handlers(scope, _note_answer)
+        if prices_inside is not None:
+            self.checkout.start_work(prices_inside)
+        return payment
+
+    def _prepare_work(self, scope: Mapping[str, Any]) -> Callable[[], None]:
+        # In place: a middleware in between may have copied the scope, but not this.
+        for name in _WITHHELD:
+            self._scope["extensions"].pop(f"http.response.{name}", None)
+        return take_snapshot(self._server_scope, scope, self._shared).restore
+
+    async def receive(self) -> Message:
+        """The payer's messages. Once the work runs, a disconnect of the payer is kept from it."""
+        async with self._lock():
+            if self._read_ahead_messages:
+                return self._read_ahead_messages.popleft()
+            message = await self._next_message()
+        is_work_running = self.checkout.transaction_id is not None and not self._is_sent
+        if message["type"] != "http.request" and is_work_running and self._is_body_read:
+            if self._has_received:
+                await self._wait_closed()
+            else:
+                # uvicorn says so before it says that there is no body: whoever reads one would wait.
+                message = {"type": "http.request", "body": b"", "more_body": False}
+        self._has_received = True
+        return message
+
+    async def _wait_closed(self) -> None:
+        if self.checkout.state is not State.CLOSED:
+            self._closed = self._closed or anyio.Event()
+            await self._closed.wait()
+
+    def _lock(self) -> anyio.Lock:
+        """Held while a message is awaited. Quart reads the body in a task of its own, beside the handler."""
+        if self._receive_lock is None:
+            self._receive_lock = anyio.Lock(fast_acquire=True)
+        return self._receive_lock
+
+    async def _next_message(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._is_body_read = not message.get("more_body", False)
+            if self._is_compared:
+                self._body.append(bytes(message.get("body", b"")))
+        else:
+            self._has_payer_left = True
+        return message
+
+    async def _read_ahead(self) -> None:
+        """Read a small body before the handler does: it is a part of what the payment is for."""
+        while not (self._is_body_read or self._has_payer_left):
+            async with self._lock():
+                if not (self._is_body_read or self._has_payer_left):
+                    self._read_ahead_messages.append(await self._next_message())
+        if self.checkout.body_length is not None:  # another task may have bound it meanwhile
+            self.checkout.bind_body(b"".join(self._body) if self._is_body_read else None)
+            self._body.clear()
+
+    def send(self, message: Message) -> Awaitable[None]:
+        """The application's messages: buffered when paid for, dropped when decided, passed on otherwise.
+
+        Decides when it is called, and not when it is awaited: what passes costs no coroutine.
+        """
+        if not self._is_open and self._may_pass_unopened(message):
+            pass
+        elif self.checkout.state not in PASSING:
+            return self._take(message)
+        elif not self._may_pass(message) or self._has_server_left:
+            return _do_nothing()
+        if "session" in self._server_scope:
+            self._share_session()
+        return self._send(message)
+
+    def _may_pass_unopened(self, message: Message) -> bool:
+        """Whether this is for no checkout to decide: nobody was asked to pay, and nothing is sold here."""
+        if self._state is _CLOSED or self._offers_made:
+            return False
+        is_start = message["type"] == "http.response.start"
+        if is_start or self._state is not _FREE:
+            # What comes before the start, such as an early hint, is judged like a result.
+            status = message["status"] if is_start else 200
+            if is_copy(message.get("headers", ())) or self._find_bypass(
+                self._server_scope, self._scope, status
+            ):
+                return False
+        self._state = _FREE
+        return True
+
+    def _may_pass(self, message: Message) -> bool:
+        checkout = self.checkout
+        if message["type"] == "http.response.start":
+            return checkout.allow_unpaid(
+                message["status"], lambda: decode_headers(message.get("headers", ()))
+            )
+        checkout.check_late()
+        # What comes before the start, such as an early hint, is judged like a result.
+        return checkout.state in (State.FREE, State.SOLD_INSIDE) or checkout.allow_unpaid(200)
+
+    async def _take(self, message: Message) -> None:
+        checkout = self.checkout
+        if checkout.state is State.DECIDED and checkout.late is not None:
+            raise checkout.late
+        if checkout.state is not State.AUTHORIZED:
+            return
+        if message["type"] == "http.response.start":
+            checkout.start_buffer(message["status"], decode_headers(message.get("headers", ())))
+        elif message["type"] == "http.response.body":
+            checkout.buffer.append(message.get("body", b""))
+            if not message.get("more_body", False):
+                await self._complete()
+        elif message["type"] != "http.response.debug":
+            raise ConfigurationError(f"A paid handler cannot send {message['type']}.")
+
+    async def _complete(self) -> None:
+        answer = await self.checkout.acomplete()
+        await self._emit(answer)
+        if not answer.released:
+            # The payer did not get what the handler made: its background tasks must not run.
+            raise SkipHandler(answer.status)
+
+    # The middleware's side
+
+    async def run(self, app: ASGIApp) -> None:
+        """Run the application, and send the payer's answer whatever ends it."""
+        try:
+            if not self.has_payment:
+                await self._run(app)
+            else:
+                # With a proof the handler can be cancelled, so that it never outlives its payment.
+                with make_scope() as cancel_scope:
+                    self.checkout.cancel_scope = cancel_scope
+                    await self._run(app)
+                if cancel_scope.cancelled_caught:
+                    await self._on_error(build_timeout_error())
+        except Exception:
+            raise
+        except BaseException as ended:
+            await self._on_exit(ended)
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        self._state = _CLOSED
+        if self._is_open:
+            self.checkout.close()
+        self._scope = {}  # it refers to this responder: only the collector would free the two
+        if self._closed is not None:
+            self._closed.set()
+
+    def leave(self) -> None:
+        """Send nothing more: the server answers by itself, and the payer comes back."""
+        self._has_server_left = True
+
+    async def _run(self, app: ASGIApp) -> None:
+        try:
+            if not self._is_open or self.checkout.state is not State.DECIDED:
+                # Without a proof there is no transaction, and no message to keep from the work.
+                await app(self._scope, self.receive if self.has_payment else self._receive, self.send)
+        except Exception as error:
+            await self._on_error(error)
+        else:
+            if self._is_open and self.checkout.late is not None:
+                raise self.checkout.late  # the server sees no end of the response, and cuts it
+            if self._is_open and not self._is_sent and self.checkout.state not in PASSING:
+                await self._answer(RuntimeError("the handler returned without a complete response"))
+
+    async def _on_error(self, error: BaseException) -> None:
+        if self._is_open and self.checkout.late is not None:
+            raise self.checkout.late
+        must_raise = self.checkout.must_raise(error)
+        if self.checkout.state not in PASSING:
+            await self._answer(error)
+        if must_raise:
+            raise error
+
+    async def _on_exit(self, ended: BaseException) -> None:
+        """Work that ended in more than an error is failed work; what ended it goes on, unless it was ours."""
+        if isinstance(ended, GeneratorExit) or is_cancelled_from_outside(ended):
+            raise ended
+        cancel_scope = self.checkout.cancel_scope
+        if cancel_scope and cancel_scope.cancel_called and isinstance(ended, asyncio.CancelledError):
+            # The application made its own error of the cancellation.
+            await self._on_error(build_timeout_error())
+            return
+        if self.checkout.state not in PASSING:
+            await self._answer(ended)
+        if not isinstance(ended, asyncio.CancelledError) or is_cancelled_by_itself():
+            raise ended
+
+    async def _answer(self, error: BaseException) -> None:
+        """Send what the payer gets although the application ended so; also if cancelled while completing."""
+        if not self._is_sent:
+            await self._emit(await self.checkout.afail(error))
+
+    async def _emit(self, response: Response) -> None:
+        if self._is_sent:  # two tasks of the handler's waited for the same completion
+            return
+        self._is_sent = True
+        if response.released and "session" in self._server_scope:
+            self._share_session()
+        for message in build_messages(response, self.checkout.incoming.request.method):
+            if self._has_server_left:
+                continue
+            if response.released or self._context is None:
+                await self._send(message)
+            else:
+                await run_in_context(self._context, _call_send(self._send, message))
+
+    def _share_session(self) -> None:
+        """Litestar's handlers set a session that is another object: who keeps sessions outside gets it."""
+        if "session" in self._scope:
+            self._server_scope["session"] = self._scope["session"]
+
+
+def find_responder(scope: Mapping[str, Any]) -> PaywallResponder | None:
+    """The responder of the paywall in front of this request; None if there is none."""
+    responder = scope.get(_RESPONDER)
+    return responder if isinstance(responder, PaywallResponder) else None
+
+
+def _note_answer(scope: Mapping[str, Any], status: int) -> None:
+    responder = find_responder(scope)
+    # An error is no result anyhow, and something may try another application in its place.
+    if responder is not None and responder.has_payment and not is_error(status):
+        responder.checkout.note_answer()
+
+
+async def _ask_with_scope(scope: Mapping[str, Any], choose: Choose) -> object:
+    """Give what `choose` returns or raises: no framework is here to answer an error."""
+    try:
+        chosen = choose(scope)
+        return await chosen if isawaitable(chosen) else chosen
+    except Exception as error:
+        return error
+
+
+async def _call_send(send: Send, message: Message) -> None:
+    await send(message)
+
+
+async def _do_nothing() -> None:
+    return None

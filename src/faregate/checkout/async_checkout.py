@@ -1,0 +1,112 @@
+"""A checkout for event loops. A cancellation of the application does not interrupt its completion."""
+
+import math
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from faregate.checkout.checkout import Checkout
+from faregate.checkout.states import State
+from faregate.checkout.work import Restore
+from faregate.core import responses
+from faregate.core.driver import adrive
+from faregate.core.models import Choose, HandlerResult, Offer, OfferChoice, Response
+from faregate.core.usage import Payment
+from faregate.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    # Modules for event loops are imported where they are used: a blocking process needs 50 modules less.
+    import anyio
+
+AsyncAsk = Callable[[Choose], Awaitable[object]]
+"""`blocking_checkout.Ask`, async."""
+
+
+class AsyncCheckout(Checkout):
+    """Drives the flow of one request in its event loop.
+
+    `cancel_scope` is the scope in which an async handler runs, if it can be cancelled.
+    """
+
+    cancel_scope: "anyio.CancelScope | None" = None
+    _completion: "anyio.Event | None" = None
+
+    async def aauthorize(
+        self, sold: Offer, snapshot: Callable[[], Restore], ask: AsyncAsk | None = None
+    ) -> Payment:
+        """Authorize as `BlockingCheckout` does. `cancel_scope` then limits the time of the handler."""
+        if self._may_begin(sold):
+            try:
+                chosen = await ask(sold.choose) if isinstance(sold, OfferChoice) and ask else None
+                flow = self._begin_flow(sold, self._pick(sold, chosen))
+                self._handle_first_step(await adrive(flow, self._paywall.async_backend), snapshot)
+            except ConfigurationError as mistake:
+                self._decide_mistake(mistake)
+                raise
+            if self._work is not None and self.cancel_scope is not None and self.transaction_id is not None:
+                from faregate.checkout.shielding import get_time
+
+                self.cancel_scope.deadline = get_time() + self._work.seconds
+        return self._get_payment()
+
+    async def acomplete(self) -> Response:
+        """Complete the payment with the buffered response; return what the payer gets."""
+        if self._answer is not None and self.state is State.DECIDED:
+            return self._answer
+        return await self._afinish(self._make_result())
+
+    async def afail(self, error: BaseException) -> Response:
+        """Return what the payer gets although the application ended in this error.
+
+        Raises `error` again where its framework answers it.
+        """
+        if self.state is State.AUTHORIZED:
+            return await self._afinish(self._make_failure(error), isinstance(error, GeneratorExit))
+        if self.state in (State.COMPLETING, State.COMPLETED):
+            return await self.wait_completed()
+        return self._get_decided(error)
+
+    async def wait_completed(self) -> Response:
+        """Wait for a completion that goes on although the application was cancelled in it."""
+        if self.state is State.COMPLETING:
+            from anyio import Event
+
+            self._completion = self._completion or Event()
+            await self._completion.wait()
+        return self._answer or responses.build_unconfirmed(self.transaction_id)
+
+    async def _afinish(self, result: HandlerResult | Exception, is_closing: bool = False) -> Response:
+        from faregate.checkout.shielding import raise_pending_cancellation, run_shielded, run_uncancelled
+
+        # A coroutine that ends in GeneratorExit is being closed, and may wait for nothing.
+        run = run_shielded if is_closing else run_uncancelled
+        if self._work is not None:
+            self._work.end(result)
+        await self._lift_deadline()
+        if not is_closing:
+            await raise_pending_cancellation()
+            if self.state is not State.AUTHORIZED:  # another task of the handler's was faster
+                return await self.wait_completed()
+        self._move(State.COMPLETING)
+        await run(partial(self._drive_to_end, result))
+        return self._answer or await self.wait_completed()
+
+    async def _lift_deadline(self) -> None:
+        if self.cancel_scope is not None:
+            if self.cancel_scope.cancel_called:
+                # A cancellation is pending: let it be raised here, or it would interrupt the completion.
+                from anyio.lowlevel import checkpoint
+
+                await checkpoint()
+            self.cancel_scope.deadline = math.inf
+
+    async def _drive_to_end(self, result: HandlerResult | Exception) -> None:
+        try:
+            self._set_answer(await adrive(self._get_flow(), self._paywall.async_backend, result))
+        finally:
+            if self.state is State.COMPLETING:  # the flow raised, so that there is no answer
+                self._move(State.COMPLETED)
+                if self._work is not None:
+                    self._work.restore()
+            if self._completion is not None:
+                self._completion.set()

@@ -1,0 +1,526 @@
+"""The checkout of one HTTP request: the state of its payment, and what may leave. All adapters drive it.
+
+An adapter makes one checkout per request and passes `read_body`, which reads a small body early: the payment
+is bound to that body. A paid handler calls `authorize`, which drives the payment flow up to the work. When
+the application has answered, the adapter calls `complete` with the buffered response, or `fail` with the
+error that ended it; both drive the flow to its end and return what the payer gets. Before a response leaves
+that nobody pays for, the adapter asks `allow_unpaid`. Nothing leaves by another way.
+
+The usual moves (`states.TRANSITIONS` has all of them):
+
+    NEW ── authorize ──> AUTHORIZING ──> AUTHORIZED ── complete, fail ──> COMPLETING ──> COMPLETED
+     │                        │
+     │                        └──> DECIDED: the payer gets something else than the work (402, 409, 503, ...)
+     └── allow_unpaid ──> FREE: the application's own response is on its way
+"""
+
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cached_property
+from time import monotonic
+from typing import NoReturn, cast
+
+from faregate.checkout.buffer import BufferedResponse
+from faregate.checkout.choice import NOT_CHOSEN, NOT_CHOSEN_PAID, pick_offer
+from faregate.checkout.descriptions import FindHandler, describe_by_handler
+from faregate.checkout.path_rules import NO_RULES, PathMatch
+from faregate.checkout.request import IncomingRequest, comparable_length, digest_body
+from faregate.checkout.states import PASSING, TRANSITIONS, State
+from faregate.checkout.work import Restore, Work
+from faregate.core import responses
+from faregate.core.flow import serve
+from faregate.core.models import HandlerResult, Headers, Offer, OfferChoice, Response
+from faregate.core.release import COPIED, Bypass, build_plain_redirect, is_marked
+from faregate.core.steps import Flow, RunHandler
+from faregate.core.usage import Payment
+from faregate.errors import ConfigurationError, SoldTwice, WorkInterrupted, WorkTimedOut
+from faregate.offers import OFFERS_MADE
+from faregate.paywall import FindRoute, Paywall
+
+ReadRequest = Callable[[], IncomingRequest]
+ReadBody = Callable[[int], bytes | None]
+"""Reads a body of this length, and leaves it to be read again; None if it ends early."""
+FindBypass = Callable[[int], Bypass | None]
+"""Finds what answered with this status in a paid handler's place; None if that may leave."""
+
+
+class SkipHandler(Exception):
+    """Raised in the handler's place: what the payer gets is decided already."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__("this request is not paid for")
+        self.status = status
+
+
+def _find_no_bypass(_status: int) -> None:
+    """Know no handlers."""
+
+
+def _raise_ended() -> IncomingRequest:
+    raise RuntimeError("the request of this checkout has ended")
+
+
+class Checkout:
+    """The checkout of one request. `read` reads it; `find_bypass` finds how a paid handler was bypassed.
+
+    `read_body` is called at once, if the payment is to be bound to the body: what runs next may consume it.
+    An adapter that awaits its body, and can give it out again, calls `bind_body` before `authorize` instead.
+
+    `state` and `offers_made` are those of a request that was watched before its checkout was opened.
+
+    `payment` is there once the handler may run. `buffer` holds what it answers. `find_route` finds the route
+    of the request, for events; `find_handler` what describes its handler, for payers. `late` is the mistake
+    of a handler that names a price after its response began: the adapter cuts the response, also if the
+    handler goes on.
+    """
+
+    # Defaults of the class, and no call that can wait: most requests reach no paid handler.
+    payment: Payment | None = None
+    find_route: FindRoute | None = None
+    find_handler: FindHandler | None = None
+    late: ConfigurationError | None = None
+    _offers_at_start: float = math.inf
+    """How many offers had been made when a response of the application's began; infinite before."""
+    _body_digest = ""
+    _expected: Offer | None = None
+    _sold: Offer | None = None
+    _offer: Offer | None = None
+    _flow: Flow[Response] | None = None
+    _answer: Response | None = None
+    _mistake: ConfigurationError | None = None
+    _sold_twice: SoldTwice | None = None
+    _has_raised = False
+    _asks_left: int | None = None
+    """How often the payment may be asked for again; None before the work, when an adapter may."""
+    _call: object = None
+    """The call of the application that asked for the payment, if the adapter says which."""
+    _work: Work | None = None
+    _result_bytes = 0
+    _resource_url = ""
+
+    def __init__(
+        self,
+        paywall: Paywall,
+        read: ReadRequest,
+        has_payment: bool,
+        path_match: PathMatch = NO_RULES,
+        find_bypass: FindBypass = _find_no_bypass,
+        *,
+        read_body: ReadBody | None = None,
+        state: State = State.NEW,
+        offers_made: list[Offer] | None = None,
+    ) -> None:
+        self.state = state
+        self.has_payment = has_payment
+        self.path_match = path_match
+        self.buffer = BufferedResponse()
+        self._paywall = paywall
+        self._read = read
+        self._find_bypass = find_bypass
+        self._request_start = monotonic()
+        self._offers_made: list[Offer] = [] if offers_made is None else offers_made
+        if offers_made is None:
+            OFFERS_MADE.set(self._offers_made)
+        if state is State.FREE:
+            self._offers_at_start = 0
+        if path_match.ambiguous:
+            self._refuse_path()
+        elif read_body is not None and (length := self.body_length) is not None:
+            self.bind_body(read_body(length))
+
+    @cached_property
+    def incoming(self) -> IncomingRequest:
+        """The request, read when it is first asked for."""
+        return self._read()
+
+    @property
+    def transaction_id(self) -> str | None:
+        return None if self.payment is None else self.payment.transaction_id
+
+    @property
+    def prefix_offer(self) -> Offer | None:
+        """Return the offer of the path's prefix, to be authorized before the application is called."""
+        return None if self.path_match.ambiguous else self.path_match.offer
+
+    def _move(self, state: State) -> None:
+        if state not in TRANSITIONS[self.state]:
+            raise RuntimeError(f"a checkout that is {self.state.name} cannot become {state.name}")
+        self.state = state
+
+    # Before the work
+
+    @property
+    def body_length(self) -> int | None:
+        """How many bytes of the body are to be bound before `authorize`; None if none are."""
+        is_due = self.has_payment and not self._body_digest and self.state in PASSING
+        return self._comparable_length if is_due else None
+
+    @cached_property
+    def _comparable_length(self) -> int | None:
+        return comparable_length(self.incoming.content_length)
+
+    def bind_body(self, body: bytes | None) -> None:
+        """Bind the payment to this body. None is one that ended early: nothing runs."""
+        if body is None:
+            self.refuse(400, "incomplete_body", "The request body ended early. Send the whole body.")
+        else:
+            self._body_digest = digest_body(body, self.incoming.content_type)
+
+    def check_path(self, *paths: str) -> None:
+        """Check that a handler is reached by the path of the request, which `paths` spell.
+
+        A slash at its end may be missing or be there: routers such as Litestar's strip it themselves.
+        Something between the paywall and the router that rewrites paths may also answer for a handler whose
+        price is not found by the path of the request. Raises `ConfigurationError`.
+        """
+        if self.state in (State.NEW, State.SOLD_INSIDE) and self.path_match.is_path:
+            incoming = self.incoming
+            asked = {incoming.path.removesuffix("/"), (incoming.root_path + incoming.path).removesuffix("/")}
+            if asked.isdisjoint(path.removesuffix("/") for path in paths):
+                self.withhold(_PATH_REWRITTEN)
+
+    def begin_call(self, call: object) -> None:
+        """Note which call of the application asks next: one payment is for one, whatever calls it again.
+
+        `call` is an object that the framework makes anew for each call. Raises `ConfigurationError`.
+        """
+        if self._call is None:
+            self._call = call
+        elif call is not self._call and self.payment is not None and self._sold is not None:
+            self._refuse_second(self._sold)
+
+    def start_work(self, prices_inside: int = 0) -> None:
+        """Note that the handler runs now: from here on, its payment may not be asked for again.
+
+        `prices_inside` is how many prices for the same offer stand between this one and the function.
+        """
+        if self._asks_left is None:
+            self._asks_left = prices_inside
+
+    def expect(self, sold: Offer) -> None:
+        """Let no result leave before `aauthorize` was awaited for this offer.
+
+        Raises `ConfigurationError` after the response has begun, awaited or not.
+        """
+        self._expected = sold
+        if self.state is State.FREE:
+            self._cut(sold)
+
+    def _may_begin(self, offer: Offer) -> bool:
+        """Whether the flow is to be started. Raises `ConfigurationError`."""
+        if self.state is State.CLOSED:
+            # A thread that goes on, or a request that was begun below this one: what it sells reaches nobody.
+            # It may also be a stream that is sent: what it asks for too late must not be in it.
+            self.late = ConfigurationError(f"A handler sells {offer.sells!r} after its request has ended.")
+            raise self.late
+        if self.payment is not None and self._sold == offer and self._asks_left != 0:
+            if self._asks_left is not None:
+                self._asks_left -= 1
+            return False
+        if self.state is State.FREE:
+            self._cut(offer)
+        if self._sold is not None:
+            self._refuse_second(offer)
+        if not self.path_match.is_path:
+            self._refuse_path()
+        if self.state is not State.DECIDED and self.incoming.is_upgrade:
+            # What a handler sends over the connection itself leaves before its payment is proven.
+            self.refuse(400, "upgrade_not_sold", _UPGRADE_NOT_SOLD)
+        if self.state is not State.DECIDED and self.incoming.request.method == "OPTIONS":
+            # Costs nothing and runs nothing. CORS is a middleware's, outside: a 402 needs it as well.
+            self._decide(Response(204, (responses.NO_STORE,)))
+        if self.state is State.DECIDED:
+            return False
+        self._sold = offer  # now: while a function chooses, another task could ask
+        return True
+
+    def _refuse_second(self, offer: Offer) -> NoReturn:
+        """Sell nothing of a request that asks again. Raises `ConfigurationError`."""
+        mistake = "One request reached two offers. Put one offer on the handler or its group."
+        if self._sold == offer:
+            mistake = (
+                f"One request asked for the payment of {offer.sells!r} twice. Ask once, before the work: "
+                "one payment is for one call of a paid function."
+            )
+        self._sold_twice = SoldTwice(mistake)  # an application that catches what is raised sells nothing
+        raise ConfigurationError(mistake)
+
+    def _cut(self, offer: Offer) -> NoReturn:
+        """End a response that is on its way: what follows in it is sold. Raises `ConfigurationError`."""
+        self.late = self._mistake = ConfigurationError(
+            f"The payment of {offer.sells!r} was asked for after the response began. Ask before."
+        )
+        self._move(State.DECIDED)
+        raise self.late
+
+    def _pick(self, sold: Offer, chosen: object) -> Offer:
+        """Return the offer that the request is sold as. Raises `SkipHandler` where none was chosen."""
+        if not isinstance(sold, OfferChoice):
+            return sold
+        offer = pick_offer(sold, chosen)
+        if offer is None:
+            self.refuse(500, "offer_not_chosen", NOT_CHOSEN_PAID if self.has_payment else NOT_CHOSEN)
+            raise SkipHandler(500)
+        return offer
+
+    def _begin_flow(self, sold: Offer, offer: Offer) -> Flow[Response]:
+        incoming = self.incoming
+        request = incoming.request.with_body_digest(self._body_digest)
+        resource_url = self._paywall.resource_urls.build(
+            incoming.path, incoming.origin, incoming.host, incoming.is_forwarded
+        )
+        if resource_url is None:
+            self._decide(responses.build_unavailable(502))
+            raise SkipHandler(502)
+        is_chosen, offer = sold is not offer, describe_by_handler(offer, self.find_handler)
+        paid_request = self._paywall.build_request(
+            offer,
+            request,
+            resource_url,
+            is_chosen=is_chosen,
+            find_route=self._find_route,
+            prefix_host=(incoming.host or "") if sold is self.path_match.offer else None,
+        )
+        self._move(State.AUTHORIZING)
+        self._offer, self._result_bytes = offer, paid_request.result_bytes
+        self._resource_url = resource_url
+        self._flow = serve(paid_request)
+        return self._flow
+
+    def _find_route(self) -> str | None:
+        """Find the route of the request, or the prefix that is sold. No framework's fault stops a sale."""
+        with suppress(Exception):
+            if self.find_route is not None and (route := self.find_route()):
+                return route
+        return self.path_match.prefix
+
+    def _handle_first_step(self, step: Response | RunHandler, snapshot: Callable[[], Restore]) -> None:
+        """Decide the payer's answer, or allow the handler to run, as the flow says."""
+        if isinstance(step, Response):
+            if step.status == 402 and self._offer is not None:
+                self._paywall.record_price(self._offer, step)
+            self._decide(step)
+            return
+        self._move(State.AUTHORIZED)
+        self.payment = Payment(step.transaction_id, step.request.offer.sells)
+        start = monotonic()
+        seconds = self._paywall.get_work_seconds(step.request, start - self._request_start)
+        self._work = work = Work(start, seconds)
+        work.undo = snapshot()
+        if self._paywall.instrumentation is not None:
+            work.span = self._paywall.instrumentation.begin_work(step.request, step.transaction_id)
+
+    def _get_payment(self) -> Payment:
+        if self.payment is None:
+            raise SkipHandler(500 if self._answer is None else self._answer.status)
+        return self.payment
+
+    # Responses without a payment
+
+    def refuse(self, status: int, code: str, message: str) -> None:
+        """Serve nothing of this request."""
+        self._decide(responses.build_refused(status, code, message))
+
+    def refuse_unsold(self) -> None:
+        """Refuse what has no offer below a refused prefix: it is not for sale, and not free."""
+        self.refuse(403, "not_for_sale", "This resource is not for sale.")
+
+    def withhold(self, mistake: str) -> NoReturn:
+        """Let nothing leave, because a mistake of the seller's would give it away.
+
+        Raises `ConfigurationError`.
+        """
+        error = ConfigurationError(mistake)
+        if self.state is State.FREE:
+            self.late = error  # a response is on its way, and takes no other
+        self._decide_mistake(error)
+        raise error
+
+    def check_late(self) -> None:
+        """Raise the mistake of a handler that names a price after its response began."""
+        if self.late is None and len(self._offers_made) > self._offers_at_start:
+            self.late = ConfigurationError(self._describe_unpaid_offer())
+            if self.state is State.FREE:  # or CLOSED: a server sends what a generator gives
+                self._decide_mistake(self.late)
+        if self.late is not None:
+            raise self.late
+
+    def mark_sold_inside(self) -> None:
+        """Leave the payment to another paywall, between this one and the handler."""
+        if self.state is State.NEW:
+            self._move(State.SOLD_INSIDE)
+
+    def allow_unpaid(self, status: int, read_headers: Callable[[], Headers] = tuple) -> bool:
+        """Decide whether a response may leave for which no payment was asked (`core.release`).
+
+        `read_headers` reads its headers. Raises `ConfigurationError` for one that came in place of what is
+        sold.
+        """
+        if self.state is State.DECIDED:
+            return False
+        # If it is sold inside, the inner paywall looks for a bypass and for a refused path.
+        if self.state is not State.SOLD_INSIDE:
+            headers = read_headers()
+            mistake = self._describe_unpaid_offer()
+            bypass = None if mistake else self._find_bypass(status)
+            if not mistake and is_marked(headers):
+                mistake, bypass = (COPIED if bypass is None else bypass.mistake), None
+            if mistake or bypass:
+                answer = self.build_plain(status, headers, bypass)
+                if answer is None:
+                    self.withhold(mistake if bypass is None else bypass.mistake)
+                self._decide(answer)
+                return False
+            if self.path_match.refused:
+                self.refuse_unsold()
+                return False
+        self._move(State.FREE)
+        self._offers_at_start = len(self._offers_made)
+        return True
+
+    def build_plain(self, status: int, headers: Headers, bypass: Bypass | None) -> Response | None:
+        """Build what certainly carries no result, in place of a response that may; None if there is nothing.
+
+        That is the answer to OPTIONS, and a redirect as to a login.
+        """
+        incoming = self.incoming
+        if incoming.request.method == "OPTIONS":
+            return responses.build_preflight(headers)
+        if bypass is None:
+            return None
+        url, host = incoming.request.url, incoming.host or ""
+        return build_plain_redirect(status, headers, url, incoming.root_path, host, bypass.is_page)
+
+    def _describe_unpaid_offer(self) -> str:
+        if self._expected is not None:
+            return (
+                f"A handler answered before the payment of {self._expected.sells!r} was asked for: write "
+                "await require_payment(...), before the work."
+            )
+        if not self._offers_made:
+            return ""
+        sells = self._offers_made[0].sells
+        return (
+            f"The offer {sells!r} was created while a request was running, and sells nothing there. "
+            "Make it where the handler is defined, as its decorator or as "
+            f"Depends(paid({sells!r})): not inside the handler or a function that it depends on."
+        )
+
+    def _refuse_path(self) -> None:
+        message = "A path on this server begins with a slash and is UTF-8 without dot-dot segments."
+        self.refuse(400, "ambiguous_path", message)
+
+    def _decide_mistake(self, mistake: ConfigurationError) -> None:
+        """Decide before the mistake is raised: a framework may catch it, and go on as if it were paid."""
+        self._decide(responses.build_unavailable(502))
+        self._mistake = mistake
+
+    def _decide(self, answer: Response) -> None:
+        self._move(State.DECIDED)
+        self._answer = self._present(answer)
+
+    def _present(self, answer: Response) -> Response:
+        """Give what the paywall says as this payer reads it; a result stays as it is."""
+        if not answer.code:
+            return answer
+        incoming = self.incoming
+        return self._paywall.present(
+            answer, incoming.request, incoming.accept, self._resource_url, self._offer
+        )
+
+    # After the work
+
+    def note_answer(self) -> None:
+        """Note that the work raised, and something answers that: if with no error, it is no result."""
+        if self.state is State.AUTHORIZED:
+            self._has_raised = True
+
+    def start_buffer(self, status: int, headers: tuple[tuple[str, str], ...]) -> None:
+        """Begin to buffer the handler's response. Raises `ValueError`."""
+        self.buffer.start(status, headers, self._result_bytes)
+
+    def check_deadline(self) -> None:
+        """Raise `WorkTimedOut` if the work took too long: called where the handler cannot be cancelled."""
+        if self._work is not None and self.transaction_id is not None and self._work.is_late:
+            raise build_timeout_error()
+
+    def must_raise(self, error: BaseException) -> bool:
+        """Whether the server has to hear of an error that ended the application.
+
+        It does unless the error is answered by `fail`, or is our own way to stop the handler. A seller's
+        configuration error is always raised to the server, even if the payer's answer is decided.
+        """
+        if self.state is State.AUTHORIZED:
+            return False
+        if self.state is State.DECIDED:
+            return error is self._mistake
+        return not _is_stop(error)
+
+    def close(self) -> None:
+        """End the checkout: the request is over. A flow that has not finished is left to the sweep."""
+        is_unfinished = self.state not in (State.COMPLETING, State.COMPLETED)
+        self.state = State.CLOSED  # from every state
+        if self._work is not None:
+            self._work.restore()
+            self._work.end(None)
+        if self._flow is not None and is_unfinished:
+            self._flow.close()
+        # They refer to the request, which refers to this checkout: only the collector would free the three.
+        self._read, self._find_bypass = _raise_ended, _find_no_bypass
+        self.find_route = self.find_handler = self._call = None
+
+    def _make_result(self) -> HandlerResult | Exception:
+        # A framework may have caught these errors; what it answered instead is not sold.
+        failure = self._sold_twice or self.buffer.too_large
+        if failure is not None:
+            return self._make_failure(failure)
+        values = {} if self.payment is None else self.payment.values
+        duration = 0 if self._work is None else self._work.get_duration()
+        return HandlerResult(self.buffer.build(), values, duration, self._has_raised)
+
+    def _make_failure(self, error: BaseException) -> Exception:
+        if not isinstance(error, Exception):
+            error = WorkInterrupted(f"the handler raised {type(error).__name__}")
+        return self.buffer.too_large or error
+
+    def _set_answer(self, answer: Response | RunHandler) -> Response:
+        if isinstance(answer, RunHandler):
+            raise RuntimeError("the flow asked for the work twice")
+        answer = self._answer = self._present(answer)
+        if self.state is State.COMPLETING:  # CLOSED: the server left, and this went on
+            self._move(State.COMPLETED)
+        if self._work is not None:
+            self._work.restore(is_released=answer.released)
+        return answer
+
+    def _get_decided(self, error: BaseException) -> Response:
+        if self._answer is None or self.state is not State.DECIDED:
+            raise error
+        return self._answer
+
+    def _get_flow(self) -> Flow[Response]:
+        if self._flow is None:
+            raise RuntimeError("nothing was authorized")
+        return self._flow
+
+
+_UPGRADE_NOT_SOLD = (
+    "This resource is sold as an HTTP response. Ask for it without Upgrade, websocket headers or CONNECT. "
+    "This request charged nothing."
+)
+_PATH_REWRITTEN = (
+    "Something between the paywall and the router changed the path of a request to a paid handler. "
+    "Put it outside: the paywall comes after whatever rewrites paths."
+)
+
+
+def build_timeout_error() -> WorkTimedOut:
+    return WorkTimedOut("the work took longer than its payment is valid")
+
+
+def _is_stop(error: BaseException | None) -> bool:
+    """Whether it is `SkipHandler`, or what an application made of it: a group, or an error of its own."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(_is_stop, cast("BaseExceptionGroup[BaseException]", error).exceptions))
+    return isinstance(error, SkipHandler) or (error is not None and _is_stop(error.__cause__))

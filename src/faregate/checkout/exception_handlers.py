@@ -1,0 +1,61 @@
+"""Watch the handlers of exceptions of a Starlette application, which answer in place of a paid handler.
+
+Starlette looks them up before a price is asked for, so the handlers themselves are wrapped, once each: those
+of its `ExceptionMiddleware`, which the scope names, and that of its `ServerErrorMiddleware`.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any
+
+from faregate.checkout.callables import is_async
+
+_HANDLERS = "starlette.exception_handlers"
+
+NoteAnswer = Callable[[Mapping[str, Any], int], None]
+"""Takes the scope of a request, and the status with which an exception was answered."""
+
+
+class WatchedScope(dict[str, Any]):
+    """The scope of a request whose payment is asked for before Starlette names its handlers."""
+
+    def __init__(self, scope: Mapping[str, Any], note: NoteAnswer) -> None:
+        super().__init__(scope)
+        self._note = note
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, value)
+        if name == _HANDLERS:
+            watch_handlers(self, self._note)
+
+
+def watch_handlers(scope: Mapping[str, Any], note: NoteAnswer) -> None:
+    """Have `note` called whenever one of the handlers that this scope names answers an exception."""
+    for handlers in scope.get(_HANDLERS, ()):
+        for kind, handler in handlers.items():
+            if getattr(handler, _WATCHED, None) is not True:
+                handlers[kind] = _watch(handler, note)
+    outermost: Any = getattr(scope.get("app"), "middleware_stack", None)
+    handler = getattr(outermost, "handler", None)
+    if callable(handler) and getattr(handler, _WATCHED, None) is not True:
+        outermost.handler = _watch(handler, note)
+
+
+_WATCHED = "faregate_watched"
+
+
+def _watch(handler: Any, note: NoteAnswer) -> Any:
+    def noted(connection: Any, response: Any) -> Any:
+        if response is not None:  # a websocket has none
+            note(connection.scope, getattr(response, "status_code", 200))
+        return response
+
+    async def answer_async(connection: Any, error: Exception) -> Any:
+        return noted(connection, await handler(connection, error))
+
+    def answer(connection: Any, error: Exception) -> Any:
+        return noted(connection, handler(connection, error))
+
+    watched: Any = wraps(handler)(answer_async if is_async(handler) else answer)
+    setattr(watched, _WATCHED, True)
+    return watched

@@ -1,0 +1,203 @@
+"""Find what a handler sells, through decorators and wrappers. Pure.
+
+An adapter's decorator marks the function it returns with the offer, `faregate_offer`, and the function it
+was given with `faregate_sold`: who runs the latter was given the handler without its price.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from inspect import Signature, getattr_static, isclass, signature
+from types import FunctionType, SimpleNamespace
+from typing import Any, get_args, get_type_hints
+
+from faregate.checkout.callables import get_closure, get_module, walk, walk_chain
+from faregate.core.models import Offer
+
+OFFER, SOLD, MAKES_OFFERS = "faregate_offer", "faregate_sold", "faregate_makes_offers"
+_PRICE = "faregate_guard"
+Follow = Callable[..., Iterator[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """The offers of a handler, or the mistake that would give its result away or charge for none."""
+
+    offers: tuple[Offer, ...] = ()
+    mistake: str = ""
+
+
+def inspect_handler(
+    handler: Any, dependant: Any = None, overrides: Any = (), follow: Follow = walk
+) -> Handler:
+    """Find the offers of a handler and of the dependencies that are solved before it.
+
+    `dependant` is FastAPI's tree of dependencies; those in `overrides` are replaced, as in tests. `follow`
+    lists what the handler calls: `walk_chain` for one that may hold other handlers, too.
+    """
+    offers, unpriced, mistake = dict[Offer, None](), None, ""
+    for one in follow(handler, through_self=True):
+        if (offer := _get_offer(one, OFFER)) is not None:
+            offers[offer] = None
+        unpriced = unpriced or _get_offer(one, SOLD)
+    calls = list(_find_dependencies(dependant, overrides))
+    declared = list(_find_declared(handler, overrides))
+    possible = (*calls, *(call for call, _ in declared), *_find_parameters(handler))
+    if any(_read(one, MAKES_OFFERS) for one in possible):
+        mistake = (
+            f"{name_handler(handler)} depends on paid itself and sells nothing. "
+            "Write Depends(paid('text_summary')), with what is sold."
+        )
+    asked = dict.fromkeys(offer for call in calls for offer in _list_marked(call))
+    if asked and has_login(handler):
+        mistake = (
+            f"A login stands on {name_handler(handler)}, below its price: a payer who is not logged in would "
+            "pay for a redirect. Ask for the login in a dependency before paid(...)."
+        )
+    offers.update(asked)
+    if unpriced is not None and not offers:
+        mistake = (
+            f"{name_handler(handler)} is sold as {unpriced.sells!r}, but its route runs it without the "
+            "price. Put @paid below the decorator of the route, next to the function."
+        )
+    unasked = ((offer, function) for call, function in declared for offer in _list_marked(call))
+    for offer, function in unasked:
+        if offer not in offers:
+            mistake = _UNASKED.format(name_handler(function), offer.sells)
+    return Handler(tuple(offers), mistake)
+
+
+_UNASKED = (
+    "{} declares Depends(paid({!r})), and its route does not ask for it. Routes of FastAPI do (@app.get, "
+    "add_api_route), for the parameters that they see: a decorator of the function needs functools.wraps, "
+    "and a partial leaves the payment alone. For a route of Starlette (add_route, Route) use the paid of "
+    "faregate.starlette."
+)
+
+
+def _list_marked(call: Any) -> Iterator[Offer]:
+    """The offers that a function, or what it is made of, is marked with."""
+    for one in walk(call, through_self=True):
+        if (offer := _get_offer(one, OFFER)) is not None:
+            yield offer
+
+
+def list_parts(handler: Any, dependant: Any = None) -> Iterator[Any]:
+    """List what a handler is made of, and the dependencies that it has or declares."""
+    declared = (call for call, _ in _find_declared(handler, ()))
+    for part in (handler, *_find_dependencies(dependant, ()), *declared):
+        yield from walk(part, through_self=True)
+
+
+def has_login(handler: Any) -> bool:
+    """Whether Starlette's `@requires` is on a handler, which redirects or refuses those who are not in."""
+    return any(get_module(one) == "starlette.authentication" for one in walk(handler, through_self=True))
+
+
+def mark(wrapper: Any, handler: Any, offer: Offer) -> None:
+    """Mark `wrapper` as what sells the offer, and `handler` as what is not to be run without it."""
+    setattr(wrapper, OFFER, offer)
+    for one in walk_chain(handler, through_self=True):
+        with suppress(AttributeError, TypeError):  # an object without a place for it
+            setattr(one, SOLD, offer)
+
+
+def mark_price(one: Any, offer: Offer) -> None:
+    """Mark a function as what asks for payment itself: a view behind its price, or what makes one.
+
+    The mark is the function itself: `functools.wraps` copies marks to whatever is above, which asks nothing.
+    """
+    one.__dict__ |= {OFFER: offer, _PRICE: one}
+
+
+def is_price(one: Any) -> bool:
+    """Whether a function was marked by `mark_price`, and not only given a copy of the mark."""
+    return isinstance(one, FunctionType) and one.__dict__.get(_PRICE) is one
+
+
+def find_offers(view: object) -> tuple[Offer, ...]:
+    """The offers of the prices on a function, however it is wrapped; the outermost first."""
+    found: dict[Offer, None] = {vars(one)[OFFER]: None for one in walk(view) if is_price(one)}
+    return tuple(found)
+
+
+def mark_maker(make: Any) -> None:
+    """Mark a function that makes offers from what it is given, for which it is easily taken itself.
+
+    Its signature is one that FastAPI can read: then its own sentence is said, and not FastAPI's.
+    """
+    setattr(make, MAKES_OFFERS, True)
+    parameters = [one.replace(annotation=Any) for one in signature(make).parameters.values()]
+    make.__signature__ = Signature(parameters)
+
+
+def pick_method(endpoint: Any, method: str) -> Any:
+    """The method of an endpoint class that answers; any other endpoint as it is."""
+    if not isclass(endpoint):
+        return endpoint
+    fallback = getattr(endpoint, "get", endpoint) if method == "HEAD" else endpoint
+    return getattr(endpoint, method.lower(), fallback)
+
+
+def name_handler(handler: Any) -> str:
+    """Name a handler for people: `shop.reports.today`; for an object, its class."""
+    while isinstance(handler, partial):
+        handler = handler.func
+    named: Any = handler if hasattr(handler, "__qualname__") else getattr(handler, "__class__", None)
+    return f"{named.__module__}.{named.__qualname__}".replace("<locals>.", "")
+
+
+def _get_offer(one: Any, name: str) -> Offer | None:
+    found = _read(one, name)
+    return found if isinstance(found, Offer) else None
+
+
+def _read(one: Any, name: str) -> Any:
+    """Read an existing attribute. Objects that invent attributes, such as request proxies, are not read."""
+    return getattr_static(one, name, None)
+
+
+def _find_dependencies(dependant: Any, overrides: Any) -> Iterator[Any]:
+    for one in getattr(dependant, "dependencies", ()):
+        if one.call not in overrides:
+            yield one.call
+            yield from _find_dependencies(one, overrides)
+
+
+def _find_declared(handler: Any, overrides: Any) -> Iterator[tuple[Any, Any]]:
+    """The dependencies that parameters of a handler declare, at any depth; each with the function.
+
+    They are called only if FastAPI sees them.
+    """
+    waiting, seen = [handler], dict[int, Any]()
+    while waiting:
+        for function in walk_chain(waiting.pop(), through_self=True):
+            for parameter in _find_parameters(function):
+                # Of FastAPI's `Depends`, which is not imported here.
+                call = _read(parameter, "dependency")
+                if callable(call) and id(call) not in seen and call not in overrides:
+                    seen[id(call)] = call
+                    yield call, function
+                    waiting.append(_read(call, "__init__") if isclass(call) else call)
+
+
+def _find_parameters(handler: Any) -> Iterator[Any]:
+    """Return the defaults of a function's parameters, and their metadata in `Annotated`."""
+    if isinstance(handler, FunctionType):
+        yield from handler.__defaults__ or ()
+        yield from (handler.__kwdefaults__ or {}).values()
+        for annotation in handler.__annotations__.values():
+            with suppress(Exception):  # a name that is known to type checkers only
+                written = SimpleNamespace(__annotations__={"": annotation})
+                hints = get_type_hints(
+                    written, handler.__globals__, get_closure(handler), include_extras=True
+                )
+                yield from _list_metadata(hints[""])
+
+
+def _list_metadata(hint: Any) -> Iterator[Any]:
+    """The metadata of an `Annotated` type, and of those that it is made of."""
+    yield from getattr(hint, "__metadata__", ())
+    for one in get_args(getattr(hint, "__value__", hint)):
+        yield from _list_metadata(one)

@@ -1,0 +1,168 @@
+"""Match paths against sold and refused prefixes. Pure.
+
+A prefix is the coarser tool, for apps whose handlers cannot be touched. It is read more widely than
+any router reads it: a path that one of them could take for a paid one is paid.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from faregate.checkout.arguments import check_choose
+from faregate.core.models import Offer
+from faregate.errors import ConfigurationError
+from faregate.offers import build_offer
+
+# A path that is its own normal form, but for a slash at its end. Most paths are.
+_NORMAL = re.compile(r"(?:/[a-z0-9_~-][a-z0-9_~.-]*)+/?", re.ASCII)
+
+# Decoders replace bytes that are not UTF-8 by these. Bottle drops them: `/%FFreports` becomes `/reports`.
+_NOT_TEXT = re.compile("[\ufffd\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class PathMatch:
+    """The decision of the rules for one path.
+
+    `prefix` is the paid prefix that has the offer. `refused`: what has no offer is not served. `ambiguous`:
+    routers may read the path in two ways, so nothing is served. Without rules, `is_path` is False for a
+    request target that is no path: nothing is sold for it.
+    """
+
+    offer: Offer | None = None
+    refused: bool = False
+    ambiguous: bool = False
+    is_path: bool = True
+    prefix: str | None = None
+    protected: bool = field(init=False, default=False)
+    """Whether it is sold, refused or ambiguous."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "protected", self.refused or self.ambiguous or self.offer is not None)
+
+
+NO_RULES = PathMatch()
+_NO_PATH = PathMatch(is_path=False)
+
+
+class PathRules:
+    """The paid and the refused prefixes of one application. Raises `ConfigurationError`."""
+
+    def __init__(self, offers: Mapping[str, str | Offer] | None = None, refuse: Sequence[str] = ()) -> None:
+        given: Any = offers or {}
+        if not isinstance(given, Mapping):
+            raise ConfigurationError(
+                f"offers maps path prefixes to what is sold, as in {{'/reports': 'daily_report'}}: {given!r} "
+                "does not."
+            )
+        closed: Any = refuse
+        if isinstance(closed, str):
+            raise ConfigurationError(f"refuse is a list of path prefixes: write [{refuse!r}].")
+        if not isinstance(closed, Iterable):
+            raise ConfigurationError(
+                f"refuse is a list of path prefixes, such as ['/drafts'], not {refuse!r}."
+            )
+        declared = dict(cast(Mapping[str, str | Offer], given))
+        self.offers = {
+            _check_prefix(path): sold if isinstance(sold, Offer) else build_offer(sold)
+            for path, sold in declared.items()
+        }
+        for sold in self.offers.values():
+            check_choose(sold)
+        if len(self.offers) < len(declared):
+            raise ConfigurationError(
+                "Two paid prefixes are the same path, spelt differently. Keep one of them."
+            )
+        self.refused = tuple(_check_prefix(path) for path in refuse)
+        self.is_empty = not self.offers and not self.refused
+
+    def match(self, path: str, root: str = "") -> PathMatch:
+        """Match a decoded path; `root` is where the application is mounted."""
+        if self.is_empty:
+            return NO_RULES if _is_path(path, root) else _NO_PATH
+        if not root and _NORMAL.fullmatch(path):
+            return self._match_readings((path.rstrip("/"), *self.list_other_readings(path, root)))
+        if _is_ambiguous(path) or not _is_path(path, root):
+            return PathMatch(ambiguous=True)
+        return self._match_readings((*list_readings(path, root), *self.list_other_readings(path, root)))
+
+    def list_other_readings(self, path: str, root: str) -> tuple[str, ...]:
+        """List what else the framework may read this path as, such as the path without a language."""
+        return ()
+
+    def _match_readings(self, paths: tuple[str, ...]) -> PathMatch:
+        prefix = _find_longest(paths, tuple(self.offers))
+        refused = _find_longest(paths, self.refused) is not None
+        return PathMatch(None if prefix is None else self.offers[prefix], refused, prefix=prefix)
+
+
+def _check_prefix(path: Any) -> str:
+    if not isinstance(path, str):
+        raise ConfigurationError(f"A path prefix is a text such as '/reports', not {path!r}.")
+    if not path.startswith("/"):
+        raise ConfigurationError(f"A paid prefix starts with a slash: {path!r} does not.")
+    if _is_ambiguous(path) or any(char in path for char in "*{}<>?#%"):
+        raise ConfigurationError(
+            f"A paid prefix is a plain, decoded path, not a pattern: {path!r} would match nothing."
+        )
+    return _normalize(path)
+
+
+def list_readings(path: str, root: str) -> tuple[str, ...]:
+    """List the path as routers may read it: whole, with the root path, and without it.
+
+    A path that begins with the characters of the root need not have it: `/apis` is not below `/api`.
+    """
+    if not root:
+        return (_normalize(path),)
+    below = (path[len(root) :],) if path.startswith(root) else ()
+    return tuple(map(_normalize, (path, root + path, *below)))
+
+
+def _is_path(path: str, root: str) -> bool:
+    """Whether every router looks for this path, and none for one inside it: `http://x/reports`, `x:/reports`.
+
+    Servers pass such request targets on, and some put the root path in front. An empty path is `/`, and
+    `*` is the target of an OPTIONS for the whole server.
+    """
+    if path in ("", "*"):
+        return True
+    below = path[len(root) :] if root and path.startswith(root) else "/"
+    return path.startswith("/") and (below[:1] in ("", "/") or ":" not in below.partition("/")[0])
+
+
+def _is_ambiguous(path: str) -> bool:
+    """Routers, file systems and proxies disagree on where a dot-dot leads, and bytes that are no text."""
+    if _NOT_TEXT.search(path):
+        return True
+    return ".." in path and any(
+        re.split(r"[;\s]+", part.strip())[0] == ".." for part in re.split(r"[/\\]+", path)
+    )
+
+
+def _normalize(path: str) -> str:
+    """Fold what any router folds: case, doubled and back slashes, dots, spaces, `;` with parameters."""
+    parts: list[str] = []
+    for part in re.split(r"[/\\]+", path.casefold()):
+        part = part.strip().partition(";")[0]
+        if part not in ("", "."):
+            parts.append(part)
+    return "/" + "/".join(parts)
+
+
+def list_spellings(path: str) -> tuple[str, ...]:
+    """List the plain spellings of a path that something in front of a router may have read it as."""
+    normal = _normalize(path)
+    return tuple(one for one in (normal, f"{normal}/") if one != path)
+
+
+def _find_longest(paths: tuple[str, ...], prefixes: tuple[str, ...]) -> str | None:
+    """The longest prefix that one of the paths stands on."""
+    found = [prefix for prefix in prefixes if any(_is_below(path, prefix) for path in paths)]
+    return max(found, key=len, default=None)
+
+
+def _is_below(path: str, prefix: str) -> bool:
+    # Routers answer `/reports.json` with the handler of `/reports`, too: a format follows the path.
+    return f"{path}/".startswith(f"{prefix.rstrip('/')}/") or path.startswith(f"{prefix}.")

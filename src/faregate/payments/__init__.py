@@ -1,4 +1,0 @@
-"""Real payments: the backends that settle on a chain, and how they reach it.
-
-They implement the interface `Payments` of `service/payments.py`.
-"""

@@ -1,0 +1,45 @@
+"""What an operation of the service works on: the store and the payments of one environment of one account.
+
+Rules call both directly. A method of the store is one short transaction, and one of the payments may ask the
+network: so no rule holds a lock or a database transaction while a payment is verified or sent.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from faregate.rules.payments import Payments
+from faregate.rules.records import Transaction
+from faregate.rules.store import Store
+
+AttemptResult = Literal["succeeded", "failed", "postponed"]
+Settlement = Callable[["Backend"], Transaction]
+"""Settles a payment as far as that is possible now; returns its transaction as it then stands."""
+
+
+def _settle_here(settlement: Settlement, transaction: Transaction, backend: "Backend") -> Transaction:
+    return settlement(backend)
+
+
+def _never_wait(transaction: Transaction, backend: "Backend") -> Transaction:
+    return transaction
+
+
+def _observe_nothing(result: AttemptResult, transaction: Transaction) -> None:
+    """Ignore the end of an attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """The store and the payments of one environment of one account.
+
+    `settle` runs a settlement. It may stop waiting for it, and return the transaction as it then stands.
+    `wait` does not settle a pending transaction: it waits for the call or the worker that does. `observe` is
+    called with the result of each attempt to settle that ends, and with its transaction.
+    """
+
+    store: Store
+    payments: Payments
+    settle: Callable[[Settlement, Transaction, "Backend"], Transaction] = _settle_here
+    wait: Callable[[Transaction, "Backend"], Transaction] = _never_wait
+    observe: Callable[[AttemptResult, Transaction], None] = _observe_nothing

@@ -1,0 +1,182 @@
+"""The resources and revisions of one environment, with their ids.
+
+Resource, revision and price ids differ between test and live. The integration key and the revision key
+(`rvk_`) are the same in both.
+
+Ids are derived, so that setting up the same account makes the same ids. Those of a catalog with an owner also
+say whose they are, and those of a revision what it says: no two sellers share one, and no id that was
+published once stands for another price, even after an older copy of a database was restored.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from faregate.rules.config import (
+    DEFAULT_CREATED_AT,
+    Account,
+    Resource,
+    Revision,
+    Seller,
+    SettlementRule,
+)
+from faregate.rules.identifiers import derive_id
+from faregate.x402.tokens import TOKENS, Environment, Token, format_price
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedRevision:
+    """A revision with its ids. Never changes."""
+
+    id: str
+    key: str | None
+    number: int
+    price_id: str
+    price_label: str
+    token: Token
+    rules: Revision
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One state of a resource in one environment. The last revision is the active one."""
+
+    id: str
+    resource: Resource
+    revisions: tuple[PublishedRevision, ...]
+    require_payment: bool
+    created_at: datetime
+    updated_at: datetime
+    archived_at: datetime | None = None
+    settlement: SettlementRule | None = None
+
+    @property
+    def active(self) -> PublishedRevision:
+        return self.revisions[-1]
+
+    def is_archived(self, moment: datetime) -> bool:
+        return self.archived_at is not None and self.archived_at <= moment
+
+
+@dataclass(slots=True)
+class Catalog:
+    """The resources of one environment by integration key, in the order of the account.
+
+    Every earlier state of a resource is kept, so that a list can show any past moment. `owner` is the id of
+    the seller's organisation; None in the emulator, where only keys and numbers make ids.
+    """
+
+    environment: Environment
+    owner: str | None = None
+    listings: dict[str, Listing] = field(default_factory=dict[str, Listing])
+    _by_revision: dict[str, str] = field(default_factory=dict[str, str])
+    _versions: dict[str, list[Listing]] = field(default_factory=dict[str, list[Listing]])
+
+    def put(self, listing: Listing) -> None:
+        """Add a resource, or replace its current state without a new version."""
+        self.listings[listing.resource.key] = listing
+        # The last version is the current state, so lists of the present show it at once.
+        self._versions.setdefault(listing.resource.key, [listing])[-1] = listing
+        self._by_revision.update({revision.id: listing.resource.key for revision in listing.revisions})
+
+    def edit(self, key: str, moment: datetime, change: Callable[[Listing], Listing]) -> None:
+        """Change a resource, as a new version from `moment` on; `KeyError` if it is unknown."""
+        # A new object: transactions and lists keep the version that they were made with.
+        changed = replace(change(self.listings[key]), updated_at=moment)
+        self._versions[key].append(changed)
+        self.put(changed)
+
+    def restore_versions(self, versions: Sequence[Listing]) -> None:
+        """Replace a resource by these versions, oldest first."""
+        self._versions[versions[-1].resource.key] = list(versions)
+        self.put(versions[-1])
+
+    def versions(self, key: str) -> tuple[Listing, ...]:
+        """Return every version of the resource, oldest first, each valid from its `updated_at` on."""
+        return tuple(self._versions[key])
+
+    def version(self, key: str, moment: datetime) -> Listing | None:
+        """Return the resource as it was at this moment; None if it did not exist yet."""
+        known = self._versions[key]
+        number = bisect_right(known, moment, key=lambda one: one.updated_at)
+        return known[number - 1] if number else None
+
+    def at(self, moment: datetime) -> Iterator[Listing]:
+        """Iterate over the resources that existed at this moment, as they were then."""
+        found = (self.version(key, moment) for key in self.listings)
+        return (listing for listing in found if listing is not None)
+
+    def publish(self, key: str, rules: Revision, moment: datetime) -> PublishedRevision:
+        """Add a new active revision to the resource."""
+        listing = self.listings[key]
+        number = len(listing.revisions) + 1
+        made = _build_revision(self.environment, self.owner, listing.resource, number, rules)
+        self.edit(key, moment, lambda before: replace(before, revisions=(*before.revisions, made)))
+        return made
+
+    def find_revision(self, revision_id: str) -> tuple[Listing, PublishedRevision] | None:
+        """Find a revision, active or not, and its resource."""
+        key = self._by_revision.get(revision_id)
+        if key is None:
+            return None
+        listing = self.listings[key]
+        return listing, next(one for one in listing.revisions if one.id == revision_id)
+
+    def active(self, moment: datetime) -> Iterator[Listing]:
+        return (listing for listing in self.listings.values() if not listing.is_archived(moment))
+
+
+def derive_org_id(seller: Seller) -> str:
+    """Derive the id of a new organisation, the same in both environments."""
+    named = (seller.name,) if seller.id is None else ("id", seller.id)
+    return derive_id("org", DEFAULT_CREATED_AT, *named)
+
+
+def build_catalog(account: Account, environment: Environment, owner: str | None = None) -> Catalog:
+    """Build the catalog of one environment of the account, which belongs to this organisation."""
+    catalog = Catalog(environment, owner)
+    for place, resource in enumerate(account.resources):
+        if environment in resource.environments:
+            catalog.put(_build_listing(environment, owner, resource, timedelta(milliseconds=place)))
+    return catalog
+
+
+def _build_listing(
+    environment: Environment, owner: str | None, resource: Resource, offset: timedelta
+) -> Listing:
+    # The offset keeps the order of resources that name no date of their own.
+    created = resource.created_at.astimezone(UTC) + offset
+    return Listing(
+        id=derive_id("res", created, environment, resource.key, *_name_owner(owner)),
+        resource=resource,
+        revisions=tuple(
+            _build_revision(environment, owner, resource, number, rules)
+            for number, rules in enumerate(resource.revisions, 1)
+        ),
+        require_payment=resource.require_payment,
+        created_at=created,
+        updated_at=created,
+        archived_at=created if resource.archived else None,
+        settlement=resource.settlement,
+    )
+
+
+def _build_revision(
+    environment: Environment, owner: str | None, resource: Resource, number: int, rules: Revision
+) -> PublishedRevision:
+    made, place = resource.created_at, (resource.key, str(number), *_name_owner(owner, rules))
+    return PublishedRevision(
+        id=derive_id("acr", made, environment, *place),
+        key=derive_id("rvk", made, *place) if resource.show_key else None,
+        number=number,
+        price_id=derive_id("prc", made, environment, *place),
+        price_label=rules.price_label or format_price(rules.amount, rules.asset),
+        token=TOKENS[environment, rules.asset],
+        rules=rules,
+    )
+
+
+def _name_owner(owner: str | None, *published: Revision) -> tuple[str, ...]:
+    """Return what an id is derived from besides a place: whose it is, and what was published."""
+    return () if owner is None else (owner, *(rules.model_dump_json() for rules in published))

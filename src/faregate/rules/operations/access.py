@@ -1,0 +1,195 @@
+"""`POST /merchant/v1/access`: may the payer receive the resource? (spec: Endpoints)
+
+The rules in their order. An unknown revision or another asset than the revision's: 422. The proof of an open
+transaction for the same resource and URL: that transaction again, even if the revision was superseded or the
+resource archived since. Another revision than the active one, or an archived resource: 422. A resource
+without required payment: free. No proof, an unreadable one or a used authorization: 402. Any other proof is
+verified.
+
+A proof is known by its bytes. Its authorization becomes public when it settles, so whoever sends it in other
+bytes learns nothing about the transaction.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from pydantic import TypeAdapter
+
+from faregate.core.models import Response
+from faregate.merchant.models import AccessDecision, AccessRequest
+from faregate.merchant.problems import PAYMENT_REQUIRED, UNAVAILABLE
+from faregate.rules.backend import Backend
+from faregate.rules.catalog import Listing, PublishedRevision
+from faregate.rules.http import RETRY_SOON, HttpError, ParsedRequest, invalid_request, json_value_response
+from faregate.rules.payments import PaymentRefused, PaymentsUnavailable, PaymentVerified
+from faregate.rules.records import PENDING, AccessContext, Transaction
+from faregate.rules.store import Store, Uses
+from faregate.rules.verification import USED, refuse_short_balance
+from faregate.x402.headers import InvalidPayload, build_payment_required, parse_payment
+from faregate.x402.models import SignedPayment
+from faregate.x402.tokens import Token
+
+PROOF_HEADER: Final = "payment-signature"
+_TRIES: Final = 3
+"""How often funds are read, where another payment of the payer took some of them meanwhile."""
+_request: TypeAdapter[AccessRequest] = TypeAdapter(AccessRequest)
+
+
+@dataclass(frozen=True, slots=True)
+class _ReceivedPayment:
+    """The payment that a call brings, and what is known of it; `fault` says why it cannot be taken."""
+
+    payment: SignedPayment | None
+    uses: Uses
+    fault: str
+
+
+def access(call: ParsedRequest, backend: Backend) -> Response:
+    store = backend.store
+    proof = call.only_header(PROOF_HEADER)
+    request = call.body_as(_request)
+    listing, revision = _find_named(request, store)
+    received = _read_payment(proof, revision.token, store)
+    known = received.uses.by_proof
+    now = store.now()
+    repeated = None if known is None else _repeat(known, listing, request, now)
+    if repeated is not None:
+        return repeated
+    context = _resolve_purchase(request, listing, revision, now, store)
+    if not listing.require_payment:
+        return _build_response(AccessDecision(transaction_id=None), store.begin_execution(context))
+    if known is not None:
+        raise _payment_required(context, _explain_refusal(known, now), store)
+    if received.payment is None or received.uses.by_authorization is not None:
+        raise _payment_required(context, received.fault, store)
+    return _authorize(context, received.payment, received.uses, now, backend)
+
+
+def _find_named(request: AccessRequest, store: Store) -> tuple[Listing, PublishedRevision]:
+    """Find the named resource and revision, active or not; 422 if there is none."""
+    known = store.find_revision(request.revision_id)
+    if known is None:
+        raise invalid_request("revision_id is not known in this environment")
+    listing, revision = known
+    if revision.token.symbol != request.settlement_asset:
+        raise invalid_request(f"the revision is settled in {revision.token.symbol}")
+    return listing, revision
+
+
+def _read_payment(proof: str | None, token: Token, store: Store) -> _ReceivedPayment:
+    """Read the proof, and look up what is known of it."""
+    if proof is None:
+        return _ReceivedPayment(None, Uses(), "PAYMENT-SIGNATURE header is required")
+    try:
+        payment = parse_payment(proof)
+    except InvalidPayload as error:
+        fault = str(error)
+    else:
+        return _ReceivedPayment(payment, store.find_uses(token, payment), USED.reason)
+    # An earlier version may have been able to read it: nobody is asked to pay twice.
+    return _ReceivedPayment(None, Uses(by_proof=store.find_by_proof(proof)), fault)
+
+
+def _repeat(known: Transaction, listing: Listing, request: AccessRequest, now: datetime) -> Response | None:
+    """Answer with the transaction that this proof has already, while it is open and for the same thing."""
+    if known.context.listing.id != listing.id or known.context.request.resource.url != request.resource.url:
+        return None
+    if known.status in PENDING:
+        return _build_response(AccessDecision(transaction_id=known.id), status=202)
+    if known.status == "authorized" and not _has_expired(known, now):
+        return _build_response(AccessDecision(transaction_id=known.id))
+    return None
+
+
+def _has_expired(known: Transaction, now: datetime) -> bool:
+    return known.payment.valid_before <= now.timestamp()
+
+
+def _explain_refusal(known: Transaction, now: datetime) -> str:
+    """Explain why this proof cannot be used any more. Only a payment that was sent ends by proof."""
+    if known.status == "failed" and known.submitted_at is not None:
+        return f"{USED.reason}: its payment failed, and nothing was charged"
+    if known.status == "failed":
+        return f"{USED.reason}: its work failed, and the service sends no payment for it"
+    if known.status == "authorized" and _has_expired(known, now):
+        return f"{USED.reason}, and has expired: the service sends no payment for it"
+    return USED.reason
+
+
+def _resolve_purchase(
+    request: AccessRequest, listing: Listing, revision: PublishedRevision, now: datetime, store: Store
+) -> AccessContext:
+    """Resolve what is sold now; 422 if it cannot be bought."""
+    if listing.is_archived(now):
+        raise invalid_request("the resource is archived")
+    if revision.id != listing.active.id:
+        raise invalid_request("the revision is not the active one of its resource")
+    return store.resolve(request, listing, revision)
+
+
+def _authorize(
+    context: AccessContext, payment: SignedPayment, before: Uses, now: datetime, backend: Backend
+) -> Response:
+    store = backend.store
+    for _ in range(_TRIES):
+        verdict = _verify(context, payment, before, now, backend)
+        if isinstance(verdict, PaymentVerified):
+            made = store.authorize(context, payment, verdict, before)
+            if made is not None:
+                return _build_response(AccessDecision(transaction_id=made.id))
+        # While this payment was verified, another call may have been faster: with the same proof, whose
+        # transfer then looks like another's use of it, or with the same funds. A 402 would let the payer pay
+        # once more.
+        uses = store.find_uses(context.terms.token, payment, before.settled_since)
+        repeated = (
+            None if uses.by_proof is None else _repeat(uses.by_proof, context.listing, context.request, now)
+        )
+        if repeated is not None:
+            return repeated
+        if isinstance(verdict, PaymentRefused):
+            raise _payment_required(context, verdict.reason, store)
+        if not _are_funds_spent(payment, verdict, before, uses):
+            # Used already, perhaps by another seller who is paid at the same address.
+            raise _payment_required(context, USED.reason, store)
+        # What ended meanwhile may have left the balance before it was read, and be counted twice: read again.
+        before = uses
+    raise _payment_required(context, refuse_short_balance(context.terms).reason, store)
+
+
+def _are_funds_spent(payment: SignedPayment, verified: PaymentVerified, before: Uses, uses: Uses) -> bool:
+    """Return whether the payer's other payments, and not this one, kept it from being authorized."""
+    if uses.by_proof is not None or uses.by_authorization is not None or verified.funds is None:
+        return False
+    spent = uses.reserved + uses.settled - before.settled
+    return spent + payment.value > verified.funds
+
+
+def _verify(
+    context: AccessContext, payment: SignedPayment, before: Uses, now: datetime, backend: Backend
+) -> PaymentVerified | PaymentRefused:
+    """Verify the payment; 503 if nobody can be asked."""
+    try:
+        return backend.payments.verify(
+            payment,
+            context.terms,
+            now=now,
+            committed=before.reserved,
+            reservations=before.reservations,
+        )
+    except PaymentsUnavailable:
+        # Never a 402: the payer would sign a second payment while the first is good.
+        raise HttpError(UNAVAILABLE, "payments cannot be verified at present", (RETRY_SOON,)) from None
+
+
+def _build_response(decision: AccessDecision, execution: str | None = None, status: int = 200) -> Response:
+    shown = decision.model_dump(mode="json", exclude={"resource_execution_id"})
+    # Absent, and not null, where there is none or ids are not shown.
+    if execution is not None:
+        shown["resource_execution_id"] = execution
+    return json_value_response(shown, status=status, headers=(RETRY_SOON,) if status == 202 else ())
+
+
+def _payment_required(context: AccessContext, reason: str, store: Store) -> HttpError:
+    instructions = build_payment_required(context.terms, context.request.resource, reason, store.challenge())
+    return HttpError(PAYMENT_REQUIRED, reason, (("PAYMENT-REQUIRED", instructions),))

@@ -1,0 +1,133 @@
+"""The two completions: of a transaction, and of a free execution (spec: Endpoints, States).
+
+The rules for a transaction in their order. Unknown: 404. Another proof than the authorized one: 422. Another
+revision: 409. The first completion fixes outcome and values. The same one again is answered with the current
+status; another outcome or other values are 409.
+"""
+
+from functools import partial
+
+from pydantic import TypeAdapter
+
+from faregate.core.models import Response
+from faregate.merchant.models import (
+    ResourceExecutionCompleted,
+    ResourceExecutionCompleteRequest,
+    SucceededCompleteRequest,
+    complete_request,
+)
+from faregate.merchant.problems import (
+    EXECUTION_CONFLICT,
+    EXECUTION_MISMATCH,
+    EXECUTION_NOT_FOUND,
+    OUTCOME_CONFLICT,
+    TRANSACTION_MISMATCH,
+    TRANSACTION_NOT_FOUND,
+)
+from faregate.rules.backend import Backend
+from faregate.rules.config import Revision
+from faregate.rules.http import RETRY_SOON, HttpError, ParsedRequest, invalid_request, json_response
+from faregate.rules.operations.access import PROOF_HEADER
+from faregate.rules.receipts import build_completion
+from faregate.rules.records import PENDING, Transaction
+from faregate.rules.settlement import repeat, submit
+from faregate.rules.store import Outcome, Store
+from faregate.x402.headers import InvalidPayload, parse_payment
+from faregate.x402.models import SignedPayment
+
+
+def complete(call: ParsedRequest, backend: Backend) -> Response:
+    payment = _read_payment(call)
+    request = call.body_as(complete_request)
+    transaction = find_transaction(call.identifier, backend.store)
+    # Compared byte by byte: the authorization alone is public once it is settled.
+    if not transaction.is_proof(payment.header):
+        raise invalid_request("PAYMENT-SIGNATURE is not the payment this transaction was authorized with")
+    if transaction.context.revision.id != request.revision_id:
+        raise HttpError(TRANSACTION_MISMATCH, "the transaction was authorized for another revision")
+    if transaction.accepted is None:
+        transaction = _accept_outcome(transaction, request, backend)
+    else:
+        transaction = _repeat_outcome(transaction, transaction.accepted, request, backend)
+    return _build_response(transaction)
+
+
+def find_transaction(identifier: str, store: Store) -> Transaction:
+    """Return the transaction with this id; 404 if this environment has none."""
+    transaction = store.find_transaction(identifier)
+    if transaction is None:
+        raise HttpError(TRANSACTION_NOT_FOUND, "there is no such transaction in this environment")
+    return transaction
+
+
+def _read_payment(call: ParsedRequest) -> SignedPayment:
+    proof = call.only_header(PROOF_HEADER)
+    if proof is None:
+        raise invalid_request("PAYMENT-SIGNATURE header is required")
+    try:
+        return parse_payment(proof)
+    except InvalidPayload as error:
+        raise invalid_request(f"PAYMENT-SIGNATURE: {error}") from None
+
+
+def _accept_outcome(transaction: Transaction, request: Outcome, backend: Backend) -> Transaction:
+    if isinstance(request, SucceededCompleteRequest):
+        _check_values(request, transaction.context.revision.rules)
+    # The outcome is stored before settling, so that a payment never moves without it.
+    recorded = backend.store.record_outcome(transaction, request)
+    if recorded is not None:
+        return backend.settle(partial(submit, recorded), recorded, backend)
+    # Another call was faster: its outcome counts.
+    transaction = find_transaction(transaction.id, backend.store)
+    return _repeat_outcome(transaction, transaction.accepted or request, request, backend)
+
+
+def _repeat_outcome(
+    transaction: Transaction, accepted: Outcome, request: Outcome, backend: Backend
+) -> Transaction:
+    if accepted.outcome != request.outcome:
+        raise HttpError(OUTCOME_CONFLICT, "the transaction was already completed with another outcome")
+    if _get_values(accepted) != _get_values(request):
+        raise HttpError(OUTCOME_CONFLICT, "the transaction was already completed with other values")
+    return repeat(transaction, backend)
+
+
+def _get_values(request: Outcome) -> dict[str, str]:
+    return request.values if isinstance(request, SucceededCompleteRequest) else {}
+
+
+def _check_values(request: SucceededCompleteRequest, rules: Revision) -> None:
+    """Check that required values are there and no unknown ones; a 422 leaves the transaction open."""
+    for value in rules.values:
+        if value.required and value.name not in request.values:
+            raise invalid_request(f"values.{value.name} is required by the revision")
+    names = {value.name for value in rules.values}
+    for name in request.values:
+        if name not in names:
+            raise invalid_request(f"values.{name} is not a value of the revision")
+
+
+def _build_response(transaction: Transaction) -> Response:
+    result = build_completion(transaction)
+    if transaction.status in PENDING:
+        return json_response(result, status=202, headers=(RETRY_SOON,))
+    if result.payment_response is None:
+        return json_response(result)
+    return json_response(result, headers=(("PAYMENT-RESPONSE", result.payment_response),))
+
+
+_request: TypeAdapter[ResourceExecutionCompleteRequest] = TypeAdapter(ResourceExecutionCompleteRequest)
+
+
+def complete_execution(call: ParsedRequest, backend: Backend) -> Response:
+    """Store the metadata. The same again gets the same answer, other metadata 409."""
+    request = call.body_as(_request)
+    execution = backend.store.find_execution(call.identifier)
+    if execution is None:
+        raise HttpError(EXECUTION_NOT_FOUND, "there is no such free execution here")
+    if execution.revision_id != request.revision_id:
+        raise HttpError(EXECUTION_MISMATCH, "the execution was allowed for another revision")
+    recorded = backend.store.record_execution(execution, request.resource_execution)
+    if recorded.metadata != request.resource_execution:
+        raise HttpError(EXECUTION_CONFLICT, "other metadata was already accepted")
+    return json_response(ResourceExecutionCompleted(resource_execution_id=execution.id))

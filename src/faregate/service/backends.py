@@ -1,0 +1,93 @@
+"""The store and the payments of each account, and the payments that are due in any of them."""
+
+import itertools
+from collections.abc import Callable, Mapping
+
+from faregate.rules.app import Access
+from faregate.rules.backend import Backend
+from faregate.rules.http import INVALID_KEY, build_401
+from faregate.service.books import Books
+from faregate.service.callers import describe_account
+from faregate.service.database.accounts import AccountRow
+from faregate.service.database.keys import find_key_owner
+from faregate.service.database.settlement import list_due_accounts
+from faregate.service.database.shared import Shared, StoreOptions
+from faregate.service.database.store import SqlStore
+from faregate.service.environment_payments import EnvironmentPayments
+from faregate.service.settings import Settings
+from faregate.service.settlements import Job, Settlements
+from faregate.service.simulated import SimulatedPayments
+from faregate.system import random_challenge, random_id
+from faregate.x402.tokens import Environment
+
+Identify = Callable[[AccountRow, str], None]
+
+
+def _tell_nobody(account: AccountRow, key_id: str) -> None:
+    """Ignore whose a key is."""
+
+
+class Backends:
+    """The accounts of the service: `KeyAccounts` for requests, `Jobs` for the workers."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        books: Books,
+        payments: Mapping[Environment, EnvironmentPayments],
+        settlements: Settlements,
+    ) -> None:
+        self._settings, self._books, self._payments = settings, books, payments
+        self._settlements = settlements
+        options = StoreOptions(
+            is_simulated=settings.payments == "simulated",
+            expose_execution_id=settings.expose_execution_id,
+        )
+        self._shared = Shared(books.database, books.stamps, random_id, random_challenge, options)
+        self._turn = itertools.count()
+
+    def authenticate(self, secret: str, identify: Identify = _tell_nobody) -> Access:
+        """Return what this API key gives access to; `HttpError` 401 if it is not valid here.
+
+        `identify` is told its account and its id.
+        """
+        owner = find_key_owner(self._books.database, secret)
+        if owner is None:
+            raise build_401(INVALID_KEY)
+        identify(owner.account, owner.key_id)
+        store = self.open_store(owner.account)
+        if store is None:
+            raise build_401(f"{owner.account.environment} keys are not allowed here")
+        return Access(owner.capabilities, self.build_backend(store))
+
+    def open_store(self, account: AccountRow) -> SqlStore | None:
+        """Open the store of this account; None if its environment is not served."""
+        if account.environment not in self._settings.environments:
+            return None
+        return SqlStore(self._shared, account)
+
+    def open_stores(self) -> list[SqlStore]:
+        """Open the stores of all accounts in the environments that are served."""
+        stores = map(self.open_store, self._books.list_accounts())
+        return [store for store in stores if store is not None]
+
+    def build_backend(self, store: SqlStore) -> Backend:
+        """Build what the rules work on for this account."""
+        if self._settings.payments == "simulated":
+            simulated = SimulatedPayments(self._books.database, store.account.id)
+            return Backend(store, simulated, self._settlements.settle_here)
+        payments = self._payments[store.environment].payments
+        return Backend(store, payments, self._settlements.settle, self._settlements.wait)
+
+    def take(self) -> Job | None:
+        """Lease a due payment of any account; each account is asked first in its turn."""
+        # One query while nothing is due, however many sellers there are.
+        due = list_due_accounts(self._books.database, self._books.stamps.read_clock())
+        stores = [store for store in self.open_stores() if store.account.id in due] if due else []
+        # Workers share the counter without a lock: `next` is one operation of the interpreter.
+        first = next(self._turn) % max(1, len(stores))
+        for store in (*stores[first:], *stores[:first]):
+            for transaction, attempt in store.take_jobs(1):
+                fields = describe_account(store.account)
+                return Job(transaction, attempt, self.build_backend(store), fields)
+        return None

@@ -1,0 +1,218 @@
+"""Read what a chain proves about a payment: it decides every payment that may have been sent.
+
+Only a proof ends a payment. Whatever a node does not prove, or if it contradicts itself or another node, the
+payment stays pending.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import Final, TypeVar
+
+from faregate.logs import log
+from faregate.rules.clock import Clock
+from faregate.rules.payments import (
+    Attempt,
+    PaymentRefused,
+    PaymentSettled,
+    PaymentsUnavailable,
+    Reservation,
+    SettlementPending,
+    SettlementResult,
+)
+from faregate.service.chain.agreement import Agreement
+from faregate.service.chain.deadline import get_time_left, limit_time
+from faregate.service.chain.evidence import Block
+from faregate.service.chain.failover import take_turns
+from faregate.service.chain.judge import ContradictoryNode, Judge, Question, Verdict
+from faregate.service.chain.node import At, ChainNode
+from faregate.service.chain.rpc import CALL_SECONDS, RpcClient, RpcError, RpcNode
+from faregate.transports import Choice
+from faregate.x402.eip712 import compute_domain_separator
+from faregate.x402.models import SignedPayment, Terms
+from faregate.x402.tokens import Token
+
+LOOK_SECONDS: Final = 10.0
+VERIFY_SECONDS: Final = 6.0
+"""What verifying a payment may take. Sellers wait 10 seconds for an answer to access."""
+MOST_LOOKED_UP: Final = 32
+"""Reservations that one access asks the chain for, at most: each is a call."""
+T = TypeVar("T")
+
+
+class ChainReader:
+    """Reads one chain through any number of nodes, asked in order.
+
+    `look` never raises; the methods that read single facts raise `PaymentsUnavailable` if no node answers.
+    `confirmations` is how many blocks, counted from its own, make a payment final; 1 is its own alone. An
+    authorization counts as expired only when `clock` says so, too: a node that is wrong about the time must
+    not end a payment. Any number of threads may share a reader.
+    """
+
+    def __init__(
+        self,
+        chain: int,
+        urls: Sequence[str],
+        *,
+        clock: Clock,
+        confirmations: int = 1,
+        transport: Choice = None,
+        call_seconds: float = CALL_SECONDS,
+        look_seconds: float = LOOK_SECONDS,
+    ) -> None:
+        self.chain: Final = chain
+        self.client: Final = RpcClient(urls, transport=transport, seconds=call_seconds)
+        self._judge = Judge(clock, confirmations)
+        self._agreement = Agreement(self._judge, self._open)
+        self._look_seconds = look_seconds
+        self._checked: set[RpcNode] = set()
+
+    # Single facts
+
+    def get_head(self) -> int:
+        """Return the number of the latest block."""
+        return self.ask(lambda node: node.get_head()).number
+
+    def get_safe(self) -> Block:
+        """Return the latest block that counts as safe."""
+        return self.ask(lambda node: node.get_safe())
+
+    def get_balance(self, token: Token, address: str, at: At = "latest") -> int:
+        """Return the balance in atomic units, as of a block."""
+        return self.ask(lambda node: node.get_balance(token, address, at))
+
+    def get_ether(self, address: str) -> int:
+        """Return what the address has for gas, in wei."""
+        return self.ask(lambda node: node.get_ether(address))
+
+    def is_authorization_used(self, token: Token, payer: str, nonce: str, at: At = "latest") -> bool:
+        """Return whether the authorization was used or cancelled, as of a block."""
+        return self.ask(lambda node: node.is_authorization_used(token, payer, nonce, at))
+
+    def find_token_fault(self, token: Token) -> str | None:
+        """Return why this is not the token we know, in words for the operator; None if it is."""
+        if not self.ask(lambda node: node.has_code(token.address)):
+            return f"there is no contract at {token.address} on chain {token.chain}"
+        if self.ask(lambda node: node.get_domain_separator(token)) != compute_domain_separator(token):
+            return f"the contract at {token.address} does not sign as {token.name} version {token.version}"
+        return None
+
+    def read_funds(
+        self,
+        payment: SignedPayment,
+        terms: Terms,
+        committed: int,
+        reservations: Sequence[Reservation],
+        block: int,
+    ) -> int:
+        """Return what the payer has for this payment beside `committed`, in atomic units.
+
+        That is its balance, with what the chain has taken for `reservations`. The books learn of a transfer
+        some time after its block. Until then its amount is reserved, and not in the balance any more: counted
+        twice, it would refuse a payer who has enough. So where the balance alone is short, `block` is asked
+        which authorizations were used. One that was cancelled counts like one that was used: it is reserved,
+        too, until the books learn of that.
+        """
+        token, payer = terms.token, payment.payer
+        funds = self.get_balance(token, payer)
+        needed = committed + payment.value
+        if funds >= needed or funds < payment.value:
+            return funds
+        # Balance and authorizations as of one block: a transfer between two questions would be in both.
+        funds = self.get_balance(token, payer, block)
+        for one in reservations[:MOST_LOOKED_UP]:
+            if funds >= needed:
+                break
+            if self.is_authorization_used(token, payer, one.nonce, block):
+                funds += one.value
+        return funds
+
+    # A payment
+
+    def look(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> SettlementResult:
+        """Return what the chain proves, as `service.payments.Payments.look`.
+
+        A settlement that one node proves is believed once another one proves it, or none of the others has a
+        say (`agreement.py`). A payment is refused only if no node that answers says otherwise. Takes
+        `look_seconds` at most, and for a settlement `CONFIRM_SECONDS` more.
+        """
+        question = Question(payment, terms.token, attempt)
+        answers: list[SettlementResult] = []
+        with limit_time(self._look_seconds):
+            proof = self._find_proof(question, answers)
+        if proof is None:
+            return _agree(answers)
+        # With time of its own: a slow node must not take that of the others.
+        return self._agreement.confirm(*proof, self.client.nodes, question)
+
+    def _find_proof(
+        self, question: Question, answers: list[SettlementResult]
+    ) -> tuple[RpcNode, Verdict] | None:
+        """Find the first node that proves a settlement; what the others say is added to `answers`."""
+        nodes = take_turns(self.client.nodes, monotonic())
+        for left, (node, rests) in zip(range(len(self.client.nodes), 0, -1), nodes, strict=True):
+            # Only a refusal needs the word of every node.
+            if rests and any(isinstance(answer, SettlementPending) for answer in answers):
+                break
+            # A node that hangs leaves the others their share of the time.
+            with limit_time(get_time_left(self._look_seconds) / left):
+                verdict = self._ask_node(node, question)
+            if verdict is None:
+                continue
+            if isinstance(verdict.result, PaymentSettled):
+                return node, verdict
+            answers.append(verdict.result)
+        return None
+
+    def _ask_node(self, node: RpcNode, question: Question) -> Verdict | None:
+        """Ask one node; None if it does not answer."""
+        try:
+            return self._judge.look_at(self._open(node), question)
+        except RpcError as error:
+            log("service", logging.WARNING, "%s", error)
+            return None
+        except ContradictoryNode as error:
+            log("service", logging.WARNING, "RPC node %s is not believed: %s", node.host, error)
+            return Verdict(SettlementPending("reconciling"))
+
+    # Nodes
+
+    def ask(self, question: Callable[[ChainNode], T]) -> T:
+        """Put a question to the first node of this chain that answers it. Raises `PaymentsUnavailable`."""
+        try:
+            return self.client.ask(lambda node: question(self._open(node)))
+        except RpcError as error:
+            raise PaymentsUnavailable(str(error)) from error
+
+    def _open(self, node: RpcNode) -> ChainNode:
+        """Return the node for questions. Raises `RpcError` if it is one of another chain."""
+        opened = ChainNode(node)
+        # Once is enough: a node does not change its chain.
+        if node not in self._checked:
+            chain = opened.get_quantity("eth_chainId")
+            if chain != self.chain:
+                node.record_failure()
+                raise RpcError(f"RPC node {node.host} is one of chain {chain}, not of {self.chain}")
+            self._checked.add(node)
+        return opened
+
+    def close(self) -> None:
+        """Close the connections of this process. A later call opens new ones."""
+        self.client.close()
+
+
+def _agree(answers: Sequence[SettlementResult]) -> SettlementResult:
+    """Return what the nodes agree on, none of which proves a settlement."""
+    refused = [answer for answer in answers if isinstance(answer, PaymentRefused)]
+    if answers and len(refused) == len(answers):
+        return refused[0]
+    if refused:
+        log(
+            "service",
+            logging.WARNING,
+            "RPC nodes disagree about a payment: %d of %d refuse it",
+            len(refused),
+            len(answers),
+        )
+        return SettlementPending("reconciling")
+    return answers[-1] if answers else SettlementPending("reconciling")

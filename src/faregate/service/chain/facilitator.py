@@ -1,0 +1,264 @@
+"""A client for any x402 v2 facilitator: `POST /verify`, `POST /settle`, `GET /supported`.
+
+A body is read at any status: some facilitators answer a settlement that is still pending with HTTP 500, and
+with the hash of its transaction. Blocking; any number of threads may share a client.
+"""
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from threading import Lock
+from time import monotonic
+from typing import Any, Final, cast
+from urllib.parse import urlsplit
+
+from eth_utils.address import to_checksum_address
+
+from faregate.core.models import Headers, Response
+from faregate.errors import ConfigurationError, ServiceError
+from faregate.merchant.address import BaseURL
+from faregate.merchant.api_key import RedactedHeaders, merge_headers
+from faregate.merchant.json_text import from_json, to_json
+from faregate.rules.payments import PaymentSent
+from faregate.service.chain.deadline import get_time_left
+from faregate.service.chain.failover import Rest
+from faregate.service.chain.texts import clean_text
+from faregate.transports import Choice, make_sync
+from faregate.x402.headers import build_requirements
+from faregate.x402.models import SCHEME, X402_VERSION, SignedPayment, Terms
+
+Authenticate = Callable[[str, str], Mapping[str, str]]
+"""Makes the headers that sign one call, such as a JWT, from its method and URL."""
+
+_HASH: Final = re.compile(r"0x[0-9a-fA-F]{64}", re.ASCII)
+_REASONS: Final = (
+    *("invalidReason", "invalidMessage", "errorReason"),
+    *("errorType", "error", "code", "message", "errorMessage"),
+)
+"""Where a reason may stand: in x402's fields, or in those that hosted facilitators have for refused calls."""
+_NOT_THE_PAYMENT: Final = (
+    *("unexpected_verify_error", "unsupported_scheme"),
+    *("invalid_scheme", "invalid_network", "invalid_x402_version"),
+)
+"""Reasons of x402 that are the facilitator's own: it failed, or does not do our kind of payment at all.
+
+A payer who was told so would sign a new payment, in vain.
+"""
+_CONSTANT: Final = (
+    ("Accept", "application/json"),
+    ("Accept-Encoding", "identity"),
+    ("Content-Type", "application/json"),
+    ("User-Agent", "faregate"),
+)
+
+
+class FacilitatorUnavailable(Exception):
+    """This facilitator decided nothing; the text names it, and is fit for a log."""
+
+
+@dataclass(frozen=True, slots=True)
+class FacilitatorSettings:
+    """Where a facilitator is, and how to ask it.
+
+    `headers` go with every call, such as an API key; `authenticate` makes more for each. Times are in
+    seconds, each for a whole call.
+    """
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    authenticate: Authenticate | None = field(default=None, repr=False)
+    verify_seconds: float = 4.0
+    settle_seconds: float = 8.0
+    supported_seconds: float = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a facilitator says about a payment. `reason` is fit for the payer, empty for a valid payment."""
+
+    is_valid: bool
+    reason: str = ""
+
+
+class FacilitatorClient:
+    """One facilitator. Raises `ConfigurationError` for settings that cannot work.
+
+    `transport` is an httpx transport, or an object with `send`; left out, it is the built-in one.
+    """
+
+    def __init__(self, settings: FacilitatorSettings, *, transport: Choice = None) -> None:
+        times = (settings.verify_seconds, settings.settle_seconds, settings.supported_seconds)
+        if not all(math.isfinite(seconds) and seconds > 0 for seconds in times):
+            raise ConfigurationError("The time limits of a facilitator must be numbers of seconds above 0.")
+        # Plain http is good enough inside a private network, but not for a key.
+        sends_key = bool(settings.headers) or settings.authenticate is not None
+        self._address = BaseURL(settings.url, "live" if sends_key else "test", "facilitator URL")
+        self._headers = _check_headers(settings.headers)
+        self._settings = settings
+        self._transport = make_sync(transport)
+        self.name = urlsplit(settings.url).netloc
+        """Its host, as logs name it. The path of a URL may contain a key."""
+        self._counting = Lock()
+        self.requests = self.failures = 0
+        """Calls since the start, and how many of them had no usable answer."""
+        self.seconds = 0.0
+        """What all of them took."""
+        self.rest: Final = Rest()
+        """Whether it is asked for a verdict after the others."""
+
+    def verify(self, payment: SignedPayment, terms: Terms) -> Verdict:
+        """Ask whether the payment is good. Raises `FacilitatorUnavailable` if that stays unknown."""
+        request = _build_request(payment, terms)
+        try:
+            response = self._call("POST", "/verify", request, self._settings.verify_seconds)
+        except _CallFailed as error:
+            raise FacilitatorUnavailable(f"{self.name}: {error}") from None
+        body = _read_object(response.body)
+        found = body.get("isValid")
+        # Compared by identity: 1 is no verdict, nor is "true".
+        if found is True and response.status == 200:
+            return Verdict(True)
+        # A server in trouble says no to everything. With 4xx the verdict in the body is meant.
+        if found is False and response.status < 500 and body.get("invalidReason") not in _NOT_THE_PAYMENT:
+            return Verdict(False, clean_text(body.get("invalidReason")) or "the payment was refused")
+        self._count_failure()
+        raise FacilitatorUnavailable(f"{self.name}: {_describe(response.status, body)}")
+
+    def settle(self, payment: SignedPayment, terms: Terms) -> PaymentSent:
+        """Ask to settle the payment. Whatever it answers, and if it does not, the money may move.
+
+        Raises nothing: an error, too, does not say that nothing was sent.
+        """
+        request = _build_request(payment, terms)
+        try:
+            response = self._call("POST", "/settle", request, self._settings.settle_seconds)
+        except _CallFailed as error:
+            return PaymentSent(None, f"{self.name}: {error}")
+        body = _read_object(response.body)
+        note, found = f"{self.name}: {_describe(response.status, body)}", _find_hash(body.get("transaction"))
+        # A refusal is an answer. Trouble is one if it names a transaction, as a pending settlement does.
+        if found is None and (response.status >= 500 or not isinstance(body.get("success"), bool)):
+            self._count_failure()
+        return PaymentSent(found, note)
+
+    def list_networks(self) -> frozenset[str]:
+        """List the networks on which it settles our kind of payment. Raises `FacilitatorUnavailable`."""
+        try:
+            response = self._call("GET", "/supported", None, self._settings.supported_seconds)
+        except _CallFailed as error:
+            raise FacilitatorUnavailable(f"{self.name}: {error}") from None
+        body = _read_object(response.body)
+        kinds = body.get("kinds")
+        if response.status != 200 or not isinstance(kinds, list):
+            self._count_failure()
+        if response.status == 404:
+            # Its URL is not repeated: it may hold a key.
+            raise FacilitatorUnavailable(f"{self.name}: it has no /supported (HTTP 404): is its path right?")
+        if response.status != 200 or not isinstance(kinds, list):
+            raise FacilitatorUnavailable(f"{self.name}: {_describe(response.status, body)}; no list of kinds")
+        ours = (kind for kind in map(_as_object, cast("list[object]", kinds)) if _is_ours(kind))
+        return frozenset(network for kind in ours if isinstance(network := kind.get("network"), str))
+
+    def close(self) -> None:
+        """Close the connections of this process. A later call opens new ones."""
+        self._transport.close()
+
+    def _call(self, method: str, path: str, body: Mapping[str, Any] | None, seconds: float) -> Response:
+        """Make one call. Raises `_CallFailed`, without context: frames inside hold keys and signatures."""
+        url = self._address.url(path)
+        seconds = get_time_left(seconds)
+        if seconds <= 0:
+            raise _CallFailed("not asked: the time is over")
+        began = monotonic()
+        try:
+            headers = self._build_headers(method, url)
+            return self._transport.send(method, url, headers, to_json(body) if body else None, seconds)
+        except ServiceError as error:
+            failure = _CallFailed(clean_text(str(error).replace(f"{method} {url}: ", "")))
+        except _CallFailed as error:
+            failure = error
+        except Exception as error:  # of a transport that was given; what it says may contain anything
+            failure = _CallFailed(f"no answer: {type(error).__name__}")
+        finally:
+            with self._counting:
+                self.requests += 1
+                self.seconds += monotonic() - began
+        self._count_failure()
+        raise failure from None
+
+    def _count_failure(self) -> None:
+        with self._counting:
+            self.failures += 1
+
+    def _build_headers(self, method: str, url: str) -> Headers:
+        if self._settings.authenticate is None:
+            return self._headers
+        try:
+            return merge_headers(self._headers, tuple(self._settings.authenticate(method, url).items()))
+        except Exception as error:
+            raise _CallFailed(f"not asked: the call could not be signed: {type(error).__name__}") from None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+
+class _CallFailed(Exception):
+    """There is no response; the text is fit for a log."""
+
+
+def _build_request(payment: SignedPayment, terms: Terms) -> dict[str, Any]:
+    """Build the body of `/verify` and `/settle` from the fields of the payment; its header is not needed."""
+    # `accepted` is what is required, not what the payer wrote: facilitators compare the two, and the
+    # challenge in the payer's own is nobody else's business.
+    requirements = build_requirements(terms)
+    authorization = {
+        "from": to_checksum_address(payment.payer),
+        "to": to_checksum_address(payment.to),
+        "value": str(payment.value),
+        "validAfter": str(payment.valid_after),
+        "validBefore": str(payment.valid_before),
+        "nonce": payment.nonce,
+    }
+    payload = {
+        "x402Version": X402_VERSION,
+        "accepted": requirements,
+        "payload": {"signature": payment.signature, "authorization": authorization},
+    }
+    return {"x402Version": X402_VERSION, "paymentPayload": payload, "paymentRequirements": requirements}
+
+
+def _check_headers(headers: Mapping[str, str]) -> RedactedHeaders:
+    try:
+        return merge_headers(_CONSTANT, tuple(headers.items()))
+    except ValueError as error:
+        fault = str(error)
+    raise ConfigurationError(f"The facilitator's headers cannot be sent: {fault}.")
+
+
+def _read_object(body: bytes) -> Mapping[str, object]:
+    try:
+        return _as_object(from_json(body))
+    except ValueError:
+        return {}
+
+
+def _as_object(value: object) -> Mapping[str, object]:
+    return cast("dict[str, object]", value) if isinstance(value, dict) else {}
+
+
+def _is_ours(kind: Mapping[str, object]) -> bool:
+    return kind.get("x402Version") == X402_VERSION and kind.get("scheme") == SCHEME
+
+
+def _find_hash(transaction: object) -> str | None:
+    is_hash = isinstance(transaction, str) and _HASH.fullmatch(transaction) is not None
+    return str(transaction).lower() if is_hash else None
+
+
+def _describe(status: int, body: Mapping[str, object]) -> str:
+    """Describe an answer in a line for the operator, such as `HTTP 500 settlement_pending`."""
+    if body.get("success") is True:
+        return f"HTTP {status} success"
+    said = dict.fromkeys(filter(None, (clean_text(body.get(name)) for name in _REASONS)))
+    return f"HTTP {status} {clean_text('; '.join(said)) or 'without a reason'}"

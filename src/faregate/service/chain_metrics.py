@@ -1,0 +1,63 @@
+"""What Prometheus is told of books and chain: what is not safe yet, what came loose, the last comparison."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from faregate.errors import FaregateError
+from faregate.service.database.engine import Database
+from faregate.service.database.finality import read_finality
+from faregate.service.database.payments import list_reconciliations
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChainCollector(Collector):
+    """Reads the database when somebody asks; while it is away, these metrics are absent."""
+
+    database: Database
+    clock: Callable[[], datetime]
+
+    def collect(self) -> Iterator[Metric]:
+        try:
+            metrics = [*self._collect_finality(), *self._collect_reconciliations()]
+        except FaregateError:
+            return
+        yield from metrics
+
+    def _collect_finality(self) -> Iterator[Metric]:
+        found = read_finality(self.database)
+        loose = GaugeMetricFamily(
+            "faregate_service_loose_payments",
+            "Succeeded payments that the chain has lost: open, settled after all, or lost",
+            labels=("state",),
+        )
+        for state, count in (("open", found.open), ("settled", found.settled), ("lost", found.lost)):
+            loose.add_metric((state,), count)
+        yield loose
+        since = found.unchecked_since
+        yield GaugeMetricFamily(
+            "faregate_service_unsafe_seconds",
+            "Age of the oldest succeeded payment that is not known to be in a safe block",
+            value=0.0 if since is None else max(0.0, (self.clock() - since).total_seconds()),
+        )
+
+    def _collect_reconciliations(self) -> Iterator[Metric]:
+        at = GaugeMetricFamily(
+            "faregate_service_reconciled_timestamp_seconds",
+            "When books and chain were last compared",
+            labels=("environment",),
+        )
+        differences = GaugeMetricFamily(
+            "faregate_service_differences",
+            "What the last comparison of books and chain found",
+            labels=("environment", "kind"),
+        )
+        for one in list_reconciliations(self.database):
+            at.add_metric((one.environment,), one.finished_at.timestamp())
+            for kind, count in one.result["differences"].items():
+                differences.add_metric((one.environment, kind), count)
+        yield at
+        yield differences

@@ -1,0 +1,168 @@
+"""`faregate service payment show | retry | park`: one payment, by hand. Only the chain ends it."""
+
+import json
+from argparse import Namespace
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from faregate.errors import ConfigurationError
+from faregate.rules.records import FINAL
+from faregate.rules.settlement import settle
+from faregate.service.books import Books, open_books
+from faregate.service.database.refunds import list_refunds_of, sum_refunds
+from faregate.service.database.settlement import MAX_NOTE, AttemptRecord, list_attempts
+from faregate.service.database.shared import Shared
+from faregate.service.database.store import SqlStore
+from faregate.service.database.transactions import StoredTransaction
+from faregate.service.database.types import to_datetime
+from faregate.service.runtime import open_runtime
+from faregate.service.settings import read_settings
+from faregate.system import random_challenge, random_id
+
+_MOST_ATTEMPTS: Final = 1_000
+Json = dict[str, Any]
+
+
+def run_show(arguments: Namespace) -> int:
+    """Print everything that the books say of the payment."""
+    with open_books(read_settings(arguments)) as books:
+        store, known = find_stored_payment(books, arguments.id)
+        _print(_describe(books, store, known), arguments)
+    return 0
+
+
+def run_park(arguments: Namespace) -> int:
+    """Stop the attempts to settle the payment, and keep the reason."""
+    reason = str(arguments.reason).strip()
+    if not 0 < len(reason) <= MAX_NOTE or "\0" in reason:
+        raise ConfigurationError(f"--reason must be a text of 1 to {MAX_NOTE} characters.")
+    with open_books(read_settings(arguments)) as books:
+        store, known = find_stored_payment(books, arguments.id)
+        parked = store.park(known, reason)
+        if parked is None:
+            raise ConfigurationError(_explain_refusal(store.find_transaction(known.id) or known))
+        _print(_describe(books, store, parked), arguments)
+    return 0
+
+
+def run_retry(arguments: Namespace) -> int:
+    """Attempt to settle the payment now, parked or not."""
+    settings = read_settings(arguments)
+    with open_runtime(settings) as runtime:
+        store, known = find_stored_payment(runtime.books, arguments.id)
+        served = runtime.backends.open_store(store.account)
+        if served is None:
+            raise ConfigurationError(
+                f"{known.id} is a {store.environment} payment: set payments and rpc_{store.environment} as "
+                "`faregate service serve` has them."
+            )
+        due = served.unpark(known)
+        if due is None:
+            raise ConfigurationError(_explain_refusal(served.find_transaction(known.id) or known))
+        settle(due, runtime.backends.build_backend(served))
+        found = store.find_transaction(known.id) or known
+        _print(_describe(runtime.books, store, found), arguments)
+    return 0
+
+
+def find_stored_payment(books: Books, transaction_id: str) -> tuple[SqlStore, StoredTransaction]:
+    """Find the payment, whoever's it is, also of an environment that is not served."""
+    shared = Shared(books.database, books.stamps, random_id, random_challenge)
+    for account in books.list_accounts():
+        store = SqlStore(shared, account)
+        found = store.find_transaction(transaction_id)
+        if found is not None:
+            return store, found
+    raise ConfigurationError(f"There is no transaction {transaction_id} in {books.database.name}.")
+
+
+def _explain_refusal(known: StoredTransaction) -> str:
+    if known.status in FINAL:
+        return f"{known.id} has ended: {known.status}."
+    if known.submitted_at is None:
+        return f"{known.id} is only authorized: nothing is attempted before its seller reports success."
+    return f"{known.id} is parked already: `faregate service payment retry {known.id}` attempts it again."
+
+
+def _describe(books: Books, store: SqlStore, known: StoredTransaction) -> Json:
+    """Describe the payment: nothing secret is in the books' columns that are told here."""
+    row, context, payment = known.row, known.context, known.payment
+    attempts = list_attempts(books.database, store.account.id, known.id, _MOST_ATTEMPTS)
+    refunds = list_refunds_of(books.database, store.account.id, known.id)
+    return {
+        "id": known.id,
+        "status": known.status,
+        "parked": known.parked is not None,
+        "parked_at": _to_time(row["parked_at"]),
+        "parked_reason": row["parked_reason"],
+        "seller": store.seller_name,
+        "environment": store.environment,
+        "payer": known.payer.identifier,
+        "pay_to": context.terms.pay_to,
+        "amount_atomic": str(context.terms.amount),
+        "asset": context.terms.token.symbol,
+        "network": context.terms.token.network,
+        "nonce": payment.nonce,
+        "valid_after": str(payment.valid_after),
+        "valid_before": str(payment.valid_before),
+        "resource": context.listing.resource.key,
+        "revision": context.revision.id,
+        "url": context.request.resource.url,
+        **{name: _to_time(row[name]) for name in _MOMENTS},
+        "reported": None if row["outcome"] is None else json.loads(row["outcome"]),
+        "transaction_hash": row["transaction_hash"],
+        "receipt": None if row["receipt"] is None else json.loads(row["receipt"]),
+        "refunded_atomic": str(sum_refunds(refunds)) if refunds else None,
+        "refunds": [one.describe() for one in refunds],
+        "attempts": [_describe_attempt(one) for one in attempts],
+    }
+
+
+_MOMENTS: Final = (
+    "created_at",
+    "submitted_at",
+    "settling_at",
+    "reconciling_at",
+    "finished_at",
+    "next_attempt_at",
+    "lease_until",
+)
+
+
+def _describe_attempt(attempt: AttemptRecord) -> Json:
+    return {
+        "number": attempt.number,
+        "started_at": attempt.started_at.isoformat(),
+        "answer": attempt.note,
+        "transaction_hash": attempt.transaction_hash,
+        "gas_account": attempt.sender,
+        "gas_nonce": attempt.gas_nonce,
+    }
+
+
+def _to_time(moment: int | None) -> str | None:
+    made: datetime | None = None if moment is None else to_datetime(moment)
+    return None if made is None else made.isoformat()
+
+
+def _print(described: Json, arguments: Namespace) -> None:
+    if arguments.json:
+        print(json.dumps(described))
+    else:
+        print("\n".join(_write_lines(described)))
+
+
+def _write_lines(described: Mapping[str, Any]) -> Iterator[str]:
+    parts = {"refund": described["refunds"], "attempt": described["attempts"]}
+    for name, value in described.items():
+        if name not in ("refunds", "attempts") and value is not None:
+            yield f"{name:<17}{_write(value)}"
+    for title, described_parts in parts.items():
+        for part in described_parts:
+            told = ", ".join(f"{name} {_write(value)}" for name, value in part.items() if value is not None)
+            yield f"{title:<17}{told}"
+
+
+def _write(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,332 @@
+"""Connections to the database: a bounded pool, autocommit reads, short write transactions."""
+
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from typing import Any, Final
+
+from sqlalchemy import URL, Connection, Dialect, Engine, Table, create_engine, event, make_url
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
+
+from faregate.errors import ConfigurationError, FaregateError
+from faregate.rules.store import StoreUnavailable
+from faregate.service.database.statements import (
+    Compiled,
+    PostgresStatements,
+    Row,
+    SqliteStatements,
+    Statement,
+    Values,
+)
+from faregate.service.database.types import covers
+
+_FORMS: Final = "postgresql://user:password@host:5432/database or sqlite:///service.db"
+_SQLITE_PRAGMAS: Final = (
+    "PRAGMA journal_mode = WAL",  # readers do not wait for writers
+    "PRAGMA synchronous = FULL",  # a commit is on the disk: a WAL is synced only at checkpoints otherwise
+    "PRAGMA fullfsync = ON",  # macOS: fsync alone leaves data in the drive's cache
+    "PRAGMA foreign_keys = ON",
+)
+_WRITES: Final = "faregate_writes"
+"""The option of connections that begin a transaction."""
+_STATEMENTS: Final = "faregate_statements"
+"""What executes statements of sales on a connection."""
+_FILE: Final = "faregate_file"
+"""Which file of the disk a connection to SQLite has opened."""
+_BUSY: Final = (5, 261, 517)  # SQLITE_BUSY, and while the log is recovered, or a snapshot is old
+_RETRY_SECONDS: Final = 0.0005, 0.0015
+"""About as long as a write takes; random, so that processes that poll in step do not keep colliding."""
+
+
+class DatabaseError(FaregateError, StoreUnavailable):
+    """The database could not be read or written. Nothing may be assumed written."""
+
+
+class LostConnection(DatabaseError):
+    """The connection ended during a statement. What it wrote may be committed or not."""
+
+
+class Database:
+    """One database of the service. Thread-safe; after a fork, each process makes its own.
+
+    A connection is held for one step only, and never during a network call to anybody else.
+    """
+
+    def __init__(self, url: str, *, pool_size: int = 10, timeout: float = 10.0) -> None:
+        """Connect on first use. `timeout` is how long to wait for a connection and for a lock, in seconds.
+
+        Raises `ConfigurationError` if the URL is not one of PostgreSQL or of a SQLite file.
+        """
+        address = _parse_url(url)
+        self.is_sqlite: Final = address.get_backend_name() == "sqlite"
+        engine = (
+            _create_sqlite(address, pool_size, timeout)
+            if self.is_sqlite
+            else _create_postgres(address, pool_size, timeout)
+        )
+        self._timeout = timeout
+        typed = address.set(drivername=address.get_backend_name())  # without the name of the driver
+        self.name: Final = typed.render_as_string(hide_password=True)
+        # On both databases a connection commits each statement by itself, unless a transaction was begun.
+        self._engine: Final = engine
+        # That of statements of sales: libpq numbers the parameters.
+        numbered: Any = type(engine.dialect)
+        self._dialect: Final[Dialect] = (
+            engine.dialect if self.is_sqlite else numbered(paramstyle="numeric_dollar")
+        )
+        self._writer: Final = engine.execution_options(**{_WRITES: True})
+        # SQLite lets one writer in at a time, and those who wait poll. Threads of one process queue here.
+        self._turn: AbstractContextManager[Any] = threading.Lock() if self.is_sqlite else nullcontext()
+
+    @contextmanager
+    def read(self) -> Generator[Connection]:
+        """Open a connection on which each statement is a transaction. Raises `DatabaseError`."""
+        try:
+            with self._engine.connect() as connection:
+                yield connection
+        except SQLAlchemyError as error:
+            raise _describe_failure(error, self.name) from None
+
+    @contextmanager
+    def write(self) -> Generator[Connection]:
+        """Open a connection in a transaction: committed at the end, rolled back on an exception.
+
+        SQLite has one writer at a time. Raises `DatabaseError`.
+        """
+        try:
+            with self._turn, self._writer.begin() as connection:
+                yield connection
+        except SQLAlchemyError as error:
+            raise _describe_failure(error, self.name) from None
+
+    def query(self, statement: Statement, values: Values) -> list[Row]:
+        """Execute one statement that reads. Raises `DatabaseError`."""
+        compiled = statement.compile(self._dialect)
+        try:
+            return self._execute(compiled, values)
+        # One from before a restart of the server. Only reads are repeated: what a write did is unknown.
+        except LostConnection:
+            return self._execute(compiled, values)
+
+    def change(self, statement: Statement, values: Values, then: Statement | None = None) -> list[Row]:
+        """Execute one statement that writes, in a transaction of its own. Raises `DatabaseError`.
+
+        On SQLite, a statement that returned a row can be followed by another one in the same transaction,
+        whose columns are added to the row.
+        """
+        compiled = statement.compile(self._dialect)
+        following = None if then is None else then.compile(self._dialect)
+        with self._turn:
+            return self._execute(compiled, values, following, writes=self.is_sqlite)
+
+    def _execute(
+        self, compiled: Compiled, values: Values, then: Compiled | None = None, *, writes: bool = False
+    ) -> list[Row]:
+        try:
+            pooled = self._engine.raw_connection()
+        # The driver's own error comes from the events that configure a new connection.
+        except (SQLAlchemyError, self._engine.dialect.loaded_dbapi.Error) as error:
+            raise _describe_failure(error, self.name) from None
+        connection: Any = pooled.driver_connection
+        try:
+            if writes:
+                _begin_immediate(self._engine, connection, self._timeout)
+            statements: SqliteStatements | PostgresStatements = pooled.info[_STATEMENTS]
+            rows = statements.execute(compiled, values)
+            if then is not None and rows:
+                for row, more in zip(rows, statements.execute(then, values), strict=False):
+                    row.update(more)
+            if writes:
+                connection.commit()
+        except self._engine.dialect.loaded_dbapi.Error as error:
+            if self._engine.dialect.is_disconnect(error, connection, None):
+                pooled.invalidate(error)
+                self._engine.dispose()  # the others in the pool are lost as well
+                raise LostConnection(f"{self.name} closed the connection") from None
+            raise _describe_failure(error, self.name) from None
+        finally:
+            if writes and connection.in_transaction:
+                connection.rollback()
+            pooled.close()
+        return rows
+
+    @contextmanager
+    def write_statement(self) -> Generator[Connection]:
+        """Open a connection for one statement that writes. PostgreSQL commits it by itself, in one trip."""
+        with self.write() if self.is_sqlite else self.read() as connection:
+            yield connection
+
+    def close(self) -> None:
+        """Close all connections. Those in use are closed when they are returned."""
+        self._engine.dispose()
+
+
+class Inserts:
+    """An INSERT with ON CONFLICT, built once for each dialect: each has it in a class of its own."""
+
+    def __init__(self, table: Table, build: Callable[[Any], Any]) -> None:
+        self._statements: Final = {
+            "postgresql": build(postgresql.insert(table)),
+            "sqlite": build(sqlite.insert(table)),
+        }
+
+    def get(self, connection: Connection) -> Any:
+        return self._statements[connection.dialect.name]
+
+
+def _describe_failure(error: Exception, database: str) -> DatabaseError:
+    """Build the error to raise instead of the driver's: which database, and the driver's own first line."""
+    if isinstance(error, PoolTimeout):
+        return DatabaseError(f"all connections to {database} were in use for too long")
+    # Later lines may show the row, whose values may be signatures.
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    line = str(cause).partition("\n")[0].strip() or type(cause).__name__
+    if isinstance(error, IntegrityError):
+        return DatabaseError(f"{database} refused an impossible row ({line})")
+    return DatabaseError(f"{database} could not be read or written ({line})")
+
+
+def _parse_url(url: str) -> URL:
+    try:
+        address = make_url(url)
+    except (ArgumentError, ValueError):
+        # The URL is not repeated: it may hold a password.
+        raise ConfigurationError(f"The database must be given as {_FORMS}.") from None
+    kind = address.drivername.partition("+")[0]
+    if kind in ("postgresql", "postgres"):
+        return address.set(drivername="postgresql+psycopg")
+    if kind == "sqlite" and address.database not in (None, "", ":memory:"):
+        return address.set(drivername="sqlite+pysqlite")
+    raise ConfigurationError(f"The database must be given as {_FORMS}.")
+
+
+def _create_postgres(address: URL, pool_size: int, timeout: float) -> Engine:
+    limit = int(timeout * 1000)
+    engine = create_engine(
+        address,
+        isolation_level="AUTOCOMMIT",
+        connect_args={
+            "connect_timeout": max(2, int(timeout)),
+            "application_name": "faregate",
+            "client_encoding": "utf8",  # statements of sales are encoded here, not by psycopg
+        },
+        **_pool_options(pool_size, timeout),
+    )
+
+    @event.listens_for(engine, "connect")
+    def limit_waits(connection: Any, entry: ConnectionPoolEntry) -> None:
+        connection.autocommit = True
+        entry.info[_STATEMENTS] = PostgresStatements(connection, engine.dialect.loaded_dbapi)
+        # A stamp is taken under a lock, so what follows must see what was committed while it was waited for.
+        connection.execute(
+            "SET default_transaction_isolation = 'read committed'; SET bytea_output = 'hex'; "
+            f"SET statement_timeout = {3 * limit}; SET lock_timeout = {limit}; "
+            f"SET idle_in_transaction_session_timeout = {3 * limit}"
+        )
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        # In autocommit the driver begins nothing by itself.
+        if connection.get_execution_options().get(_WRITES):
+            connection.exec_driver_sql("BEGIN")
+
+    return engine
+
+
+def _create_sqlite(address: URL, pool_size: int, timeout: float) -> Engine:
+    engine = create_engine(
+        address,
+        connect_args={"timeout": timeout, "isolation_level": None},
+        **_pool_options(pool_size, timeout),
+    )
+
+    file = os.path.abspath(address.database or "")
+
+    @event.listens_for(engine, "do_connect")
+    def protect(_dialect: Dialect, _entry: ConnectionPoolEntry, arguments: Any, _options: Any) -> None:
+        _make_private(arguments[0])
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: Any, entry: ConnectionPoolEntry) -> None:
+        entry.info[_STATEMENTS] = SqliteStatements(connection)
+        entry.info[_FILE] = _identify_file(file)
+        for pragma in _SQLITE_PRAGMAS:
+            connection.execute(pragma)
+        connection.create_function("faregate_covers", 5, covers, deterministic=True)
+
+    @event.listens_for(engine, "checkout")
+    def require_same_file(_connection: Any, entry: ConnectionPoolEntry, _proxy: Any) -> None:
+        # Of a file that was replaced, as by a backup: what is written to the old one, nobody reads.
+        if entry.info[_FILE] != _identify_file(file):
+            raise DisconnectionError
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        if connection.get_execution_options().get(_WRITES):
+            _begin_immediate(engine, connection.connection.driver_connection, timeout)
+
+    return engine
+
+
+def _make_private(path: str) -> None:
+    """Let only this user read the file: it holds signatures of payers. Its log and index have its rights."""
+    with suppress(OSError):  # the file of another user, or no folder: SQLite says what it cannot do
+        if not os.path.exists(path):
+            # Never opened if it is there: closing it would end the locks that SQLite has on it.
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        for name in (path, f"{path}-wal", f"{path}-shm"):
+            if os.path.exists(name) and os.stat(name).st_mode & 0o077:
+                os.chmod(name, 0o600)
+
+
+def _identify_file(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _begin_immediate(engine: Engine, connection: Any, timeout: float) -> None:
+    """Begin a transaction that writes, and wait for its turn.
+
+    A deferred transaction that reads first fails when another process writes before it does. SQLite's own way
+    of waiting sleeps for up to 0.1 s between tries, longest for whoever has waited longest, so that one of
+    several processes may starve.
+    """
+    end = time.monotonic() + timeout
+    failure: type[Exception] = engine.dialect.loaded_dbapi.OperationalError
+    connection.execute("PRAGMA busy_timeout = 0")
+    try:
+        while True:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except failure as error:
+                if getattr(error, "sqlite_errorcode", None) not in _BUSY:
+                    raise
+                if time.monotonic() > end:
+                    name = engine.url.render_as_string(hide_password=True)
+                    raise DatabaseError(f"another process has been writing to {name} for too long") from None
+            else:
+                return
+            time.sleep(random.uniform(*_RETRY_SECONDS))  # noqa: S311 - no secret
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {int(timeout * 1000)}")
+
+
+def _pool_options(pool_size: int, timeout: float) -> dict[str, Any]:
+    return {
+        "poolclass": QueuePool,
+        "pool_size": pool_size,
+        "max_overflow": 0,
+        "pool_timeout": timeout,
+        "pool_pre_ping": False,  # a trip for each use; a read is repeated instead
+        "pool_reset_on_return": None,  # whoever begins a transaction ends it
+        "hide_parameters": True,  # they may be signatures
+    }

@@ -1,0 +1,336 @@
+"""The rows of attempts to settle: leases, what was signed and sent, and the nonces of the gas accounts.
+
+This module decides who may make the next attempt. What an attempt does is in `rules/settlement.py`, and in
+which thread in `service/settlements.py`.
+
+An attempt is in the database before anything is sent. Its number is the fencing token of its lease: once
+another attempt has begun, what the earlier one still writes about itself is refused.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import BigInteger, Connection, Integer, bindparam, case, func, insert, or_, select, update
+
+from faregate.rules.payments import Attempt, SignedTransfer
+from faregate.service.database.clock import ACCOUNT, NOW, STAMP
+from faregate.service.database.engine import Database, DatabaseError, Inserts
+from faregate.service.database.schema import attempts, gas_accounts, loose_payments, transactions
+from faregate.service.database.statements import Statement
+from faregate.service.database.transactions import CHANGING, OF_ID, StoredTransaction, T, read_row
+from faregate.service.database.types import to_datetime
+
+MAX_NOTE: Final = 500
+_SIGNED: Final = tuple(one.name for one in fields(SignedTransfer))
+"""The columns of an attempt that are the fields of its signed transfer."""
+_NUMBER: Final = bindparam("attempt", type_=Integer())
+_NEXT: Final = bindparam("next", type_=BigInteger())
+_IS_FREE: Final = or_(T.lease_until.is_(None), T.lease_until <= NOW)
+_BEGIN: Final = (
+    update(transactions)
+    # Never before the seller has completed, never after the end, and not while it is parked.
+    .where(OF_ID, T.submitted_at.is_not(None), T.finished_at.is_(None), T.parked_at.is_(None), _IS_FREE)
+    .values(attempts=T.attempts + 1, lease_until=bindparam("until", type_=BigInteger()), plan=None)
+    .returning(*CHANGING)
+)
+_BEGUN: Final = _BEGIN.returning(T.account, T.id).cte("begun")
+_WRITE: Final = insert(attempts).from_select(
+    ["account", "transaction", "number", "started_at"],
+    select(_BEGUN.c.account, _BEGUN.c.id, _BEGUN.c.attempts, NOW),
+)
+_BEGIN_AND_WRITE: Final = select(*(_BEGUN.c[column.name] for column in CHANGING)).add_cte(
+    _WRITE.cte("written")
+)
+"""Both in one statement, and so in one trip, which SQLite does not have and does not need."""
+_WRITE_ROW: Final = insert(attempts).from_select(
+    ["account", "transaction", "number", "started_at"],
+    select(T.account, T.id, T.attempts, NOW).where(OF_ID),
+)
+_BEGIN_AGAIN: Final = (
+    # Its lease is in the row of the loose payment.
+    update(transactions).where(OF_ID).values(attempts=T.attempts + 1).returning(*CHANGING)
+)
+_BEGIN_AT_ONCE: Final = Statement(_BEGIN_AND_WRITE)
+_BEGIN_ALONE: Final = Statement(_BEGIN)
+_WRITE_LATEST: Final = Statement(_WRITE_ROW)
+_IS_DUE: Final = (
+    T.next_attempt_at <= NOW,
+    T.submitted_at.is_not(None),
+    T.finished_at.is_(None),
+    T.plan.is_(None),
+    _IS_FREE,
+)
+_DUE_ACCOUNTS: Final = select(T.account).distinct().where(*_IS_DUE)
+_DUE: Final = (
+    select(T.id)
+    .where(T.account == ACCOUNT, *_IS_DUE)
+    .order_by(T.next_attempt_at)
+    .limit(bindparam("most"))
+    .with_for_update(skip_locked=True)
+)
+_HISTORY: Final = (
+    select(attempts)
+    .where(
+        attempts.c.account == ACCOUNT,
+        attempts.c.transaction == bindparam("of_transaction"),
+        attempts.c.number < _NUMBER,
+    )
+    .order_by(attempts.c.number)
+)
+_OF_ATTEMPT: Final = (
+    (attempts.c.account == ACCOUNT)
+    & (attempts.c.transaction == bindparam("of_transaction"))
+    & (attempts.c.number == _NUMBER)
+)
+_RECORD_SENT: Final = Statement(
+    update(attempts)
+    .where(_OF_ATTEMPT)
+    .values(
+        note=bindparam("answer"),
+        transaction_hash=func.coalesce(attempts.c.transaction_hash, bindparam("found")),
+    )
+)
+_RECORD_SIGNED: Final = update(attempts).where(_OF_ATTEMPT)
+_IS_LOOSE: Final = (
+    select(loose_payments.c.account)
+    .where(
+        loose_payments.c.account == T.account,
+        loose_payments.c.transaction == T.id,
+        loose_payments.c.ended_at.is_(None),
+    )
+    .exists()
+)
+# Locks the row: no other attempt can begin between this look and the commit.
+_GET_LEASE: Final = (
+    select(T.attempts).where(OF_ID, or_(T.finished_at.is_(None), _IS_LOOSE)).with_for_update(of=transactions)
+)
+_POSTPONE: Final = (
+    update(transactions)
+    .where(OF_ID, T.finished_at.is_(None), T.attempts == _NUMBER)
+    # Parked while this attempt ran: no other one begins.
+    .values(lease_until=None, next_attempt_at=case((T.parked_at.is_(None), _NEXT)))
+    .returning(*CHANGING)
+)
+_POSTPONE_AS: Final = {
+    "settling": _POSTPONE.values(settling_at=func.coalesce(T.settling_at, STAMP)),
+    "reconciling": _POSTPONE.values(reconciling_at=func.coalesce(T.reconciling_at, STAMP)),
+}
+_MAY_PARK: Final = (
+    update(transactions)
+    .where(OF_ID, T.submitted_at.is_not(None), T.finished_at.is_(None))
+    .returning(*CHANGING)
+)
+_PARK: Final = _MAY_PARK.where(T.parked_at.is_(None)).values(
+    parked_at=NOW, parked_reason=bindparam("reason"), next_attempt_at=None
+)
+_UNPARK: Final = _MAY_PARK.values(parked_at=None, next_attempt_at=NOW)
+_GET_NONCE: Final = select(gas_accounts.c.next_nonce).where(
+    gas_accounts.c.chain == bindparam("chain"), gas_accounts.c.address == bindparam("address")
+)
+# No row comes back for a nonce below the next free one: another worker took it.
+_TAKE_NONCE: Final = Inserts(
+    gas_accounts,
+    lambda insert: insert.on_conflict_do_update(
+        index_elements=["chain", "address"],
+        set_={"next_nonce": insert.excluded.next_nonce},
+        where=gas_accounts.c.next_nonce < insert.excluded.next_nonce,
+    ).returning(gas_accounts.c.next_nonce),
+)
+_LIST_ATTEMPTS: Final = (
+    select(
+        attempts.c.number,
+        attempts.c.started_at,
+        attempts.c.note,
+        attempts.c.transaction_hash,
+        attempts.c.sender,
+        attempts.c.gas_nonce,
+    )
+    .where(attempts.c.account == ACCOUNT, attempts.c.transaction == bindparam("of_transaction"))
+    .order_by(attempts.c.number.desc())
+    .limit(bindparam("most"))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRecord:
+    """One attempt as operators see it: what it was answered, never what it signed.
+
+    `note` is the answer to what was sent, None if there was none. `sender` and `gas_nonce` are those of a
+    transfer that the service signed itself.
+    """
+
+    number: int
+    started_at: datetime
+    note: str | None
+    transaction_hash: str | None
+    sender: str | None
+    gas_nonce: int | None
+
+
+def begin_attempt(
+    database: Database, account: int, known: StoredTransaction, now: int, until: int
+) -> Attempt | None:
+    """Begin an attempt whose lease ends at `until`; None while another one runs, or at the end."""
+    values = {"of_account": account, "of_transaction": known.id, "now": now, "until": until}
+    if database.is_sqlite:
+        rows = database.change(_BEGIN_ALONE, values, then=_WRITE_LATEST)
+    else:
+        rows = database.change(_BEGIN_AT_ONCE, values)
+    if not rows:
+        return None
+    begun = known.with_change(rows[0])
+    if begun.row["attempts"] == 1:
+        return _build_attempt(begun, ())
+    # Read after the beginning: what an earlier attempt would sign from now on is refused.
+    with database.read() as connection:
+        return _build_attempt(begun, _read_history(connection, values, begun.row["attempts"]))
+
+
+def begin_due_attempt(
+    connection: Connection, account: int, known: StoredTransaction, now: int, until: int
+) -> tuple[StoredTransaction, Attempt] | None:
+    """As `begin_attempt`, in the transaction that has locked the payment with `find_due`."""
+    keys = {"of_account": account, "of_transaction": known.id}
+    values = {**keys, "now": now, "until": until}
+    if connection.dialect.name == "sqlite":
+        row = read_row(connection.execute(_BEGIN, values))
+        if row is not None:
+            connection.execute(_WRITE_ROW, values)
+    else:
+        row = read_row(connection.execute(_BEGIN_AND_WRITE, values))
+    if row is None:
+        return None
+    begun = known.with_change(row)
+    return begun, _build_attempt(begun, _read_history(connection, keys, row["attempts"]))
+
+
+def read_attempt(connection: Connection, account: int, known: StoredTransaction) -> Attempt:
+    """Read what all attempts so far know, without beginning one: to look at the chain with."""
+    keys = {"of_account": account, "of_transaction": known.id}
+    return _build_attempt(known, _read_history(connection, keys, known.row["attempts"] + 1))
+
+
+def begin_attempt_again(
+    connection: Connection, account: int, known: StoredTransaction, now: int
+) -> tuple[StoredTransaction, Attempt]:
+    """Begin an attempt of a payment that has succeeded, in the transaction that has leased it."""
+    keys = {"of_account": account, "of_transaction": known.id}
+    begun = known.with_change(dict(connection.execute(_BEGIN_AGAIN, keys).mappings().one()))
+    connection.execute(_WRITE_ROW, {**keys, "now": now})
+    return begun, _build_attempt(begun, _read_history(connection, keys, begun.row["attempts"]))
+
+
+def _read_history(connection: Connection, keys: dict[str, Any], before: int) -> Sequence[Any]:
+    return connection.execute(_HISTORY, {**keys, "attempt": before}).all()
+
+
+def list_due_accounts(database: Database, now: int) -> frozenset[int]:
+    """List the accounts that have payments whose next attempt is due."""
+    with database.read() as connection:
+        return frozenset(connection.execute(_DUE_ACCOUNTS, {"now": now}).scalars())
+
+
+def find_due(connection: Connection, account: int, now: int, most: int) -> Sequence[str]:
+    """Find payments whose next attempt is due, and lock them until the transaction ends.
+
+    Rows that another worker has locked are skipped, so that workers do not wait for each other.
+    """
+    return connection.execute(_DUE, {"of_account": account, "now": now, "most": most}).scalars().all()
+
+
+def record_signed(
+    connection: Connection, account: int, known: StoredTransaction, attempt: Attempt, signed: SignedTransfer
+) -> bool:
+    """Write down the transfer, and take its gas nonce; False if the nonce is taken.
+
+    Raises `DatabaseError` if another attempt has begun meanwhile: then this one must send nothing new.
+    """
+    keys = {"of_account": account, "of_transaction": known.id}
+    if connection.execute(_GET_LEASE, keys).scalar_one_or_none() != attempt.number:
+        raise DatabaseError(f"attempt {attempt.number} of {known.id} lost its lease: it must not send")
+    if not _take_nonce(connection, keys, attempt, signed):
+        return False
+    connection.execute(_RECORD_SIGNED.values(describe_transfer(signed)), {**keys, "attempt": attempt.number})
+    return True
+
+
+def record_sent(
+    database: Database, account: int, known: StoredTransaction, number: int, found: str | None, note: str
+) -> None:
+    """Write down the answer to what this attempt sent."""
+    values = {"of_account": account, "of_transaction": known.id, "attempt": number}
+    database.change(_RECORD_SENT, {**values, "found": found, "answer": note[:MAX_NOTE]})
+
+
+def postpone(
+    connection: Connection, account: int, known: StoredTransaction, values: dict[str, Any], status: str
+) -> StoredTransaction | None:
+    """End the attempt `values["attempt"]` without a result; None if it is not the latest any more."""
+    keys = {"of_account": account, "of_transaction": known.id}
+    row = read_row(connection.execute(_POSTPONE_AS[status], {**keys, **values}))
+    return None if row is None else known.with_change(row)
+
+
+def park(
+    connection: Connection, account: int, known: StoredTransaction, now: int, reason: str
+) -> StoredTransaction | None:
+    """Let nobody begin another attempt; None if it is parked, not submitted, or has ended."""
+    keys = {"of_account": account, "of_transaction": known.id, "now": now, "reason": reason[:MAX_NOTE]}
+    row = read_row(connection.execute(_PARK, keys))
+    return None if row is None else known.with_change(row)
+
+
+def unpark(
+    connection: Connection, account: int, known: StoredTransaction, now: int
+) -> StoredTransaction | None:
+    """Make an attempt due now, parked or not; None if it is not submitted, or has ended."""
+    keys = {"of_account": account, "of_transaction": known.id, "now": now}
+    row = read_row(connection.execute(_UNPARK, keys))
+    return None if row is None else known.with_change(row)
+
+
+def get_gas_nonce(connection: Connection, chain: int, sender: str) -> int | None:
+    """Return the next free gas nonce of this account; None if the books do not know the account."""
+    keys = {"chain": chain, "address": sender.lower()}
+    return connection.execute(_GET_NONCE, keys).scalar_one_or_none()
+
+
+def describe_transfer(transfer: SignedTransfer) -> dict[str, Any]:
+    """Return the columns of an attempt that hold its signed transfer."""
+    return {**asdict(transfer), "sender": transfer.sender.lower()}
+
+
+def _take_nonce(
+    connection: Connection, keys: dict[str, Any], attempt: Attempt, signed: SignedTransfer
+) -> bool:
+    if signed.replaces is not None:
+        # The same nonce with a higher fee, for the same payment: it is taken already.
+        earlier = _read_history(connection, keys, attempt.number)
+        latest = next((row for row in reversed(earlier) if row.raw is not None), None)
+        return latest is not None and latest.transaction_hash == signed.replaces
+    values = {"chain": signed.chain, "address": signed.sender.lower(), "next_nonce": signed.gas_nonce + 1}
+    return connection.execute(_TAKE_NONCE.get(connection), values).one_or_none() is not None
+
+
+def list_attempts(database: Database, account: int, transaction_id: str, most: int) -> list[AttemptRecord]:
+    """List the latest attempts to settle this payment, latest first."""
+    keys = {"of_account": account, "of_transaction": transaction_id, "most": most}
+    with database.read() as connection:
+        rows = connection.execute(_LIST_ATTEMPTS, keys).all()
+    return [AttemptRecord(number, to_datetime(started_at), *others) for number, started_at, *others in rows]
+
+
+def _build_attempt(begun: StoredTransaction, earlier: Sequence[Any]) -> Attempt:
+    latest = next((row for row in reversed(earlier) if row.raw is not None), None)
+    hashes = (begun.row["transaction_hash"], *(row.transaction_hash for row in earlier))
+    return Attempt(
+        submitted_at=begun.submitted_at or begun.created_at,
+        number=begun.row["attempts"],
+        from_block=begun.row["from_block"],
+        hashes=tuple(dict.fromkeys(one for one in hashes if one is not None)),
+        signed=None if latest is None else SignedTransfer(*(getattr(latest, name) for name in _SIGNED)),
+        # An attempt that left no answer may have sent something just before its process died.
+        sent_before=bool(earlier),
+    )

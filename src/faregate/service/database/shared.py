@@ -1,0 +1,65 @@
+"""What the stores of all accounts of one database share."""
+
+from dataclasses import dataclass, field
+
+from faregate.rules.identifiers import Challenges, Ids
+from faregate.service.database.authorization import PayerCache
+from faregate.service.database.catalog import Catalogs
+from faregate.service.database.clock import Stamps
+from faregate.service.database.engine import Database
+from faregate.service.database.lists import Counts
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """How stores behave. Times in seconds.
+
+    `is_simulated` is whether payments settle on the simulated ledger: at once, or by rules. Otherwise a
+    payment is `settling` from its submission on, and rules do not apply. `lease` is how long an attempt may
+    take; its payment may then be taken by another one. An attempt without a result is tried again after
+    `first_retry`, then after twice as long each time, up to `last_retry`.
+    """
+
+    is_simulated: bool = False
+    expose_execution_id: bool = False
+    lease: float = 60.0
+    first_retry: float = 1.0
+    last_retry: float = 300.0
+
+    def get_retry(self, attempt: int) -> float:
+        """Return how long after this attempt the next one begins."""
+        return min(self.last_retry, self.first_retry * 2.0 ** min(attempt - 1, 30))
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What a process remembers of one generation of a database."""
+
+    catalogs: Catalogs = field(default_factory=Catalogs)
+    counts: Counts = field(default_factory=Counts)
+    payers: PayerCache = field(default_factory=PayerCache)
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the stores of all accounts of one database share."""
+
+    database: Database
+    stamps: Stamps
+    ids: Ids
+    challenge: Challenges
+    options: StoreOptions = StoreOptions()
+    _memory: dict[str, Memory] = field(default_factory=dict[str, Memory])
+
+    def open_memory(self, generation: str) -> Memory:
+        """Return what this process remembers of this generation of the database; drop that of others."""
+        memory = self._memory.get(generation)
+        if memory is None:
+            memory = Memory()
+            self._memory.clear()
+            self._memory[generation] = memory
+        return memory
+
+    def forget(self) -> None:
+        """Drop what this process remembers."""
+        self._memory.clear()

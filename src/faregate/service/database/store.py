@@ -1,0 +1,470 @@
+"""The store of the service's rules in SQL: one environment of one seller's account.
+
+Each method is one short transaction, in most cases one statement. `rules/store.py` says what each must do.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from faregate.merchant.models import AccessRequest, FailedCompleteRequest, ResourceExecutionMetadata
+from faregate.rules.catalog import Listing, PublishedRevision
+from faregate.rules.config import SettlementRule
+from faregate.rules.http import ParsedListQuery
+from faregate.rules.identifiers import Ids
+from faregate.rules.payments import Attempt, PaymentVerified, SettlementPending, SignedTransfer
+from faregate.rules.receipts import build_settlement_record
+from faregate.rules.records import AccessContext, DueSettlement, ExecutionRecord, PayerView, Transaction
+from faregate.rules.settlement import IMMEDIATE
+from faregate.rules.store import NOTHING_FOUND, Outcome, RecordPage, Uses
+from faregate.service.database import lists, settlement, simulated, transactions
+from faregate.service.database.accounts import AccountRow, find_account
+from faregate.service.database.authorization import (
+    authorize,
+    authorize_first,
+    build_row,
+    find_parts,
+    find_uses,
+)
+from faregate.service.database.catalog import KnownCatalog
+from faregate.service.database.clock import Stamps
+from faregate.service.database.engine import DatabaseError
+from faregate.service.database.shared import Memory, Shared
+from faregate.service.database.statements import Statement
+from faregate.service.database.transactions import (
+    ACCEPT_FAILED,
+    ACCEPT_SUCCEEDED,
+    FAIL,
+    FIND,
+    FIND_BY_PROOF,
+    FIND_ROW,
+    SUCCEED,
+    StoredTransaction,
+    hash_proof,
+    read_row,
+)
+from faregate.service.database.types import to_datetime, to_microseconds
+from faregate.x402.models import SignedPayment, Terms
+from faregate.x402.tokens import Environment, Token
+
+_CLOCKS_DIFFER: Final = timedelta(seconds=30)
+"""By how much the clocks of two processes may differ; what a payer paid in this time is summed per sale."""
+
+
+class SqlStore:
+    """One environment of one seller's account, as `rules.store.Store`. Cheap to make; thread-safe."""
+
+    def __init__(self, shared: Shared, account: AccountRow) -> None:
+        self._shared = shared
+        self._database = shared.database
+        self._stamps = shared.stamps
+        self._options = shared.options
+        self.account = account
+
+    @property
+    def _memory(self) -> Memory:
+        return self._shared.open_memory(self.account.generation)
+
+    @property
+    def environment(self) -> Environment:
+        return self.account.environment
+
+    @property
+    def seller_id(self) -> str:
+        return self.account.org
+
+    @property
+    def seller_name(self) -> str:
+        return self.account.name
+
+    @property
+    def ids(self) -> Ids:
+        return self._shared.ids
+
+    @property
+    def stamps(self) -> Stamps:
+        return self._stamps
+
+    @property
+    def challenge(self) -> Callable[[], str]:
+        return self._shared.challenge
+
+    def now(self) -> datetime:
+        # The rules of the simulated ledger settle by the time of stamps.
+        is_simulated = self._options.is_simulated
+        return to_datetime(self._stamps.now() if is_simulated else self._stamps.read_clock())
+
+    # The catalog
+
+    def find_revision(self, revision_id: str) -> tuple[Listing, PublishedRevision] | None:
+        return self._catalog().catalog.find_revision(revision_id)
+
+    def resolve(self, request: AccessRequest, listing: Listing, revision: PublishedRevision) -> AccessContext:
+        timeout = listing.resource.max_timeout_seconds
+        terms = Terms(revision.token, revision.rules.amount, self.account.pay_to, timeout)
+        return AccessContext(request, listing, revision, terms)
+
+    def list_active(self) -> Sequence[Listing]:
+        return list(self._catalog().catalog.active(self.now()))
+
+    def list_resources(self, as_of: datetime) -> Sequence[Listing]:
+        # What was published until the moment was fixed belongs to the list.
+        return list(self._reload().catalog.at(as_of))
+
+    def _catalog(self) -> KnownCatalog:
+        known = self._memory.catalogs.find(self.account)
+        if known is not None:
+            return known
+        with self._database.read() as connection:
+            return self._memory.catalogs.get(connection, self.account)
+
+    def _reload(self) -> KnownCatalog:
+        with self._database.read() as connection:
+            account = find_account(connection, self.account.org, self.account.environment)
+            self.account = account or self.account
+            return self._memory.catalogs.get(connection, self.account)
+
+    def _resolve(self, resource_id: str, version: int, revision_id: str) -> tuple[Listing, PublishedRevision]:
+        known = self._catalog()
+        try:
+            return known.get_version(resource_id, version), known.get_revision(revision_id)
+        except LookupError:  # another process published it
+            known = self._reload()
+            return known.get_version(resource_id, version), known.get_revision(revision_id)
+
+    # Access
+
+    def find_by_proof(self, proof: str) -> StoredTransaction | None:
+        return self._find(FIND_BY_PROOF, {"proof_hash": hash_proof(proof)})
+
+    def find_uses(self, token: Token, payment: SignedPayment, settled_since: datetime | None = None) -> Uses:
+        clock = self._stamps.read_clock()
+        since = to_datetime(clock) - _CLOCKS_DIFFER if settled_since is None else settled_since
+        found = find_uses(
+            self._database,
+            self.account.id,
+            token.address,
+            payment,
+            clock,
+            to_microseconds(since),
+            on_chain=not self._options.is_simulated,
+        )
+        by_proof, by_authorization = (
+            None if used is None else self.find_transaction(used)
+            for used in (found.by_proof, found.by_authorization)
+        )
+        return Uses(by_proof, by_authorization, found.reserved, found.reservations, found.settled, since)
+
+    def authorize(
+        self,
+        context: AccessContext,
+        payment: SignedPayment,
+        verified: PaymentVerified,
+        before: Uses = NOTHING_FOUND,
+    ) -> StoredTransaction | None:
+        now = self._stamps.now()
+        version = self._catalog().count_versions(context.listing)
+        row = build_row(
+            context, version, payment, verified, lambda prefix: self.ids(prefix, to_datetime(now))
+        )
+        funds = {
+            "funds": verified.funds,
+            "clock": self._stamps.read_clock(),
+            "settled_since": to_microseconds(before.settled_since),
+            "settled_before": before.settled,
+        }
+        row |= funds
+        payer = self._memory.payers.get(self.account.id, payment.payer)
+        if payer is None:
+            return self._authorize_first(row, verified.payer, now)
+        made = authorize(self._database, self.account.id, row, now)
+        if made is None:
+            has_gone_back = self._has_gone_back(row, remembers_payer=True)
+            return self._authorize_first(row, verified.payer, now) if has_gone_back else None
+        return self._build_authorized({**made, **payer})
+
+    def _authorize_first(self, row: dict[str, Any], identifier: str, now: int) -> StoredTransaction | None:
+        """Create a transaction of a payer that this process has not met."""
+        payer = {"payer_id": self.ids("pyr", to_datetime(now)), "identifier": identifier}
+        made = authorize_first(self._database, self.account.id, row, now, payer)
+        if made is None:
+            self._has_gone_back(row, remembers_payer=False)
+            return None
+        observed = {name: made[name] for name in ("payer_id", "identifier", "payer_created_at")}
+        self._memory.payers.put(self.account.id, observed)
+        return self._build_authorized(made)
+
+    def _build_authorized(self, row: dict[str, Any]) -> StoredTransaction:
+        self._stamps.remember(row["created_at"])
+        return StoredTransaction(row, self._resolve)
+
+    def _has_gone_back(self, row: dict[str, Any], *, remembers_payer: bool) -> bool:
+        """Return whether the payer that is remembered is gone, and forget everything then.
+
+        Raises `DatabaseError` if what is sold is gone: it must be read again, and asked for again.
+        """
+        found = find_parts(self._database, self.account.id, row)
+        is_payer_gone = remembers_payer and not found.has_payer
+        if found.has_price and not is_payer_gone:
+            return False
+        self._shared.forget()
+        if not found.has_price:
+            raise DatabaseError(f"{self._database.name} is an older copy of itself: ask again")
+        return True
+
+    def begin_execution(self, context: AccessContext) -> str | None:
+        now = self._stamps.now()
+        execution_id = self.ids("rex", to_datetime(now))
+        with self._database.write_statement() as connection:
+            transactions.begin_execution(connection, self.account.id, execution_id, context.revision.id, now)
+        return execution_id if self._options.expose_execution_id else None
+
+    def find_execution(self, execution_id: str) -> ExecutionRecord | None:
+        with self._database.read() as connection:
+            return transactions.find_execution(connection, self.account.id, execution_id)
+
+    def record_execution(
+        self, execution: ExecutionRecord, metadata: ResourceExecutionMetadata
+    ) -> ExecutionRecord:
+        with self._database.write_statement() as connection:
+            transactions.record_execution(connection, self.account.id, execution.id, metadata)
+        return self.find_execution(execution.id) or execution
+
+    # Completion and settlement
+
+    def find_transaction(self, transaction_id: str) -> StoredTransaction | None:
+        return self._find(FIND, {"of_transaction": transaction_id})
+
+    def record_outcome(self, transaction: Transaction, outcome: Outcome) -> StoredTransaction | None:
+        now = self._stamps.now()
+        values = {"accepted": outcome.model_dump_json(), "now": now}
+        if isinstance(outcome, FailedCompleteRequest):
+            return self._change(transaction, ACCEPT_FAILED, values)
+        again = self._after(self._stamps.read_clock(), self._options.first_retry)
+        return self._change(transaction, ACCEPT_SUCCEEDED, {**values, "next": again})
+
+    def find_settlement_rule(self, transaction: Transaction) -> SettlementRule | None:
+        if not self._options.is_simulated:
+            return None
+        known = self._own(transaction)
+        if known.plan is not None:
+            return known.plan
+        payer = known.row["payer"]
+        with self._database.read() as connection:
+            rules = simulated.find_rules(connection, self.account.id, payer)
+        # The rule of the resource as it is now, not as it was when it was bought.
+        listing = self._catalog().catalog.listings[known.context.listing.resource.key]
+        return rules.get(payer) or listing.settlement or rules.get(simulated.DEFAULT)
+
+    def schedule(
+        self, transaction: Transaction, rule: SettlementRule, due: datetime | None, at: datetime
+    ) -> StoredTransaction:
+        known = self._own(transaction)
+        values = {
+            **self._keys,
+            "now": to_microseconds(at),
+            "due": None if due is None else to_microseconds(due),
+        }
+        with self._database.write_statement() as connection:
+            changed = simulated.schedule(connection, known, rule, values)
+        return changed or self._read(known)
+
+    def count_read(self, transaction: Transaction) -> SettlementRule | None:
+        known = self._own(transaction)
+        rule = known.plan if self._options.is_simulated else None
+        if rule is None:
+            return IMMEDIATE if self._may_attempt(known) else None
+        if rule.after_reads is None:
+            return None
+        with self._database.write_statement() as connection:
+            reads = simulated.count_read(connection, self.account.id, known)
+        return rule if reads is not None and reads >= rule.after_reads else None
+
+    def _may_attempt(self, known: StoredTransaction) -> bool:
+        """Whether a read of a payment without a rule begins an attempt."""
+        # Of a real payment only when one is due anyway: whoever polls must not ask the chain each time. Of a
+        # simulated one not before the first attempt: whoever has completed it is about to look up its rule.
+        if self._options.is_simulated and known.row["attempts"] > 0:
+            return True
+        now, row = self._stamps.read_clock(), known.row
+        is_due = row["next_attempt_at"] is not None and row["next_attempt_at"] <= now
+        return is_due and (row["lease_until"] is None or row["lease_until"] <= now)
+
+    def take_due(self, until: datetime) -> Sequence[DueSettlement]:
+        if not self._options.is_simulated:
+            return ()
+        moment = to_microseconds(until)
+        # Each request comes here, and nearly none finds anything: a write would wait for its turn.
+        with self._database.read() as connection:
+            if not simulated.has_due(connection, self.account.id, moment):
+                return ()
+        again = self._after(self._stamps.read_clock(), self._options.lease)
+        with self._database.write() as connection:
+            due = simulated.take_due(connection, self.account.id, moment, again)
+        found = [(self.find_transaction(one), at) for one, at in due.items()]
+        return [
+            DueSettlement(known, known.plan, to_datetime(at))
+            for known, at in found
+            if known is not None and known.plan is not None
+        ]
+
+    def begin_attempt(self, transaction: Transaction) -> Attempt | None:
+        now = self._stamps.read_clock()
+        until = self._after(now, self._options.lease)
+        return settlement.begin_attempt(self._database, self.account.id, self._own(transaction), now, until)
+
+    def take_jobs(self, most: int) -> Sequence[tuple[StoredTransaction, Attempt]]:
+        """Begin an attempt for each of up to `most` payments that are due and that nobody works on."""
+        now = self._stamps.read_clock()
+        until = self._after(now, self._options.lease)
+        taken: list[tuple[StoredTransaction, Attempt]] = []
+        with self._database.write() as connection:
+            for transaction_id in settlement.find_due(connection, self.account.id, now, most):
+                keys = {**self._keys, "of_transaction": transaction_id}
+                known = StoredTransaction(read_row(connection.execute(FIND_ROW, keys)) or {}, self._resolve)
+                begun = settlement.begin_due_attempt(connection, self.account.id, known, now, until)
+                if begun is not None:
+                    taken.append(begun)
+        return taken
+
+    def begin_attempt_again(self, transaction_id: str) -> tuple[StoredTransaction, Attempt] | None:
+        """Begin an attempt for a payment that has succeeded and came loose; the caller has leased it."""
+        known = self.find_transaction(transaction_id)
+        if known is None:
+            return None
+        with self._database.write() as connection:
+            now = self._stamps.read_clock()
+            return settlement.begin_attempt_again(connection, self.account.id, known, now)
+
+    def park(self, transaction: Transaction, reason: str) -> StoredTransaction | None:
+        """Let nobody begin another attempt to settle it; None if there is none to begin."""
+        known = self._own(transaction)
+        with self._database.write_statement() as connection:
+            return settlement.park(connection, self.account.id, known, self._stamps.read_clock(), reason)
+
+    def unpark(self, transaction: Transaction) -> StoredTransaction | None:
+        """Make an attempt to settle it due now; None if there is none to begin."""
+        known = self._own(transaction)
+        with self._database.write_statement() as connection:
+            return settlement.unpark(connection, self.account.id, known, self._stamps.read_clock())
+
+    def read_attempt(self, transaction: Transaction) -> Attempt:
+        """Read what all attempts so far know of a payment, without beginning one."""
+        with self._database.read() as connection:
+            return settlement.read_attempt(connection, self.account.id, self._own(transaction))
+
+    def get_gas_nonce(self, chain: int, sender: str) -> int | None:
+        with self._database.read() as connection:
+            return settlement.get_gas_nonce(connection, chain, sender)
+
+    def record_signed(self, transaction: Transaction, attempt: Attempt, signed: SignedTransfer) -> bool:
+        with self._database.write() as connection:
+            return settlement.record_signed(
+                connection, self.account.id, self._own(transaction), attempt, signed
+            )
+
+    def record_sent(
+        self, transaction: Transaction, attempt: Attempt, transaction_hash: str | None, note: str
+    ) -> None:
+        known = self._own(transaction)
+        settlement.record_sent(self._database, self.account.id, known, attempt.number, transaction_hash, note)
+
+    def record_settled(
+        self, transaction: Transaction, transaction_hash: str, at: datetime | None
+    ) -> StoredTransaction:
+        known = self._own(transaction)
+        moment = self._choose_end(known, at)
+        while True:
+            done = build_settlement_record(self, known, transaction_hash, to_datetime(moment))
+            values = {
+                "now": moment,
+                "settled_hash": done.transaction_hash,
+                "settled_response": done.payment_response,
+                "settled_receipt": done.receipt_json,
+            }
+            changed = self._change(known, SUCCEED, values)
+            if changed is not None:
+                return changed
+            current = self._read(known)
+            if current.row["finished_at"] is not None:
+                return current
+            with self._database.write() as connection:  # a list of that moment was answered meanwhile
+                moment = self._stamps.take(connection, self.account.id)
+
+    def record_failed(self, transaction: Transaction, at: datetime | None) -> StoredTransaction:
+        known = self._own(transaction)
+        changed = self._change(known, FAIL, {"now": self._choose_end(known, at)})
+        return changed or self._read(known)
+
+    def postpone(
+        self, transaction: Transaction, attempt: Attempt, pending: SettlementPending, at: datetime | None
+    ) -> StoredTransaction:
+        known, now = self._own(transaction), self._stamps.now()
+        again = self._after(self._stamps.read_clock(), self._options.get_retry(attempt.number))
+        values = {"attempt": attempt.number, "now": now, "next": again}
+        with self._database.write_statement() as connection:
+            changed = settlement.postpone(connection, self.account.id, known, values, pending.status)
+        return changed or self._read(known)
+
+    def _choose_end(self, known: StoredTransaction, at: datetime | None) -> int:
+        """Choose when the transaction ends: for a simulated payment `at`, for a real one the present."""
+        # A real payment ends when the books learn of it: lists of earlier moments were answered without that.
+        if at is None or not self._options.is_simulated:
+            return self._stamps.now()
+        return max(to_microseconds(at), to_microseconds(known.changed_at))
+
+    # Lists
+
+    def fix_snapshot(self, as_of: datetime | None) -> datetime | None:
+        return self._stamps.fix_snapshot(self.account.id, as_of)
+
+    def list_transactions(
+        self, query: ParsedListQuery, status: str | None, payer_id: str | None
+    ) -> RecordPage[StoredTransaction]:
+        with self._database.read() as connection:
+            page = lists.list_transactions(
+                connection, self._memory.counts, self.account.id, query, status, payer_id
+            )
+        return RecordPage(page.count, [StoredTransaction(row, self._resolve) for row in page.records])
+
+    def list_payers(self, query: ParsedListQuery) -> RecordPage[PayerView]:
+        with self._database.read() as connection:
+            return lists.list_payers(connection, self._memory.counts, self.account.id, query)
+
+    def find_payer_id(self, address: str) -> str | None:
+        """Find the payer with this address, in any case."""
+        with self._database.read() as connection:
+            return lists.find_payer_id(connection, self.account.id, address)
+
+    # What the methods share
+
+    @property
+    def _keys(self) -> dict[str, Any]:
+        return {"of_account": self.account.id}
+
+    def _find(self, statement: Statement, keys: dict[str, Any]) -> StoredTransaction | None:
+        rows = self._database.query(statement, {**self._keys, **keys})
+        return StoredTransaction(rows[0], self._resolve) if rows else None
+
+    def _change(
+        self, transaction: Transaction, statement: Statement, values: dict[str, Any]
+    ) -> StoredTransaction | None:
+        known = self._own(transaction)
+        rows = self._database.change(statement, {**self._keys, "of_transaction": known.id, **values})
+        if not rows:
+            return None
+        self._stamps.remember(max(rows[0]["submitted_at"] or 0, rows[0]["finished_at"] or 0))
+        return known.with_change(rows[0])
+
+    def _read(self, transaction: Transaction) -> StoredTransaction:
+        found = self.find_transaction(transaction.id)
+        if found is None:
+            raise DatabaseError(f"{transaction.id} is gone: was the database replaced?")
+        return found
+
+    def _own(self, transaction: Transaction) -> StoredTransaction:
+        return transaction if isinstance(transaction, StoredTransaction) else self._read(transaction)
+
+    @staticmethod
+    def _after(now: int, seconds: float) -> int:
+        return now + round(seconds * 1_000_000)

@@ -1,0 +1,167 @@
+"""Read payments again until their block is safe, and send again what the chain has lost.
+
+A payment succeeds after `confirmations` blocks, and its result is released. A reorganisation may still
+replace its block. The payment then stays succeeded in the books, because its end was told; the service sends
+it again while its authorization is valid. The token takes an authorization once, so it is never paid twice.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+from faregate.errors import FaregateError
+from faregate.rules.backend import Backend
+from faregate.rules.payments import (
+    PaymentRefused,
+    PaymentSettled,
+    PaymentsUnavailable,
+    SettlementPending,
+    SettlementResult,
+)
+from faregate.rules.settlement import find_result
+from faregate.service.callers import describe_account
+from faregate.service.chain.judge import REORG_BLOCKS
+from faregate.service.chain.transfers import ReceivedTransfer
+from faregate.service.database import finality
+from faregate.service.database.clock import Stamps
+from faregate.service.database.engine import Database
+from faregate.service.database.finality import Unchecked
+from faregate.service.database.payments import PaymentRow, find_payment_by_id
+from faregate.service.log_format import log_context
+from faregate.service.payment_chain import PaymentChain
+
+_BATCH: Final = 2_000
+"""Payments of one account that are checked in one go."""
+_MOST_DUE: Final = 100
+_SECOND: Final = 1_000_000
+_LATE_STAMPS: Final = 60 * _SECOND
+"""What succeeded so recently is listed once more: other processes may still stamp payments earlier."""
+_LEASE: Final = 60 * _SECOND
+_PAUSE: Final = 5 * _SECOND
+_LONGEST_PAUSE: Final = 60 * _SECOND
+_log = logging.getLogger("faregate.service")
+
+
+@dataclass(frozen=True, slots=True)
+class FinalityWatch:
+    """Watches the payments of one environment. `build_backend` makes what sends those of an account."""
+
+    database: Database
+    stamps: Stamps
+    chain: PaymentChain
+    build_backend: Callable[[int], Backend]
+    threads: int = 4
+
+    def check(self) -> None:
+        """Check what has succeeded, once. Raises `PaymentsUnavailable`."""
+        for unchecked in finality.list_unchecked(self.database):
+            if unchecked.account in self.chain.stores:
+                self._check_account(unchecked)
+
+    def send_again(self) -> None:
+        """Make an attempt for each loose payment that is due."""
+        now = self.stamps.read_clock()
+        found = finality.find_due(self.database, now, _MOST_DUE)
+        due = [one for one in found if one[0] in self.chain.stores]
+        if due:
+            # An authorization is valid for a minute or so, and one attempt may take some seconds.
+            with ThreadPoolExecutor(self.threads, "faregate-again") as pool:
+                list(pool.map(self._try_again, due))
+
+    def _check_account(self, unchecked: Unchecked) -> None:
+        now = self.stamps.read_clock()
+        payments = finality.list_unchecked_payments(self.database, unchecked, _BATCH)
+        checked = now - _LATE_STAMPS
+        if len(payments) == _BATCH:
+            checked = min(checked, payments[-1].finished_at or 0)
+        if payments:
+            checked = min(checked, *self._find_unsafe(payments, now))
+        finality.record_checked(self.database, unchecked.account, checked)
+
+    def _find_unsafe(self, payments: list[PaymentRow], now: int) -> Iterable[int]:
+        """Find when those payments succeeded whose block is not safe yet. What came loose is written down."""
+        reader = self.chain.chain
+        # The safe block first: what is above it now is not called safe by a block that came later.
+        safe, head = reader.get_safe().number, reader.get_head()
+        first = max(0, min(one.from_block or 0 for one in payments) - REORG_BLOCKS)
+        transfers = self.chain.index_transfers({one.authorized_to for one in payments}, first, head)
+        for payment in payments:
+            with log_context(self._describe(payment.account, payment.id)):
+                is_final = self._is_final(payment, transfers.get(payment.authorization), safe, now)
+            if not is_final:
+                yield payment.finished_at or 0
+        yield now
+
+    def _is_final(self, payment: PaymentRow, transfer: ReceivedTransfer | None, safe: int, now: int) -> bool:
+        """Return whether the payment needs no further check: it is in a safe block, or its loss is known."""
+        if transfer is not None and transfer.value == payment.amount:
+            return transfer.block <= safe and self._accept(payment, transfer.transaction_hash, now)
+        match self.chain.look(payment):
+            case PaymentSettled(transaction_hash=found):
+                return self.chain.is_safe(found) and self._accept(payment, found, now)
+            case PaymentRefused(reason=reason):
+                if finality.record_loose(self.database, payment, now, ended=True):
+                    _log.error("%s succeeded, and the chain has lost it: %s", payment.id, reason)
+                return True
+            case SettlementPending():
+                if not self.chain.is_unused(payment):
+                    return False
+                if finality.record_loose(self.database, payment, now):
+                    _log.warning("%s succeeded, and the chain has lost it: it is sent again", payment.id)
+                return True
+
+    def _accept(self, payment: PaymentRow, found: str, now: int) -> bool:
+        """Note by which transaction the payment settled, if the books name another."""
+        if found != payment.transaction_hash:
+            finality.record_loose(self.database, payment, now, ended=True, found=found)
+        return True
+
+    def _describe(self, account: int, transaction_id: str) -> dict[str, str]:
+        return {**describe_account(self.chain.stores[account].account), "transaction": transaction_id}
+
+    # Loose payments
+
+    def _try_again(self, name: tuple[int, str]) -> None:
+        account, transaction_id = name
+        now = self.stamps.read_clock()
+        if not finality.lease(self.database, account, transaction_id, now, now + _LEASE):
+            return
+        with log_context(self._describe(account, transaction_id)):
+            try:
+                self._settle_again(account, transaction_id, now)
+            except (FaregateError, PaymentsUnavailable) as error:
+                # Its lease ends, and the next attempt looks at the chain first.
+                _log.warning("sending %s again was interrupted: %s", transaction_id, error)
+
+    def _settle_again(self, account: int, transaction_id: str, now: int) -> None:
+        payment = find_payment_by_id(self.database, account, transaction_id)
+        if payment is None:
+            return
+        result = self.chain.look(payment)
+        if isinstance(result, SettlementPending) and self._may_send(payment, now):
+            result = self._send(account, transaction_id)
+        match result:
+            case PaymentSettled(transaction_hash=found) if self.chain.is_safe(found):
+                finality.end(self.database, account, transaction_id, now, found)
+                _log.warning("%s settled after all, by %s", transaction_id, found)
+            case PaymentRefused(reason=reason):
+                finality.end(self.database, account, transaction_id, now, None)
+                _log.error("%s succeeded, and is lost: %s", transaction_id, reason)
+            case _:
+                known = finality.find_loose(self.database, account, transaction_id)
+                age = 0 if known is None else now - known.noticed
+                pause = min(_PAUSE + age, _LONGEST_PAUSE)
+                finality.postpone(self.database, account, transaction_id, now + pause)
+
+    def _may_send(self, payment: PaymentRow, now: int) -> bool:
+        """Whether the chain proves that the authorization is unused, and it is still valid."""
+        return now < int(payment.valid_before) * _SECOND and self.chain.is_unused(payment) is True
+
+    def _send(self, account: int, transaction_id: str) -> SettlementResult:
+        store = self.chain.stores[account]
+        begun = store.begin_attempt_again(transaction_id)
+        if begun is None:
+            return SettlementPending("reconciling")
+        return find_result(*begun, self.build_backend(account))

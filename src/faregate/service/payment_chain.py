@@ -1,0 +1,94 @@
+"""One environment's chain as the comparisons with the books read it: by payments of the books."""
+
+from collections.abc import Generator, Iterable, Mapping
+from typing import Final
+
+from faregate.rules.payments import SettlementPending, SettlementResult
+from faregate.service.chain.node import ChainNode
+from faregate.service.chain.transfers import (
+    ReceivedTransfer,
+    TransferPage,
+    list_transfers_of,
+    read_transfers,
+)
+from faregate.service.database.payments import PaymentRow
+from faregate.service.database.store import SqlStore
+from faregate.service.environment_payments import EnvironmentPayments
+from faregate.x402.tokens import TOKENS, Environment, Token
+
+LAG_SECONDS: Final = 15
+"""By how much the clocks of this machine and of the chain may differ."""
+
+
+class PaymentChain:
+    """Reads what became of payments. All but `look` raises `PaymentsUnavailable`.
+
+    `stores` are those of the environment's accounts, by account.
+    """
+
+    def __init__(self, payments: EnvironmentPayments, stores: Iterable[SqlStore]) -> None:
+        self.environment: Final[Environment] = payments.environment
+        self.payments: Final = payments.payments
+        self.chain: Final = payments.chain
+        self.stores: Final[Mapping[int, SqlStore]] = {
+            store.account.id: store for store in stores if store.environment == payments.environment
+        }
+        self._tokens: Mapping[str, Token] = {
+            token.address.lower(): token
+            for (environment, _), token in TOKENS.items()
+            if environment == payments.environment
+        }
+
+    def get_symbol(self, asset: str) -> str:
+        """Return the symbol of a token, or its address if it is none of the environment's."""
+        return self._tokens[asset].symbol if asset in self._tokens else asset
+
+    def get_address(self, asset: str) -> str:
+        """Return the address of a token as the books write it."""
+        return self._tokens[asset].address
+
+    def read_transfers(self, addresses: Iterable[str], first: int, last: int) -> Generator[TransferPage]:
+        """Read what these addresses received from block `first` to `last`, in any of the tokens."""
+        return read_transfers(self.chain, list(self._tokens.values()), addresses, first, last)
+
+    def list_transfers_of(
+        self, asset: str, transaction_hash: str, to: str
+    ) -> tuple[ReceivedTransfer, ...] | None:
+        """List what one transaction moved of a token to an address; None if it is in no block or reverted."""
+        return list_transfers_of(self.chain, self._tokens[asset], transaction_hash, to)
+
+    def index_transfers(
+        self, addresses: Iterable[str], first: int, last: int
+    ) -> dict[tuple[str, str, str | None], ReceivedTransfer]:
+        """Read the same, by token, payer and nonce."""
+        return {
+            (one.asset, one.payer, one.nonce): one
+            for page in self.read_transfers(addresses, first, last)
+            for one in page.transfers
+        }
+
+    def look(self, payment: PaymentRow) -> SettlementResult:
+        """Return what the chain proves about one payment."""
+        store = self.stores[payment.account]
+        transaction = store.find_transaction(payment.id)
+        if transaction is None:
+            return SettlementPending("reconciling")
+        attempt = store.read_attempt(transaction)
+        return self.payments.look(transaction.payment, transaction.context.terms, attempt)
+
+    def is_unused(self, payment: PaymentRow) -> bool | None:
+        """Whether the authorization is unused; None if the node may not have the payment's block yet."""
+
+        def ask(node: ChainNode) -> bool | None:
+            # Of one node: another one may be behind.
+            if (payment.finished_at or 0) > (node.get_head().timestamp - LAG_SECONDS) * 1_000_000:
+                return None
+            token = self._tokens[payment.asset]
+            return not node.is_authorization_used(token, payment.payer, payment.nonce)
+
+        return self.chain.ask(ask)
+
+    def is_safe(self, transaction_hash: str) -> bool:
+        """Whether the transaction is in a safe block."""
+        receipt = self.chain.ask(lambda node: node.get_receipt(transaction_hash))
+        return receipt is not None and receipt.blockNumber <= self.chain.get_safe().number

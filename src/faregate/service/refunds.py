@@ -1,0 +1,149 @@
+"""Refunds and the chain: find the transfer of one before it is recorded, and compare those that are."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from faregate.errors import ConfigurationError
+from faregate.rules.payments import PaymentSettled
+from faregate.service.chain.transfers import ReceivedTransfer
+from faregate.service.database.accounts import AccountRow
+from faregate.service.database.engine import Database
+from faregate.service.database.payments import PaymentRow, find_payment
+from faregate.service.database.refunds import Refund, list_refunds_of, record_refund
+from faregate.service.payment_chain import PaymentChain
+
+_HOW: Final = "name the address that sent it with --from, if that is not the seller's pay_to"
+
+
+@dataclass(frozen=True, slots=True)
+class RefundRequest:
+    """What an operator says of a refund. `sender` is None for the seller's own address.
+
+    `position` counts from 1 among the transfers to the payer in the transaction; None if there is one.
+    """
+
+    payment: PaymentRow
+    transaction_hash: str
+    sender: str | None = None
+    position: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RefundRecorder:
+    """Records refunds of payments on one chain. Raises `ConfigurationError`, `PaymentsUnavailable`."""
+
+    database: Database
+    chain: PaymentChain
+    accounts: tuple[AccountRow, ...]
+
+    def record(self, request: RefundRequest, now: int) -> Refund:
+        """Record the refund if the chain proves it, in a block that is safe."""
+        payment = request.payment
+        settled = self._find_settled(payment)
+        senders = self._list_senders(request)
+        position, transfer = self._choose(request, senders)
+        self._check_is_refund(payment, transfer)
+        return record_refund(self.database, (payment.account, payment.id), transfer, position, settled, now)
+
+    def _find_settled(self, payment: PaymentRow) -> int:
+        """Return what was received for the payment, in atomic units."""
+        if payment.from_block is None:
+            raise ConfigurationError(f"{payment.id} is simulated: nothing was received, or can be refunded.")
+        if payment.status == "succeeded":
+            return payment.amount
+        # Its seller reported a failure, or never completed it, and it settled all the same.
+        if isinstance(self.chain.look(payment), PaymentSettled):
+            return payment.authorized_value
+        raise ConfigurationError(
+            f"{payment.id} is {payment.status}, and the chain does not prove that it settled: nothing was "
+            "received that could be refunded."
+        )
+
+    def _list_senders(self, request: RefundRequest) -> set[str]:
+        """List the addresses from which a refund of this seller comes, in lower case."""
+        own = {one.pay_to.lower() for one in self.accounts if one.id == request.payment.account}
+        if request.sender is None:
+            # Where it was paid to; the seller's address may have changed since.
+            return own | {request.payment.authorized_to}
+        sender = request.sender.lower()
+        others = {one.pay_to.lower(): one.name for one in self.accounts if one.pay_to.lower() not in own}
+        if sender in others:
+            raise ConfigurationError(f"--from {request.sender} is the address of {others[sender]}.")
+        return {sender}
+
+    def _choose(self, request: RefundRequest, senders: set[str]) -> tuple[int, ReceivedTransfer]:
+        """Choose the transfer, and its position in the transaction."""
+        payment, name = request.payment, request.transaction_hash
+        found = self.chain.list_transfers_of(payment.asset, name, payment.payer)
+        if found is None:
+            raise ConfigurationError(f"{name} is in no block of {self.chain.environment}, or it reverted.")
+        sent = {at: one for at, one in enumerate(found, 1) if one.payer in senders}
+        if request.position is not None:
+            sent = {at: one for at, one in sent.items() if at == request.position}
+        else:
+            recorded = {
+                one.position
+                for one in list_refunds_of(self.database, payment.account, payment.id)
+                if one.is_kept and one.transaction_hash == name
+            }
+            # Those that are recorded are named by what refuses them, if there is no other one.
+            sent = {at: one for at, one in sent.items() if at not in recorded} or sent
+        if not sent:
+            raise ConfigurationError(
+                f"{name} moves no {self.chain.get_symbol(payment.asset)} from "
+                f"{' or '.join(sorted(senders))} to the payer {payment.payer}; {_HOW}."
+            )
+        if len(sent) > 1:
+            listed = ", ".join(f"{at} ({one.value})" for at, one in sent.items())
+            raise ConfigurationError(
+                f"{name} moves several amounts to the payer: choose one with --transfer: {listed}."
+            )
+        return next(iter(sent.items()))
+
+    def _check_is_refund(self, payment: PaymentRow, transfer: ReceivedTransfer) -> None:
+        safe = self.chain.chain.get_safe().number
+        if transfer.block > safe:
+            raise ConfigurationError(
+                f"{transfer.transaction_hash} is in block {transfer.block}, and may still be replaced: the "
+                f"latest safe block is {safe}. Try again in some minutes."
+            )
+        if transfer.block < (payment.from_block or 0):
+            raise ConfigurationError(f"{transfer.transaction_hash} is older than {payment.id}.")
+        if transfer.nonce is None:
+            return
+        address = self.chain.get_address(transfer.asset)
+        paid = find_payment(self.database, address, transfer.payer, transfer.nonce)
+        if paid is not None:
+            raise ConfigurationError(f"The transfer is the payment {paid.id}, and no refund.")
+
+
+class RecordedRefunds:
+    """The refunds that were not removed, as a comparison with the chain asks for them."""
+
+    def __init__(self, kept: Iterable[Refund]) -> None:
+        self.kept: Final = list(kept)
+        self._by_hash: dict[str, list[Refund]] = {}
+        self._sums = Counter[tuple[int, str]]()
+        for refund in self.kept:
+            self._by_hash.setdefault(refund.transaction_hash, []).append(refund)
+            self._sums[refund.account, refund.transaction] += refund.amount
+
+    def has(self, transfer: ReceivedTransfer) -> bool:
+        """Return whether the transfer was recorded as a refund."""
+        return any(one.is_made_by(transfer) for one in self._by_hash.get(transfer.transaction_hash, ()))
+
+    def sum_of(self, payment: PaymentRow) -> int:
+        """Return what was refunded of the payment, in atomic units."""
+        return self._sums[payment.account, payment.id]
+
+    def find_fault(self, refund: Refund, chain: PaymentChain) -> str | None:
+        """Return how the chain differs from what was recorded; None if it does not."""
+        found = chain.list_transfers_of(refund.asset, refund.transaction_hash, refund.payer)
+        if found is None:
+            return "not on the chain"
+        at = refund.position - 1
+        if at < len(found) and refund.is_made_by(found[at]):
+            return None
+        return "the chain has another transfer there"

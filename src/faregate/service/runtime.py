@@ -1,0 +1,212 @@
+"""One process of the service: answers requests, settles payments, and tells how it goes.
+
+Nothing here is kept that another process needs: everything that lasts is in the database.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Final
+
+from faregate.errors import FaregateError
+from faregate.service.asgi import Parts
+from faregate.service.backends import Backends
+from faregate.service.books import Books, check_recipient, find_missing, open_books
+from faregate.service.callers import answer
+from faregate.service.chain.direct import keep_nonces_moving
+from faregate.service.chain_metrics import ChainCollector
+from faregate.service.console.app import Console
+from faregate.service.database.transfers import SqlTransfers
+from faregate.service.environment_payments import (
+    EnvironmentPayments,
+    GasWatch,
+    build_payments,
+    list_facilitators,
+    list_nodes,
+)
+from faregate.service.finality import FinalityWatch
+from faregate.service.liveness import Liveness
+from faregate.service.metrics import ServiceMetrics
+from faregate.service.operator_pages import OperatorParts, Readiness
+from faregate.service.payment_chain import PaymentChain
+from faregate.service.process_metrics import ProcessCollector
+from faregate.service.rate_limits import RateLimits
+from faregate.service.settings import Settings
+from faregate.service.settlements import CompletionWaiters, Repeater, Settlements, Worker
+from faregate.system import system_clock
+from faregate.x402.tokens import Environment
+
+_log = logging.getLogger("faregate.service")
+_GAS_SECONDS: Final = 60.0
+_UPKEEP_SECONDS: Final = 5.0
+_FINALITY_SECONDS: Final = 10.0
+"""How soon the loss of a payment is noticed: an authorization is valid for a minute or so."""
+
+
+class Runtime:
+    """The parts of one process, made from its settings."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        books: Books,
+        payments: Mapping[Environment, EnvironmentPayments],
+    ) -> None:
+        self._settings, self.books, self.payments = settings, books, payments
+        self._gas = GasWatch(payments)
+        self._liveness = Liveness(time.monotonic)
+        self.metrics = ServiceMetrics(
+            clock=system_clock,
+            read_pending=books.count_pending,
+            read_gas_balances=self._gas.get_balances,
+            collectors=(
+                ChainCollector(books.database, system_clock),
+                ProcessCollector(
+                    partial(list_nodes, payments),
+                    partial(list_facilitators, payments),
+                    self._liveness.measure,
+                ),
+            ),
+        )
+        self._waiters = CompletionWaiters()
+        self._settlements = Settlements(
+            threads=settings.threads,
+            complete_seconds=settings.complete_seconds,
+            waiters=self._waiters,
+            observe=self.metrics.count_attempt,
+        )
+        self.backends = Backends(settings, books, payments, self._settlements)
+        self.stop = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._is_current = False
+
+    def build_parts(self) -> Parts:
+        """Build what the ASGI app is made of."""
+        settings = self._settings
+        console = Console(
+            self.books,
+            self.backends,
+            is_simulated=settings.payments == "simulated",
+            list_nodes=partial(list_nodes, self.payments),
+        )
+        return Parts(
+            respond=partial(answer, accounts=self.backends),
+            show_console=console.respond,
+            rate_limits=RateLimits(settings.rate_limit, settings.anonymous_rate_limit, time.monotonic),
+            operator=self.build_operator_parts(),
+            threads=settings.threads,
+        )
+
+    def build_operator_parts(self) -> OperatorParts:
+        """Build what the pages for operators show."""
+        return OperatorParts(
+            metrics=self.metrics,
+            find_late=self._liveness.find_late,
+            check_readiness=self.check_readiness,
+            begin=self.begin,
+            end=self.end,
+        )
+
+    def begin(self) -> None:
+        """Start the workers."""
+        for number, loop in enumerate(self._build_loops()):
+            # No daemons: the process ends after the attempts that have begun.
+            thread = threading.Thread(target=loop.run, name=f"faregate-worker-{number}")
+            thread.start()
+            self._threads.append(thread)
+
+    def end(self) -> None:
+        """Stop the workers; each finishes its attempt first."""
+        self.stop.set()
+        for thread in self._threads:
+            thread.join()
+        self._settlements.close()
+
+    def check_readiness(self) -> Readiness:
+        """Ask the database, and whether its tables are of this version."""
+        try:
+            # Not asked again once it is: tables are only ever brought forward.
+            if not self._is_current:
+                missing = find_missing(self.books.database)
+                if missing:
+                    return Readiness(False, f"the database lacks migrations {', '.join(missing)}")
+                self._is_current = True
+            self.books.list_accounts()
+        except FaregateError as error:
+            return Readiness(False, str(error))
+        return Readiness(True)
+
+    def check_recipients(self) -> None:
+        """Refuse to take real money for a seller without an address; raises `ConfigurationError`."""
+        for account in self.books.list_accounts():
+            if account.environment in self._settings.environments:
+                check_recipient(self._settings, account.name, account.pay_to)
+
+    def warn_of_unserved(self) -> None:
+        """Name the open payments that this process never settles: nothing else would tell why they wait."""
+        for unserved in self.books.find_unserved(self._settings):
+            _log.warning("%s. %s", unserved.text, unserved.remedy)
+
+    def _build_loops(self) -> list[Worker | Repeater]:
+        loops: list[Worker | Repeater] = [
+            Worker(
+                self.backends,
+                self.stop,
+                waiters=self._waiters,
+                observe=self.metrics.count_attempt,
+                finish_round=self._liveness.watch(f"worker {number}"),
+            )
+            for number in range(1, self._settings.workers + 1)
+        ]
+        if any(one.gas_account is not None for one in self.payments.values()):
+            loops.append(self._repeat("reading the gas balance", self._gas.read, _GAS_SECONDS))
+            # Without workers, this process sends nothing: others do, and keep the nonces moving.
+            if self._settings.workers:
+                loops.append(self._repeat("sending what waits", self._keep_up, _UPKEEP_SECONDS))
+        if self._settings.workers:
+            loops += [
+                self._repeat(f"reading {name} payments again", partial(self._watch, one), _FINALITY_SECONDS)
+                for name, one in self.payments.items()
+            ]
+        return loops
+
+    def _repeat(self, name: str, work: Callable[[], object], seconds: float) -> Repeater:
+        return Repeater(name, work, self.stop, seconds, finish_round=self._liveness.watch(name))
+
+    def _watch(self, payments: EnvironmentPayments) -> None:
+        """Read payments again until their block is safe; send again what the chain has lost."""
+        chain = PaymentChain(payments, self.backends.open_stores())
+        watch = FinalityWatch(
+            self.books.database,
+            self.books.stamps,
+            chain,
+            lambda account: self.backends.build_backend(chain.stores[account]),
+            self._settings.workers,
+        )
+        watch.check()
+        watch.send_again()
+
+    def _keep_up(self) -> None:
+        """Get into a block what gas accounts have signed, also for payments that have ended."""
+        books = SqlTransfers(self.books.database)
+        for one in self.payments.values():
+            if one.gas_account is not None:
+                keep_nonces_moving(one.gas_account, books)
+
+
+@contextmanager
+def open_runtime(settings: Settings, *, pool_size: int = 2) -> Generator[Runtime]:
+    """Make a runtime, and open what it needs while the block runs; its workers are not started.
+
+    Raises `ConfigurationError` if the settings cannot work, or the tables are not current.
+    """
+    payments = build_payments(settings)
+    try:
+        with open_books(settings, pool_size=pool_size) as books:
+            yield Runtime(settings, books, payments)
+    finally:
+        for one in payments.values():
+            one.close()

@@ -1,0 +1,282 @@
+"""Settle payments: in the request that completes them, for a limited time, and later in background workers.
+
+This module decides which thread runs an attempt, and how long a request waits for it. What an attempt does
+is in `rules/settlement.py`, and its rows in `service/database/settlement.py`.
+
+An attempt may take as long as a facilitator and a chain do. So the attempt of a completion runs in a pool of
+threads. It goes on after the completion was answered 202; if it is interrupted, a worker repeats it.
+
+Any number of workers, in any number of processes, may work on one database: a payment is leased to one of
+them. If a worker dies, its lease ends, and its attempt is in the database.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+from contextvars import copy_context
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final, Protocol
+
+from faregate.rules.backend import AttemptResult, Backend, Settlement
+from faregate.rules.payments import Attempt
+from faregate.rules.records import FINAL, PENDING, Transaction
+from faregate.rules.settlement import run_attempt
+from faregate.service.log_format import FIELDS, log_context
+
+_POLL_SECONDS: Final = 0.5
+"""How soon a payment is seen that a worker of another process has settled."""
+IDLE_SECONDS: Final = 0.5
+"""From one look for due payments to the next, while there are none."""
+_FIRST_PAUSE: Final = 1.0
+_LONGEST_PAUSE: Final = 60.0
+_log = logging.getLogger("faregate.service")
+AttemptObserver = Callable[[str], None]
+"""Hears of each attempt to settle: succeeded, failed or postponed."""
+RoundObserver = Callable[[], None]
+"""Hears of each round of a loop, also of one that failed."""
+
+
+def run_observed(settlement: Settlement, backend: Backend, observe: AttemptObserver) -> Transaction:
+    """Run a settlement; count and log the attempt that ends in it.
+
+    If another worker holds the lease, there is none.
+    """
+    began = time.monotonic()
+
+    def end(result: AttemptResult, transaction: Transaction) -> None:
+        observe(result)
+        _log_attempt(result, transaction, time.monotonic() - began)
+
+    return settlement(replace(backend, observe=end))
+
+
+def _log_attempt(result: AttemptResult, transaction: Transaction, seconds: float) -> None:
+    settled = transaction.settled
+    fields = {
+        "transaction": transaction.id,
+        "result": result,
+        "status": transaction.status,
+        "transaction_hash": settled.transaction_hash if settled else None,
+        "seconds": round(seconds, 3),
+    }
+    _log.info("settlement attempt", extra={FIELDS: fields})
+
+
+class CompletionWaiters:
+    """Wakes the threads waiting for a payment once a worker of this process has ended it.
+
+    Workers of other processes cannot wake them: each waiting thread also polls the database.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, threading.Event] = {}
+        self._lock = threading.Lock()
+
+    def wake(self, transaction_id: str) -> None:
+        """Wake the threads that wait for this payment."""
+        with self._lock:
+            event = self._waiting.get(transaction_id)
+        if event is not None:
+            event.set()
+
+    def wait(self, transaction_id: str, seconds: float) -> None:
+        """Wait until a worker of this process ends the payment, or for `seconds`."""
+        # The threads that wait for one payment share its event. Once the first of them has returned, the
+        # others are not woken any more: they see the end of the payment at their next poll.
+        with self._lock:
+            event = self._waiting.setdefault(transaction_id, threading.Event())
+        event.wait(seconds)
+        with self._lock:
+            self._waiting.pop(transaction_id, None)
+
+
+class Settlements:
+    """Runs the settlements of completions; `settle` is that of a `Backend`."""
+
+    def __init__(
+        self,
+        *,
+        threads: int,
+        complete_seconds: float,
+        waiters: CompletionWaiters,
+        observe: AttemptObserver,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._pool = ThreadPoolExecutor(threads, "faregate-settlement")
+        # At most 3/4 of the server's request threads may wait here; the pool has its own. The rest stay free
+        # for calls that need not wait for a block, such as access.
+        self._may_wait = threading.Semaphore(max(1, 3 * threads // 4))
+        self._seconds = complete_seconds
+        self._waiters = waiters
+        self._observe = observe
+        self._clock = clock
+
+    def settle(self, settlement: Settlement, transaction: Transaction, backend: Backend) -> Transaction:
+        """Run a settlement; return the transaction as it stands when it has ended, or the time is over.
+
+        If too many requests wait already, return the transaction as it stands now.
+        """
+        end = self._clock() + self._seconds
+        # In the context of the request, so that log lines name its caller.
+        running = self._pool.submit(copy_context().run, self._run, settlement, backend)
+        found = None
+        if self._may_wait.acquire(blocking=False):
+            try:
+                found = self._await_attempt(running, end)
+                found = None if found is None else self._await_end(found, end, backend)
+            finally:
+                self._may_wait.release()
+        return found or backend.store.find_transaction(transaction.id) or transaction
+
+    def wait(self, transaction: Transaction, backend: Backend) -> Transaction:
+        """Wait for a payment that another call completes; return the transaction as it then stands.
+
+        It waits no longer than that call, and not at all if too many requests wait already.
+        """
+        since = transaction.submitted_at
+        waited = 0.0 if since is None else (backend.store.now() - since).total_seconds()
+        end = self._clock() + self._seconds - max(0.0, waited)
+        if self._may_wait.acquire(blocking=False):
+            try:
+                return self._await_end(transaction, end, backend)
+            finally:
+                self._may_wait.release()
+        return transaction
+
+    def _await_end(self, found: Transaction, end: float, backend: Backend) -> Transaction:
+        while found.status in PENDING and (left := end - self._clock()) > 0:
+            self._waiters.wait(found.id, min(left, _POLL_SECONDS))
+            found = backend.store.find_transaction(found.id) or found
+        return found
+
+    def settle_here(self, settlement: Settlement, transaction: Transaction, backend: Backend) -> Transaction:
+        """Run a settlement that asks nobody over the network; it settles at once, or waits by its rule."""
+        return run_observed(settlement, backend, self._observe)
+
+    def close(self) -> None:
+        """Wait for the attempts that run. Those that have not begun are due for a worker."""
+        self._pool.shutdown(cancel_futures=True)
+
+    def _await_attempt(self, running: "Future[Transaction]", end: float) -> Transaction | None:
+        try:
+            return running.result(max(0.0, end - self._clock()))
+        except FutureTimeout:
+            return None
+
+    def _run(self, settlement: Settlement, backend: Backend) -> Transaction:
+        try:
+            settled = run_observed(settlement, backend, self._observe)
+        except Exception:
+            # Nobody may be waiting any more. The payment is due again when its lease ends.
+            _log.exception("an attempt to settle was interrupted")
+            raise
+        if settled.status in FINAL:
+            self._waiters.wake(settled.id)
+        return settled
+
+
+# Workers
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """An attempt that has begun, and what it works on."""
+
+    transaction: Transaction
+    attempt: Attempt
+    backend: Backend
+    fields: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What names the account in log lines."""
+
+
+class Jobs(Protocol):
+    """The due payments of all accounts."""
+
+    def take(self) -> Job | None:
+        """Lease a due payment; None if there is none. Raises `DatabaseError`."""
+        ...
+
+
+class Worker:
+    """Settles what is due until `stop` is set. An attempt that has begun is finished first."""
+
+    def __init__(
+        self,
+        jobs: Jobs,
+        stop: threading.Event,
+        *,
+        waiters: CompletionWaiters,
+        observe: AttemptObserver,
+        finish_round: RoundObserver,
+        idle_seconds: float = IDLE_SECONDS,
+    ) -> None:
+        self._jobs, self._stop = jobs, stop
+        self._waiters, self._observe = waiters, observe
+        self._finish_round = finish_round
+        self._idle_seconds = idle_seconds
+        self._pause = _FIRST_PAUSE
+
+    def run(self) -> None:
+        """Work until `stop` is set. Raises nothing: a database that is away is asked again."""
+        while not self._stop.is_set():
+            try:
+                is_idle = not self.work_once()
+            except Exception as error:
+                _log.warning("a worker waits %.0f s: %s", self._pause, error)
+                self._finish_round()
+                self._stop.wait(self._pause)
+                self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+                continue
+            self._finish_round()
+            self._pause = _FIRST_PAUSE
+            if is_idle:
+                self._stop.wait(self._idle_seconds)
+
+    def work_once(self) -> bool:
+        """Make one attempt; return whether one was due."""
+        job = self._jobs.take()
+        if job is None:
+            return False
+        with log_context({**job.fields, "transaction": job.transaction.id}):
+            self._attempt(job)
+        return True
+
+    def _attempt(self, job: Job) -> None:
+        try:
+            attempt = partial(run_attempt, job.transaction, job.attempt)
+            settled = run_observed(attempt, job.backend, self._observe)
+        except Exception:
+            # Its lease ends, and whoever takes it then looks at the chain first.
+            _log.exception("an attempt to settle %s was interrupted", job.transaction.id)
+            return
+        if settled.status in FINAL:
+            self._waiters.wake(settled.id)
+
+
+class Repeater:
+    """Calls a function every so many seconds until `stop` is set, and survives its errors."""
+
+    def __init__(
+        self,
+        name: str,
+        work: Callable[[], object],
+        stop: threading.Event,
+        seconds: float,
+        *,
+        finish_round: RoundObserver,
+    ) -> None:
+        self._name, self._work, self._stop, self._seconds = name, work, stop, seconds
+        self._finish_round = finish_round
+
+    def run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._work()
+            except Exception as error:
+                _log.warning("%s failed: %s", self._name, error)
+            self._finish_round()
+            self._stop.wait(self._seconds)

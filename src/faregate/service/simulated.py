@@ -1,0 +1,108 @@
+"""Simulated payments: a ledger in the database instead of a chain. Nobody pays.
+
+The database is the chain here, so a transfer is one transaction: it moves the value and marks the
+authorization as used. Whoever asks again, after a crash too, gets the same hash.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from faregate.rules.ledger import EXPIRED, build_transaction_hash
+from faregate.rules.payments import (
+    Attempt,
+    PaymentRefused,
+    PaymentSettled,
+    PaymentsUnavailable,
+    PaymentVerified,
+    Reservation,
+    SettlementPending,
+    SettlementResult,
+)
+from faregate.rules.verification import USED, check_payment, refuse_short_balance
+from faregate.service.database import simulated as tables
+from faregate.service.database.engine import Database, DatabaseError
+from faregate.x402.models import SignedPayment, Terms
+
+_log = logging.getLogger("faregate.service")
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedPayments:
+    """The payments of one account on its simulated ledger."""
+
+    database: Database
+    account: int
+
+    def verify(
+        self,
+        payment: SignedPayment,
+        terms: Terms,
+        *,
+        now: datetime,
+        committed: int,
+        reservations: Sequence[Reservation] = (),  # this ledger is never ahead of the books
+    ) -> PaymentVerified | PaymentRefused:
+        """Check the payment, and that the payer has its value beside what is committed."""
+        checked = check_payment(payment, terms, now)
+        if isinstance(checked, PaymentRefused):
+            return checked
+        try:
+            with self.database.read() as connection:
+                used = tables.find_transfer(connection, self.account, terms.token, payment)
+                [balance] = tables.get_balances(connection, self.account, terms.token, payment.payer)
+        except DatabaseError as error:
+            raise PaymentsUnavailable from error
+        if used is not None:
+            return USED
+        if balance - committed < payment.value:
+            return refuse_short_balance(terms)
+        return replace(checked, funds=balance)
+
+    def look(
+        self, payment: SignedPayment, terms: Terms, attempt: Attempt
+    ) -> PaymentSettled | SettlementPending:
+        """Return the transfer, if there is one."""
+        try:
+            with self.database.read() as connection:
+                found = tables.find_transfer(connection, self.account, terms.token, payment)
+        except DatabaseError:
+            return SettlementPending("reconciling")
+        return SettlementPending() if found is None else PaymentSettled(found)
+
+    def get_gas_account(self, terms: Terms) -> None:
+        return None
+
+    def sign(self, payment: SignedPayment, terms: Terms, attempt: Attempt, gas_nonce: int | None) -> None:
+        return None
+
+    def send(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> SettlementResult:
+        """Move the value from payer to recipient, once; the same payment again gets the same hash."""
+        if attempt.from_block is not None:
+            # Authorized when this database had real payments: only its chain can end it.
+            _log.error("a real payment is open, and payments are simulated: set payments as they were")
+            return SettlementPending("reconciling")
+        try:
+            return self._transfer(payment, terms, attempt.submitted_at)
+        except DatabaseError:
+            # A commit whose answer was lost may have moved the value: `look` knows.
+            _log.exception("a simulated transfer gave no answer")
+            return SettlementPending("reconciling")
+
+    def _transfer(
+        self, payment: SignedPayment, terms: Terms, submitted_at: datetime
+    ) -> PaymentSettled | PaymentRefused:
+        with self.database.write() as connection:
+            # Locked before the look at the transfer: two workers must not both find none.
+            funds = tables.lock_funds(connection, self.account, terms, payment)
+            found = tables.find_transfer(connection, self.account, terms.token, payment)
+            if found is not None:
+                return PaymentSettled(found)
+            if submitted_at.timestamp() >= payment.valid_before:
+                return EXPIRED
+            if funds.payer < payment.value:
+                return refuse_short_balance(terms)
+            made = build_transaction_hash(terms.token, payment)
+            tables.record_transfer(connection, self.account, terms, payment, funds, made)
+            return PaymentSettled(made)

@@ -1,0 +1,99 @@
+"""What a handler's response may be, while it is held: a start, and so many bytes."""
+
+import tracemalloc
+
+import pytest
+
+from faregate.checkout.buffer import BufferedResponse, finalize
+from faregate.core.models import Response
+from faregate.errors import ResultTooLarge
+
+
+def begun(limit: int = 10) -> BufferedResponse:
+    held = BufferedResponse()
+    held.start(200, (), limit)
+    return held
+
+
+def test_a_result_may_have_all_of_its_bytes() -> None:
+    held = begun(10)
+    held.append(b"12345")
+    held.append(b"67890")
+    assert held.build() == Response(200, (), b"1234567890")
+    assert held.too_large is None
+
+
+def test_a_result_of_one_byte_more_is_refused_and_not_kept() -> None:
+    held = begun(10)
+    held.append(b"1234567890")
+    with pytest.raises(ResultTooLarge, match=r"more than 10 bytes.*max_result_bytes") as refused:
+        held.append(b"1")
+    assert held.too_large is refused.value
+    assert held.build().body == b""
+
+
+def test_a_second_start_takes_the_place_of_the_first_and_of_its_body() -> None:
+    held = begun(10)
+    held.append(b"1234567890")
+    held.start(500, (("x-own", "1"),), 5)
+    held.append(b"sorry")
+    assert held.build() == Response(500, (("x-own", "1"),), b"sorry")
+
+
+def test_a_body_without_a_start_is_no_response() -> None:
+    held = BufferedResponse()
+    assert not held.has_started
+    with pytest.raises(RuntimeError, match="before the start"):
+        held.build()
+    assert begun().has_started
+
+
+def test_what_is_not_a_whole_response_is_no_start() -> None:
+    with pytest.raises(ValueError, match="199"):
+        BufferedResponse().start(199, (), 10)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [("x own", "1"), ("", "1"), ("x-own:", "1"), ("x-own", "a\r\nb"), ("x-own", "a\n"), ("x-own", "\u20ac")],
+)
+def test_a_header_that_no_server_sends_is_no_start(header: tuple[str, str]) -> None:
+    held = BufferedResponse()
+    with pytest.raises(ValueError, match="cannot be sent as it is"):
+        held.start(200, (header,), 10)
+    assert not held.has_started
+
+
+def test_blanks_around_a_value_are_not_part_of_it() -> None:
+    held = BufferedResponse()
+    held.start(200, (("x-own", " \t a b\xe9 "),), 10)
+    assert held.build().headers == (("x-own", "a b\xe9"),)
+
+
+RESULT = Response(200, (("Content-Length", "99"), ("x-own", "1")), b"12345")
+
+
+def test_the_length_is_counted_anew() -> None:
+    assert finalize(RESULT, "GET") == ((("x-own", "1"), ("Content-Length", "5")), b"12345")
+
+
+def test_a_head_has_the_handlers_own_length_and_no_body() -> None:
+    assert finalize(RESULT, "HEAD") == (RESULT.headers, b"")
+
+
+@pytest.mark.parametrize("status", [204, 304])
+def test_a_status_without_a_body_has_none(status: int) -> None:
+    assert finalize(Response(status, RESULT.headers, b"12345"), "GET") == ((("x-own", "1"),), b"")
+
+
+def test_a_body_in_many_chunks_is_not_held_twice() -> None:
+    held, size = BufferedResponse(), 4 * 1024 * 1024
+    held.start(200, (), size)
+    tracemalloc.start()
+    try:
+        for _ in range(64):
+            held.append(bytes(size // 64))
+        assert len(held.build().body) == size
+        assert tracemalloc.get_traced_memory()[1] < 1.5 * size
+    finally:
+        tracemalloc.stop()

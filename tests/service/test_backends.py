@@ -1,0 +1,337 @@
+"""Keys and backends of one process: who may call, what is settled by whom, and how long a caller waits."""
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from sqlalchemy import Engine, event
+
+from faregate.core.models import Response, WireRequest
+from faregate.emulator import Wallet
+from faregate.rules.app import respond
+from faregate.rules.backend import Backend
+from faregate.rules.builtin import builtin_account
+from faregate.rules.payments import Attempt, Reservation, SettlementPending
+from faregate.rules.records import Transaction
+from faregate.service import backends
+from faregate.service.books import Books
+from faregate.service.commands.setup import apply_seller
+from faregate.service.database.clock import Stamps
+from faregate.service.database.engine import Database, LostConnection
+from faregate.service.database.keys import create_key
+from faregate.service.database.store import SqlStore
+from faregate.service.database.upgrade import upgrade
+from faregate.service.runtime import Runtime
+from faregate.service.settings import Settings
+from faregate.service.settlements import CompletionWaiters, Settlements
+from faregate.service.simulated import SimulatedPayments
+from faregate.system import system_clock
+from faregate.x402.headers import build_payment_required, parse_payment
+from faregate.x402.tokens import Environment
+from tests.service import sales
+from tests.service.sales import resolve
+from tests.support.waiting import eventually
+from tests.support.watched_backend import Around, Call, watch
+
+
+@pytest.fixture
+def books(tmp_path: Path) -> Books:
+    url = f"sqlite:///{tmp_path / 'service.db'}"
+    upgrade(url)
+    database = Database(url)
+    books = Books(database, Stamps(database, system_clock))
+    apply_seller(books, builtin_account())
+    return books
+
+
+def make_key(books: Books, environment: Environment) -> str:
+    account = books.find_account(environment, None)
+    with books.database.write() as connection:
+        return create_key(connection, account, system_clock()).secret
+
+
+def build_access_call(books: Books, account: SqlStore) -> WireRequest:
+    context = resolve(account)
+    instructions = build_payment_required(context.terms, context.request.resource, "pay", "ab" * 32)
+    headers = (
+        ("Authorization", f"Bearer {make_key(books, 'test')}"),
+        ("Content-Type", "application/json"),
+        ("PAYMENT-SIGNATURE", Wallet().pay(instructions)),
+    )
+    return WireRequest("POST", "/merchant/v1/access", headers, context.request.model_dump_json().encode())
+
+
+def ask(runtime: Runtime, key: str) -> int:
+    headers = (("Authorization", f"Bearer {key}"),)
+    return respond(WireRequest("GET", "/merchant/v1/payers", headers), runtime.backends).status
+
+
+def test_live_keys_are_refused_where_payments_are_simulated(books: Books) -> None:
+    runtime = Runtime(Settings(), books, {})
+    assert ask(runtime, make_key(books, "test")) == 200
+    assert ask(runtime, make_key(books, "live")) == 401
+    assert ask(runtime, "svc_test_unknown") == 401
+    runtime.end()
+
+
+def test_a_database_that_is_away_is_503() -> None:
+    database = Database("postgresql://nobody@127.0.0.1:1/none", timeout=2)
+    runtime = Runtime(Settings(), Books(database, Stamps(database, system_clock)), {})
+    assert ask(runtime, "svc_test_any") == 503
+    assert not runtime.check_readiness().is_ready
+    assert b"faregate_service_database_up 0.0" in runtime.metrics.render()
+    runtime.end()
+
+
+def test_a_database_without_tables_is_not_ready(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'new.db'}")
+    runtime = Runtime(Settings(), Books(database, Stamps(database, system_clock)), {})
+    assert "lacks migrations" in runtime.check_readiness().reason
+    runtime.end()
+
+
+def watch_calls(patch: pytest.MonkeyPatch, around: Around) -> None:
+    """Have `around` make the calls of the rules, in every runtime that is made from now on."""
+    patch.setattr(backends, "Backend", lambda *parts: watch(Backend(*parts), around))
+
+
+def test_a_database_that_goes_away_after_the_key_was_found_is_503(
+    books: Books, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def tear(call: Call) -> Any:
+        if call.name == "list_payers":
+            raise LostConnection("the connection ended")
+        return call.perform()
+
+    watch_calls(monkeypatch, tear)
+    runtime = Runtime(Settings(), books, {})
+    assert ask(runtime, make_key(books, "test")) == 503
+    runtime.end()
+
+
+def test_a_proof_whose_payment_was_faster_finds_its_transaction(
+    books: Books, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two calls bring one proof. While the second is verified, the transfer of the first happens."""
+    answers: list[Response] = []
+
+    def verify_late(call: Call) -> Any:
+        if call.name == "verify" and not answers:
+            answers.append(Response(0))
+            answers[0] = respond(access, runtime.backends)
+            payment, terms = call.positional
+            SimulatedPayments(books.database, account.account.id).send(
+                payment, terms, Attempt(system_clock())
+            )
+        return call.perform()
+
+    watch_calls(monkeypatch, verify_late)
+    runtime = Runtime(Settings(), books, {})
+    account = next(store for store in runtime.backends.open_stores() if store.environment == "test")
+    access = build_access_call(books, account)
+    late = respond(access, runtime.backends)
+    [first] = answers
+    assert (first.status, late.status) == (200, 200)
+    assert late.body == first.body
+    runtime.end()
+
+
+def test_funds_that_another_payment_took_meanwhile_are_refused(
+    books: Books, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its balance was read, and then another payment of the payer was authorized, and settled."""
+
+    def spend(call: Call) -> Any:
+        verdict = call.perform()
+        if call.name != "verify":
+            return verdict
+        payment = call.positional[0]
+        sales.settle(account, payment.payer)
+        return replace(verdict, funds=payment.value)
+
+    watch_calls(monkeypatch, spend)
+    runtime = Runtime(Settings(), books, {})
+    account = next(store for store in runtime.backends.open_stores() if store.environment == "test")
+    late = respond(build_access_call(books, account), runtime.backends)
+    assert late.status == 402
+    assert b"the payer has not enough USDC" in late.body
+    runtime.end()
+
+
+def test_a_payment_that_ended_meanwhile_is_counted_once(
+    books: Books, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its transfer had left the balance that was read, and then the books learned of it."""
+    verified: list[dict[str, Any]] = []
+
+    def end_first(call: Call) -> Any:
+        verdict = call.perform()
+        if call.name != "verify":
+            return verdict
+        if not verified:
+            assert account.begin_attempt(first) is not None
+            account.record_settled(first, sales.HASH, None)
+        verified.append(dict(call.named or {}))
+        return replace(verdict, funds=call.positional[0].value)
+
+    watch_calls(monkeypatch, end_first)
+    runtime = Runtime(Settings(), books, {})
+    account = next(store for store in runtime.backends.open_stores() if store.environment == "test")
+    access = build_access_call(books, account)
+    first = sales.submit(account, parse_payment(dict(access.headers)["PAYMENT-SIGNATURE"]).payer)
+    assert respond(access, runtime.backends).status == 200
+    assert verified[0]["reservations"] == (Reservation(first.payment.nonce, first.payment.value),)
+    assert [each["committed"] for each in verified] == [first.payment.value, 0]
+    runtime.end()
+
+
+def test_an_open_payment_is_not_verified_again(books: Books, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own transfer may have emptied the payer: the payer is told to wait, and not to pay again."""
+    verified: list[Call] = []
+
+    def count(call: Call) -> Any:
+        if call.name == "verify":
+            verified.append(call)
+        return call.perform()
+
+    watch_calls(monkeypatch, count)
+    runtime = Runtime(Settings(), books, {})
+    account = next(store for store in runtime.backends.open_stores() if store.environment == "test")
+    access = build_access_call(books, account)
+    assert respond(access, runtime.backends).status == 200
+    open_one = account.find_by_proof(dict(access.headers)["PAYMENT-SIGNATURE"])
+    assert open_one is not None
+    recorded = account.record_outcome(open_one, sales.succeeded(open_one))
+    assert recorded is not None
+    attempt = account.begin_attempt(recorded)
+    assert attempt is not None
+    account.postpone(recorded, attempt, SettlementPending(), None)
+    assert (respond(access, runtime.backends).status, len(verified)) == (202, 1)
+    runtime.end()
+
+
+def test_between_the_report_and_the_settlement_callers_are_told_to_wait(
+    books: Books, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither work nor a result is released meanwhile, and nobody else settles it."""
+    answers: list[Response] = []
+
+    def ask_meanwhile(call: Call) -> Any:
+        if call.name == "find_settlement_rule":
+            answers.extend(respond(each, runtime.backends) for each in (complete, access, get))
+        return call.perform()
+
+    watch_calls(monkeypatch, ask_meanwhile)
+    runtime = Runtime(Settings(), books, {})
+    account = next(store for store in runtime.backends.open_stores() if store.environment == "test")
+    access = build_access_call(books, account)
+    allowed = json.loads(respond(access, runtime.backends).body)["transaction_id"]
+    path = f"/merchant/v1/transactions/{allowed}"
+    body = sales.succeeded(account.find_transaction(allowed) or cast(Any, None)).model_dump_json().encode()
+    complete = WireRequest("POST", f"{path}/complete", access.headers, body)
+    get = WireRequest("GET", path, access.headers)
+    first = respond(complete, runtime.backends)
+    assert (first.status, json.loads(first.body)["status"]) == (200, "succeeded")
+    assert [answer.status for answer in answers] == [202, 202, 200]
+    assert [json.loads(answers[n].body)["status"] for n in (0, 2)] == ["settling"] * 2
+    assert respond(complete, runtime.backends) == first
+    runtime.end()
+
+
+def test_workers_ask_once_while_nothing_is_due_however_many_sellers_there_are(
+    books: Books, request: pytest.FixtureRequest
+) -> None:
+    account = builtin_account()
+    for seller_id in (account.seller.id, *(f"shop-{number}" for number in range(20))):
+        seller = account.seller.model_copy(update={"id": seller_id or "first"})
+        apply_seller(books, account.model_copy(update={"seller": seller}))
+    runtime = Runtime(Settings(), books, {})
+    asked: list[str] = []
+
+    def watch(_c: object, _u: object, statement: str, *_: object) -> None:
+        if statement.startswith("SELECT"):
+            asked.append(statement)
+
+    event.listen(Engine, "before_cursor_execute", watch)
+    request.addfinalizer(lambda: event.remove(Engine, "before_cursor_execute", watch))
+    assert runtime.backends.take() is None
+    assert len(asked) == 1
+    runtime.end()
+
+
+class _Known:
+    """Stands for a transaction, and for the store that finds it."""
+
+    id = "txn_1"
+    settled = None
+
+    def __init__(self, status: str) -> None:
+        self.status = status
+
+    def find_transaction(self, _: str) -> "_Known":
+        return self
+
+
+def settle(known: _Known, wait: Callable[[], object], seconds: float) -> tuple[str, float]:
+    """Settle by an operation that waits; return the status that the caller gets, and how long that took."""
+    results: list[str] = []
+    settlements = Settlements(
+        threads=1, complete_seconds=seconds, waiters=CompletionWaiters(), observe=results.append
+    )
+    transaction = cast(Transaction, known)
+
+    def settle_slowly(_: Backend) -> Transaction:
+        wait()
+        return transaction
+
+    began = time.monotonic()
+    backend = Backend(cast(Any, known), cast(Any, None))
+    found = settlements.settle(settle_slowly, transaction, backend)
+    took = time.monotonic() - began
+    settlements.close()
+    return found.status, took
+
+
+def test_a_completion_waits_no_longer_than_it_may() -> None:
+    gate = threading.Event()
+    threading.Timer(1.5, gate.set).start()
+    status, took = settle(_Known("settling"), lambda: gate.wait(10), 0.3)
+    assert status == "settling"
+    assert took < 1.2
+
+
+def test_a_completion_returns_when_its_payment_has_ended() -> None:
+    status, took = settle(_Known("succeeded"), lambda: None, 30)
+    assert (status, took < 10) == ("succeeded", True)
+
+
+def test_waiting_completions_leave_threads_for_other_calls() -> None:
+    gate = threading.Event()
+    settlements = Settlements(
+        threads=4, complete_seconds=5, waiters=CompletionWaiters(), observe=lambda _: None
+    )
+    known = _Known("settling")
+    transaction = cast(Transaction, known)
+
+    def settle_slowly(_: Backend) -> Transaction:
+        gate.wait(10)
+        return transaction
+
+    def complete() -> None:
+        settlements.settle(settle_slowly, transaction, Backend(cast(Any, known), cast(Any, None)))
+
+    waiting = [threading.Thread(target=complete) for _ in range(4)]
+    for thread in waiting:
+        thread.start()
+    assert eventually(lambda: sum(thread.is_alive() for thread in waiting) == 3)
+    assert not eventually(lambda: sum(thread.is_alive() for thread in waiting) < 3, 1)
+    known.status = "succeeded"
+    gate.set()
+    for thread in waiting:
+        thread.join()
+    settlements.close()

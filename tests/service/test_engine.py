@@ -1,0 +1,146 @@
+"""Connections: what may be written, and what errors may say."""
+
+import os
+from pathlib import Path
+
+import pytest
+from sqlalchemy import BigInteger, LargeBinary, Text, bindparam, cast, insert, select, text
+
+from faregate.errors import ConfigurationError
+from faregate.service.database.engine import Database, DatabaseError, LostConnection
+from faregate.service.database.schema import accounts
+from faregate.service.database.statements import Statement
+from faregate.service.database.types import Amount
+from faregate.service.database.upgrade import upgrade
+
+pytestmark = pytest.mark.every_value
+
+SECRET = "hunter2-secret"
+
+
+@pytest.mark.parametrize(
+    "url", ["nonsense hunter2", "mysql://u:hunter2@h/d", "sqlite://", "sqlite:///:memory:"]
+)
+def test_another_kind_of_database_is_refused_without_its_password(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="postgresql://user:password@host") as caught:
+        Database(url)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_an_unreachable_server_is_named_without_its_password() -> None:
+    database = Database(f"postgresql://somebody:{SECRET}@127.0.0.1:1/nowhere")
+    with pytest.raises(DatabaseError, match=r"127\.0\.0\.1") as caught, database.read():
+        pass
+    assert SECRET not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_a_refused_row_is_not_shown(database: Database) -> None:
+    row = {"org": SECRET, "environment": "else", "name": "n", "pay_to": "0x", "created_at": 0}
+    with pytest.raises(DatabaseError, match="refused") as caught, database.write() as connection:
+        connection.execute(insert(accounts), row)
+    assert SECRET not in str(caught.value)
+
+
+def test_a_failed_transaction_writes_nothing(database: Database) -> None:
+    row = {"org": "org_1", "environment": "test", "name": "n", "pay_to": "0x", "created_at": 0}
+
+    def fail() -> None:
+        with database.write() as connection:
+            connection.execute(insert(accounts), row)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    with database.read() as connection:
+        assert connection.execute(accounts.select()).all() == []
+
+
+def test_sqlite_commits_to_the_disk(database: Database) -> None:
+    if not database.is_sqlite:
+        pytest.skip("SQLite only")
+    with database.write() as connection:
+        found = [
+            connection.execute(text(f"PRAGMA {name}")).scalar() for name in ("journal_mode", "synchronous")
+        ]
+    assert found == ["wal", 2]
+
+
+def test_a_writer_waits_for_another_only_so_long(url: str, database: Database) -> None:
+    other = Database(url, timeout=0.2)
+    with database.write() as connection:
+        connection.execute(text("DELETE FROM alembic_version"))
+        with pytest.raises(DatabaseError, match=r"for too long|lock timeout"), other.write() as waiting:
+            waiting.execute(text("DELETE FROM alembic_version"))
+    other.close()
+
+
+_ECHO = Statement(
+    select(
+        bindparam("word", type_=Text()).label("word"),
+        bindparam("count", type_=BigInteger()).label("count"),
+        cast(bindparam("value", type_=Amount()), Amount()).label("value"),
+        cast(bindparam("hash", type_=LargeBinary()), LargeBinary()).label("hash"),
+    )
+)
+
+
+_END_OTHERS = text(
+    "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+    "WHERE datname = current_database() AND pid != pg_backend_pid() AND backend_type = 'client backend'"
+)
+
+
+def test_values_come_back_from_statements_of_sales_as_they_were_given(database: Database) -> None:
+    given = {"word": "€ 'quoted' \\x", "count": -(2**63), "value": 10**30 - 1, "hash": bytes(range(256))}
+    assert database.query(_ECHO, given) == [given]
+    nothing = dict.fromkeys(given)
+    assert database.query(_ECHO, nothing) == [nothing]
+
+
+def test_text_is_never_cut_short(database: Database) -> None:
+    """PostgreSQL has no text with a zero in it, and libpq takes a zero for the end of text."""
+    given = {"word": "paid\0", "count": 1, "value": 1, "hash": b"\0"}
+    if database.is_sqlite:
+        assert database.query(_ECHO, given) == [given]
+    else:
+        with pytest.raises(DatabaseError, match="0x00"):
+            database.query(_ECHO, given)
+        given = {**given, "word": "paid"}
+        assert database.query(_ECHO, given) == [given], "the connection is as good as before"
+
+
+def test_a_connection_that_the_server_ended_is_replaced(url: str, database: Database) -> None:
+    if database.is_sqlite:
+        pytest.skip("SQLite has no server")
+    given = {"word": "w", "count": 1, "value": 1, "hash": b"h"}
+    other = Database(url, pool_size=1)
+    assert other.query(_ECHO, given) == [given]
+    for ask, is_repeated in ((other.query, True), (other.change, False)):
+        with database.read() as connection:
+            connection.execute(_END_OTHERS)
+        if is_repeated:
+            assert ask(_ECHO, given) == [given]
+        else:  # what it wrote may be committed
+            with pytest.raises(LostConnection):
+                ask(_ECHO, given)
+        assert ask(_ECHO, given) == [given]
+    other.close()
+
+
+def test_the_file_is_readable_by_its_user_only(tmp_path: Path) -> None:
+    path = tmp_path / "service.db"
+    url = f"sqlite:///{path}"
+    old = os.umask(0o022)
+    try:
+        upgrade(url)
+        for kept in (0o600, 0o644):  # new, and one of an earlier version
+            path.chmod(kept)
+            database = Database(url)
+            with database.write() as connection:
+                connection.execute(text("UPDATE alembic_version SET version_num = version_num"))
+                modes = {one.name: one.stat().st_mode & 0o777 for one in tmp_path.iterdir()}
+            assert modes == {"service.db": 0o600, "service.db-wal": 0o600, "service.db-shm": 0o600}
+            database.close()
+    finally:
+        os.umask(old)

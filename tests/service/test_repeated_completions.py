@@ -1,0 +1,154 @@
+"""Several calls complete one real payment at once: one attempt is made, and all wait for its result."""
+
+import json
+import threading
+import time
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from faregate.core.models import Response, WireRequest
+from faregate.emulator import Wallet
+from faregate.rules.app import respond
+from faregate.rules.builtin import builtin_account
+from faregate.rules.payments import PaymentSent, PaymentSettled, PaymentVerified, SettlementPending
+from faregate.service.books import Books
+from faregate.service.commands.setup import apply_seller
+from faregate.service.database.clock import Stamps
+from faregate.service.database.engine import Database
+from faregate.service.database.keys import create_key
+from faregate.service.environment_payments import EnvironmentPayments
+from faregate.service.runtime import Runtime
+from faregate.service.settings import Settings
+from faregate.system import system_clock
+from faregate.x402.headers import build_payment_required
+from tests.service.sales import HASH, resolve, succeeded
+
+pytestmark = pytest.mark.every_value
+CALLERS = 6
+CHAIN = "http://127.0.0.1:1"
+
+
+@dataclass
+class SlowPayments:
+    """A facilitator that answers once `gate` is set, and a chain that then has the transfer."""
+
+    gate: threading.Event = field(default_factory=threading.Event)
+    sent: list[str] = field(default_factory=list[str])
+    settles: bool = True
+
+    def verify(self, payment: Any, terms: Any, **_: Any) -> PaymentVerified:
+        return PaymentVerified(payment.payer, 1)
+
+    def get_gas_account(self, terms: Any) -> None:
+        return None
+
+    def sign(self, *_: Any) -> None:
+        return None
+
+    def send(self, payment: Any, terms: Any, attempt: Any) -> PaymentSent:
+        self.sent.append(payment.nonce)
+        self.gate.wait(20)
+        return PaymentSent(HASH if self.settles else None, "sent")
+
+    def look(self, payment: Any, terms: Any, attempt: Any) -> PaymentSettled | SettlementPending:
+        return PaymentSettled(HASH) if HASH in attempt.hashes else SettlementPending()
+
+
+@dataclass
+class Shop:
+    runtime: Runtime
+    payments: SlowPayments
+    key: str
+
+    def authorize(self) -> WireRequest:
+        """Let a payer pay; return the call that completes its transaction."""
+        [store] = [one for one in self.runtime.backends.open_stores() if one.environment == "test"]
+        context = resolve(store)
+        instructions = build_payment_required(context.terms, context.request.resource, "pay", "ab" * 32)
+        headers = (
+            ("Authorization", f"Bearer {self.key}"),
+            ("PAYMENT-SIGNATURE", Wallet().pay(instructions)),
+        )
+        body = context.request.model_dump_json().encode()
+        allowed = self.call(WireRequest("POST", "/merchant/v1/access", headers, body))
+        made = json.loads(allowed.body)["transaction_id"]
+        found = store.find_transaction(made)
+        assert found is not None
+        path = f"/merchant/v1/transactions/{made}/complete"
+        return WireRequest("POST", path, headers, succeeded(found).model_dump_json().encode())
+
+    def call(self, request: WireRequest) -> Response:
+        return respond(request, self.runtime.backends)
+
+
+def open_shop(database: Database, complete_seconds: float) -> Shop:
+    books = Books(database, Stamps(database, system_clock))
+    apply_seller(books, builtin_account())
+    with database.write() as connection:
+        key = create_key(connection, books.find_account("test", None), system_clock()).secret
+    payments = SlowPayments()
+    of_test = EnvironmentPayments("test", payments, cast(Any, None))
+    settings = Settings(
+        payments="facilitator",
+        facilitator_test=(CHAIN,),
+        rpc_test=(CHAIN,),
+        complete_seconds=complete_seconds,
+        threads=16,
+    )
+    return Shop(Runtime(settings, books, {"test": of_test}), payments, key)
+
+
+@pytest.fixture
+def shop(database: Database) -> Generator[Shop]:
+    made = open_shop(database, 10)
+    yield made
+    made.payments.gate.set()
+    made.runtime.end()
+
+
+def test_all_callers_get_the_result_of_one_attempt(shop: Shop) -> None:
+    complete = shop.authorize()
+    with ThreadPoolExecutor(CALLERS) as pool:
+        calls = [pool.submit(shop.call, complete) for _ in range(CALLERS)]
+        time.sleep(0.5)
+        assert not any(call.done() for call in calls)
+        shop.payments.gate.set()
+        answers = [call.result() for call in calls]
+    assert [answer.status for answer in answers] == [200] * CALLERS
+    assert answers == [answers[0]] * CALLERS
+    assert len(shop.payments.sent) == 1
+
+
+def test_a_late_caller_waits_no_longer_than_the_first(database: Database) -> None:
+    shop = open_shop(database, 1.5)
+    complete = shop.authorize()
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(shop.call, complete)
+        time.sleep(0.8)
+        began = time.monotonic()
+        late = shop.call(complete)
+        assert late.status == first.result().status == 202
+        assert 0.2 < time.monotonic() - began < 1.3
+    began = time.monotonic()
+    assert shop.call(complete).status == 202
+    assert time.monotonic() - began < 0.5
+    shop.payments.gate.set()
+    shop.runtime.end()
+    assert len(shop.payments.sent) == 1
+
+
+def test_reading_a_transaction_waits_for_nothing(shop: Shop) -> None:
+    complete = shop.authorize()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(shop.call, complete)
+        time.sleep(0.3)
+        began = time.monotonic()
+        path = complete.path.removesuffix("/complete")
+        found = shop.call(WireRequest("GET", path, complete.headers))
+        assert time.monotonic() - began < 1
+        assert json.loads(found.body)["status"] == "settling"
+        shop.payments.gate.set()
