@@ -26,10 +26,10 @@ from faregate.emulator import READ_ONLY_TEST_KEY, Emulator  # noqa: E402
 from faregate.emulator.transports import EmbeddedTransport  # noqa: E402
 from faregate.errors import ConfigurationError  # noqa: E402
 from faregate.events import Event, Refused  # noqa: E402
-from faregate.routes.check import GUESSABLE, IN_MEMORY, UNGUESSABLE  # noqa: E402
+from faregate.routes.check import IN_MEMORY, PREDICTABLE, UNPREDICTABLE  # noqa: E402
 from tests.adapters.django_kinds import KINDS, SOLD, Classy, content, every_kind  # noqa: E402
 from tests.adapters.django_views import COMMON, PAYWALL, project, served  # noqa: E402
-from tests.attacks.chain import Guessable  # noqa: E402
+from tests.attacks.chain import Predictable  # noqa: E402
 from tests.support.command_words import ask_for_text  # noqa: E402
 
 
@@ -179,7 +179,7 @@ def test_routes_fails_when_a_prefix_matches_nothing() -> None:
 def test_check_and_sweep_print_sentences() -> None:
     with project(path("paid", SOLD(content))):
         note = IN_MEMORY.format("FAREGATE['JOURNAL']")
-        well = f"All is well: 1 offer can be sold.\n{note}\n{UNGUESSABLE}\n"
+        well = f"All is well: 1 offer can be sold.\n{note}\n{UNPREDICTABLE}\n"
         assert run_command("faregate_check") == well
         assert run_command("faregate_sweep") == "Looked at 0 payments.\n"
     with project(path("x", paid("no_such_thing")(content))):
@@ -189,9 +189,9 @@ def test_check_and_sweep_print_sentences() -> None:
 
 
 def test_check_says_that_instructions_can_be_guessed() -> None:
-    transport: Any = Guessable(EmbeddedTransport(Emulator()))
+    transport: Any = Predictable(EmbeddedTransport(Emulator()))
     with project(path("paid", SOLD(content)), FAREGATE={"TRANSPORT": transport}):
-        assert GUESSABLE.format("daily_report") in run_command("faregate_check")
+        assert PREDICTABLE.format("daily_report") in run_command("faregate_check")
 
 
 def test_the_journal_is_administered(tmp_path: Path) -> None:

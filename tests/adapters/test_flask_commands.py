@@ -13,7 +13,7 @@ from faregate.emulator.transports import EmbeddedTransport
 from faregate.errors import ConfigurationError
 from faregate.events import Authorized, Event, Refused, Released, Settled, Worked
 from faregate.flask import Faregate, PayingClient, list_routes, payment
-from faregate.routes.check import GUESSABLE, IN_MEMORY, UNGUESSABLE
+from faregate.routes.check import IN_MEMORY, PREDICTABLE, UNPREDICTABLE
 from tests.adapters.flask_app import (
     CONTENT,
     ByDecorators,
@@ -25,7 +25,7 @@ from tests.adapters.flask_app import (
     run,
     weather,
 )
-from tests.attacks.chain import Guessable
+from tests.attacks.chain import Predictable
 
 pytestmark = pytest.mark.usefixtures("no_logs")
 
@@ -222,7 +222,7 @@ def test_mistakes_are_listed_as_refused(seller: Seller) -> None:
 def test_check_asks_the_service_for_every_key(seller: Seller) -> None:
     seller.sells(content())
     note = IN_MEMORY.format("FAREGATE_JOURNAL")
-    well = f"All is well: 1 offer can be sold.\n{note}\n{UNGUESSABLE}\n"
+    well = f"All is well: 1 offer can be sold.\n{note}\n{UNPREDICTABLE}\n"
     assert run(seller, "check") == (0, well)
     seller.app.add_url_rule("/x", endpoint="x", view_func=paywall.paid("no_such_thing")(content()))
     code, said = run(seller, "check")
@@ -249,11 +249,11 @@ def test_check_writes_to_the_journal(seller: Seller, monkeypatch: pytest.MonkeyP
 
 
 def test_check_says_that_instructions_can_be_guessed() -> None:
-    transport: Any = Guessable(EmbeddedTransport(Emulator()))
+    transport: Any = Predictable(EmbeddedTransport(Emulator()))
     seller = Seller(Flask("seller"), transport=transport)
     seller.sells(content())
     code, said = run(seller, "check")
-    assert (code, GUESSABLE.format("daily_report") in said) == (0, True)
+    assert (code, PREDICTABLE.format("daily_report") in said) == (0, True)
 
 
 def test_the_journal_is_administered(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def _checksum(number: int) -> str:
     return str(to_checksum_address(number.to_bytes(20, "big")))
 
 
-class Guessable:
+class Predictable:
     """A transport to a service whose instructions are the same for everybody."""
 
     def __init__(self, transport: Any) -> None:

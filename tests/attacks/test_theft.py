@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from faregate.emulator import Wallet
-from tests.attacks.chain import Guessable, pay, read_calldata, rebuild_proof
+from tests.attacks.chain import Predictable, pay, read_calldata, rebuild_proof
 from tests.attacks.report import figures
 from tests.attacks.site import Attacker, Site, Target, attacked, make_paywall
 from tests.attacks.sites import SITES
@@ -34,11 +34,11 @@ def find_framework(site: Site) -> str:
     return site.name.partition("-")[0]
 
 
-@pytest.fixture(params=spread("guessable", SITES, find_framework), ids=lambda site: site.name)
-def guessable(request: pytest.FixtureRequest) -> Generator[Target]:
+@pytest.fixture(params=spread("predictable", SITES, find_framework), ids=lambda site: site.name)
+def predictable(request: pytest.FixtureRequest) -> Generator[Target]:
     """In front of a service whose instructions are the same for everybody."""
     site: Site = request.param
-    with attacked(site, make_paywall(around=Guessable)) as target:
+    with attacked(site, make_paywall(around=Predictable)) as target:
         yield target
 
 
@@ -59,7 +59,7 @@ def assert_nothing_stolen(target: Target, attack: str, thief: Attacker) -> None:
     assert leaks == frozenset()
 
 
-def test_where_instructions_are_unguessable_the_proof_cannot_be_rebuilt(target: Target) -> None:
+def test_where_instructions_are_unpredictable_the_proof_cannot_be_rebuilt(target: Target) -> None:
     with target.attacker() as payer, target.attacker() as thief:
         proof = pay(Wallet(), payer.get("/sold").headers["payment-required"])
         assert payer.get("/sold", **{"PAYMENT-SIGNATURE": proof}).status_code == 200
@@ -72,28 +72,30 @@ def test_where_instructions_are_unguessable_the_proof_cannot_be_rebuilt(target: 
     assert target.content.runs == 1
 
 
-def test_where_they_can_be_guessed_nothing_is_delivered_twice_without_credentials(guessable: Target) -> None:
-    with guessable.attacker() as payer, guessable.attacker() as thief:
+def test_where_they_can_be_guessed_nothing_is_delivered_twice_without_credentials(
+    predictable: Target,
+) -> None:
+    with predictable.attacker() as payer, predictable.attacker() as thief:
         proof = pay(Wallet(), payer.get("/sold").headers["payment-required"])
         instructions = thief.get("/sold").headers["payment-required"]
         assert rebuild_proof(read_calldata(proof), instructions) == proof  # so the attack is the real one
         assert payer.get("/sold", **{"PAYMENT-SIGNATURE": proof}).status_code == 200
-        assert steal(guessable, thief, proof) == [409] * TRIES
-        assert_nothing_stolen(guessable, "theft by the same proof", thief)
-    assert guessable.content.runs == 1
+        assert steal(predictable, thief, proof) == [409] * TRIES
+        assert_nothing_stolen(predictable, "theft by the same proof", thief)
+    assert predictable.content.runs == 1
 
 
 @pytest.mark.parametrize(
     "own", [{"cookie": "lang=en; theme=dark"}, {"idempotency-key": "1"}], ids=["cookie", "idempotency-key"]
 )
-def test_what_a_stranger_can_guess_is_no_credential(guessable: Target, own: dict[str, str]) -> None:
-    with guessable.attacker() as payer, guessable.attacker() as thief:
+def test_what_a_stranger_can_guess_is_no_credential(predictable: Target, own: dict[str, str]) -> None:
+    with predictable.attacker() as payer, predictable.attacker() as thief:
         proof = pay(Wallet(), payer.get("/sold").headers["payment-required"])
         payer.http.cookies.clear()
         assert payer.get("/sold", **own, **{"PAYMENT-SIGNATURE": proof}).status_code == 200
-        assert steal(guessable, thief, proof, **own) == [409] * TRIES
-        assert_nothing_stolen(guessable, "theft by a guessed credential", thief)
-    assert guessable.content.runs == 1
+        assert steal(predictable, thief, proof, **own) == [409] * TRIES
+        assert_nothing_stolen(predictable, "theft by a guessed credential", thief)
+    assert predictable.content.runs == 1
 
 
 BOUND = list(zip(SITES, itertools.cycle(CREDENTIALS), strict=False))
@@ -101,37 +103,40 @@ BOUND = list(zip(SITES, itertools.cycle(CREDENTIALS), strict=False))
 
 
 @pytest.mark.parametrize(
-    ("guessable", "kind"), BOUND, indirect=["guessable"], ids=[f"{site.name}-{kind}" for site, kind in BOUND]
+    ("predictable", "kind"),
+    BOUND,
+    indirect=["predictable"],
+    ids=[f"{site.name}-{kind}" for site, kind in BOUND],
 )
-def test_a_result_that_is_bound_to_credentials_is_its_payers(guessable: Target, kind: str) -> None:
+def test_a_result_that_is_bound_to_credentials_is_its_payers(predictable: Target, kind: str) -> None:
     own, other = CREDENTIALS[kind], OTHERS[kind]
-    with guessable.attacker() as payer, guessable.attacker() as thief:
+    with predictable.attacker() as payer, predictable.attacker() as thief:
         proof = pay(Wallet(), payer.get("/sold").headers["payment-required"])
         cookies = httpx.Cookies(payer.http.cookies)
         assert payer.get("/sold", **own, **{"PAYMENT-SIGNATURE": proof}).status_code == 200
         for headers in ({}, other):
-            assert steal(guessable, thief, proof, **headers) == [409] * TRIES
-        assert_nothing_stolen(guessable, "theft of a bound result", thief)
+            assert steal(predictable, thief, proof, **headers) == [409] * TRIES
+        assert_nothing_stolen(predictable, "theft of a bound result", thief)
         replays: list[httpx.Response] = []
         for _ in range(3):
             payer.http.cookies = cookies  # as if the answer had not come
             replays.append(payer.get("/sold", **own, **{"PAYMENT-SIGNATURE": proof}))
     assert [replay.status_code for replay in replays] == [200] * 3
-    assert guessable.content.runs == 1
+    assert predictable.content.runs == 1
 
 
 @pytest.mark.parametrize("kind", CREDENTIALS)
-def test_a_thief_who_comes_first_locks_no_payer_out(guessable: Target, kind: str) -> None:
+def test_a_thief_who_comes_first_locks_no_payer_out(predictable: Target, kind: str) -> None:
     """The payment settles late: the thief sees it on the chain before its payer comes back."""
     own = CREDENTIALS[kind]
-    with guessable.attacker() as payer, guessable.attacker() as thief:
+    with predictable.attacker() as payer, predictable.attacker() as thief:
         proof = pay(Wallet.test("reads"), payer.get("/sold").headers["payment-required"])
         assert payer.get("/sold", **own, **{"PAYMENT-SIGNATURE": proof}).status_code == 202
-        assert steal(guessable, thief, proof, **OTHERS[kind]) == [409] * TRIES
-        assert_nothing_stolen(guessable, "theft of a held result", thief)
+        assert steal(predictable, thief, proof, **OTHERS[kind]) == [409] * TRIES
+        assert_nothing_stolen(predictable, "theft of a held result", thief)
         answers = [payer.get("/sold", **own, **{"PAYMENT-SIGNATURE": proof}).status_code for _ in range(4)]
     assert 200 in answers
-    assert guessable.content.runs == 1
+    assert predictable.content.runs == 1
 
 
 def test_a_replay_starts_no_session(target: Target) -> None:

@@ -14,14 +14,14 @@ from unittest import mock
 import pytest
 
 from faregate.cli import main
-from faregate.routes.check import IN_MEMORY, UNGUESSABLE, UNKNOWN
+from faregate.routes.check import IN_MEMORY, UNKNOWN, UNPREDICTABLE
 from tests.support.command_words import ask_for_text
 from tests.support.preloaded import run_preloaded
 from tests.support.processes import environment
 
 ROOT = Path(__file__).parents[2]
 NOTE = IN_MEMORY.format("FAREGATE_JOURNAL")
-WELL = f"All is well: 1 offer can be sold.\n{NOTE}\n{UNGUESSABLE}\n"
+WELL = f"All is well: 1 offer can be sold.\n{NOTE}\n{UNPREDICTABLE}\n"
 
 SHOP = """
 from fastapi import Depends, FastAPI

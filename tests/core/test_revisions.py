@@ -7,14 +7,14 @@ import pytest
 
 from faregate.core.flow import serve
 from faregate.core.models import Offer, OfferRevision, Response
-from faregate.core.results import AccessFailed, Guessability, RevisionRejected
+from faregate.core.results import AccessFailed, Predictability, RevisionRejected
 from faregate.core.steps import CallAccess, GetKnownRevision, RefreshRevision, Sleep
 from faregate.errors import BadAnswer, ConfigurationError, NoAnswer
 from faregate.merchant.interpret import parse_revisions
 from faregate.merchant.revisions import (
     ASK_SECONDS,
     FRESH_SECONDS,
-    GUESSABILITY_SECONDS,
+    PREDICTABILITY_SECONDS,
     REFRESH_SECONDS,
     RevisionCache,
 )
@@ -234,19 +234,19 @@ def test_old_rules_are_there_for_who_could_not_read_new_ones(catalog: RevisionCa
     assert catalog.find(Offer("never_seen")) is None
 
 
-def test_whether_instructions_are_unguessable_is_known_for_a_while(
+def test_whether_instructions_are_unpredictable_is_known_for_a_while(
     catalog: RevisionCache, clock: Clock
 ) -> None:
     """One request finds it out; what it recorded holds for an hour."""
-    assert catalog.recall_guessability() is Guessability.UNKNOWN
-    assert catalog.recall_guessability() is Guessability.BEING_CHECKED
+    assert catalog.recall_predictability() is Predictability.UNKNOWN
+    assert catalog.recall_predictability() is Predictability.BEING_CHECKED
     clock.now += ASK_SECONDS  # whoever asked was not answered
-    assert catalog.recall_guessability() is Guessability.UNKNOWN
-    catalog.record_guessability(Guessability.UNGUESSABLE)
-    assert catalog.recall_guessability() is Guessability.UNGUESSABLE
-    clock.now += GUESSABILITY_SECONDS
-    assert catalog.recall_guessability() is Guessability.UNKNOWN
-    catalog.record_guessability(Guessability.GUESSABLE)
-    assert catalog.recall_guessability() is Guessability.GUESSABLE
+    assert catalog.recall_predictability() is Predictability.UNKNOWN
+    catalog.record_predictability(Predictability.UNPREDICTABLE)
+    assert catalog.recall_predictability() is Predictability.UNPREDICTABLE
+    clock.now += PREDICTABILITY_SECONDS
+    assert catalog.recall_predictability() is Predictability.UNKNOWN
+    catalog.record_predictability(Predictability.PREDICTABLE)
+    assert catalog.recall_predictability() is Predictability.PREDICTABLE
     catalog.forget()
-    assert catalog.recall_guessability() is Guessability.UNKNOWN
+    assert catalog.recall_predictability() is Predictability.UNKNOWN

@@ -24,14 +24,14 @@ from faregate.core.claims import (
 )
 from faregate.core.flow import CROWD_PAUSES, serve
 from faregate.core.models import Headers, Offer, PaidRequest, Response
-from faregate.core.request_headers import EXACT, GUESSABLE, MAX_COOKIES, STABLE, find_credentials
-from faregate.core.results import AccessFailed, AccessUnpaid, Guessability, TransactionSettled
+from faregate.core.request_headers import EXACT, MAX_COOKIES, PREDICTABLE, STABLE, find_credentials
+from faregate.core.results import AccessFailed, AccessUnpaid, Predictability, TransactionSettled
 from faregate.core.steps import (
     CallComplete,
     ClaimProof,
     GetKnownRevision,
-    RecallGuessability,
-    RecordGuessability,
+    RecallPredictability,
+    RecordPredictability,
     Sleep,
 )
 from faregate.errors import NoAnswer
@@ -69,9 +69,9 @@ from tests.support.headers import encode_header
 
 REPLAYED = Replayable(RESULT, "cmVjZWlwdA==", TXN)
 CLIENT_UNVERIFIED = claimed(ClientUnverified(TXN))
-NOT_KNOWN = (RecallGuessability(), Guessability.UNKNOWN)
-RECALLED_SECRET = (RecallGuessability(), Guessability.UNGUESSABLE)
-RECALLED_PUBLIC = (RecallGuessability(), Guessability.GUESSABLE)
+NOT_KNOWN = (RecallPredictability(), Predictability.UNKNOWN)
+RECALLED_SECRET = (RecallPredictability(), Predictability.UNPREDICTABLE)
+RECALLED_PUBLIC = (RecallPredictability(), Predictability.PREDICTABLE)
 CLAIM_SAME_PROOF = ClaimProof(PROOF, Claimant("GET /summary?q=1", replay=ReplayPolicy.SAME_PROOF))
 
 
@@ -90,7 +90,7 @@ def with_headers(one: PaidRequest, *headers: tuple[str, str]) -> PaidRequest:
     return replace(one, http=replace(one.http, headers=(*one.http.headers, *headers)))
 
 
-def test_unguessable_proof_alone_replays() -> None:
+def test_unpredictable_proof_alone_replays() -> None:
     response = play_sale(CLIENT_UNVERIFIED, RECALLED_SECRET, (CLAIM_SAME_PROOF, REPLAYED))
     assert (response.status, response.body, response.released) == (200, RESULT.body, True)
     events = events_of(serve(sale()), CLIENT_UNVERIFIED, RECALLED_SECRET, (CLAIM_SAME_PROOF, REPLAYED))
@@ -104,7 +104,7 @@ def test_whether_instructions_can_be_guessed_is_found_out_by_asking_twice() -> N
         NOT_KNOWN,
         found(),
         *two,
-        (RecordGuessability(Guessability.UNGUESSABLE), None),
+        (RecordPredictability(Predictability.UNPREDICTABLE), None),
     )
     assert play_sale(*script, (CLAIM_SAME_PROOF, REPLAYED)).status == 200
 
@@ -119,7 +119,7 @@ def test_what_can_be_guessed_replays_nothing(second: AccessUnpaid) -> None:
         found(),
         *two,
         WARNED,
-        (RecordGuessability(Guessability.GUESSABLE), None),
+        (RecordPredictability(Predictability.PREDICTABLE), None),
     )
     response = play_sale(*script)
     assert (response.status, code(response)) == (409, "proof_already_used")
@@ -127,7 +127,7 @@ def test_what_can_be_guessed_replays_nothing(second: AccessUnpaid) -> None:
     assert RESULT.body not in response.body
 
 
-def test_what_is_known_to_be_guessable_is_not_asked_again() -> None:
+def test_what_is_known_to_be_predictable_is_not_asked_again() -> None:
     response = play_sale(CLIENT_UNVERIFIED, RECALLED_PUBLIC)
     assert (response.status, code(response)) == (409, "proof_already_used")
 
@@ -145,13 +145,13 @@ def test_while_it_cannot_be_found_out_the_payer_comes_back_later(script: Any) ->
 
 
 def test_a_crowd_waits_for_the_request_that_finds_it_out() -> None:
-    asking = (RecallGuessability(), Guessability.BEING_CHECKED)
+    asking = (RecallPredictability(), Predictability.BEING_CHECKED)
     waiting = (asking, (Sleep(CROWD_PAUSES[0]), None), asking, (Sleep(CROWD_PAUSES[1]), None))
     assert play_sale(CLIENT_UNVERIFIED, *waiting, RECALLED_SECRET, (CLAIM_SAME_PROOF, REPLAYED)).status == 200
 
 
 def test_a_crowd_does_not_wait_for_ever() -> None:
-    asking = (RecallGuessability(), Guessability.BEING_CHECKED)
+    asking = (RecallPredictability(), Predictability.BEING_CHECKED)
     waiting = [step for pause in CROWD_PAUSES for step in ((Sleep(pause), None), asking)]
     response = play_sale(CLIENT_UNVERIFIED, asking, *waiting)
     assert (response.status, code(response)) == (503, "payment_unconfirmed")
@@ -220,7 +220,7 @@ def test_credentials(headers: Headers, credentials: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "is_guessable"),
+    ("header", "is_predictable"),
     [
         (("cookie", "lang=en"), True),
         (("cookie", "a_cookie_with_a_long_name=1"), True),
@@ -232,9 +232,9 @@ def test_credentials(headers: Headers, credentials: tuple[str, ...]) -> None:
         (("authorization", "Basic eA=="), False),  # somebody checks it
     ],
 )
-def test_what_a_stranger_could_guess_is_marked(header: tuple[str, str], is_guessable: bool) -> None:
+def test_what_a_stranger_could_guess_is_marked(header: tuple[str, str], is_predictable: bool) -> None:
     [credential] = find_credentials((header,))
-    assert credential.startswith(GUESSABLE) == is_guessable
+    assert credential.startswith(PREDICTABLE) == is_predictable
 
 
 def test_a_thousand_cookies_do_not_make_a_large_row() -> None:

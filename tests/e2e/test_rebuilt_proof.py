@@ -50,9 +50,9 @@ def test_the_stranger_gets_nothing(seller: Market, settlement: SettlementRule, s
     assert seller.runs("report") == 1
 
 
-def test_the_header_is_the_payers_own_if_the_instructions_are_guessable(seller: Market) -> None:
+def test_the_header_is_the_payers_own_if_the_instructions_are_predictable(seller: Market) -> None:
     """What the test above rebuilds is right but for the challenge."""
-    seller.emulator.faults.add(Fault(kind="guessable-instructions", times=None))
+    seller.emulator.faults.add(Fault(kind="predictable-instructions", times=None))
     proof, answer = paid(seller)
     assert answer.status_code == 200
 

@@ -25,7 +25,7 @@ EXAMPLES = (
     Fault(kind="stale-read", seconds=600, operation="payers"),
     Fault(kind="refused-repeat", operation="complete"),
     Fault(kind="refused-repeat", status=404, operation="complete"),
-    Fault(kind="guessable-instructions", operation="access"),
+    Fault(kind="predictable-instructions", operation="access"),
 )
 
 assert {fault.kind for fault in EXAMPLES} == set(KINDS)

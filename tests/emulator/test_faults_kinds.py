@@ -9,7 +9,7 @@ import pytest
 
 from faregate.emulator import Fault, SettlementRule
 from faregate.x402.headers import remove_challenge
-from faregate.x402.instructions import are_unguessable
+from faregate.x402.instructions import are_unpredictable
 from tests.support.headers import decode_header
 
 from .seller import ApiClient, Purchase, assert_error
@@ -117,7 +117,7 @@ def test_who_has_paid_is_asked_again_at_access(api: ApiClient) -> None:
     assert remove_challenge(again.headers["payment-required"]) == remove_challenge(
         unpaid.headers["payment-required"]
     )
-    assert are_unguessable(again.headers["payment-required"], unpaid.headers["payment-required"])
+    assert are_unpredictable(again.headers["payment-required"], unpaid.headers["payment-required"])
     assert api.listed("/transactions")["items"][0]["status"] == "authorized"
     assert api.access(proof=proof).json()["transaction_id"]
 
@@ -139,7 +139,7 @@ def test_who_has_paid_is_asked_again_at_complete(api: ApiClient, when: str, stat
     second = again.headers["payment-required"]
     [accepts, others] = (decode_header(remove_challenge(one))["accepts"] for one in (first, second))
     assert accepts == others
-    assert are_unguessable(first, second)
+    assert are_unpredictable(first, second)
     assert status_of(api, bought) == status
 
 

@@ -22,7 +22,7 @@ from x402.schemas import PaymentPayload
 
 from faregate.emulator import Emulator, Fault, ManualClock, Revision, SettlementRule
 from faregate.system import system_clock
-from faregate.x402.instructions import are_unguessable
+from faregate.x402.instructions import are_unpredictable
 from tests.attacks.chain import read_calldata, rebuild_proof
 from tests.support.headers import decode_header
 
@@ -113,7 +113,7 @@ def test_a_rebuilt_header_gets_nothing(api: ApiClient, state: str) -> None:
     assert header != purchase.proof
     assert assert_error(answer, 402, "payment_required") == "the authorization was already used"
     assert purchase.id not in answer.text + str(answer.headers) + json.dumps(instructions_of(answer))
-    assert are_unguessable(answer.headers["payment-required"], api.instructions())
+    assert are_unpredictable(answer.headers["payment-required"], api.instructions())
     assert api.listed("/transactions")["count"] == 1
     assert api.transaction(purchase) == before
 
@@ -133,7 +133,7 @@ def test_the_payers_own_bytes_still_get_the_transaction_while_it_is_open(api: Ap
 @pytest.mark.parametrize("state", OPEN)
 def test_without_the_fresh_value_the_theft_succeeds(api: ApiClient, state: str) -> None:
     """With a value that is the same in every 402: the header that is rebuilt here is the right one."""
-    api.emulator.faults.add(Fault(kind="guessable-instructions", times=None))
+    api.emulator.faults.add(Fault(kind="predictable-instructions", times=None))
     purchase = bought(api)
     arrange, status = OPEN[state]
     arrange(api, purchase)
@@ -201,7 +201,7 @@ def test_a_seed_repeats_the_values(api: ApiClient) -> None:
 
 def test_instructions_and_reasons_after_a_refused_proof_are_fresh_too(api: ApiClient) -> None:
     answers = [api.access(proof="garbage") for _ in range(2)]
-    assert are_unguessable(*(answer.headers["payment-required"] for answer in answers))
+    assert are_unpredictable(*(answer.headers["payment-required"] for answer in answers))
 
 
 def instructions_of(answer: httpx.Response) -> Any:

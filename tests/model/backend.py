@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from faregate.core.claims import PendingPayment
 from faregate.core.models import HandlerResult, Offer, OfferRevision, Outcome, PaidRequest, Response
-from faregate.core.results import CompletionPaid, Guessability
+from faregate.core.results import CompletionPaid, Predictability
 from faregate.core.steps import RunHandler, Step
 from faregate.errors import JournalError
 from tests.core.flow_script import RULES
@@ -117,10 +117,10 @@ class ModelBackend:
     def refresh_revision(self, offer: Offer, rejected: OfferRevision) -> OfferRevision:
         return RULES
 
-    def recall_guessability(self) -> Guessability:
-        return Guessability.UNGUESSABLE
+    def recall_predictability(self) -> Predictability:
+        return Predictability.UNPREDICTABLE
 
-    def record_guessability(self, guessability: Guessability) -> None: ...
+    def record_predictability(self, predictability: Predictability) -> None: ...
 
     def get_time(self) -> float:
         return 0.0

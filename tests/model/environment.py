@@ -9,7 +9,7 @@ from faregate.core.steps import (
     CallComplete,
     GetTime,
     GetTransaction,
-    RecallGuessability,
+    RecallPredictability,
     RunHandler,
     Step,
     WriteFallback,
@@ -65,7 +65,7 @@ class Environment:
         if isinstance(question, RunHandler):
             return How(course=BAD_WORK) if self._happens(self._fault_plan.course) else WELL
         if (
-            isinstance(question, WriteFallback | RecallGuessability | GetTime)
+            isinstance(question, WriteFallback | RecallPredictability | GetTime)
             or self._fault_plan.stored
             or not self._happens(self._fault_plan.store)
         ):

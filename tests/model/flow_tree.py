@@ -8,13 +8,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from faregate.core.models import HandlerResult
-from faregate.core.results import Guessability
+from faregate.core.results import Predictability
 from faregate.core.steps import (
     EmitEvent,
     Flow,
     GetTime,
     LogWarning,
-    RecallGuessability,
+    RecallPredictability,
     ResolveOffer,
     Sleep,
     Step,
@@ -26,7 +26,11 @@ from tests.model.replies import Raised
 
 Make = Callable[[], Flow[Any]]
 
-_ANSWERS: dict[type, Any] = {ResolveOffer: RULES, GetTime: 0.0, RecallGuessability: Guessability.UNGUESSABLE}
+_ANSWERS: dict[type, Any] = {
+    ResolveOffer: RULES,
+    GetTime: 0.0,
+    RecallPredictability: Predictability.UNPREDICTABLE,
+}
 
 
 class End(NamedTuple):
@@ -86,6 +90,8 @@ def _replay(flow: Flow[Any], answers: tuple[Any, ...]) -> tuple[Step[Any] | None
 def loud(flow: Flow[Any], answer: Any) -> Step[Any]:
     """The next question that somebody else may notice."""
     question = flow.throw(answer.error()) if isinstance(answer, Raised) else flow.send(answer)
-    while isinstance(question, Sleep | LogWarning | EmitEvent | ResolveOffer | GetTime | RecallGuessability):
+    while isinstance(
+        question, Sleep | LogWarning | EmitEvent | ResolveOffer | GetTime | RecallPredictability
+    ):
         question = flow.send(_ANSWERS.get(type(question)))
     return question

@@ -138,7 +138,7 @@ WRONG_ANSWERS: dict[str, WrongAnswer] = {
     "access-unpaid": change_matching(
         402, lambda call: ACCESS(call) and not call.proof, with_fields(code="pay_first")
     ),
-    "instructions-unguessable": change_matching(402, ACCESS, remove_challenges),
+    "instructions-unpredictable": change_matching(402, ACCESS, remove_challenges),
     "access-paid": change_matching(200, ACCESS, with_status(201), "txn_"),
     "access-not-json": replace_status(400, ACCESS, error(422)),
     "access-missing-field": replace_status(

@@ -16,8 +16,8 @@ from faregate.rules.builtin import builtin_account
 from faregate.rules.config import CAPABILITIES, Capability
 from faregate.rules.routes import Operation
 
-GUESSABLE = Fault(kind="guessable-instructions", times=None)
-UNGUESSABLE = "Payment instructions are unguessable: every 402 carries a fresh value in accepts[].extra."
+PREDICTABLE = Fault(kind="predictable-instructions", times=None)
+UNPREDICTABLE = "Payment instructions are unpredictable: every 402 carries a fresh value in accepts[].extra."
 
 
 def described(emulator: Emulator, *sells: str) -> list[str]:
@@ -29,13 +29,13 @@ def described(emulator: Emulator, *sells: str) -> list[str]:
         )
 
 
-def test_fresh_instructions_are_said_to_be_unguessable() -> None:
-    assert described(Emulator(), "daily_report", "text_summary") == [UNGUESSABLE]
+def test_fresh_instructions_are_said_to_be_unpredictable() -> None:
+    assert described(Emulator(), "daily_report", "text_summary") == [UNPREDICTABLE]
 
 
-def test_guessable_instructions_are_named_with_what_to_do() -> None:
+def test_predictable_instructions_are_named_with_what_to_do() -> None:
     emulator = Emulator()
-    emulator.faults.add(GUESSABLE)
+    emulator.faults.add(PREDICTABLE)
     [line] = described(emulator, "daily_report", "text_summary")
     assert line.startswith("Payment instructions can be guessed: two 402s for daily_report are alike.")
     assert line.endswith("Ask the operator of the merchant service for a fresh value in accepts[].extra.")
@@ -43,7 +43,7 @@ def test_guessable_instructions_are_named_with_what_to_do() -> None:
 
 def test_a_resource_that_is_free_says_nothing_and_leaves_nothing_open() -> None:
     emulator = Emulator(expose_execution_id=True)
-    assert described(emulator, "free_notes", "daily_report") == [UNGUESSABLE]
+    assert described(emulator, "free_notes", "daily_report") == [UNPREDICTABLE]
     executions = emulator.export()["test"]["executions"]
     assert [one["metadata"]["response_size_bytes"] for one in executions] == [0, 0]
 

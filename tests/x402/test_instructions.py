@@ -1,4 +1,4 @@
-"""Whether payment instructions are unguessable: two of them, compared."""
+"""Whether payment instructions are unpredictable: two of them, compared."""
 
 import base64
 import random
@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faregate.x402.instructions import are_unguessable
+from faregate.x402.instructions import are_unpredictable
 from tests.support.headers import encode_header
 
 ROOT = Path(__file__).parents[2]
@@ -59,10 +59,10 @@ def from_alphabet(letters: str, length: int) -> Callable[[random.Random], str]:
     ],
     ids=["hex", "HEX", "base64url", "base64", "base62", "base32", "digits", "uuid4", "prefixed", "number"],
 )
-def test_a_random_value_of_128_bits_is_unguessable_every_time(make: Callable[[random.Random], Any]) -> None:
+def test_a_random_value_of_128_bits_is_unpredictable_every_time(make: Callable[[random.Random], Any]) -> None:
     chance = random.Random(7)
     for _ in range(200):
-        assert are_unguessable(challenged(make(chance)), challenged(make(chance)))
+        assert are_unpredictable(challenged(make(chance)), challenged(make(chance)))
 
 
 @pytest.mark.parametrize(
@@ -96,10 +96,10 @@ def test_a_random_value_of_128_bits_is_unguessable_every_time(make: Callable[[ra
         "null",
     ],
 )
-def test_a_value_with_less_is_not_unguessable(make: Callable[[random.Random], Any]) -> None:
+def test_a_value_with_less_is_not_unpredictable(make: Callable[[random.Random], Any]) -> None:
     chance = random.Random(7)
     for _ in range(200):
-        assert not are_unguessable(challenged(make(chance)), challenged(make(chance)))
+        assert not are_unpredictable(challenged(make(chance)), challenged(make(chance)))
 
 
 def fresh() -> str:
@@ -108,32 +108,32 @@ def fresh() -> str:
 
 def test_the_value_may_have_any_name_and_stand_at_any_depth_of_extra() -> None:
     first, second = (header(entry({"a": {"b": [1, {"c": fresh()}]}})) for _ in range(2))
-    assert are_unguessable(first, second)
+    assert are_unpredictable(first, second)
 
 
 def test_every_entry_needs_one() -> None:
     both = [header(entry({"x": fresh()}), entry({"x": fresh()})) for _ in range(2)]
-    assert are_unguessable(*both)
+    assert are_unpredictable(*both)
     one = [header(entry({"x": fresh()}), entry({"name": "USDC"})) for _ in range(2)]
-    assert not are_unguessable(*one)
-    assert not are_unguessable(header(), header())
-    assert not are_unguessable(both[0], challenged(fresh()))
+    assert not are_unpredictable(*one)
+    assert not are_unpredictable(header(), header())
+    assert not are_unpredictable(both[0], challenged(fresh()))
 
 
 def test_it_must_stand_in_the_same_place() -> None:
-    assert not are_unguessable(header(entry({"x": fresh()})), header(entry({"y": fresh()})))
-    assert not are_unguessable(header(entry({"x": [fresh()]})), header(entry({"x": {"0": fresh()}})))
+    assert not are_unpredictable(header(entry({"x": fresh()})), header(entry({"y": fresh()})))
+    assert not are_unpredictable(header(entry({"x": [fresh()]})), header(entry({"x": {"0": fresh()}})))
 
 
 @pytest.mark.parametrize("place", ["payTo", "asset", "memo"])
 def test_only_extra_counts_for_other_fields_may_be_on_the_chain(place: str) -> None:
-    assert not are_unguessable(*(header(entry({}, **{place: "0x" + fresh()[:40]})) for _ in range(2)))
-    assert not are_unguessable(*(header(entry({}), **{place: fresh()}) for _ in range(2)))
+    assert not are_unpredictable(*(header(entry({}, **{place: "0x" + fresh()[:40]})) for _ in range(2)))
+    assert not are_unpredictable(*(header(entry({}), **{place: fresh()}) for _ in range(2)))
 
 
-def test_the_same_instructions_twice_are_not_unguessable() -> None:
+def test_the_same_instructions_twice_are_not_unpredictable() -> None:
     one = challenged(fresh())
-    assert not are_unguessable(one, one)
+    assert not are_unpredictable(one, one)
 
 
 DEEP = base64.b64encode(b'{"accepts":[{"extra":' + b"[" * 100_000 + b"]" * 100_000 + b"}]}").decode()
@@ -161,21 +161,21 @@ LONG = base64.b64encode(b'{"accepts":[{"extra":{"x":' + b"9" * 5000 + b"}}]}").d
     ],
     ids=lambda text: ascii(text[:12]),
 )
-def test_what_cannot_be_read_is_not_unguessable_and_raises_nothing(text: str) -> None:
-    assert not are_unguessable(text, text)
-    assert not are_unguessable(challenged(fresh()), text)
-    assert not are_unguessable(text, challenged(fresh()))
+def test_what_cannot_be_read_is_not_unpredictable_and_raises_nothing(text: str) -> None:
+    assert not are_unpredictable(text, text)
+    assert not are_unpredictable(challenged(fresh()), text)
+    assert not are_unpredictable(text, challenged(fresh()))
 
 
 CRASH = """
 import sys, threading
 from tests.x402.test_instructions import DEEP, NESTED
-from faregate.x402.instructions import are_unguessable
+from faregate.x402.instructions import are_unpredictable
 
 sys.setrecursionlimit(1_000_000)
 threading.stack_size(256 * 1024)
 for text in (DEEP, NESTED):
-    threads = [threading.Thread(target=are_unguessable, args=(text, text)) for _ in range(2)]
+    threads = [threading.Thread(target=are_unpredictable, args=(text, text)) for _ in range(2)]
     [(thread.start(), thread.join()) for thread in threads]
 print("alive")
 """
@@ -192,9 +192,9 @@ def test_long_instructions_are_not_read() -> None:
     most = 16 * 1024
     padded = [header(one, pad="x" * (most * 3 // 4 - 600)) for one in entries]
     assert max(map(len, padded)) < most
-    assert are_unguessable(*padded)
+    assert are_unpredictable(*padded)
     long = [header(one, pad="x" * most) for one in entries]
-    assert not are_unguessable(*long)
+    assert not are_unpredictable(*long)
 
 
 JSON = st.recursive(
@@ -206,10 +206,10 @@ JSON = st.recursive(
 @given(JSON, JSON)
 def test_any_json_in_extra_raises_nothing(first: Any, second: Any) -> None:
     texts = [header(entry(one)) for one in (first, second)]
-    assert are_unguessable(*texts) in (True, False)
-    assert not are_unguessable(texts[0], texts[0])
+    assert are_unpredictable(*texts) in (True, False)
+    assert not are_unpredictable(texts[0], texts[0])
 
 
 @given(st.text(), st.text())
 def test_any_text_raises_nothing(first: str, second: str) -> None:
-    assert not are_unguessable(first, second)
+    assert not are_unpredictable(first, second)

@@ -55,7 +55,7 @@ def _describe_choice(route: RouteInfo) -> dict[str, list[str]]:
 def run_check(table: RouteTable, echo: Echo, *, json: bool, text: bool) -> int:
     """Check everything that is for sale. Returns 1 if something cannot be sold, or a price is on no route.
 
-    Guessable payment instructions and a journal in memory are reported, but are no error here.
+    Predictable payment instructions and a journal in memory are reported, but are no error here.
     """
     as_json = prints_json(json, text)
     offers, faults = table.offers, [*check(table), *describe_unsold()]

@@ -53,8 +53,8 @@ from faregate.core.results import (
     AccessGranted,
     AccessPending,
     AccessUnpaid,
-    Guessability,
     PaymentFailed,
+    Predictability,
     RevisionRejected,
     Settlement,
 )
@@ -71,9 +71,9 @@ from faregate.core.steps import (
     GetTime,
     HasUnknownKeys,
     LogWarning,
-    RecallGuessability,
-    RecordGuessability,
+    RecallPredictability,
     RecordPending,
+    RecordPredictability,
     RecordTransaction,
     RefreshRevision,
     ResolveOffer,
@@ -93,7 +93,7 @@ from faregate.errors import (
     WorkTimedOut,
 )
 from faregate.events import UNKNOWN_SALE, Authorized, Redelivered, Refused
-from faregate.x402.instructions import are_unguessable
+from faregate.x402.instructions import are_unpredictable
 
 MAX_RESOURCE_URL = 2048
 CROWD_PAUSES = (0.1, 0.2, 0.4, 0.8)
@@ -189,10 +189,10 @@ def _claim_without_credentials(
     request: PaidRequest, proof: str, transaction_id: str
 ) -> Flow[Claim | Response]:
     """Claim without credentials, but only where nobody but the payer can know the proof."""
-    guessability = yield from _find_guessability(request)
-    if guessability is Guessability.GUESSABLE:
+    predictability = yield from _find_predictability(request)
+    if predictability is Predictability.PREDICTABLE:
         return (yield from _refuse(request, responses.build_not_recognized(transaction_id)))
-    if guessability is not Guessability.UNGUESSABLE:
+    if predictability is not Predictability.UNPREDICTABLE:
         return (yield from _refuse(request, responses.build_unconfirmed(transaction_id)))
     try:
         return (yield from _build_claim(request, proof, ReplayPolicy.SAME_PROOF))
@@ -201,41 +201,41 @@ def _claim_without_credentials(
         return (yield from _refuse(request, responses.build_unconfirmed(transaction_id)))
 
 
-def _recall_guessability() -> Flow[Guessability]:
+def _recall_predictability() -> Flow[Predictability]:
     """Return what is known of the instructions. One request finds out, others wait for its result."""
-    known = yield from RecallGuessability()
+    known = yield from RecallPredictability()
     for pause in CROWD_PAUSES:
-        if known is not Guessability.BEING_CHECKED:
+        if known is not Predictability.BEING_CHECKED:
             break
         yield from Sleep(pause)
-        known = yield from RecallGuessability()
+        known = yield from RecallPredictability()
     return known
 
 
-def _find_guessability(request: PaidRequest) -> Flow[Guessability]:
+def _find_predictability(request: PaidRequest) -> Flow[Predictability]:
     """Return whether instructions can be guessed; neither answer if that cannot be found out now."""
-    known = yield from _recall_guessability()
-    if known is not Guessability.UNKNOWN:
+    known = yield from _recall_predictability()
+    if known is not Predictability.UNKNOWN:
         return known
     revision = yield from _find_revision(request)
     if isinstance(revision, AccessFailed):
-        return Guessability.UNKNOWN
+        return Predictability.UNKNOWN
     # Compare two answers: a stranger can predict a 402 that has no fresh value.
     found: list[str] = []
     for _ in range(2):
         revision, access = yield from _call_access(request, revision, None)
         # An offer that is free now, or a service that fails, says nothing about the instructions.
         if not isinstance(access, AccessUnpaid):
-            return Guessability.UNKNOWN
+            return Predictability.UNKNOWN
         found += header_values(access.response.headers, "payment-required")
-    guessability = Guessability.UNGUESSABLE
-    if not (len(found) == 2 and are_unguessable(*found)):
-        guessability = Guessability.GUESSABLE
+    predictability = Predictability.UNPREDICTABLE
+    if not (len(found) == 2 and are_unpredictable(*found)):
+        predictability = Predictability.PREDICTABLE
         yield from LogWarning(
             "payment instructions can be guessed: delivered results are not replayed without credentials"
         )
-    yield from RecordGuessability(guessability)
-    return guessability
+    yield from RecordPredictability(predictability)
+    return predictability
 
 
 def _serve_first_use(request: PaidRequest, proof: str, claim: Claimed) -> Flow[Response]:

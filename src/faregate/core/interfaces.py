@@ -17,7 +17,7 @@ from faregate.core.claims import (
     SettlementWrite,
 )
 from faregate.core.models import HandlerResult, Offer, OfferRevision, Outcome, PaidRequest
-from faregate.core.results import Access, Completion, Guessability, TransactionReply
+from faregate.core.results import Access, Completion, Predictability, TransactionReply
 from faregate.events import Event
 
 T = TypeVar("T")
@@ -132,9 +132,9 @@ class Backend(Protocol):
         self, offer: Offer, rejected: OfferRevision
     ) -> MaybeAwaitable[OfferRevision | None]: ...
 
-    def recall_guessability(self) -> MaybeAwaitable[Guessability]: ...
+    def recall_predictability(self) -> MaybeAwaitable[Predictability]: ...
 
-    def record_guessability(self, guessability: Guessability) -> MaybeAwaitable[None]: ...
+    def record_predictability(self, predictability: Predictability) -> MaybeAwaitable[None]: ...
 
     def call_access(
         self, request: PaidRequest, revision: OfferRevision, proof: str | None

@@ -67,7 +67,7 @@ MAX_COOKIES = 64
 
 EXACT, STABLE = "=", "~"
 """How the two forms of a renewed credential begin: as it was sent, and what stays when it is renewed."""
-GUESSABLE = "?"
+PREDICTABLE = "?"
 """How a credential begins that a stranger could guess, such as `lang=en`: compared, and proves nothing."""
 
 CREDENTIAL_HEADERS = (b"authorization", b"cookie", b"idempotency-key")
@@ -121,7 +121,7 @@ def find_credentials(headers: Headers) -> tuple[str, ...]:
 
 def hash_credential(credential: str, hashed: Callable[[str], str]) -> str:
     """A hash that still shows whether it is a form of a signed cookie, or can be guessed."""
-    form = credential[0] if credential[0] in (EXACT, STABLE, GUESSABLE) else ""
+    form = credential[0] if credential[0] in (EXACT, STABLE, PREDICTABLE) else ""
     return form + hashed(credential)
 
 
@@ -134,7 +134,7 @@ def _build_forms(kind: str, credential: str) -> Iterator[str]:
     elif kind == "authorization" or _SECRET.search(value):
         yield f"{kind} {credential}"
     else:
-        yield f"{GUESSABLE}{kind} {credential}"
+        yield f"{PREDICTABLE}{kind} {credential}"
 
 
 def _find_stable_part(credential: str) -> str | None:

@@ -108,12 +108,12 @@ class CompletionRejected:
 Completion = CompletionPaid | CompletionPending | CompletionUnpaid | CompletionUnknown | CompletionRejected
 
 
-class Guessability(Enum):
+class Predictability(Enum):
     """Whether the service's payment instructions can be guessed, as far as known."""
 
-    UNGUESSABLE = "unguessable"
+    UNPREDICTABLE = "unpredictable"
     """Every 402 carries a fresh value: nobody but the payer can know a proof."""
-    GUESSABLE = "guessable"
+    PREDICTABLE = "predictable"
     UNKNOWN = "unknown"
     """The caller is to find it out."""
     BEING_CHECKED = "being checked"

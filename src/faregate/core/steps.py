@@ -19,7 +19,7 @@ from faregate.core.claims import (
 )
 from faregate.core.interfaces import Backend, MaybeAwaitable
 from faregate.core.models import HandlerResult, Offer, OfferRevision, Outcome, PaidRequest
-from faregate.core.results import Access, Completion, Guessability, TransactionReply
+from faregate.core.results import Access, Completion, Predictability, TransactionReply
 from faregate.events import Event
 from faregate.frozen import frozen
 
@@ -89,21 +89,21 @@ class RefreshRevision(Step[OfferRevision | None]):
 
 
 @frozen
-class RecallGuessability(Step[Guessability]):
+class RecallPredictability(Step[Predictability]):
     """Read whether the service's instructions can be guessed. One of many callers has to find out."""
 
-    def perform(self, backend: Backend) -> MaybeAwaitable[Guessability]:
-        return backend.recall_guessability()
+    def perform(self, backend: Backend) -> MaybeAwaitable[Predictability]:
+        return backend.recall_predictability()
 
 
 @frozen
-class RecordGuessability(Step[None]):
+class RecordPredictability(Step[None]):
     """Keep for a while whether the service's instructions can be guessed."""
 
-    guessability: Guessability
+    predictability: Predictability
 
     def perform(self, backend: Backend) -> MaybeAwaitable[None]:
-        return backend.record_guessability(self.guessability)
+        return backend.record_predictability(self.predictability)
 
 
 @frozen

@@ -42,7 +42,7 @@ from faregate.core.claims import (
     SettlementWrite,
 )
 from faregate.core.models import Outcome, WorkFailed, WorkSucceeded
-from faregate.core.request_headers import EXACT, GUESSABLE, STABLE
+from faregate.core.request_headers import EXACT, PREDICTABLE, STABLE
 from faregate.frozen import frozen
 from faregate.journals.owner_locks import IS_DEAD
 from faregate.journals.policy import JournalPolicy
@@ -86,7 +86,7 @@ class Row:
     `expires_at` is None exactly while the payment is open. `generation` counts the leases. `owner` is empty
     while nobody has the lease; `touched_at` is when the owner wrote last: of a final row, when it ended or
     was delivered first. `client` has the hashes of the credentials that the result is bound to, separated by
-    spaces. A hash begins with `EXACT`, `STABLE` or `GUESSABLE` (`faregate.core.request_headers`) if its
+    spaces. A hash begins with `EXACT`, `STABLE` or `PREDICTABLE` (`faregate.core.request_headers`) if its
     credential was so marked. `holds_so_far` counts how often the payment was left open for a later retry:
     each time doubles the back-off, up to a limit, and operators see the number as `HoldInfo.attempts`.
     `forget_at` is until when a settled row is remembered, with its result or without; None if it was never
@@ -214,7 +214,7 @@ class Row:
 
     @property
     def _has_secret_credentials(self) -> bool:
-        return any(one[0] != GUESSABLE for one in self.client.split())
+        return any(one[0] != PREDICTABLE for one in self.client.split())
 
     def _replay(self, replay: ReplayPolicy, now: float, policy: JournalPolicy) -> Claim:
         if not isinstance(self.outcome, WorkSucceeded):

@@ -83,8 +83,8 @@ class _MerchantBackend(Generic[C]):
         self._send: Send = client.send
         self._revisions = revisions
         self.get_known_revision = revisions.find
-        self.recall_guessability = revisions.recall_guessability
-        self.record_guessability = revisions.record_guessability
+        self.recall_predictability = revisions.recall_predictability
+        self.record_predictability = revisions.record_predictability
         self.get_time = clock
         self.emit_event = events.emit
         self.write_fallback = events.write_fallback

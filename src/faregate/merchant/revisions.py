@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterable
 
 from faregate.core.models import Offer, OfferRevision, Response, WireRequest
-from faregate.core.results import Guessability
+from faregate.core.results import Predictability
 from faregate.errors import ConfigurationError, nearest_name
 from faregate.logs import log
 from faregate.merchant.calls import ROOT, Call
@@ -20,7 +20,7 @@ FRESH_SECONDS = 300.0
 MISSING_SECONDS = 5.0
 REFRESH_SECONDS = 2.0
 """After a revision was refused, all requests together read the document once in so many seconds for it."""
-GUESSABILITY_SECONDS = 3600.0
+PREDICTABILITY_SECONDS = 3600.0
 ASK_SECONDS = 5.0
 """How long one request may take to check the instructions, before another one tries."""
 
@@ -39,7 +39,7 @@ class RevisionCache:
         self._revisions: dict[str, OfferRevision] = {}
         self._read_at = self._asked_at = float("-inf")
         self._refused_at: dict[str, float] = {}
-        self._guessability = Guessability.UNKNOWN
+        self._predictability = Predictability.UNKNOWN
         self._judged_at = self._judging_at = float("-inf")
 
     def expect(self, offers: Iterable[Offer]) -> None:
@@ -92,18 +92,18 @@ class RevisionCache:
         """Return the asset that was read last; None if nothing was."""
         return self._revisions[sells].asset if sells in self._revisions else None
 
-    def recall_guessability(self) -> Guessability:
+    def recall_predictability(self) -> Predictability:
         """Return what is known about the service's instructions; `UNKNOWN` if the caller has to find out."""
         now = self._clock()
-        if now - self._judged_at < GUESSABILITY_SECONDS:
-            return self._guessability
+        if now - self._judged_at < PREDICTABILITY_SECONDS:
+            return self._predictability
         if now - self._judging_at < ASK_SECONDS:
-            return Guessability.BEING_CHECKED
+            return Predictability.BEING_CHECKED
         self._judging_at = now
-        return Guessability.UNKNOWN
+        return Predictability.UNKNOWN
 
-    def record_guessability(self, guessability: Guessability) -> None:
-        self._guessability = guessability
+    def record_predictability(self, predictability: Predictability) -> None:
+        self._predictability = predictability
         self._judged_at = self._clock()
 
     def build_call(self, offer: Offer) -> Call[OfferRevision]:

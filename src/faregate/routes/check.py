@@ -28,13 +28,13 @@ from faregate.merchant.models import (
 from faregate.merchant.resource_url import NOT_FOR_SALE
 from faregate.paywall import Paywall
 from faregate.routes import RouteTable
-from faregate.x402.instructions import are_unguessable
+from faregate.x402.instructions import are_unpredictable
 from faregate.x402.tokens import SettlementAsset
 
-UNGUESSABLE: Final = (
-    "Payment instructions are unguessable: every 402 carries a fresh value in accepts[].extra."
+UNPREDICTABLE: Final = (
+    "Payment instructions are unpredictable: every 402 carries a fresh value in accepts[].extra."
 )
-GUESSABLE: Final = (
+PREDICTABLE: Final = (
     "Payment instructions can be guessed: two 402s for {} are alike. Whoever reads a settled payment on the "
     "chain can rebuild its PAYMENT-SIGNATURE header. Ask the operator of the merchant service for a fresh "
     "value in accepts[].extra."
@@ -192,5 +192,5 @@ def _describe(paywall: Paywall, offers: Iterable[Offer]) -> str:
             continue
         instructions = [answer.first(INSTRUCTIONS) or "" for answer in answers if answer is not None]
         if len(instructions) == 2:
-            return UNGUESSABLE if are_unguessable(*instructions) else GUESSABLE.format(offer.sells)
+            return UNPREDICTABLE if are_unpredictable(*instructions) else PREDICTABLE.format(offer.sells)
     return UNKNOWN

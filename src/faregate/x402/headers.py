@@ -1,7 +1,7 @@
 """The x402 v2 headers: parse `PAYMENT-SIGNATURE`, build `PAYMENT-REQUIRED` and `PAYMENT-RESPONSE`.
 
 Each is standard padded base64 of JSON, for the scheme `exact` on EVM chains. Every entry of `accepts` carries
-a fresh unguessable value, `extra.challenge`, which clients echo in `accepted`. An authorization and its
+a fresh unpredictable value, `extra.challenge`, which clients echo in `accepted`. An authorization and its
 signature are public once settled: they are in the chain's calldata. Without the challenge nobody can rebuild
 from them the `PAYMENT-SIGNATURE` header that was sent. The service does not store it.
 """
@@ -94,7 +94,7 @@ def _get_number(holder: Mapping[str, Any], name: str) -> int:
 
 
 CHALLENGE: Final = "challenge"
-GUESSABLE: Final = "0" * 64
+PREDICTABLE: Final = "0" * 64
 """The challenge of instructions that are the same for everybody, as a fault makes them."""
 _CACHED_INSTRUCTIONS: Final = 256
 """Instructions that are kept: those of one resource, price and reason differ in the challenge only."""
@@ -122,7 +122,7 @@ def build_payment_required(terms: Terms, resource: PaidResource, reason: str, ch
     """Build the header that says how to pay, and why an earlier try was refused."""
     text = _build_required_json(terms, resource.url, resource.description, resource.mime_type, reason)
     # The challenge is the last thing in it, so nothing that a seller named can stand in its place.
-    before, _, after = text.rpartition(GUESSABLE)
+    before, _, after = text.rpartition(PREDICTABLE)
     return _encode_base64(before + challenge + after)
 
 
@@ -133,7 +133,7 @@ def _build_required_json(terms: Terms, url: str, description: str, mime_type: st
             "x402Version": X402_VERSION,
             "error": reason,
             "resource": {"url": url, "description": description, "mimeType": mime_type},
-            "accepts": [build_accepts(terms, GUESSABLE)],
+            "accepts": [build_accepts(terms, PREDICTABLE)],
         }
     )
 
@@ -142,7 +142,7 @@ def remove_challenge(instructions: str) -> str:
     """Return the instructions with a constant challenge."""
     required = json.loads(base64.b64decode(instructions))
     for entry in required["accepts"]:
-        entry["extra"][CHALLENGE] = GUESSABLE
+        entry["extra"][CHALLENGE] = PREDICTABLE
     return _encode_base64(_dump_json(required))
 
 

@@ -2,7 +2,7 @@
 
 A settled authorization is public: it stands in the chain's calldata. If the instructions are the same for
 everybody, a stranger can rebuild the whole `PAYMENT-SIGNATURE` header from it, byte for byte. A fresh
-unguessable value in `accepts[].extra`, which clients echo in `accepted`, prevents that.
+unpredictable value in `accepts[].extra`, which clients echo in `accepted`, prevents that.
 """
 
 import base64
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 from typing import Any, Final, cast
 
-UNGUESSABLE_BITS: Final = 72
+UNPREDICTABLE_BITS: Final = 72
 """Of a random value of 128 bits, so many differ for certain; of a time, a counter or a short value never."""
 _MAX_HEADER: Final = 16 * 1024
 _MAX_BRACKETS: Final = 2_000
@@ -27,13 +27,13 @@ _ALPHABETS: Final = (
 _MIXED_BITS: Final = math.log2(62)
 
 
-def are_unguessable(first: str, second: str) -> bool:
+def are_unpredictable(first: str, second: str) -> bool:
     """Return whether every entry of `accepts` carries a fresh random value.
 
     Takes the `PAYMENT-REQUIRED` header values of two 402 responses to the same request. A value is fresh if
     it stands at the same place in `extra` of both entries and differs in at least 72 bits: what is equal in
     both, such as a prefix, is not counted. Only `extra` is looked at, because the
-    other fields of an entry are in the calldata. Never raises: what cannot be read is not unguessable.
+    other fields of an entry are in the calldata. Never raises: what cannot be read is not unpredictable.
     """
     try:
         entries = [_read_entries(header) for header in (first, second)]
@@ -70,7 +70,7 @@ def _has_fresh_value(first: object, second: object) -> bool:
     values = dict(_find_values(_get(second, "extra")))
     # What only one of them has counts as equal: its absence says nothing of the value.
     return any(
-        _count_fresh_bits(value, values.get(place, value)) >= UNGUESSABLE_BITS
+        _count_fresh_bits(value, values.get(place, value)) >= UNPREDICTABLE_BITS
         for place, value in _find_values(_get(first, "extra"))
     )
 

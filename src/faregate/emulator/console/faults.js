@@ -23,7 +23,7 @@ const KINDS = {
 	"changed-body": [["fields", '{"status": "settling"}']],
 	"stale-read": [["seconds", ""]],
 	"refused-repeat": [["status", 409]],
-	"guessable-instructions": []
+	"predictable-instructions": []
 };
 const NUMBERS = ["seconds", "status", "retry_after", "times"];
 const form = $("add-fault");

@@ -120,7 +120,7 @@ class _FaultedCall:
         match fault.kind:
             case "stale-read":
                 return _is_read(self.facts)
-            case "guessable-instructions":
+            case "predictable-instructions":
                 return self.facts.operation == "access"
             case "second-402":
                 return self._is_paid()
@@ -149,7 +149,7 @@ class _FaultedCall:
                 return replace_fields(said, fault.fields or {})
             case "stale-read":
                 return _build_stale_response(self.service, self.facts, self.request, said, fault.seconds)
-            case "guessable-instructions":
+            case "predictable-instructions":
                 return remove_challenges(said)
             case _:
                 return said

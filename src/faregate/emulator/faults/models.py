@@ -26,7 +26,7 @@ Kind = Literal[
     "changed-body",
     "stale-read",
     "refused-repeat",
-    "guessable-instructions",
+    "predictable-instructions",
 ]
 When = Literal["before", "after"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
@@ -104,7 +104,7 @@ class Fault(FrozenModel):
     | `changed-body` | `fields` | the answer with these fields replaced |
     | `stale-read` | `seconds` | the state of so long ago, or before the last change |
     | `refused-repeat` | `status` | a repeated complete is refused: 409 or 404 |
-    | `guessable-instructions` | | 402 of access: instructions that are the same for everybody |
+    | `predictable-instructions` | | 402 of access: instructions that are the same for everybody |
     """
 
     kind: Kind

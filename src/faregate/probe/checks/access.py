@@ -15,7 +15,7 @@ from faregate.probe.check import Check, Observation, SkipCheck, describe, judge,
 from faregate.probe.discovery import build_access_body
 from faregate.probe.fixtures import ProbeRun
 from faregate.probe.session import make_unknown_id, parse_transaction_id
-from faregate.x402.instructions import are_unguessable
+from faregate.x402.instructions import are_unpredictable
 
 
 def _check_unpaid(run: ProbeRun) -> Observation:
@@ -27,13 +27,13 @@ def _check_unpaid(run: ProbeRun) -> Observation:
     return judge_error(response, 402, "payment_required")
 
 
-def _check_unguessable(run: ProbeRun) -> Observation:
+def _check_unpredictable(run: ProbeRun) -> Observation:
     """Compare two 402s to the same request: only what differs between them is unknown to a stranger."""
     responses = [run.session.access(run.session.product, None) for _ in range(2)]
     headers = [response.first(INSTRUCTIONS) for response in responses if response.status == 402]
     if len(headers) < 2 or None in headers:
         raise SkipCheck(f"no two instructions to compare: access returned {describe(responses[-1])}")
-    fresh = are_unguessable(headers[0] or "", headers[1] or "")
+    fresh = are_unpredictable(headers[0] or "", headers[1] or "")
     return judge(fresh, "a fresh value each time" if fresh else "can be guessed from public data")
 
 
@@ -130,10 +130,10 @@ def _check_other_bytes(run: ProbeRun) -> Observation:
 CHECKS = (
     Check("access-unpaid", "contract", "402 payment_required, with instructions", _check_unpaid),
     Check(
-        "instructions-unguessable",
+        "instructions-unpredictable",
         "decision",
         "a fresh random value in every accepts entry",
-        _check_unguessable,
+        _check_unpredictable,
     ),
     Check("access-paid", "contract", "200 with a transaction id", _check_paid),
     Check("access-not-json", "decision", "400 invalid_request", _check_not_json),
