@@ -47,11 +47,11 @@ def test_a_fault_is_set_strikes_and_is_gone(http: httpx.Client) -> None:
     fault = {"kind": "status", "status": 503, "retry_after": 2, "times": 2, "operation": "payers"}
     added = http.post(PATH, json=fault)
     assert added.status_code == 201
-    assert added.json()["struck"] == 0
+    assert added.json()["applied"] == 0
     assert added.json()["fault"] == {**fault, "when": "before", "seed": 0}
     assert payers(http) == 503
     [rule] = told(http)["faults"]
-    assert rule == {**added.json(), "struck": 1}
+    assert rule == {**added.json(), "applied": 1}
     assert [payers(http), payers(http)] == [503, 200]
     assert told(http) == {"mode": "clean", "modes": list(MODES), "faults": []}
 

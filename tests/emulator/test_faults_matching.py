@@ -45,7 +45,7 @@ READS = {
 def test_by_operation(api: ApiClient, operation: Any) -> None:
     rule = api.emulator.faults.add(fault(operation=operation, times=None))
     assert [name for name, path in READS.items() if api.get(path).status_code == 503] == [operation]
-    assert rule.struck == 1
+    assert rule.applied == 1
 
 
 def test_by_operation_of_the_two_calls(api: ApiClient) -> None:
@@ -109,14 +109,14 @@ def test_by_all_that_is_named(api: ApiClient) -> None:
     assert api.complete(bought).status_code == 200
 
 
-@pytest.mark.parametrize(("times", "struck"), [(1, 1), (3, 3), (None, 5)])
-def test_so_many_times(times: int | None, struck: int) -> None:
+@pytest.mark.parametrize(("times", "applied"), [(1, 1), (3, 3), (None, 5)])
+def test_so_many_times(times: int | None, applied: int) -> None:
     emulator = Emulator()
     rule = emulator.faults.add(fault(times=times))
-    assert statuses(emulator, 5) == [503] * struck + [200] * (5 - struck)
-    assert (rule.struck, rule.is_spent) == (struck, times is not None)
+    assert statuses(emulator, 5) == [503] * applied + [200] * (5 - applied)
+    assert (rule.applied, rule.is_spent) == (applied, times is not None)
     assert len(emulator.faults) == (times is None)
-    assert [call.fault for call in emulator.calls()] == ["status-1"] * struck + [None] * (5 - struck)
+    assert [call.fault for call in emulator.calls()] == ["status-1"] * applied + [None] * (5 - applied)
 
 
 def test_the_first_that_matches_strikes_alone() -> None:
@@ -132,7 +132,7 @@ def test_one_that_finds_nothing_to_change_has_not_struck() -> None:
     emulator = Emulator()
     rule = emulator.faults.add(Fault(kind="missing-header", header="PAYMENT-RESPONSE"))
     assert statuses(emulator, 2) == [200, 200]
-    assert (rule.struck, len(emulator.faults), emulator.calls()[0].fault) == (0, 1, None)
+    assert (rule.applied, len(emulator.faults), emulator.calls()[0].fault) == (0, 1, None)
 
 
 def test_a_probability_is_the_same_story_for_a_seed() -> None:
@@ -189,7 +189,7 @@ def test_threads_strike_as_often_as_said() -> None:
     with ThreadPoolExecutor(8) as pool:
         found = [status for many in pool.map(lambda _: statuses(emulator, 20), range(8)) for status in many]
     assert (found.count(503), found.count(200)) == (100, 60)
-    assert [rule.struck for rule in rules] == [25] * 4
+    assert [rule.applied for rule in rules] == [25] * 4
 
 
 def test_a_test_payer_is_matched_by_name_and_nobody_by_what_is_no_payer() -> None:

@@ -68,7 +68,7 @@ def test_what_would_reconcile_is_out_of_order_too(api: ApiClient) -> None:
 def test_a_slow_answer_in_time_is_a_good_one(api: ApiClient, seller: FlaskSeller) -> None:
     rule = api.emulator.faults.add(Fault(kind="latency", seconds=0.05, operation="complete"))
     assert_served_once(seller)
-    assert rule.struck == 1
+    assert rule.applied == 1
 
 
 def test_clean(api: ApiClient, seller: FlaskSeller) -> None:

@@ -90,7 +90,7 @@ def test_a_fault_that_is_spent(fault: Fault) -> None:
     struck, plain = seller(), seller()
     rule = struck.emulator.faults.add(fault)
     assert scenario(struck, 1, times=3) == scenario(plain, 1, times=3)
-    assert (rule.struck, len(struck.emulator.faults)) == (1, 0)
+    assert (rule.applied, len(struck.emulator.faults)) == (1, 0)
     assert scenario(struck, 2) == scenario(plain, 2)
 
 

@@ -96,11 +96,11 @@ export function draw() {
 	patch(form.elements.mode, options([["", "none"], ...modes]));
 	form.elements.mode.value = mode && mode !== "clean" ? mode : "";
 	$("clear-faults").disabled = !faults.length;
-	const rows = faults.map(({id, struck, fault}) => ({
+	const rows = faults.map(({id, applied, fault}) => ({
 		key: id,
 		title: fault.kind,
 		about: about(fault),
-		faint: `applied ${struck}${fault.times === null ? "" : ` of ${fault.times}`} times`,
+		faint: `applied ${applied}${fault.times === null ? "" : ` of ${fault.times}`} times`,
 		remove: () => send("DELETE", `faults/${id}`, undefined, `Removed ${id}.`)
 	}));
 	drawList("faults", rows, "No faults set.");

@@ -69,7 +69,7 @@ def format_faults(emulator: Emulator) -> dict[str, object]:
 def _format_rule(rule: Rule) -> dict[str, object]:
     shown = rule.fault.model_dump(mode="json", exclude_none=True)
     # `times` is shown as null, too: for ever. Left out, it would mean once.
-    return {"id": rule.id, "struck": rule.struck, "fault": {**shown, "times": rule.fault.times}}
+    return {"id": rule.id, "applied": rule.applied, "fault": {**shown, "times": rule.fault.times}}
 
 
 ROUTES: Final = (

@@ -100,7 +100,7 @@ def deliver_with_faults(
     # A fault that changed nothing stays active for a later call.
     if delivery == Delivery(said):
         return delivery, None
-    faults.struck(rule)
+    faults.count_application(rule)
     return delivery, rule.id
 
 

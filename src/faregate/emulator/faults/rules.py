@@ -7,7 +7,7 @@ from threading import Lock
 from types import MappingProxyType
 from typing import Annotated, Final
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from faregate.emulator.calls import CallInfo
 from faregate.emulator.faults.models import Fault
@@ -43,17 +43,17 @@ Count = Annotated[int, Field(strict=True, ge=0)]
 
 @dataclass(slots=True)
 class Rule:
-    """An active fault. `seen` counts the calls it could have affected, `struck` those it did."""
+    """An active fault. `seen` counts the calls it could have affected, `applied` those it did."""
 
     id: str
     fault: Fault
     seen: int = 0
-    struck: int = 0
+    applied: int = 0
 
     @property
     def is_spent(self) -> bool:
         """Whether it has applied as often as it should."""
-        return self.fault.times is not None and self.struck >= self.fault.times
+        return self.fault.times is not None and self.applied >= self.fault.times
 
     def is_drawn(self) -> bool:
         """Whether it applies to the current call, by its probability; repeatable by its seed."""
@@ -68,7 +68,8 @@ class RuleState(FrozenModel):
     id: str
     fault: Fault
     seen: Count
-    struck: Count
+    applied: Annotated[Count, Field(validation_alias=AliasChoices("applied", "struck"))]
+    """Files saved before this version call it `struck`."""
 
 
 class FaultsState(FrozenModel):
@@ -135,17 +136,17 @@ class Faults:
                     return rule
         return None
 
-    def struck(self, rule: Rule) -> None:
+    def count_application(self, rule: Rule) -> None:
         """Count an application; a rule that is spent is removed."""
         with self._lock:
-            rule.struck += 1
+            rule.applied += 1
             if rule.is_spent:
                 self.rules = tuple(one for one in self.rules if one is not rule)
 
     def state(self) -> FaultsState:
         with self._lock:
             rules = tuple(
-                RuleState(id=rule.id, fault=rule.fault, seen=rule.seen, struck=rule.struck)
+                RuleState(id=rule.id, fault=rule.fault, seen=rule.seen, applied=rule.applied)
                 for rule in self.rules
             )
             return FaultsState(added=self._added, rules=rules)
@@ -154,7 +155,7 @@ class Faults:
         """Replace all rules by those of this state."""
         with self._lock:
             self._added = state.added
-            self.rules = tuple(Rule(one.id, one.fault, one.seen, one.struck) for one in state.rules)
+            self.rules = tuple(Rule(one.id, one.fault, one.seen, one.applied) for one in state.rules)
 
     def _add(self, fault: Fault) -> Rule:
         self._added += 1
