@@ -11,7 +11,7 @@ from playwright.sync_api import Page
 from faregate.errors import CommandError
 from faregate.reports.page import build_page
 from faregate.reports.records import Row
-from faregate.reports.summary import Step, summarize
+from faregate.reports.summary import Interval, summarize
 from tests.console.browser import CHROMIUM_MISSING, chromium
 from tests.servers.shared import need
 from tests.support.terminals import in_pipe, in_terminal
@@ -66,16 +66,18 @@ def sale(moment: datetime, name: str = "Daily report") -> Row:
 
 
 @pytest.mark.parametrize(
-    ("step", "starts"),
+    ("interval", "starts"),
     [
         ("day", ["2026-02-27", "2026-02-28", "2026-03-01", "2026-03-02"]),
         ("week", ["2026-02-23", "2026-03-02"]),
         ("month", ["2026-02-01", "2026-03-01"]),
     ],
 )
-def test_periods_have_no_gaps(step: Step, starts: list[str]) -> None:
+def test_periods_have_no_gaps(interval: Interval, starts: list[str]) -> None:
     rows = [sale(datetime(2026, 2, 27, 23, 59, tzinfo=UTC)), sale(datetime(2026, 3, 2, 0, 0, tzinfo=UTC))]
-    found = summarize(rows, datetime(2026, 1, 1, tzinfo=UTC), NOON - timedelta(days=8, hours=1), NOON, step)
+    found = summarize(
+        rows, datetime(2026, 1, 1, tzinfo=UTC), NOON - timedelta(days=8, hours=1), NOON, interval
+    )
     assert [f"{one.start:%Y-%m-%d}" for one in found.periods] == starts
     assert (found.periods[0].totals.succeeded, found.periods[-1].totals.succeeded) == (1, 1)
 

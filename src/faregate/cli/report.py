@@ -16,8 +16,8 @@ from faregate.reports.page import build_page
 from faregate.reports.reader import TransactionFilter, list_transactions
 from faregate.reports.records import Row
 from faregate.reports.summary import (
-    STEPS,
-    Step,
+    INTERVALS,
+    Interval,
     Summary,
     Totals,
     format_outcomes,
@@ -84,8 +84,8 @@ def _read(
         for row in listing.rows:
             rows.append(row)
             progress(len(rows))
-    step: Step | None = next((one for one in STEPS if one == by), None)
-    return summarize(rows, begin, until, listing.as_of or end, step)
+    interval: Interval | None = next((one for one in INTERVALS if one == by), None)
+    return summarize(rows, begin, until, listing.as_of or end, interval)
 
 
 def _to_json(summary: Summary, environment: str) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def _to_json(summary: Summary, environment: str) -> dict[str, Any]:
         "since": format_moment(summary.since),
         "until": format_moment(summary.until),
         "as_of": format_moment(summary.as_of),
-        "by": summary.step,
+        "by": summary.interval,
         "payers": summary.payers,
         **_totals_to_json(summary.totals),
         "periods": [
@@ -132,8 +132,8 @@ def _format_text(summary: Summary, environment: str) -> str:
 
 
 def _format_periods(summary: Summary) -> list[str]:
-    names = [format_period(period.start, summary.step) for period in summary.periods]
-    left = max(len(summary.step), *map(len, names))
+    names = [format_period(period.start, summary.interval) for period in summary.periods]
+    left = max(len(summary.interval), *map(len, names))
     numbers = "  ".join(f"{head:>9}" for head in ("SUCCEEDED", "FAILED", "PENDING"))
     revenues = [format_revenue(period.totals) for period in summary.periods]
     # The asset that was sold most often has the bars; those of two assets could not be compared.
@@ -143,7 +143,7 @@ def _format_periods(summary: Summary) -> list[str]:
     most = max((period.totals.revenue[asset] for period in summary.periods), default=0)
     room = get_width() - left - len(numbers) - max(map(len, revenues)) - 6
     wide = min(_LONGEST_BAR, room) if room >= _SHORTEST_BAR else 0
-    lines = [f"{summary.step.upper():<{left}}  {numbers}  {'REVENUE'}"]
+    lines = [f"{summary.interval.upper():<{left}}  {numbers}  {'REVENUE'}"]
     for name, period, revenue in zip(names, summary.periods, revenues, strict=True):
         totals = period.totals
         cells = "  ".join(f"{one or '-':>9}" for one in (totals.succeeded, totals.failed, totals.pending))

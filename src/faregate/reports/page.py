@@ -65,7 +65,7 @@ def build_page(summary: Summary, environment: str) -> str:
         as_of=format_moment(summary.as_of),
         figures=list(_list_figures(summary)),
         outcomes=format_outcomes(summary.totals),
-        step=summary.step,
+        interval=summary.interval,
         charts=_build_charts(summary) if summary.totals.count else [],
         ends=[names[0], names[-1]] if len(names) >= _FEWEST_PLACES else names[:1],
         resources=summary.resources,
@@ -131,4 +131,4 @@ def _build_chart(summary: Summary, title: str, highest: str, bars: Iterator[Bar 
 
 
 def _name(summary: Summary, period: Period) -> str:
-    return format_period(period.start, summary.step)
+    return format_period(period.start, summary.interval)

@@ -13,8 +13,8 @@ from faregate.errors import CommandError
 from faregate.reports.records import Row
 from faregate.x402.tokens import format_price
 
-Step = Literal["hour", "day", "week", "month"]
-STEPS: Final[tuple[Step, ...]] = ("hour", "day", "week", "month")
+Interval = Literal["hour", "day", "week", "month"]
+INTERVALS: Final[tuple[Interval, ...]] = ("hour", "day", "week", "month")
 MAX_PERIODS: Final = 400
 _UNKNOWN_ASSET: Final = "?"
 
@@ -63,7 +63,7 @@ class Summary:
     since: datetime
     until: datetime
     as_of: datetime
-    step: Step
+    interval: Interval
     totals: Totals
     payers: int
     periods: tuple[Period, ...]
@@ -75,11 +75,11 @@ class Summary:
 
 
 def summarize(
-    rows: Iterable[Row], since: datetime, until: datetime | None, as_of: datetime, step: Step | None
+    rows: Iterable[Row], since: datetime, until: datetime | None, as_of: datetime, interval: Interval | None
 ) -> Summary:
     """Sum rows with the columns of their receipts. Raises `CommandError` for too many periods.
 
-    There are no periods before the first transaction. Without `step`, the length of time decides.
+    There are no periods before the first transaction. Without `interval`, the length of time decides.
     """
     totals, payers = Totals(), set[object]()
     resources = dict[str, Totals]()
@@ -95,7 +95,7 @@ def summarize(
             created.append((moment.astimezone(UTC), row))
     end = (until or as_of).astimezone(UTC)
     begin = max(since.astimezone(UTC), min((moment for moment, _ in created), default=since))
-    chosen = step or _choose_step(end - begin)
+    chosen = interval or _choose_interval(end - begin)
     by_moment = {start: Totals() for start in _iterate_starts(begin, end, chosen)}
     for moment, row in created:
         by_moment.setdefault(_START[chosen](moment), Totals()).add(row)
@@ -106,7 +106,7 @@ def summarize(
     )
 
 
-def _choose_step(length: timedelta) -> Step:
+def _choose_interval(length: timedelta) -> Interval:
     if length <= timedelta(days=2):
         return "hour"
     if length <= timedelta(days=92):
@@ -130,14 +130,14 @@ def _start_of_month(moment: datetime) -> datetime:
     return _start_of_day(moment).replace(day=1)
 
 
-_START: Final[dict[Step, Callable[[datetime], datetime]]] = {
+_START: Final[dict[Interval, Callable[[datetime], datetime]]] = {
     "hour": _start_of_hour,
     "day": _start_of_day,
     "week": _start_of_week,
     "month": _start_of_month,
 }
 # More than one period from a start and less than two: in UTC no day is longer than another.
-_BEYOND: Final[dict[Step, timedelta]] = {
+_BEYOND: Final[dict[Interval, timedelta]] = {
     "hour": timedelta(minutes=90),
     "day": timedelta(hours=36),
     "week": timedelta(days=10),
@@ -145,16 +145,16 @@ _BEYOND: Final[dict[Step, timedelta]] = {
 }
 
 
-def _iterate_starts(begin: datetime, end: datetime, step: Step) -> Iterable[datetime]:
+def _iterate_starts(begin: datetime, end: datetime, interval: Interval) -> Iterable[datetime]:
     starts = list[datetime]()
-    start = _START[step](begin)
+    start = _START[interval](begin)
     while start < end:
         starts.append(start)
         if len(starts) > MAX_PERIODS:
             raise CommandError(
                 f"These are more than {MAX_PERIODS} periods: use a longer --by or a later --since."
             )
-        start = _START[step](start + _BEYOND[step])
+        start = _START[interval](start + _BEYOND[interval])
     return starts
 
 
@@ -181,9 +181,9 @@ def format_outcomes(totals: Totals) -> str:
     return f"{succeeded}, {totals.failed:,} failed.{pending}"
 
 
-def format_period(start: datetime, step: Step) -> str:
+def format_period(start: datetime, interval: Interval) -> str:
     """The name of a period: `2026-11-23`, `11-23 07:00`, `2026-11`."""
-    match step:
+    match interval:
         case "hour":
             return start.strftime("%m-%d %H:%M")
         case "month":
