@@ -16,7 +16,7 @@ from typing import Final
 from faregate.logs import log
 from faregate.rules.payments import PaymentSettled, SettlementPending, SettlementResult
 from faregate.service.chain.deadline import limit_time
-from faregate.service.chain.judge import REORG_BLOCKS, ContradictoryNode, Judge, Question, Verdict
+from faregate.service.chain.judge import REORG_BLOCKS, ContradictoryNode, Judge, SettlementQuery, Verdict
 from faregate.service.chain.node import ChainNode
 from faregate.service.chain.rpc import RpcError, RpcNode
 
@@ -46,14 +46,14 @@ class Agreement:
     open_node: Callable[[RpcNode], ChainNode]
 
     def confirm(
-        self, prover: RpcNode, proof: Verdict, nodes: Sequence[RpcNode], question: Question
+        self, prover: RpcNode, proof: Verdict, nodes: Sequence[RpcNode], query: SettlementQuery
     ) -> SettlementResult:
         """Return the settlement if another node proves it, or none has a say; else it is pending.
 
         If nodes contradict each other, the majority of those that have the block decides.
         """
         others = [node for node in nodes if node is not prover and not node.is_resting()]
-        question = _name_transaction(question, proof.result)
+        query = _name_transaction(query, proof.result)
         end = monotonic() + CONFIRM_SECONDS
         words: dict[RpcNode, Word] = {}
         with limit_time(CONFIRM_SECONDS):
@@ -61,7 +61,7 @@ class Agreement:
                 # What a node has said stays its word while it does not answer.
                 words |= {
                     node: word
-                    for node, word in self._ask(others, proof, question).items()
+                    for node, word in self._ask(others, proof, query).items()
                     if word is not Word.NONE or node not in words
                 }
                 denying = [node for node, word in words.items() if word is Word.DENIES]
@@ -72,25 +72,25 @@ class Agreement:
                     break
                 time.sleep(_POLL_SECONDS)
         if not denying:
-            return question.pending
+            return query.pending
         _record([prover, *denying], prover)
         return SettlementPending("reconciling")
 
-    def _ask(self, nodes: Sequence[RpcNode], proof: Verdict, question: Question) -> dict[RpcNode, Word]:
+    def _ask(self, nodes: Sequence[RpcNode], proof: Verdict, query: SettlementQuery) -> dict[RpcNode, Word]:
         """Ask one node after another, until one proves the settlement and none has denied it."""
         words: dict[RpcNode, Word] = {}
         for node in nodes:
-            words[node] = self._ask_node(node, proof, question)
+            words[node] = self._ask_node(node, proof, query)
             if words[node] is Word.PROVES and Word.DENIES not in words.values():
                 break
         return words
 
-    def _ask_node(self, node: RpcNode, proof: Verdict, question: Question) -> Word:
+    def _ask_node(self, node: RpcNode, proof: Verdict, query: SettlementQuery) -> Word:
         try:
             opened = self.open_node(node)
             # Read first: the answer is then as of this block, or of a later one.
             head = opened.get_head()
-            if self._look_at(opened, question) == proof.result:
+            if self._look_at(opened, query) == proof.result:
                 return Word.PROVES
         except RpcError as error:
             log("service", logging.WARNING, "%s; it has no say about a settlement", error)
@@ -103,20 +103,20 @@ class Agreement:
         # A node that is up to date cannot be so far behind: there is no such block.
         return Word.DENIES if proof.block - head.number > REORG_BLOCKS else Word.BEHIND
 
-    def _look_at(self, node: ChainNode, question: Question) -> SettlementResult | None:
+    def _look_at(self, node: ChainNode, query: SettlementQuery) -> SettlementResult | None:
         try:
-            return self.judge.look_at(node, question).result
+            return self.judge.look_at(node, query).result
         except ContradictoryNode as error:
             log("service", logging.DEBUG, "RPC node %s is not believed: %s", node.host, error)
             return None
 
 
-def _name_transaction(question: Question, result: SettlementResult) -> Question:
+def _name_transaction(query: SettlementQuery, result: SettlementResult) -> SettlementQuery:
     """Add the transaction that a node has named: its receipt costs one call, a search many."""
     if not isinstance(result, PaymentSettled):
-        return question
-    hashes = tuple(dict.fromkeys((result.transaction_hash, *question.attempt.hashes)))
-    return replace(question, attempt=replace(question.attempt, hashes=hashes))
+        return query
+    hashes = tuple(dict.fromkeys((result.transaction_hash, *query.attempt.hashes)))
+    return replace(query, attempt=replace(query.attempt, hashes=hashes))
 
 
 def _is_agreed(words: Sequence[Word]) -> bool:

@@ -24,7 +24,7 @@ from faregate.service.chain.agreement import Agreement
 from faregate.service.chain.deadline import get_time_left, limit_time
 from faregate.service.chain.evidence import Block
 from faregate.service.chain.failover import take_turns
-from faregate.service.chain.judge import ContradictoryNode, Judge, Question, Verdict
+from faregate.service.chain.judge import ContradictoryNode, Judge, SettlementQuery, Verdict
 from faregate.service.chain.node import At, ChainNode
 from faregate.service.chain.rpc import CALL_SECONDS, RpcClient, RpcError, RpcNode
 from faregate.transports import Choice
@@ -136,17 +136,17 @@ class ChainReader:
         say (`agreement.py`). A payment is refused only if no node that answers says otherwise. Takes
         `look_seconds` at most, and for a settlement `CONFIRM_SECONDS` more.
         """
-        question = Question(payment, terms.token, attempt)
+        query = SettlementQuery(payment, terms.token, attempt)
         answers: list[SettlementResult] = []
         with limit_time(self._look_seconds):
-            proof = self._find_proof(question, answers)
+            proof = self._find_proof(query, answers)
         if proof is None:
             return _agree(answers)
         # With time of its own: a slow node must not take that of the others.
-        return self._agreement.confirm(*proof, self.client.nodes, question)
+        return self._agreement.confirm(*proof, self.client.nodes, query)
 
     def _find_proof(
-        self, question: Question, answers: list[SettlementResult]
+        self, query: SettlementQuery, answers: list[SettlementResult]
     ) -> tuple[RpcNode, Verdict] | None:
         """Find the first node that proves a settlement; what the others say is added to `answers`."""
         nodes = take_turns(self.client.nodes, monotonic())
@@ -156,7 +156,7 @@ class ChainReader:
                 break
             # A node that hangs leaves the others their share of the time.
             with limit_time(get_time_left(self._look_seconds) / left):
-                verdict = self._ask_node(node, question)
+                verdict = self._ask_node(node, query)
             if verdict is None:
                 continue
             if isinstance(verdict.result, PaymentSettled):
@@ -164,10 +164,10 @@ class ChainReader:
             answers.append(verdict.result)
         return None
 
-    def _ask_node(self, node: RpcNode, question: Question) -> Verdict | None:
+    def _ask_node(self, node: RpcNode, query: SettlementQuery) -> Verdict | None:
         """Ask one node; None if it does not answer."""
         try:
-            return self._judge.look_at(self._open(node), question)
+            return self._judge.look_at(self._open(node), query)
         except RpcError as error:
             log("service", logging.WARNING, "%s", error)
             return None
@@ -177,10 +177,10 @@ class ChainReader:
 
     # Nodes
 
-    def ask(self, question: Callable[[ChainNode], T]) -> T:
-        """Put a question to the first node of this chain that answers it. Raises `PaymentsUnavailable`."""
+    def ask(self, query: Callable[[ChainNode], T]) -> T:
+        """Put a query to the first node of this chain that answers it. Raises `PaymentsUnavailable`."""
         try:
-            return self.client.ask(lambda node: question(self._open(node)))
+            return self.client.ask(lambda node: query(self._open(node)))
         except RpcError as error:
             raise PaymentsUnavailable(str(error)) from error
 

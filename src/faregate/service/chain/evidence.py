@@ -70,7 +70,7 @@ class Receipt(ChainModel):
     logs: tuple[Log, ...]
 
 
-class Fate(Enum):
+class Effect(Enum):
     """What a transaction did with an authorization."""
 
     NOTHING = auto()
@@ -80,21 +80,21 @@ class Fate(Enum):
     CANCELED = auto()
 
 
-def read_fate(receipt: Receipt, token: Token, payment: SignedPayment) -> Fate:
+def read_effect(receipt: Receipt, token: Token, payment: SignedPayment) -> Effect:
     """Read what the transaction did with the authorization of this payment."""
     if receipt.status != 1:
-        return Fate.NOTHING
+        return Effect.NOTHING
     logs = {log.logIndex: log for log in receipt.logs}
     for log in receipt.logs:
         if _is_event(log, token, CANCELED, payment):
-            return Fate.CANCELED
+            return Effect.CANCELED
         if _is_event(log, token, USED, payment):
             # Both logs must be the token's own: an account with code can log anything.
             following = logs.get(log.logIndex + 1)
             if following is None or not _is_transfer_of_payer(following, token, payment):
-                return Fate.NOTHING  # logs are missing
-            return Fate.PAID if _is_transfer(following, payment) else Fate.USED_OTHERWISE
-    return Fate.NOTHING
+                return Effect.NOTHING  # logs are missing
+            return Effect.PAID if _is_transfer(following, payment) else Effect.USED_OTHERWISE
+    return Effect.NOTHING
 
 
 def select_logs(end: Log, logs: Iterable[Log]) -> Receipt:

@@ -13,7 +13,7 @@ from faregate.rules.payments import (
     SettlementPending,
     SettlementResult,
 )
-from faregate.service.chain.evidence import Block, Fate, Receipt, read_fate
+from faregate.service.chain.evidence import Block, Effect, Receipt, read_effect
 from faregate.service.chain.node import ChainNode, find_log
 from faregate.service.chain.rpc import RpcError
 from faregate.x402.models import SignedPayment
@@ -28,7 +28,7 @@ class ContradictoryNode(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class SettlementQuery:
     """What became of this payment?"""
 
     payment: SignedPayment = field(repr=False)
@@ -68,59 +68,59 @@ class Judge:
     clock: Clock
     confirmations: int
 
-    def look_at(self, node: ChainNode, question: Question) -> Verdict:
+    def look_at(self, node: ChainNode, query: SettlementQuery) -> Verdict:
         """Return what the node proves. Raises `RpcError` and `ContradictoryNode`."""
         # A known hash costs one call. The logs prove as much, and know of a transfer that nobody told us of.
         receipts: dict[str, Receipt] = {}
-        for known in question.hashes:
+        for known in query.hashes:
             receipt = _try_receipt(node, known)
             if receipt is None:
                 continue
             receipts[receipt.transactionHash] = receipt
-            if _read(receipt, question) is Fate.PAID:
-                return self._judge_receipt(node, question, receipt)
-        payment = question.payment
-        if not node.is_authorization_used(question.token, payment.payer, payment.nonce):
-            return Verdict(self._judge_unused(node, question))
-        head = _get_head(node, question)
-        found = find_log(node, question.token, payment, question.first_block, head.number)
+            if _read(receipt, query) is Effect.PAID:
+                return self._judge_receipt(node, query, receipt)
+        payment = query.payment
+        if not node.is_authorization_used(query.token, payment.payer, payment.nonce):
+            return Verdict(self._judge_unused(node, query))
+        head = _get_head(node, query)
+        found = find_log(node, query.token, payment, query.first_block, head.number)
         if found is None:
             raise ContradictoryNode("the authorization was used or cancelled, but no log tells where")
-        receipt = receipts.get(found.transactionHash) or node.get_end(question.token, payment, found)
-        return self._judge_receipt(node, question, receipt)
+        receipt = receipts.get(found.transactionHash) or node.get_end(query.token, payment, found)
+        return self._judge_receipt(node, query, receipt)
 
-    def _judge_receipt(self, node: ChainNode, question: Question, receipt: Receipt) -> Verdict:
+    def _judge_receipt(self, node: ChainNode, query: SettlementQuery, receipt: Receipt) -> Verdict:
         """Judge a payment by the transaction that ended its authorization."""
-        if receipt.blockNumber < question.first_block:
+        if receipt.blockNumber < query.first_block:
             raise ContradictoryNode("the transaction is older than the payment")
-        fate = _read(receipt, question)
+        effect = _read(receipt, query)
         # A payment needs so many blocks; a cancellation goes with any block that can still be replaced.
-        head = _get_head(node, question)
-        is_paid = fate is Fate.PAID
-        last = head.number - self.confirmations + 1 if is_paid else _get_safe(node, question).number
+        head = _get_head(node, query)
+        is_paid = effect is Effect.PAID
+        last = head.number - self.confirmations + 1 if is_paid else _get_safe(node, query).number
         # Read after the head: a reorganisation between the two would make a block that is gone look deep.
         block = node.get_block(receipt.blockNumber)
         if block is None or block.hash != receipt.blockHash or block.number > head.number:
             raise ContradictoryNode("the block of the transaction is not in the chain")
-        if fate is Fate.NOTHING:
+        if effect is Effect.NOTHING:
             raise ContradictoryNode("the logs of the transaction do not tell how the authorization ended")
         if block.number > last:
-            return Verdict(question.pending)
+            return Verdict(query.pending)
         if is_paid:
             return Verdict(PaymentSettled(receipt.transactionHash), block.number + self.confirmations - 1)
-        if fate is Fate.CANCELED:
+        if effect is Effect.CANCELED:
             return Verdict(PaymentRefused("the payer cancelled the authorization"))
         return Verdict(PaymentRefused("the payer used the authorization's nonce for another payment"))
 
-    def _judge_unused(self, node: ChainNode, question: Question) -> SettlementResult:
+    def _judge_unused(self, node: ChainNode, query: SettlementQuery) -> SettlementResult:
         """Judge a payment whose authorization was not used: it is over only once its time is."""
-        payment = question.payment
+        payment = query.payment
         if self.clock().timestamp() < payment.valid_before:
-            return question.pending
-        safe = _get_safe(node, question)
+            return query.pending
+        safe = _get_safe(node, query)
         if safe.timestamp < payment.valid_before:
-            return question.pending
-        if node.is_authorization_used(question.token, payment.payer, payment.nonce, safe.number):
+            return query.pending
+        if node.is_authorization_used(query.token, payment.payer, payment.nonce, safe.number):
             raise ContradictoryNode("the authorization was used in a safe block, but not in the latest")
         return PaymentRefused("the authorization expired unused")
 
@@ -134,19 +134,19 @@ def _try_receipt(node: ChainNode, transaction_hash: str) -> Receipt | None:
         return None
 
 
-def _read(receipt: Receipt, question: Question) -> Fate:
-    return read_fate(receipt, question.token, question.payment)
+def _read(receipt: Receipt, query: SettlementQuery) -> Effect:
+    return read_effect(receipt, query.token, query.payment)
 
 
-def _get_head(node: ChainNode, question: Question) -> Block:
+def _get_head(node: ChainNode, query: SettlementQuery) -> Block:
     head = node.get_head()
-    if head.number < (question.attempt.from_block or 0) - REORG_BLOCKS:
+    if head.number < (query.attempt.from_block or 0) - REORG_BLOCKS:
         raise ContradictoryNode("its latest block is older than the payment")
     return head
 
 
-def _get_safe(node: ChainNode, question: Question) -> Block:
+def _get_safe(node: ChainNode, query: SettlementQuery) -> Block:
     safe = node.get_safe()
-    if safe.number > _get_head(node, question).number:
+    if safe.number > _get_head(node, query).number:
         raise ContradictoryNode("its safe block is ahead of its latest")
     return safe
