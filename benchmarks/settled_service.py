@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from faregate.rules.backend import Backend
+from faregate.rules.dependencies import Dependencies
 from faregate.rules.payments import (
     Attempt,
     PaymentPostponed,
@@ -46,9 +46,9 @@ class SettledPayments:
         return PaymentSent(f"0x{secrets.token_hex(32)}", "HTTP 200 success")
 
 
-def build_backend(store: Any, payments: Any, *calls: Any) -> Backend:
+def build_dependencies(store: Any, payments: Any, *calls: Any) -> Dependencies:
     """Build what the rules work on. The payments that the settings name are never asked."""
-    return Backend(store, SettledPayments(), *calls)
+    return Dependencies(store, SettledPayments(), *calls)
 
 
 def main() -> None:
@@ -61,7 +61,7 @@ def main() -> None:
         rate_limit=0,
         log_level="warning",
     )
-    setattr(backends, "Backend", build_backend)  # noqa: B010
+    setattr(backends, "Dependencies", build_dependencies)  # noqa: B010
     serve(settings, as_json=True)
 
 

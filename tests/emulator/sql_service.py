@@ -14,12 +14,12 @@ from faregate.core.models import Response, WireRequest
 from faregate.emulator import Account, Revision, SettlementRule, SimulatedLedger
 from faregate.errors import ConfigurationError
 from faregate.rules import settlement as settling
-from faregate.rules.app import Access, respond
-from faregate.rules.backend import Backend
+from faregate.rules.app import KeyGrant, respond
 from faregate.rules.builtin import builtin_account
 from faregate.rules.catalog import Listing
 from faregate.rules.clock import Clock
 from faregate.rules.config import Resource
+from faregate.rules.dependencies import Dependencies
 from faregate.rules.http import INVALID_KEY, build_401
 from faregate.rules.identifiers import build_id
 from faregate.rules.payments import Ledger, LedgerPayments
@@ -88,13 +88,13 @@ class SqlService:
             self._mark_used()
         return response
 
-    def authenticate(self, secret: str) -> Access:
+    def authenticate(self, secret: str) -> KeyGrant:
         owner = find_key_owner(self._database, secret)
         if owner is None:
             raise build_401(INVALID_KEY)
         if owner.account.environment == "live" and not self._allow_live:
             raise build_401("live keys are not allowed here")
-        return Access(owner.capabilities, self._get_backend(owner.account))
+        return KeyGrant(owner.capabilities, self._get_backend(owner.account))
 
     # The seller's catalog
 
@@ -200,7 +200,7 @@ class SqlService:
             current = backend.store.find_settlement_rule(known) or settling.IMMEDIATE
             settling.schedule(known, backend, current, backend.store.now())
 
-    def _find_open(self, transaction_id: str) -> tuple[Backend, Transaction]:
+    def _find_open(self, transaction_id: str) -> tuple[Dependencies, Transaction]:
         """Find a transaction that has not ended, after what is due has been settled."""
         for account in self._accounts.values():
             with self._database.read() as connection:
@@ -216,9 +216,11 @@ class SqlService:
     def _mark_used(self) -> None:
         self._source.mark_used(self._accounts)
 
-    def _get_backend(self, account: AccountRow) -> Backend:
+    def _get_backend(self, account: AccountRow) -> Dependencies:
         own = SimulatedPayments(self._database, account.id)
-        return Backend(SqlStore(self._stores, account), LedgerPayments(self._ledger) if self._ledger else own)
+        return Dependencies(
+            SqlStore(self._stores, account), LedgerPayments(self._ledger) if self._ledger else own
+        )
 
 
 def _set_resource_rule(connection: Connection, account: int, key: str, rule: SettlementRule | None) -> None:

@@ -126,7 +126,7 @@ BREAKS: Final = (
         "6. ",
         _COMPLETE,
         "_check_values(request, transaction.context.revision.rules)",
-        "_check_values(\n            request, next(one for one in backend.store.list_active() if one.id == transaction.context.listing.id).active.rules\n        )",
+        "_check_values(\n            request, next(one for one in deps.store.list_active() if one.id == transaction.context.listing.id).active.rules\n        )",
     ),
     Break("What the service", "7. ", _TOKENS, '"EURC": "EUR"}', '"EURC": "USD"}'),
     Break(
@@ -411,8 +411,8 @@ BREAKS: Final = (
         "POST /transactions",
         "too late",
         _SETTLEMENT,
-        "if rule is None or at.timestamp() >= transaction.payment.valid_before:\n        return settle(transaction, backend, at=at)",
-        "if at.timestamp() + 5 >= transaction.payment.valid_before:\n        return backend.store.record_failed(transaction, at)\n    if rule is None:\n        return settle(transaction, backend, at=at)",
+        "if rule is None or at.timestamp() >= transaction.payment.valid_before:\n        return settle(transaction, deps, at=at)",
+        "if at.timestamp() + 5 >= transaction.payment.valid_before:\n        return deps.store.record_failed(transaction, at)\n    if rule is None:\n        return settle(transaction, deps, at=at)",
     ),
     # GET /transactions/{transaction_id} and GET /transactions
     Break(
@@ -633,8 +633,8 @@ BREAKS: Final = (
         "Errors",
         "order of refusal",
         _COMPLETE,
-        "    request = call.body_as(complete_request)\n    transaction = find_transaction(call.identifier, backend.store)\n",
-        "    transaction = find_transaction(call.identifier, backend.store)\n    request = call.body_as(complete_request)\n",
+        "    request = call.body_as(complete_request)\n    transaction = find_transaction(call.identifier, deps.store)\n",
+        "    transaction = find_transaction(call.identifier, deps.store)\n    request = call.body_as(complete_request)\n",
     ),
     # Limits
     Break("Limits", "page_size", _HTTP, "[1-9][0-9]*", "[0-9][0-9]*"),

@@ -13,7 +13,7 @@ from typing import Any, Literal, cast
 
 import pytest
 
-from faregate.rules.backend import Backend
+from faregate.rules.dependencies import Dependencies
 from faregate.rules.payments import (
     Attempt,
     PaymentPostponed,
@@ -217,7 +217,7 @@ class Direct(Facilitated):
 
 def drive(books: Books, payments: Facilitated, dies_at: int | None) -> int:
     """Settle once; die before (even) or after (odd) a call to books or payments. Returns how many moments."""
-    backend = Backend(cast(Any, books), cast(Any, payments))
+    backend = Dependencies(cast(Any, books), cast(Any, payments))
     pass_moments, count = count_moments(dies_at)
     settle(cast(Transaction, books), watch(backend, pass_moments))
     return count()

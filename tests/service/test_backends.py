@@ -14,8 +14,8 @@ from sqlalchemy import Engine, event
 from faregate.core.models import Response, WireRequest
 from faregate.emulator import Wallet
 from faregate.rules.app import respond
-from faregate.rules.backend import Backend
 from faregate.rules.builtin import builtin_account
+from faregate.rules.dependencies import Dependencies
 from faregate.rules.payments import Attempt, Reservation, SettlementPending
 from faregate.rules.records import Transaction
 from faregate.service import backends
@@ -97,7 +97,7 @@ def test_a_database_without_tables_is_not_ready(tmp_path: Path) -> None:
 
 def watch_calls(patch: pytest.MonkeyPatch, around: Around) -> None:
     """Have `around` make the calls of the rules, in every runtime that is made from now on."""
-    patch.setattr(backends, "Backend", lambda *parts: watch(Backend(*parts), around))
+    patch.setattr(backends, "Dependencies", lambda *parts: watch(Dependencies(*parts), around))
 
 
 def test_a_database_that_goes_away_after_the_key_was_found_is_503(
@@ -285,12 +285,12 @@ def settle(known: _Known, wait: Callable[[], object], seconds: float) -> tuple[s
     )
     transaction = cast(Transaction, known)
 
-    def settle_slowly(_: Backend) -> Transaction:
+    def settle_slowly(_: Dependencies) -> Transaction:
         wait()
         return transaction
 
     began = time.monotonic()
-    backend = Backend(cast(Any, known), cast(Any, None))
+    backend = Dependencies(cast(Any, known), cast(Any, None))
     found = settlements.settle(settle_slowly, transaction, backend)
     took = time.monotonic() - began
     settlements.close()
@@ -318,12 +318,12 @@ def test_waiting_completions_leave_threads_for_other_calls() -> None:
     known = _Known("settling")
     transaction = cast(Transaction, known)
 
-    def settle_slowly(_: Backend) -> Transaction:
+    def settle_slowly(_: Dependencies) -> Transaction:
         gate.wait(10)
         return transaction
 
     def complete() -> None:
-        settlements.settle(settle_slowly, transaction, Backend(cast(Any, known), cast(Any, None)))
+        settlements.settle(settle_slowly, transaction, Dependencies(cast(Any, known), cast(Any, None)))
 
     waiting = [threading.Thread(target=complete) for _ in range(4)]
     for thread in waiting:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from faregate.rules.backend import Backend
+from faregate.rules.dependencies import Dependencies
 from faregate.rules.payments import PaymentVerified
 from faregate.rules.records import FINAL, Transaction
 from faregate.rules.settlement import settle
@@ -62,7 +62,7 @@ class Shop:
         """
         account = self.start_account()
         reader = ChainReader(USDC.chain, [self.chain.url], clock=self.clock)
-        backend = Backend(self.store, DirectPayments(account, reader))
+        backend = Dependencies(self.store, DirectPayments(account, reader))
         pass_moments, _ = count_moments(dies_at)
 
         def around(call: Call) -> Any:

@@ -8,7 +8,7 @@ import pytest
 from examples.chain.facilitator import GAS_KEYS
 from pydantic import SecretStr
 
-from faregate.rules.backend import Backend
+from faregate.rules.dependencies import Dependencies
 from faregate.rules.payments import PaymentSent
 from faregate.rules.records import Transaction
 from faregate.rules.settlement import settle
@@ -69,8 +69,8 @@ class Watched:
         self.watch = FinalityWatch(day.database, day.store.stamps, chain, lambda _: self.backend)
 
     @property
-    def backend(self) -> Backend:
-        return Backend(self.day.store, self.payments)
+    def backend(self) -> Dependencies:
+        return Dependencies(self.day.store, self.payments)
 
     def sell(self) -> Transaction:
         """A payment that this backend has settled."""
@@ -266,7 +266,7 @@ def test_a_process_with_workers_watches(
     with runtime.open_runtime(settings) as process:
         day = Day(process.books.database, open_store(process.books.database), chain, payer)
         chain.mine(2)
-        backend = process.backends.build_backend(day.store)
+        backend = process.backends.build_dependencies(day.store)
         sold = settle(day.submit(), backend)
         assert sold.status == "succeeded"
         chain.reorganise(1)

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from faregate.rules.backend import Backend
 from faregate.rules.builtin import builtin_account
+from faregate.rules.dependencies import Dependencies
 from faregate.rules.payments import PaymentVerified
 from faregate.rules.records import Transaction
 from faregate.rules.settlement import settle
@@ -121,7 +121,7 @@ def test_money_for_one_sale_costs_the_gas_of_one_transfer(database: Database, ch
     for store, made in allowed:
         submitted = store.record_outcome(made, succeeded(made))
         assert submitted is not None
-        settle(submitted, Backend(store, payments))
+        settle(submitted, Dependencies(store, payments))
         wait_for_blocks(chain)
     reader.close()
     sent = int(chain.call("eth_getTransactionCount", gas.address, "latest"), 16)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from faregate.rules.backend import Backend
+from faregate.rules.dependencies import Dependencies
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +37,14 @@ class _Watched:
         return lambda *positional, **named: self._around(Call(name, value, positional, named))
 
 
-def watch(backend: Backend, around: Around) -> Backend:
-    """Have `around` make the calls of the rules to this backend."""
+def watch(deps: Dependencies, around: Around) -> Dependencies:
+    """Have `around` make the calls of the rules to this deps."""
     return replace(
-        backend,
-        store=cast(Any, _Watched(backend.store, around)),
-        payments=cast(Any, _Watched(backend.payments, around)),
-        settle=lambda *given: around(Call("settle", backend.settle, given)),
-        wait=lambda *given: around(Call("wait", backend.wait, given)),
+        deps,
+        store=cast(Any, _Watched(deps.store, around)),
+        payments=cast(Any, _Watched(deps.payments, around)),
+        settle=lambda *given: around(Call("settle", deps.settle, given)),
+        wait=lambda *given: around(Call("wait", deps.wait, given)),
     )
 
 

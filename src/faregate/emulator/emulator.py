@@ -137,7 +137,7 @@ class Emulator:
         """Return what `read` reads from the current state, after every payment that is due has settled."""
         with self._lock:
             for store in self._service.environments.values():
-                settle_due(store.clock.now(), store.backend)
+                settle_due(store.clock.now(), store.deps)
             return read(self._service, self._recorder.log)
 
     def mode(self, name: str) -> None:

@@ -71,7 +71,7 @@ def settle(store: EnvironmentState, transaction_id: str) -> None:
         raise ConfigurationError(
             f"the seller has not completed {transaction_id} yet: settle_after says how it will end"
         )
-    settling.settle(record, store.backend, at=store.clock.tick())
+    settling.settle(record, store.deps, at=store.clock.tick())
 
 
 def fail(store: EnvironmentState, transaction_id: str) -> None:
@@ -84,7 +84,7 @@ def fail(store: EnvironmentState, transaction_id: str) -> None:
 
 
 def _settle_due(store: EnvironmentState) -> None:
-    settling.settle_due(store.clock.now(), store.backend)
+    settling.settle_due(store.clock.now(), store.deps)
 
 
 def _find_open(store: EnvironmentState, transaction_id: str) -> TransactionRecord:
@@ -111,4 +111,4 @@ def _set_transaction_rule(
         store.unschedule(record)
         # The transaction's own rule may be gone now: then the next in rank applies.
         rule = store.find_settlement_rule(record) or settling.IMMEDIATE
-        settling.schedule(record, store.backend, rule, store.clock.tick())
+        settling.schedule(record, store.deps, rule, store.clock.tick())

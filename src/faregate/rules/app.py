@@ -11,10 +11,10 @@ from typing import Protocol
 
 from faregate.core.models import Response, WireRequest
 from faregate.merchant.problems import INTERNAL_ERROR, UNAVAILABLE
-from faregate.rules.backend import Backend
 from faregate.rules.catalog import build_catalog
 from faregate.rules.clock import Clock, MonotonicClock
 from faregate.rules.config import DEFAULT_CREATED_AT, Account, Capability, Key
+from faregate.rules.dependencies import Dependencies
 from faregate.rules.http import (
     INVALID_KEY,
     RETRY_SOON,
@@ -39,17 +39,17 @@ _log = logging.getLogger("faregate.service")
 class Accounts(Protocol):
     """Finds out whose a key is."""
 
-    def authenticate(self, secret: str) -> "Access":
+    def authenticate(self, secret: str) -> "KeyGrant":
         """Return what this API key gives access to; `HttpError` 401 if it is not valid."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class KeyGrant:
     """What a key gives access to."""
 
     capabilities: Collection[Capability]
-    backend: Backend
+    deps: Dependencies
 
 
 def respond(request: WireRequest, accounts: Accounts) -> Response:
@@ -57,12 +57,12 @@ def respond(request: WireRequest, accounts: Accounts) -> Response:
     path, _, query = request.path.partition("?")
     try:
         route, identifier = find_route(request.method, path)
-        access = accounts.authenticate(read_bearer(request.headers))
-        require_capability(access.capabilities, route.capability)
+        grant = accounts.authenticate(read_bearer(request.headers))
+        require_capability(grant.capabilities, route.capability)
         # Before the operation, so that it and every list see what time has settled by now.
-        settle_due(access.backend.store.now(), access.backend)
+        settle_due(grant.deps.store.now(), grant.deps)
         call = ParsedRequest(identifier, query, request.headers, request.body or b"")
-        return route.handle(call, access.backend)
+        return route.handle(call, grant.deps)
     except HttpError as refusal:
         return refusal.response()
     except StoreUnavailable as error:
@@ -115,9 +115,9 @@ class Service:
         """Return the response to this request. Never raises."""
         return respond(request, self)
 
-    def authenticate(self, secret: str) -> Access:
+    def authenticate(self, secret: str) -> KeyGrant:
         key = self.find_key(secret)
-        return Access(key.capabilities, self.environments[key.environment].backend)
+        return KeyGrant(key.capabilities, self.environments[key.environment].deps)
 
     def find_key(self, secret: str) -> Key:
         """Return the key; `HttpError` 401 if it is not valid here."""

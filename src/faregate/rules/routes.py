@@ -7,8 +7,8 @@ from typing import Final, Literal
 from faregate.core.models import Response
 from faregate.merchant.calls import ROOT
 from faregate.merchant.problems import METHOD_NOT_ALLOWED, NO_SUCH_ENDPOINT
-from faregate.rules.backend import Backend
 from faregate.rules.config import Capability
+from faregate.rules.dependencies import Dependencies
 from faregate.rules.http import HttpError, ParsedRequest
 from faregate.rules.operations.access import access
 from faregate.rules.operations.complete import complete, complete_execution
@@ -43,7 +43,7 @@ class Route:
     before: str
     after: str | None
     capability: Capability
-    handle: Callable[[ParsedRequest, Backend], Response]
+    handle: Callable[[ParsedRequest, Dependencies], Response]
 
     def identifier(self, path: str) -> str | None:
         """Return the id in this path, empty if the route has none; None if the path does not match."""

@@ -15,9 +15,9 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final
 
-from faregate.rules.backend import Backend
 from faregate.rules.clock import LAST_SECOND
 from faregate.rules.config import SettlementRule
+from faregate.rules.dependencies import Dependencies
 from faregate.rules.payments import (
     Attempt,
     PaymentPostponed,
@@ -35,91 +35,91 @@ _MAX_SIGNATURES: Final = 20
 """How often an attempt signs while other workers are faster with the gas nonce."""
 
 
-def submit(transaction: Transaction, backend: Backend) -> Transaction:
+def submit(transaction: Transaction, deps: Dependencies) -> Transaction:
     """Settle a payment that the seller has completed: at once, or as its rule says."""
     at = transaction.submitted_at
     # A payment that was made to fail stays failed.
     if at is None or transaction.status in FINAL:
         return transaction
-    rule = backend.store.find_settlement_rule(transaction)
+    rule = deps.store.find_settlement_rule(transaction)
     # Submitted after its authorization had expired: it fails now, whatever its rule would wait for.
     if rule is None or at.timestamp() >= transaction.payment.valid_before:
-        return settle(transaction, backend, at=at)
-    return schedule(transaction, backend, rule, at)
+        return settle(transaction, deps, at=at)
+    return schedule(transaction, deps, rule, at)
 
 
-def schedule(transaction: Transaction, backend: Backend, rule: SettlementRule, at: datetime) -> Transaction:
+def schedule(transaction: Transaction, deps: Dependencies, rule: SettlementRule, at: datetime) -> Transaction:
     """Settle the submitted payment by this rule, starting at `at`."""
     # Due payments settle at once, so that complete is answered 200 and not 202.
     due = _get_due_time(transaction, rule, at)
     if rule.after_reads == 0 or (due is not None and due <= at):
-        return settle(transaction, backend, rule, at)
-    return backend.store.schedule(transaction, rule, due, at)
+        return settle(transaction, deps, rule, at)
+    return deps.store.schedule(transaction, rule, due, at)
 
 
-def read(transaction: Transaction, backend: Backend) -> Transaction:
+def read(transaction: Transaction, deps: Dependencies) -> Transaction:
     """Count a read by the seller, which may settle the payment."""
     if transaction.status not in PENDING:
         return transaction
-    rule = backend.store.count_read(transaction)
+    rule = deps.store.count_read(transaction)
     if rule is None:
         return transaction
-    return backend.settle(partial(settle, transaction, rule=rule), transaction, backend)
+    return deps.settle(partial(settle, transaction, rule=rule), transaction, deps)
 
 
-def repeat(transaction: Transaction, backend: Backend) -> Transaction:
+def repeat(transaction: Transaction, deps: Dependencies) -> Transaction:
     """Answer a repeated completion: as a read, but it waits as the first completion does."""
-    counted = read(transaction, backend)
-    return counted if counted.status in FINAL else backend.wait(counted, backend)
+    counted = read(transaction, deps)
+    return counted if counted.status in FINAL else deps.wait(counted, deps)
 
 
-def settle_due(until: datetime, backend: Backend) -> None:
+def settle_due(until: datetime, deps: Dependencies) -> None:
     """Settle what is due by time. Runs before every request, so that all snapshots agree."""
-    for due in backend.store.take_due(until):
+    for due in deps.store.take_due(until):
         # Stamped with the due time, not with now: when a list is read must not change what it shows.
-        settle(due.transaction, backend, due.rule, due.at)
+        settle(due.transaction, deps, due.rule, due.at)
 
 
 def settle(
     transaction: Transaction,
-    backend: Backend,
+    deps: Dependencies,
     rule: SettlementRule = IMMEDIATE,
     at: datetime | None = None,
 ) -> Transaction:
     """Bring the payment to its end, as far as that is possible now; stamped `at`, or with the present."""
     if rule.to == "failed":
-        return _record_failed(transaction, backend, at)
-    attempt = backend.store.begin_attempt(transaction)
+        return _record_failed(transaction, deps, at)
+    attempt = deps.store.begin_attempt(transaction)
     if attempt is None:
-        return backend.store.find_transaction(transaction.id) or transaction
-    return run_attempt(transaction, attempt, backend, at)
+        return deps.store.find_transaction(transaction.id) or transaction
+    return run_attempt(transaction, attempt, deps, at)
 
 
 def run_attempt(
-    transaction: Transaction, attempt: Attempt, backend: Backend, at: datetime | None = None
+    transaction: Transaction, attempt: Attempt, deps: Dependencies, at: datetime | None = None
 ) -> Transaction:
     """Run an attempt that has begun, and record its result."""
-    match find_result(transaction, attempt, backend):
+    match find_result(transaction, attempt, deps):
         case PaymentSettled(transaction_hash=transaction_hash):
-            ended = backend.store.record_settled(transaction, transaction_hash, at)
-            backend.observe("succeeded", ended)
+            ended = deps.store.record_settled(transaction, transaction_hash, at)
+            deps.observe("succeeded", ended)
         case PaymentRefused():
-            ended = _record_failed(transaction, backend, at)
+            ended = _record_failed(transaction, deps, at)
         case SettlementPending() as pending:
-            ended = backend.store.postpone(transaction, attempt, pending, at)
-            backend.observe("postponed", ended)
+            ended = deps.store.postpone(transaction, attempt, pending, at)
+            deps.observe("postponed", ended)
     return ended
 
 
-def _record_failed(transaction: Transaction, backend: Backend, at: datetime | None) -> Transaction:
-    ended = backend.store.record_failed(transaction, at)
-    backend.observe("failed", ended)
+def _record_failed(transaction: Transaction, deps: Dependencies, at: datetime | None) -> Transaction:
+    ended = deps.store.record_failed(transaction, at)
+    deps.observe("failed", ended)
     return ended
 
 
-def find_result(transaction: Transaction, attempt: Attempt, backend: Backend) -> SettlementResult:
+def find_result(transaction: Transaction, attempt: Attempt, deps: Dependencies) -> SettlementResult:
     """Look whether the payment has ended; if not, send it. Return what the chain then proves."""
-    payment, terms, payments = transaction.payment, transaction.context.terms, backend.payments
+    payment, terms, payments = transaction.payment, transaction.context.terms, deps.payments
     if attempt.sent_before:
         seen = payments.look(payment, terms, attempt)
         if not isinstance(seen, SettlementPending):
@@ -127,29 +127,29 @@ def find_result(transaction: Transaction, attempt: Attempt, backend: Backend) ->
             if attempt.signed is not None:
                 payments.send(payment, terms, attempt)
             return seen
-    ready = _sign(transaction, attempt, backend)
+    ready = _sign(transaction, attempt, deps)
     if isinstance(ready, PaymentPostponed):
-        backend.store.record_sent(transaction, attempt, None, ready.reason)
+        deps.store.record_sent(transaction, attempt, None, ready.reason)
         return payments.look(payment, terms, attempt)
     sent = payments.send(payment, terms, ready)
     if not isinstance(sent, PaymentSent):
         return sent
-    backend.store.record_sent(transaction, ready, sent.transaction_hash, sent.note)
+    deps.store.record_sent(transaction, ready, sent.transaction_hash, sent.note)
     if sent.transaction_hash is not None and sent.transaction_hash not in ready.hashes:
         ready = replace(ready, hashes=(*ready.hashes, sent.transaction_hash))
     return payments.look(payment, terms, ready)
 
 
-def _sign(transaction: Transaction, attempt: Attempt, backend: Backend) -> Attempt | PaymentPostponed:
+def _sign(transaction: Transaction, attempt: Attempt, deps: Dependencies) -> Attempt | PaymentPostponed:
     """Sign the transfer, if the service sends it itself, and write it down before it is sent."""
     terms = transaction.context.terms
-    sender = backend.payments.get_gas_account(terms)
+    sender = deps.payments.get_gas_account(terms)
     if sender is None:
         return attempt
     for _ in range(_MAX_SIGNATURES):
-        gas_nonce = backend.store.get_gas_nonce(terms.token.chain, sender)
+        gas_nonce = deps.store.get_gas_nonce(terms.token.chain, sender)
         try:
-            signed = backend.payments.sign(transaction.payment, terms, attempt, gas_nonce)
+            signed = deps.payments.sign(transaction.payment, terms, attempt, gas_nonce)
         except PaymentsUnavailable:
             return PaymentPostponed("the chain could not be asked, so nothing was signed")
         if isinstance(signed, PaymentPostponed):
@@ -157,7 +157,7 @@ def _sign(transaction: Transaction, attempt: Attempt, backend: Backend) -> Attem
         if signed is None or signed == attempt.signed:
             # Nothing to write: the facilitator sends it, or the books hold this transfer already.
             return attempt
-        if backend.store.record_signed(transaction, attempt, signed):
+        if deps.store.record_signed(transaction, attempt, signed):
             return replace(attempt, signed=signed, hashes=(*attempt.hashes, signed.transaction_hash))
         if signed.replaces is not None:
             # Another worker replaced it first. What this one knows of may be sent as well.

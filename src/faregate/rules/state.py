@@ -8,10 +8,10 @@ from functools import lru_cache
 from typing import Final
 
 from faregate.merchant.models import AccessRequest, FailedCompleteRequest, ResourceExecutionMetadata
-from faregate.rules.backend import Backend
 from faregate.rules.catalog import Catalog, Listing, PublishedRevision
 from faregate.rules.clock import MonotonicClock
 from faregate.rules.config import Seller, SettlementRule
+from faregate.rules.dependencies import Dependencies
 from faregate.rules.http import ParsedListQuery
 from faregate.rules.identifiers import Challenges, Ids
 from faregate.rules.index import TemporalIndex
@@ -127,9 +127,9 @@ class EnvironmentState:
         return self.seller.name
 
     @property
-    def backend(self) -> Backend:
+    def deps(self) -> Dependencies:
         """What an operation on this state works on."""
-        return Backend(self, LedgerPayments(self.ledger))
+        return Dependencies(self, LedgerPayments(self.ledger))
 
     def now(self) -> datetime:
         return self.clock.now()

@@ -3,8 +3,8 @@
 import itertools
 from collections.abc import Callable, Mapping
 
-from faregate.rules.app import Access
-from faregate.rules.backend import Backend
+from faregate.rules.app import KeyGrant
+from faregate.rules.dependencies import Dependencies
 from faregate.rules.http import INVALID_KEY, build_401
 from faregate.service.books import Books
 from faregate.service.callers import describe_account
@@ -46,7 +46,7 @@ class Backends:
         self._shared = Shared(books.database, books.stamps, random_id, random_challenge, options)
         self._turn = itertools.count()
 
-    def authenticate(self, secret: str, identify: Identify = _tell_nobody) -> Access:
+    def authenticate(self, secret: str, identify: Identify = _tell_nobody) -> KeyGrant:
         """Return what this API key gives access to; `HttpError` 401 if it is not valid here.
 
         `identify` is told its account and its id.
@@ -58,7 +58,7 @@ class Backends:
         store = self.open_store(owner.account)
         if store is None:
             raise build_401(f"{owner.account.environment} keys are not allowed here")
-        return Access(owner.capabilities, self.build_backend(store))
+        return KeyGrant(owner.capabilities, self.build_dependencies(store))
 
     def open_store(self, account: AccountRow) -> SqlStore | None:
         """Open the store of this account; None if its environment is not served."""
@@ -71,13 +71,13 @@ class Backends:
         stores = map(self.open_store, self._books.list_accounts())
         return [store for store in stores if store is not None]
 
-    def build_backend(self, store: SqlStore) -> Backend:
+    def build_dependencies(self, store: SqlStore) -> Dependencies:
         """Build what the rules work on for this account."""
         if self._settings.payments == "simulated":
             simulated = SimulatedPayments(self._books.database, store.account.id)
-            return Backend(store, simulated, self._settlements.settle_here)
+            return Dependencies(store, simulated, self._settlements.settle_here)
         payments = self._payments[store.environment].payments
-        return Backend(store, payments, self._settlements.settle, self._settlements.wait)
+        return Dependencies(store, payments, self._settlements.settle, self._settlements.wait)
 
     def take(self) -> Job | None:
         """Lease a due payment of any account; each account is asked first in its turn."""
@@ -89,5 +89,5 @@ class Backends:
         for store in (*stores[first:], *stores[:first]):
             for transaction, attempt in store.take_jobs(1):
                 fields = describe_account(store.account)
-                return Job(transaction, attempt, self.build_backend(store), fields)
+                return Job(transaction, attempt, self.build_dependencies(store), fields)
         return None

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from faregate.core.models import Response, WireRequest
-from faregate.rules.app import Access, respond
+from faregate.rules.app import KeyGrant, respond
 from faregate.service.database.accounts import AccountRow
 from faregate.service.log_format import log_context
 
@@ -25,7 +25,7 @@ class Answer:
 class KeyAccounts(Protocol):
     """Finds out whose a key is, and says so."""
 
-    def authenticate(self, secret: str, identify: Callable[[AccountRow, str], None]) -> Access:
+    def authenticate(self, secret: str, identify: Callable[[AccountRow, str], None]) -> KeyGrant:
         """Call `identify` with the account and the key's id; `HttpError` 401 if the key is not valid."""
         ...
 
@@ -58,7 +58,7 @@ class _Caller:
         self._accounts = accounts
         self.fields: dict[str, str] = {}
 
-    def authenticate(self, secret: str) -> Access:
+    def authenticate(self, secret: str) -> KeyGrant:
         return self._accounts.authenticate(secret, self._identify)
 
     def _identify(self, account: AccountRow, key_id: str) -> None:

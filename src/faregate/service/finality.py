@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from faregate.errors import FaregateError
-from faregate.rules.backend import Backend
+from faregate.rules.dependencies import Dependencies
 from faregate.rules.payments import (
     PaymentRefused,
     PaymentSettled,
@@ -46,12 +46,12 @@ _log = logging.getLogger("faregate.service")
 
 @dataclass(frozen=True, slots=True)
 class FinalityWatch:
-    """Watches the payments of one environment. `build_backend` makes what sends those of an account."""
+    """Watches the payments of one environment. `build_dependencies` makes what sends those of an account."""
 
     database: Database
     stamps: Stamps
     chain: PaymentChain
-    build_backend: Callable[[int], Backend]
+    build_dependencies: Callable[[int], Dependencies]
     threads: int = 4
 
     def check(self) -> None:
@@ -164,4 +164,4 @@ class FinalityWatch:
         begun = store.begin_attempt_again(transaction_id)
         if begun is None:
             return SettlementPending("reconciling")
-        return find_result(*begun, self.build_backend(account))
+        return find_result(*begun, self.build_dependencies(account))

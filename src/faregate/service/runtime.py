@@ -183,7 +183,7 @@ class Runtime:
             self.books.database,
             self.books.stamps,
             chain,
-            lambda account: self.backends.build_backend(chain.stores[account]),
+            lambda account: self.backends.build_dependencies(chain.stores[account]),
             self._settings.workers,
         )
         watch.check()

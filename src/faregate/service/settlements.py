@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Protocol
 
-from faregate.rules.backend import AttemptResult, Backend, Settlement
+from faregate.rules.dependencies import AttemptResult, Dependencies, Settlement
 from faregate.rules.payments import Attempt
 from faregate.rules.records import FINAL, PENDING, Transaction
 from faregate.rules.settlement import run_attempt
@@ -40,7 +40,7 @@ RoundObserver = Callable[[], None]
 """Hears of each round of a loop, also of one that failed."""
 
 
-def run_observed(settlement: Settlement, backend: Backend, observe: AttemptObserver) -> Transaction:
+def run_observed(settlement: Settlement, deps: Dependencies, observe: AttemptObserver) -> Transaction:
     """Run a settlement; count and log the attempt that ends in it.
 
     If another worker holds the lease, there is none.
@@ -51,7 +51,7 @@ def run_observed(settlement: Settlement, backend: Backend, observe: AttemptObser
         observe(result)
         _log_attempt(result, transaction, time.monotonic() - began)
 
-    return settlement(replace(backend, observe=end))
+    return settlement(replace(deps, observe=end))
 
 
 def _log_attempt(result: AttemptResult, transaction: Transaction, seconds: float) -> None:
@@ -95,7 +95,7 @@ class CompletionWaiters:
 
 
 class Settlements:
-    """Runs the settlements of completions; `settle` is that of a `Backend`."""
+    """Runs the settlements of completions; `settle` is that of a `Dependencies`."""
 
     def __init__(
         self,
@@ -115,47 +115,49 @@ class Settlements:
         self._observe = observe
         self._clock = clock
 
-    def settle(self, settlement: Settlement, transaction: Transaction, backend: Backend) -> Transaction:
+    def settle(self, settlement: Settlement, transaction: Transaction, deps: Dependencies) -> Transaction:
         """Run a settlement; return the transaction as it stands when it has ended, or the time is over.
 
         If too many requests wait already, return the transaction as it stands now.
         """
         end = self._clock() + self._seconds
         # In the context of the request, so that log lines name its caller.
-        running = self._pool.submit(copy_context().run, self._run, settlement, backend)
+        running = self._pool.submit(copy_context().run, self._run, settlement, deps)
         found = None
         if self._may_wait.acquire(blocking=False):
             try:
                 found = self._await_attempt(running, end)
-                found = None if found is None else self._await_end(found, end, backend)
+                found = None if found is None else self._await_end(found, end, deps)
             finally:
                 self._may_wait.release()
-        return found or backend.store.find_transaction(transaction.id) or transaction
+        return found or deps.store.find_transaction(transaction.id) or transaction
 
-    def wait(self, transaction: Transaction, backend: Backend) -> Transaction:
+    def wait(self, transaction: Transaction, deps: Dependencies) -> Transaction:
         """Wait for a payment that another call completes; return the transaction as it then stands.
 
         It waits no longer than that call, and not at all if too many requests wait already.
         """
         since = transaction.submitted_at
-        waited = 0.0 if since is None else (backend.store.now() - since).total_seconds()
+        waited = 0.0 if since is None else (deps.store.now() - since).total_seconds()
         end = self._clock() + self._seconds - max(0.0, waited)
         if self._may_wait.acquire(blocking=False):
             try:
-                return self._await_end(transaction, end, backend)
+                return self._await_end(transaction, end, deps)
             finally:
                 self._may_wait.release()
         return transaction
 
-    def _await_end(self, found: Transaction, end: float, backend: Backend) -> Transaction:
+    def _await_end(self, found: Transaction, end: float, deps: Dependencies) -> Transaction:
         while found.status in PENDING and (left := end - self._clock()) > 0:
             self._waiters.wait(found.id, min(left, _POLL_SECONDS))
-            found = backend.store.find_transaction(found.id) or found
+            found = deps.store.find_transaction(found.id) or found
         return found
 
-    def settle_here(self, settlement: Settlement, transaction: Transaction, backend: Backend) -> Transaction:
+    def settle_here(
+        self, settlement: Settlement, transaction: Transaction, deps: Dependencies
+    ) -> Transaction:
         """Run a settlement that asks nobody over the network; it settles at once, or waits by its rule."""
-        return run_observed(settlement, backend, self._observe)
+        return run_observed(settlement, deps, self._observe)
 
     def close(self) -> None:
         """Wait for the attempts that run. Those that have not begun are due for a worker."""
@@ -167,9 +169,9 @@ class Settlements:
         except FutureTimeout:
             return None
 
-    def _run(self, settlement: Settlement, backend: Backend) -> Transaction:
+    def _run(self, settlement: Settlement, deps: Dependencies) -> Transaction:
         try:
-            settled = run_observed(settlement, backend, self._observe)
+            settled = run_observed(settlement, deps, self._observe)
         except Exception:
             # Nobody may be waiting any more. The payment is due again when its lease ends.
             _log.exception("an attempt to settle was interrupted")
@@ -188,7 +190,7 @@ class Job:
 
     transaction: Transaction
     attempt: Attempt
-    backend: Backend
+    deps: Dependencies
     fields: Mapping[str, str] = field(default_factory=dict[str, str])
     """What names the account in log lines."""
 
@@ -248,7 +250,7 @@ class Worker:
     def _attempt(self, job: Job) -> None:
         try:
             attempt = partial(run_attempt, job.transaction, job.attempt)
-            settled = run_observed(attempt, job.backend, self._observe)
+            settled = run_observed(attempt, job.deps, self._observe)
         except Exception:
             # Its lease ends, and whoever takes it then looks at the chain first.
             _log.exception("an attempt to settle %s was interrupted", job.transaction.id)

@@ -14,7 +14,7 @@ from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, Literal
 
-from faregate.rules.backend import Backend
+from faregate.rules.dependencies import Dependencies
 from faregate.service import backends, environment_payments, finality, runtime
 from faregate.service.commands import serve as serving
 from faregate.service.database.engine import Database
@@ -143,7 +143,7 @@ def _change_settings(order: Order) -> None:
 
 def _watch_store(killer: Killer, order: Order) -> None:
     around: Around = lambda call: killer.watch(call.name, call.perform)  # noqa: E731
-    setattr(backends, "Backend", lambda *parts: watch(Backend(*parts), around))  # noqa: B010
+    setattr(backends, "Dependencies", lambda *parts: watch(Dependencies(*parts), around))  # noqa: B010
     for kind, method, name in (
         (backends.Backends, "take", "take_job"),
         (SqlTransfers, "replace_transfer", "replace_transfer"),

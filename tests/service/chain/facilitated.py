@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from faregate.emulator import Wallet
-from faregate.rules.backend import Backend
+from faregate.rules.dependencies import Dependencies
 from faregate.rules.payments import Attempt, PaymentRefused, PaymentSent, PaymentSettled, SettlementPending
 from faregate.rules.records import Transaction
 from faregate.rules.settlement import settle
@@ -74,7 +74,7 @@ def open_books(chain: LocalChain, payer: ChainPayer) -> OnePayment:
 
 def work(books: OnePayment, payments: FacilitatorPayments) -> None:
     """Settle as a worker does that has come to this payment."""
-    settle(cast(Transaction, books), Backend(cast(Any, books), payments))
+    settle(cast(Transaction, books), Dependencies(cast(Any, books), payments))
 
 
 def find_mistake(books: OnePayment, chain: LocalChain) -> str | None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
-from faregate.rules.backend import Backend
+from faregate.rules.dependencies import Dependencies
 from faregate.rules.payments import (
     Attempt,
     PaymentPostponed,
@@ -216,7 +216,7 @@ class Worker:
 
     def attempt(self, row: Row) -> Seen:
         """Make one whole attempt, by the rule of the service; return what the books say then."""
-        backend = Backend(cast(Any, self.books), self.payments)
+        backend = Dependencies(cast(Any, self.books), self.payments)
         settle(cast(Transaction, row), backend)
         return row.seen
 

@@ -19,8 +19,8 @@ from pydantic import TypeAdapter
 from faregate.core.models import Response
 from faregate.merchant.models import AccessDecision, AccessRequest
 from faregate.merchant.problems import PAYMENT_REQUIRED, UNAVAILABLE
-from faregate.rules.backend import Backend
 from faregate.rules.catalog import Listing, PublishedRevision
+from faregate.rules.dependencies import Dependencies
 from faregate.rules.http import RETRY_SOON, HttpError, ParsedRequest, invalid_request, json_value_response
 from faregate.rules.payments import PaymentRefused, PaymentsUnavailable, PaymentVerified
 from faregate.rules.records import PENDING, AccessContext, Transaction
@@ -45,8 +45,8 @@ class _ReceivedPayment:
     fault: str
 
 
-def access(call: ParsedRequest, backend: Backend) -> Response:
-    store = backend.store
+def access(call: ParsedRequest, deps: Dependencies) -> Response:
+    store = deps.store
     proof = call.only_header(PROOF_HEADER)
     request = call.body_as(_request)
     listing, revision = _find_named(request, store)
@@ -63,7 +63,7 @@ def access(call: ParsedRequest, backend: Backend) -> Response:
         raise _payment_required(context, _explain_refusal(known, now), store)
     if received.payment is None or received.uses.by_authorization is not None:
         raise _payment_required(context, received.fault, store)
-    return _authorize(context, received.payment, received.uses, now, backend)
+    return _authorize(context, received.payment, received.uses, now, deps)
 
 
 def _find_named(request: AccessRequest, store: Store) -> tuple[Listing, PublishedRevision]:
@@ -129,11 +129,11 @@ def _resolve_purchase(
 
 
 def _authorize(
-    context: AccessContext, payment: SignedPayment, before: Uses, now: datetime, backend: Backend
+    context: AccessContext, payment: SignedPayment, before: Uses, now: datetime, deps: Dependencies
 ) -> Response:
-    store = backend.store
+    store = deps.store
     for _ in range(_TRIES):
-        verdict = _verify(context, payment, before, now, backend)
+        verdict = _verify(context, payment, before, now, deps)
         if isinstance(verdict, PaymentVerified):
             made = store.authorize(context, payment, verdict, before)
             if made is not None:
@@ -166,11 +166,11 @@ def _are_funds_spent(payment: SignedPayment, verified: PaymentVerified, before: 
 
 
 def _verify(
-    context: AccessContext, payment: SignedPayment, before: Uses, now: datetime, backend: Backend
+    context: AccessContext, payment: SignedPayment, before: Uses, now: datetime, deps: Dependencies
 ) -> PaymentVerified | PaymentRefused:
     """Verify the payment; 503 if nobody can be asked."""
     try:
-        return backend.payments.verify(
+        return deps.payments.verify(
             payment,
             context.terms,
             now=now,

@@ -24,8 +24,8 @@ from faregate.merchant.problems import (
     TRANSACTION_MISMATCH,
     TRANSACTION_NOT_FOUND,
 )
-from faregate.rules.backend import Backend
 from faregate.rules.config import Revision
+from faregate.rules.dependencies import Dependencies
 from faregate.rules.http import RETRY_SOON, HttpError, ParsedRequest, invalid_request, json_response
 from faregate.rules.operations.access import PROOF_HEADER
 from faregate.rules.receipts import build_completion
@@ -36,19 +36,19 @@ from faregate.x402.headers import InvalidPayload, parse_payment
 from faregate.x402.models import SignedPayment
 
 
-def complete(call: ParsedRequest, backend: Backend) -> Response:
+def complete(call: ParsedRequest, deps: Dependencies) -> Response:
     payment = _read_payment(call)
     request = call.body_as(complete_request)
-    transaction = find_transaction(call.identifier, backend.store)
+    transaction = find_transaction(call.identifier, deps.store)
     # Compared byte by byte: the authorization alone is public once it is settled.
     if not transaction.is_proof(payment.header):
         raise invalid_request("PAYMENT-SIGNATURE is not the payment this transaction was authorized with")
     if transaction.context.revision.id != request.revision_id:
         raise HttpError(TRANSACTION_MISMATCH, "the transaction was authorized for another revision")
     if transaction.accepted is None:
-        transaction = _accept_outcome(transaction, request, backend)
+        transaction = _accept_outcome(transaction, request, deps)
     else:
-        transaction = _repeat_outcome(transaction, transaction.accepted, request, backend)
+        transaction = _repeat_outcome(transaction, transaction.accepted, request, deps)
     return _build_response(transaction)
 
 
@@ -70,26 +70,26 @@ def _read_payment(call: ParsedRequest) -> SignedPayment:
         raise invalid_request(f"PAYMENT-SIGNATURE: {error}") from None
 
 
-def _accept_outcome(transaction: Transaction, request: Outcome, backend: Backend) -> Transaction:
+def _accept_outcome(transaction: Transaction, request: Outcome, deps: Dependencies) -> Transaction:
     if isinstance(request, SucceededCompleteRequest):
         _check_values(request, transaction.context.revision.rules)
     # The outcome is stored before settling, so that a payment never moves without it.
-    recorded = backend.store.record_outcome(transaction, request)
+    recorded = deps.store.record_outcome(transaction, request)
     if recorded is not None:
-        return backend.settle(partial(submit, recorded), recorded, backend)
+        return deps.settle(partial(submit, recorded), recorded, deps)
     # Another call was faster: its outcome counts.
-    transaction = find_transaction(transaction.id, backend.store)
-    return _repeat_outcome(transaction, transaction.accepted or request, request, backend)
+    transaction = find_transaction(transaction.id, deps.store)
+    return _repeat_outcome(transaction, transaction.accepted or request, request, deps)
 
 
 def _repeat_outcome(
-    transaction: Transaction, accepted: Outcome, request: Outcome, backend: Backend
+    transaction: Transaction, accepted: Outcome, request: Outcome, deps: Dependencies
 ) -> Transaction:
     if accepted.outcome != request.outcome:
         raise HttpError(OUTCOME_CONFLICT, "the transaction was already completed with another outcome")
     if _get_values(accepted) != _get_values(request):
         raise HttpError(OUTCOME_CONFLICT, "the transaction was already completed with other values")
-    return repeat(transaction, backend)
+    return repeat(transaction, deps)
 
 
 def _get_values(request: Outcome) -> dict[str, str]:
@@ -119,15 +119,15 @@ def _build_response(transaction: Transaction) -> Response:
 _request: TypeAdapter[ResourceExecutionCompleteRequest] = TypeAdapter(ResourceExecutionCompleteRequest)
 
 
-def complete_execution(call: ParsedRequest, backend: Backend) -> Response:
+def complete_execution(call: ParsedRequest, deps: Dependencies) -> Response:
     """Store the metadata. The same again gets the same answer, other metadata 409."""
     request = call.body_as(_request)
-    execution = backend.store.find_execution(call.identifier)
+    execution = deps.store.find_execution(call.identifier)
     if execution is None:
         raise HttpError(EXECUTION_NOT_FOUND, "there is no such free execution here")
     if execution.revision_id != request.revision_id:
         raise HttpError(EXECUTION_MISMATCH, "the execution was allowed for another revision")
-    recorded = backend.store.record_execution(execution, request.resource_execution)
+    recorded = deps.store.record_execution(execution, request.resource_execution)
     if recorded.metadata != request.resource_execution:
         raise HttpError(EXECUTION_CONFLICT, "other metadata was already accepted")
     return json_response(ResourceExecutionCompleted(resource_execution_id=execution.id))

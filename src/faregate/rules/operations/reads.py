@@ -22,9 +22,9 @@ from faregate.merchant.models import (
     SecurityRequirement,
     SecuritySchemes,
 )
-from faregate.rules.backend import Backend
 from faregate.rules.catalog import Listing
 from faregate.rules.config import Value
+from faregate.rules.dependencies import Dependencies
 from faregate.rules.http import (
     ParsedListQuery,
     ParsedRequest,
@@ -45,9 +45,9 @@ from faregate.rules.store import Store, cut_page
 _PAYER_ID: Final = re.compile(f"pyr_{ID_TAIL}", re.ASCII)
 
 
-def get_transaction(call: ParsedRequest, backend: Backend) -> Response:
+def get_transaction(call: ParsedRequest, deps: Dependencies) -> Response:
     """Return the transaction. This counts as a read, so it may settle the payment."""
-    transaction = read(find_transaction(call.identifier, backend.store), backend)
+    transaction = read(find_transaction(call.identifier, deps.store), deps)
     shown = build_transaction_detail(transaction).model_dump(mode="json", exclude_none=True)
     return json_value_response(shown)
 
@@ -55,24 +55,24 @@ def get_transaction(call: ParsedRequest, backend: Backend) -> Response:
 # Lists (spec: List envelope)
 
 
-def list_transactions(call: ParsedRequest, backend: Backend) -> Response:
-    query = _read_query(call, backend.store, ("status", "payer_id"))
+def list_transactions(call: ParsedRequest, deps: Dependencies) -> Response:
+    query = _read_query(call, deps.store, ("status", "payer_id"))
     # Payments that fell due since the call arrived belong to its snapshot.
-    settle_due(query.as_of, backend)
+    settle_due(query.as_of, deps)
     payer_id, status = query.filters.get("payer_id"), query.filters.get("status")
     if payer_id is not None and not _PAYER_ID.fullmatch(payer_id):
         raise invalid_request("payer_id is not a payer id")
     if status is not None:
         parse_choice("status", status, STATUSES)
-    page = backend.store.list_transactions(query, status, payer_id)
+    page = deps.store.list_transactions(query, status, payer_id)
     return _build_page(
         [build_transaction(one, query.as_of) for one in page.records], page.count, query, "/transactions"
     )
 
 
-def list_payers(call: ParsedRequest, backend: Backend) -> Response:
-    query = _read_query(call, backend.store)
-    page = backend.store.list_payers(query)
+def list_payers(call: ParsedRequest, deps: Dependencies) -> Response:
+    query = _read_query(call, deps.store)
+    page = deps.store.list_payers(query)
     shown = [
         Payer(
             id=payer.id,
@@ -85,10 +85,10 @@ def list_payers(call: ParsedRequest, backend: Backend) -> Response:
     return _build_page(shown, page.count, query, "/payers")
 
 
-def list_resources(call: ParsedRequest, backend: Backend) -> Response:
-    query = _read_query(call, backend.store, ("archived",))
+def list_resources(call: ParsedRequest, deps: Dependencies) -> Response:
+    query = _read_query(call, deps.store, ("archived",))
     archived = parse_flag("archived", query.filters.get("archived", "false"))
-    made = backend.store.list_resources(query.as_of)
+    made = deps.store.list_resources(query.as_of)
     found = [listing for listing in made if listing.is_archived(query.as_of) == archived]
     found.sort(key=lambda listing: listing.created_at)
     page = cut_page(query, len(found), lambda start, stop: found[start:stop])
@@ -141,13 +141,13 @@ def _build_next_url(path: str, query: ParsedListQuery, as_of: str) -> str:
 # The contracts document
 
 
-def list_contracts(call: ParsedRequest, backend: Backend) -> Response:
+def list_contracts(call: ParsedRequest, deps: Dependencies) -> Response:
     """Return the active revision of every resource that is not archived."""
     given = parse_query(call, ("include_integration_key",))
     keys = parse_flag("include_integration_key", given.get("include_integration_key", "false"))
-    active = [_build_contract(listing) for listing in backend.store.list_active()]
+    active = [_build_contract(listing) for listing in deps.store.list_active()]
     document = ContractsDocument(
-        info=DocumentInfo(title=f"{backend.store.seller_name} contracts", version="1.0.0"),
+        info=DocumentInfo(title=f"{deps.store.seller_name} contracts", version="1.0.0"),
         paths={},
         components=Components(
             security_schemes=SecuritySchemes(),

@@ -60,7 +60,7 @@ def run_retry(arguments: Namespace) -> int:
         due = served.unpark(known)
         if due is None:
             raise ConfigurationError(_explain_refusal(served.find_transaction(known.id) or known))
-        settle(due, runtime.backends.build_backend(served))
+        settle(due, runtime.backends.build_dependencies(served))
         found = store.find_transaction(known.id) or known
         _print(_describe(runtime.books, store, found), arguments)
     return 0

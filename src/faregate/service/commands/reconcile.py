@@ -121,7 +121,7 @@ def _look(runtime: Runtime, store: SqlStore, transaction_id: str) -> Comparison 
     if transaction is None:
         return None
     attempt = store.read_attempt(transaction)
-    payments = runtime.backends.build_backend(store).payments
+    payments = runtime.backends.build_dependencies(store).payments
     return compare(transaction, payments.look(transaction.payment, transaction.context.terms, attempt))
 
 

@@ -171,7 +171,7 @@ class Console:
             message = f"The key lacks {needed}."
             return _build_page(403, render_page(viewer, "page.html", path, "Not allowed", message=message))
         # What time has settled on the simulated ledger by now, as before every call of the API.
-        settle_due(store.now(), self._backends.build_backend(store))
+        settle_due(store.now(), self._backends.build_dependencies(store))
         show = self._find_page(path)
         page = None if show is None else show(opened, query)
         if page is None:

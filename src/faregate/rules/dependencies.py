@@ -13,15 +13,15 @@ from faregate.rules.records import Transaction
 from faregate.rules.store import Store
 
 AttemptResult = Literal["succeeded", "failed", "postponed"]
-Settlement = Callable[["Backend"], Transaction]
+Settlement = Callable[["Dependencies"], Transaction]
 """Settles a payment as far as that is possible now; returns its transaction as it then stands."""
 
 
-def _settle_here(settlement: Settlement, transaction: Transaction, backend: "Backend") -> Transaction:
-    return settlement(backend)
+def _settle_here(settlement: Settlement, transaction: Transaction, deps: "Dependencies") -> Transaction:
+    return settlement(deps)
 
 
-def _never_wait(transaction: Transaction, backend: "Backend") -> Transaction:
+def _never_wait(transaction: Transaction, deps: "Dependencies") -> Transaction:
     return transaction
 
 
@@ -30,7 +30,7 @@ def _observe_nothing(result: AttemptResult, transaction: Transaction) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Backend:
+class Dependencies:
     """The store and the payments of one environment of one account.
 
     `settle` runs a settlement. It may stop waiting for it, and return the transaction as it then stands.
@@ -40,6 +40,6 @@ class Backend:
 
     store: Store
     payments: Payments
-    settle: Callable[[Settlement, Transaction, "Backend"], Transaction] = _settle_here
-    wait: Callable[[Transaction, "Backend"], Transaction] = _never_wait
+    settle: Callable[[Settlement, Transaction, "Dependencies"], Transaction] = _settle_here
+    wait: Callable[[Transaction, "Dependencies"], Transaction] = _never_wait
     observe: Callable[[AttemptResult, Transaction], None] = _observe_nothing
