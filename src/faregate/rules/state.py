@@ -35,7 +35,7 @@ from faregate.rules.records import (
     TransactionRecord,
 )
 from faregate.rules.settlement import IMMEDIATE
-from faregate.rules.store import NOTHING_FOUND, Outcome, RecordPage, Uses, cut_page
+from faregate.rules.store import NOTHING_FOUND, CompleteRequest, RecordPage, Uses, cut_page
 from faregate.x402.models import SignedPayment, Terms
 from faregate.x402.tokens import Environment, Token
 
@@ -242,7 +242,7 @@ class EnvironmentState:
     def find_transaction(self, transaction_id: str) -> TransactionRecord | None:
         return self.transactions.get(transaction_id)
 
-    def record_outcome(self, transaction: Transaction, outcome: Outcome) -> TransactionRecord | None:
+    def record_outcome(self, transaction: Transaction, outcome: CompleteRequest) -> TransactionRecord | None:
         record = self._own(transaction)
         if record.accepted is not None:
             return None

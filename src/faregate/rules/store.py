@@ -32,7 +32,7 @@ from faregate.x402.tokens import Token
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-Outcome = FailedCompleteRequest | SucceededCompleteRequest
+CompleteRequest = FailedCompleteRequest | SucceededCompleteRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class Store(Protocol):
 
     def find_transaction(self, transaction_id: str) -> Transaction | None: ...
 
-    def record_outcome(self, transaction: Transaction, outcome: Outcome) -> Transaction | None:
+    def record_outcome(self, transaction: Transaction, outcome: CompleteRequest) -> Transaction | None:
         """Record the first outcome; None if there is one already.
 
         A failed outcome ends the transaction. A succeeded one stamps `submitted_at`; if nobody settles it

@@ -31,7 +31,7 @@ from faregate.rules.operations.access import PROOF_HEADER
 from faregate.rules.receipts import build_completion
 from faregate.rules.records import PENDING, Transaction
 from faregate.rules.settlement import repeat, submit
-from faregate.rules.store import Outcome, Store
+from faregate.rules.store import CompleteRequest, Store
 from faregate.x402.headers import InvalidPayload, parse_payment
 from faregate.x402.models import SignedPayment
 
@@ -70,7 +70,7 @@ def _read_payment(call: ParsedRequest) -> SignedPayment:
         raise invalid_request(f"PAYMENT-SIGNATURE: {error}") from None
 
 
-def _accept_outcome(transaction: Transaction, request: Outcome, deps: Dependencies) -> Transaction:
+def _accept_outcome(transaction: Transaction, request: CompleteRequest, deps: Dependencies) -> Transaction:
     if isinstance(request, SucceededCompleteRequest):
         _check_values(request, transaction.context.revision.rules)
     # The outcome is stored before settling, so that a payment never moves without it.
@@ -83,7 +83,7 @@ def _accept_outcome(transaction: Transaction, request: Outcome, deps: Dependenci
 
 
 def _repeat_outcome(
-    transaction: Transaction, accepted: Outcome, request: Outcome, deps: Dependencies
+    transaction: Transaction, accepted: CompleteRequest, request: CompleteRequest, deps: Dependencies
 ) -> Transaction:
     if accepted.outcome != request.outcome:
         raise HttpError(OUTCOME_CONFLICT, "the transaction was already completed with another outcome")
@@ -92,7 +92,7 @@ def _repeat_outcome(
     return repeat(transaction, deps)
 
 
-def _get_values(request: Outcome) -> dict[str, str]:
+def _get_values(request: CompleteRequest) -> dict[str, str]:
     return request.values if isinstance(request, SucceededCompleteRequest) else {}
 
 

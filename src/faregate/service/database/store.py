@@ -16,14 +16,14 @@ from faregate.rules.payments import Attempt, PaymentVerified, SettlementPending,
 from faregate.rules.receipts import build_settlement_record
 from faregate.rules.records import AccessContext, DueSettlement, ExecutionRecord, PayerView, Transaction
 from faregate.rules.settlement import IMMEDIATE
-from faregate.rules.store import NOTHING_FOUND, Outcome, RecordPage, Uses
+from faregate.rules.store import NOTHING_FOUND, CompleteRequest, RecordPage, Uses
 from faregate.service.database import lists, settlement, simulated, transactions
 from faregate.service.database.accounts import AccountRow, find_account
 from faregate.service.database.authorization import (
     authorize,
     authorize_first,
     build_row,
-    find_parts,
+    find_references,
     find_uses,
 )
 from faregate.service.database.catalog import KnownCatalog
@@ -203,7 +203,7 @@ class SqlStore:
 
         Raises `DatabaseError` if what is sold is gone: it must be read again, and asked for again.
         """
-        found = find_parts(self._database, self.account.id, row)
+        found = find_references(self._database, self.account.id, row)
         is_payer_gone = remembers_payer and not found.has_payer
         if found.has_price and not is_payer_gone:
             return False
@@ -235,7 +235,7 @@ class SqlStore:
     def find_transaction(self, transaction_id: str) -> StoredTransaction | None:
         return self._find(FIND, {"of_transaction": transaction_id})
 
-    def record_outcome(self, transaction: Transaction, outcome: Outcome) -> StoredTransaction | None:
+    def record_outcome(self, transaction: Transaction, outcome: CompleteRequest) -> StoredTransaction | None:
         now = self._stamps.now()
         values = {"accepted": outcome.model_dump_json(), "now": now}
         if isinstance(outcome, FailedCompleteRequest):
