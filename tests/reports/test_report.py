@@ -10,7 +10,7 @@ from playwright.sync_api import Page
 
 from faregate.errors import CommandError
 from faregate.reports.page import build_page
-from faregate.reports.records import Row
+from faregate.reports.records import TableRow
 from faregate.reports.summary import Interval, summarize
 from tests.console.browser import CHROMIUM_MISSING, chromium
 from tests.servers.shared import need
@@ -54,7 +54,7 @@ def test_time_without_end_is_refused(service: dict[str, str]) -> None:
     assert (ran.status, ran.stderr) == (2, "faregate: --since is not before --until.\n")
 
 
-def sale(moment: datetime, name: str = "Daily report") -> Row:
+def sale(moment: datetime, name: str = "Daily report") -> TableRow:
     return {
         "status": "succeeded",
         "created_at": moment,

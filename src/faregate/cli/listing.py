@@ -47,7 +47,7 @@ from faregate.reports.records import (
     RESOURCE,
     TRANSACTION,
     ReportColumn,
-    Row,
+    TableRow,
     Value,
     build_contract_row,
 )
@@ -55,7 +55,7 @@ from faregate.reports.typed_contracts import build_module
 from faregate.x402.tokens import format_amount, format_price
 
 DEFAULT_LIMIT: Final = 50
-Describe = Callable[[Row], tuple[str, ...]]
+Describe = Callable[[TableRow], tuple[str, ...]]
 
 
 def run_transactions(
@@ -100,7 +100,7 @@ _TRANSACTION_TABLE: Final = (
 )
 
 
-def _describe_transaction(row: Row) -> tuple[str, ...]:
+def _describe_transaction(row: TableRow) -> tuple[str, ...]:
     return (
         str(row["id"]),
         _text(row["status"]),
@@ -126,7 +126,7 @@ def run_payers(
     return choice.print(echo, "payers", listing, PAYER, table, _describe_payer)
 
 
-def _describe_payer(row: Row) -> tuple[str, ...]:
+def _describe_payer(row: TableRow) -> tuple[str, ...]:
     seen = _moment(row["last_transaction_at"]), _moment(row["created_at"])
     return (str(row["id"]), _text(row["identifier"]), *seen)
 
@@ -152,7 +152,7 @@ def run_resources(
     return choice.print(echo, "resources", listing, RESOURCE, table, _describe_resource)
 
 
-def _describe_resource(row: Row) -> tuple[str, ...]:
+def _describe_resource(row: TableRow) -> tuple[str, ...]:
     return (
         str(row["id"]),
         _text(row["name"]),
@@ -189,7 +189,7 @@ def _print_module(echo: Echo, text: str, path: str) -> None:
     echo(text)
 
 
-def _describe_contract(row: Row) -> tuple[str, ...]:
+def _describe_contract(row: TableRow) -> tuple[str, ...]:
     required = _names(row["required"])
     return (
         _text(row["integration_key"]),

@@ -14,7 +14,7 @@ from faregate.merchant.models import ListQuery
 from faregate.reports.export import format_moment, write_text
 from faregate.reports.page import build_page
 from faregate.reports.reader import TransactionFilter, list_transactions
-from faregate.reports.records import Row
+from faregate.reports.records import TableRow
 from faregate.reports.summary import (
     INTERVALS,
     Interval,
@@ -79,7 +79,7 @@ def _read(
         raise CommandError("--since is not before --until.")
     wanted = TransactionFilter(since=begin, until=until, details=True)
     listing = list_transactions(client, wanted, ListQuery(as_of=as_of))
-    rows = list[Row]()
+    rows = list[TableRow]()
     with Progress("transactions", None) as progress:
         for row in listing.rows:
             rows.append(row)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from faregate.errors import CommandError
-from faregate.reports.records import ReportColumn, Row, Value
+from faregate.reports.records import ReportColumn, TableRow, Value
 
 Format = Literal["json", "jsonl", "csv", "parquet"]
 FORMATS: Final[tuple[Format, ...]] = ("json", "jsonl", "csv", "parquet")
@@ -29,7 +29,7 @@ def find_format(path: str) -> Format:
     raise CommandError(f"{path} does not say its format: end it with .json, .jsonl, .csv or .parquet.")
 
 
-def iterate_lines(rows: Iterable[Row], columns: Sequence[ReportColumn], format: Format) -> Iterator[str]:
+def iterate_lines(rows: Iterable[TableRow], columns: Sequence[ReportColumn], format: Format) -> Iterator[str]:
     """The lines of a text format, without line breaks at their ends. JSON is an array, one object a line."""
     if format == "csv":
         return _iterate_csv(rows, columns)
@@ -37,7 +37,7 @@ def iterate_lines(rows: Iterable[Row], columns: Sequence[ReportColumn], format: 
     return objects if format == "jsonl" else _iterate_array(objects)
 
 
-def to_json(row: Row) -> dict[str, Any]:
+def to_json(row: TableRow) -> dict[str, Any]:
     """A row with times as ISO 8601 and names as a list."""
     return {name: list(value) if isinstance(value, tuple) else _plain(value) for name, value in row.items()}
 
@@ -64,7 +64,7 @@ def _iterate_array(objects: Iterator[str]) -> Iterator[str]:
     yield "]"
 
 
-def _iterate_csv(rows: Iterable[Row], columns: Sequence[ReportColumn]) -> Iterator[str]:
+def _iterate_csv(rows: Iterable[TableRow], columns: Sequence[ReportColumn]) -> Iterator[str]:
     yield _format_csv([column.name for column in columns])
     for row in rows:
         yield _format_csv([_format_cell(row[column.name]) for column in columns])
@@ -93,7 +93,7 @@ def write_text(path: str, text: str) -> None:
 
 def write_file(
     path: Path,
-    rows: Iterable[Row],
+    rows: Iterable[TableRow],
     columns: Sequence[ReportColumn],
     format: Format,
     progress: Callable[[int], None],
@@ -124,19 +124,19 @@ def write_file(
 class _Counter:
     """Rows, counted as they are taken."""
 
-    def __init__(self, rows: Iterable[Row], progress: Callable[[int], None]) -> None:
+    def __init__(self, rows: Iterable[TableRow], progress: Callable[[int], None]) -> None:
         self.number = 0
         self._rows = rows
         self._progress = progress
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[TableRow]:
         for row in self._rows:
             yield row
             self.number += 1
             self._progress(self.number)
 
 
-def _write_parquet(path: Path, rows: Iterable[Row], columns: Sequence[ReportColumn]) -> None:
+def _write_parquet(path: Path, rows: Iterable[TableRow], columns: Sequence[ReportColumn]) -> None:
     arrow, parquet = _import_pyarrow()
     types = {
         "text": arrow.string(),
@@ -152,7 +152,7 @@ def _write_parquet(path: Path, rows: Iterable[Row], columns: Sequence[ReportColu
             writer.write_table(arrow.Table.from_pylist(batch, schema=schema))
 
 
-def _check_amounts(row: Row) -> Row:
+def _check_amounts(row: TableRow) -> TableRow:
     for name, value in row.items():
         if isinstance(value, int) and value > _INT64:
             raise CommandError(f"{name} of {row['id']} is too large for Parquet here: use CSV or JSON.")

@@ -38,7 +38,7 @@ from faregate.reports.records import (
     PAYER,
     RESOURCE,
     TRANSACTION,
-    Row,
+    TableRow,
     build_receipt_row,
     build_row,
 )
@@ -83,7 +83,7 @@ class SnapshotRows:
     that the service does not have.
     """
 
-    rows: Iterator[Row]
+    rows: Iterator[TableRow]
     as_of: datetime | None
     count: int | None
 
@@ -247,7 +247,7 @@ def _filter_times(
             yield item
 
 
-def _add_receipts(client: MerchantClient, items: Iterable[Transaction]) -> Generator[Row]:
+def _add_receipts(client: MerchantClient, items: Iterable[Transaction]) -> Generator[TableRow]:
     """Only a transaction that succeeded in the snapshot has its receipt read: it does not change."""
     waiting = iter(items)
     while batch := list(islice(waiting, _PAGE_SIZE)):

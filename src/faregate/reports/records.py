@@ -11,7 +11,7 @@ from typing import Final, Literal
 from faregate.merchant.models import ContractRevision, Payer, Resource, Transaction, TransactionDetail
 
 Value = str | int | datetime | tuple[str, ...] | None
-Row = dict[str, Value]
+TableRow = dict[str, Value]
 Kind = Literal["text", "amount", "whole", "moment", "names"]
 
 
@@ -54,12 +54,12 @@ CONTRACT: Final = _columns(
 )
 
 
-def build_row(record: Transaction | Payer | Resource, columns: Sequence[ReportColumn]) -> Row:
+def build_row(record: Transaction | Payer | Resource, columns: Sequence[ReportColumn]) -> TableRow:
     """The fields of a listed record."""
     return {column.name: getattr(record, column.name, None) for column in columns}
 
 
-def build_receipt_row(detail: TransactionDetail | None) -> Row:
+def build_receipt_row(detail: TransactionDetail | None) -> TableRow:
     """The columns of `RECEIPT`; all None without a receipt."""
     receipt = None if detail is None else detail.receipt
     if receipt is None:
@@ -75,7 +75,7 @@ def build_receipt_row(detail: TransactionDetail | None) -> Row:
     }
 
 
-def build_contract_row(revision: ContractRevision, price: str | None) -> Row:
+def build_contract_row(revision: ContractRevision, price: str | None) -> TableRow:
     """An active revision; `values` are the names in the seller's order."""
     values = sorted(revision.properties, key=lambda name: (revision.properties[name].position, name))
     return {

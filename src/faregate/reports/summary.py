@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
 from faregate.errors import CommandError
-from faregate.reports.records import Row
+from faregate.reports.records import TableRow
 from faregate.x402.tokens import format_price
 
 Interval = Literal["hour", "day", "week", "month"]
@@ -28,7 +28,7 @@ class Totals:
     pending: int = 0
     revenue: Counter[str] = field(default_factory=Counter[str])
 
-    def add(self, row: Row) -> None:
+    def add(self, row: TableRow) -> None:
         """Count a transaction. Whatever is neither `succeeded` nor `failed` is pending."""
         if row["status"] == "failed":
             self.failed += 1
@@ -75,7 +75,11 @@ class Summary:
 
 
 def summarize(
-    rows: Iterable[Row], since: datetime, until: datetime | None, as_of: datetime, interval: Interval | None
+    rows: Iterable[TableRow],
+    since: datetime,
+    until: datetime | None,
+    as_of: datetime,
+    interval: Interval | None,
 ) -> Summary:
     """Sum rows with the columns of their receipts. Raises `CommandError` for too many periods.
 
@@ -83,7 +87,7 @@ def summarize(
     """
     totals, payers = Totals(), set[object]()
     resources = dict[str, Totals]()
-    created = list[tuple[datetime, Row]]()
+    created = list[tuple[datetime, TableRow]]()
     for row in rows:
         moment = row["created_at"]
         totals.add(row)
