@@ -17,7 +17,7 @@ from typing import TypeVar, cast
 from faregate.errors import ConfigurationError, JournalError
 from faregate.journals.sqlite import errors
 from faregate.journals.sqlite.connection import WriteConnection, open_connection, retry_while_busy
-from faregate.journals.sqlite.work import Change, Work, run_batch, run_one
+from faregate.journals.sqlite.work import Change, DatabaseWork, run_batch, run_one
 from faregate.journals.writer import Task, Writer
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ class SqliteDatabase:
         self._connection = WriteConnection(self.path, timeout)
         self._executing = threading.Lock()
         self._forking: set[int] = set()
-        self.writer: Writer[Work] = Writer(self._execute, timeout, lambda: errors.busy(self.path))
+        self.writer: Writer[DatabaseWork] = Writer(self._execute, timeout, lambda: errors.busy(self.path))
         _databases.add(self)
 
     def read(self, query: Callable[[sqlite3.Connection], T]) -> T:
@@ -57,7 +57,7 @@ class SqliteDatabase:
         """
         return cast(T, self.writer.call(Change(change, durable)))
 
-    def _execute(self, batch: Sequence[Task[Work]]) -> None:
+    def _execute(self, batch: Sequence[Task[DatabaseWork]]) -> None:
         """Commit a batch with one sync. An error in one part does not touch the others."""
         with self._executing:
             try:
@@ -73,7 +73,7 @@ class SqliteDatabase:
                 self._connection.close()
                 raise
 
-    def _commit(self, batch: Sequence[Task[Work]]) -> None:
+    def _commit(self, batch: Sequence[Task[DatabaseWork]]) -> None:
         connection = self._connection.get()
         self._connection.set_synchronous(connection, any(task.work.durable for task in batch))
         # A single statement commits by itself. BEGIN and COMMIT would be two more.

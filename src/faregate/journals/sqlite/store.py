@@ -12,7 +12,7 @@ from faregate.journals.operations import BatchedRows, Delete, Find, FindResult, 
 from faregate.journals.owner_locks import OwnerLocks
 from faregate.journals.sql import DELIVERED, DROP_RESULT, IS_SETTLED, OTHER_ENCODING, REMEMBERED, UNFETCHED
 from faregate.journals.sqlite.database import SqliteDatabase
-from faregate.journals.sqlite.work import Change, Deletion, FirstMatch, RowWrite, Work
+from faregate.journals.sqlite.work import Change, DatabaseWork, Deletion, FirstMatch, RowWrite
 from faregate.journals.store import (
     COLUMNS,
     ENCRYPTED,
@@ -106,7 +106,7 @@ class SqliteStore(BatchedRows):
     def namespace(self) -> str:
         return self._namespace
 
-    def prepare(self, operation: RowOperation) -> Work:
+    def prepare(self, operation: RowOperation) -> DatabaseWork:
         mine = self._namespace
         match operation:
             case Find(keys):
@@ -120,7 +120,7 @@ class SqliteStore(BatchedRows):
             case Delete(key, stamp):
                 return Deletion(_DELETE, (mine, key, stamp))
 
-    def _prepare_insert(self, operation: Insert) -> Work:
+    def _prepare_insert(self, operation: Insert) -> DatabaseWork:
         record, keys, now = operation
         others = [key for key in keys if key != record["key"]]
         # `Codec.pack` gives the columns in the order of `COLUMNS`, which the statement relies on.
@@ -141,7 +141,7 @@ class SqliteStore(BatchedRows):
 
         return Change(purge_and_insert, durable=False)
 
-    def _prepare_replace(self, operation: Replace) -> Work:
+    def _prepare_replace(self, operation: Replace) -> DatabaseWork:
         key, stamp, changes, durable = operation
         result = changes.get("result") or b""
         is_large = len(result) > APART
