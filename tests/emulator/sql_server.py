@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from faregate.core.models import Response, WireRequest
-from faregate.service.asgi import Parts, ServiceApp
-from faregate.service.callers import Answer
+from faregate.service.asgi import AppParts, ServiceApp
+from faregate.service.callers import LoggedResponse
 from faregate.service.commands.serve import build_server
 from faregate.service.database.reports import PendingPayments
 from faregate.service.metrics import ServiceMetrics
@@ -42,8 +42,8 @@ class SqlSwitch:
 @contextmanager
 def serve_app(respond: Callable[[WireRequest], Response]) -> Iterator[str]:
     """Serve the app of the self-hosted service; gives its URL."""
-    parts = Parts(
-        respond=lambda request: Answer(respond(request)),
+    parts = AppParts(
+        respond=lambda request: LoggedResponse(respond(request)),
         show_console=respond,
         rate_limits=RateLimits(0, 0, time.monotonic),
         operator=OperatorParts(

@@ -16,8 +16,8 @@ from faregate.core.models import Response, WireRequest
 from faregate.emulator import TEST_KEY, Emulator
 from faregate.rules.http import MAX_BODY
 from faregate.service import asgi
-from faregate.service.asgi import Parts, ServiceApp
-from faregate.service.callers import Answer
+from faregate.service.asgi import AppParts, ServiceApp
+from faregate.service.callers import LoggedResponse
 from faregate.service.commands.serve import build_server
 from faregate.service.database.reports import PendingPayments
 from faregate.service.metrics import ServiceMetrics
@@ -56,9 +56,9 @@ class Backend:
         return PendingPayments(0, 3, system_clock())
 
 
-def build_parts(backend: Backend) -> Parts:
-    return Parts(
-        respond=lambda request: Answer(backend.respond(request)),
+def build_parts(backend: Backend) -> AppParts:
+    return AppParts(
+        respond=lambda request: LoggedResponse(backend.respond(request)),
         show_console=backend.respond,
         rate_limits=RateLimits(0, 0, time.monotonic),
         operator=OperatorParts(
@@ -77,7 +77,7 @@ def build_parts(backend: Backend) -> Parts:
 
 
 @contextmanager
-def serving(parts: Parts) -> Generator[tuple[httpx.Client, uvicorn.Server, threading.Thread]]:
+def serving(parts: AppParts) -> Generator[tuple[httpx.Client, uvicorn.Server, threading.Thread]]:
     with open_listener() as listener:
         server = build_server(ServiceApp(parts), complete_seconds=1)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

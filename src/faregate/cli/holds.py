@@ -21,7 +21,7 @@ from faregate.maintenance.holds import (
     retry,
 )
 from faregate.maintenance.journal import JournalView, find_journal_problems
-from faregate.maintenance.payment_answers import Answer, explain, explain_unknown, find_payments
+from faregate.maintenance.payment_answers import Explanation, explain, explain_unknown, find_payments
 from faregate.paywall import Paywall
 
 _LIMIT = 1000
@@ -154,7 +154,7 @@ def run_show(view: JournalView, echo: Echo, *, reference: str, json: bool, text:
     return _UNKNOWN if unknown else 0
 
 
-def _format_page(payment: PaymentInfo, answer: Answer, now: float) -> str:
+def _format_page(payment: PaymentInfo, answer: Explanation, now: float) -> str:
     is_open = payment.kept_until is None
     lines = {
         "transaction": payment.transaction_id,
@@ -180,7 +180,7 @@ def make_printable(text: str) -> str:
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
-def _payment_to_json(payment: PaymentInfo, answer: Answer) -> dict[str, Any]:
+def _payment_to_json(payment: PaymentInfo, answer: Explanation) -> dict[str, Any]:
     """Times are ISO 8601. What is not known is null."""
     return {
         "transaction_id": payment.transaction_id or None,

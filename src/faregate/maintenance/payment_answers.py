@@ -85,14 +85,14 @@ _REASONS = {
 """Why a payment ended without a result. Other reasons are the code with which the work failed."""
 
 
-class Answer(NamedTuple):
+class Explanation(NamedTuple):
     """What happened, and what the seller does next."""
 
     summary: str
     next_step: str
 
 
-def explain(payment: PaymentInfo, view: JournalView) -> Answer:
+def explain(payment: PaymentInfo, view: JournalView) -> Explanation:
     """Explain a payment. For one of another address, say so first."""
     summary, step = _ANSWERS[payment.status]
     if payment.status is PaymentStatus.DELIVERED and not payment.redeliveries:
@@ -108,7 +108,7 @@ def explain(payment: PaymentInfo, view: JournalView) -> Answer:
     step = step.format(**words)
     if view.own is not None and payment.namespace != view.own:
         step += f" This payment is kept under {payment.namespace}: sell and retry with that key and address."
-    return Answer(summary.format(**words), step)
+    return Explanation(summary.format(**words), step)
 
 
 def format_time(seconds: float | None) -> str:
@@ -116,7 +116,7 @@ def format_time(seconds: float | None) -> str:
     return "-" if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def explain_unknown(reference: Reference, unreadable: int) -> Answer:
+def explain_unknown(reference: Reference, unreadable: int) -> Explanation:
     """Explain that no row is there: what the journal forgets, and who still knows."""
     lines = [
         f"This journal has no payment with the {reference.kind.value} {reference.value}: it never had it, or "
@@ -137,7 +137,7 @@ def explain_unknown(reference: Reference, unreadable: int) -> Answer:
         )
     else:
         step = "Find the transaction id in your seller account. Your log has a line for each sale."
-    return Answer(" ".join(lines), step)
+    return Explanation(" ".join(lines), step)
 
 
 def find_payments(view: JournalView, reference: Reference) -> FoundPayments:

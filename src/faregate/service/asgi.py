@@ -26,14 +26,14 @@ from faregate.rules.asgi import (
 )
 from faregate.rules.http import RETRY_SOON, HttpError
 from faregate.rules.routes import find_route
-from faregate.service.callers import Answer
+from faregate.service.callers import LoggedResponse
 from faregate.service.console.app import is_console
 from faregate.service.console.layout import ROOT as CONSOLE
 from faregate.service.log_format import FIELDS
 from faregate.service.operator_pages import OperatorPages, OperatorParts, run_lifespan, without_body
 from faregate.service.rate_limits import RateLimits, Ticket
 
-Respond = Callable[[WireRequest], Answer]
+Respond = Callable[[WireRequest], LoggedResponse]
 BODY_SECONDS: Final = 30.0
 """A caller sends its body within this time."""
 WAITING_PER_THREAD: Final = 20
@@ -44,7 +44,7 @@ _log = logging.getLogger("faregate.service")
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class AppParts:
     """What the app is made of."""
 
     respond: Respond
@@ -68,7 +68,7 @@ class _Threads:
     def is_overloaded(self) -> bool:
         return self._under_way >= self._most
 
-    async def respond(self, request: WireRequest) -> Answer:
+    async def respond(self, request: WireRequest) -> LoggedResponse:
         self._under_way += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._pool, self._respond, request)
@@ -82,13 +82,13 @@ class _Threads:
 class ServiceApp:
     """The ASGI app. Its requests run in threads of its own: completions, the console and the rest apart."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: AppParts) -> None:
         self._parts = parts
         self._api = _Threads(parts.threads, "faregate-request", parts.respond)
         # Access waits for facilitators and nodes. However slow they are, what was sold must be completed.
         self._completions = _Threads(parts.threads, "faregate-completion", parts.respond)
         self._console = _Threads(
-            _CONSOLE_THREADS, "faregate-console", lambda request: Answer(parts.show_console(request))
+            _CONSOLE_THREADS, "faregate-console", lambda request: LoggedResponse(parts.show_console(request))
         )
         self._pages = OperatorPages(parts.operator)
 
@@ -113,7 +113,7 @@ class ServiceApp:
             self._report(scope, answer, time.perf_counter() - began)
             await send_whole(answer.response, send)
 
-    async def _answer(self, scope: Scope, receive: Receive) -> Answer | None:
+    async def _answer(self, scope: Scope, receive: Receive) -> LoggedResponse | None:
         """Return the answer to this request; None if the client has disconnected."""
         headers = decode_headers(scope["headers"])
         for_console = is_console(scope["path"])
@@ -124,19 +124,21 @@ class ServiceApp:
             self._parts.operator.metrics.count_limited(ticket.key_id)
             return _build_429(ticket)
         if threads.is_overloaded:
-            return Answer(HttpError(UNAVAILABLE, "the service is overloaded", (RETRY_SOON,)).response())
+            return LoggedResponse(
+                HttpError(UNAVAILABLE, "the service is overloaded", (RETRY_SOON,)).response()
+            )
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 body = await read_body(receive)
         except TimeoutError:
             late = f"the body did not arrive within {BODY_SECONDS:g} seconds"
-            return Answer(HttpError(MALFORMED, late).response())
+            return LoggedResponse(HttpError(MALFORMED, late).response())
         if body is None:
             return None
         request = WireRequest(scope["method"], get_path(scope), headers, body)
         answer = await threads.respond(request)
         if for_console:
-            return Answer(without_body(answer.response)) if request.method == "HEAD" else answer
+            return LoggedResponse(without_body(answer.response)) if request.method == "HEAD" else answer
         self._parts.rate_limits.learn(ticket, answer.response.status, answer.fields.get("key"))
         return answer
 
@@ -144,7 +146,7 @@ class ServiceApp:
         is_completion = _name_operation(scope["method"], scope["path"]) in ("complete", "execution")
         return self._completions if is_completion else self._api
 
-    def _report(self, scope: Scope, answer: Answer, seconds: float) -> None:
+    def _report(self, scope: Scope, answer: LoggedResponse, seconds: float) -> None:
         operation, status = _name_operation(scope["method"], scope["path"]), answer.response.status
         self._parts.operator.metrics.count_request(operation, status, seconds)
         fields = {"operation": operation, "status": status, "seconds": round(seconds, 4), **answer.fields}
@@ -175,11 +177,11 @@ def _get_address(scope: Scope) -> str:
     return client[0] if client else ""
 
 
-def _build_429(ticket: Ticket) -> Answer:
+def _build_429(ticket: Ticket) -> LoggedResponse:
     message = (
         "too many requests with this key"
         if ticket.address is None
         else "too many requests without a valid key from this address"
     )
     response = HttpError(RATE_LIMITED, message, (("Retry-After", str(ticket.wait)),)).response()
-    return Answer(response, {} if ticket.key_id is None else {"key": ticket.key_id})
+    return LoggedResponse(response, {} if ticket.key_id is None else {"key": ticket.key_id})

@@ -15,7 +15,7 @@ _BODY: Final = re.compile(rb'"transaction_id":"(txn_[0-9a-f]{32})"')
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class LoggedResponse:
     """A response, and the fields of its request's log line."""
 
     response: Response
@@ -35,7 +35,7 @@ def describe_account(account: AccountRow) -> dict[str, str]:
     return {"account": account.seller_id or account.name, "environment": account.environment}
 
 
-def answer(request: WireRequest, accounts: KeyAccounts) -> Answer:
+def answer(request: WireRequest, accounts: KeyAccounts) -> LoggedResponse:
     """Answer a request. What is logged meanwhile has the account, the key's id and the transaction too."""
     caller = _Caller(accounts)
     _, separator, rest = request.path.partition("/merchant/v1")
@@ -48,7 +48,7 @@ def answer(request: WireRequest, accounts: KeyAccounts) -> Answer:
     authorized = _BODY.search(response.body) if named is None and response.status in (200, 202) else None
     if authorized is not None and rest.partition("?")[0] == "/access":
         caller.fields["transaction"] = authorized[1].decode()
-    return Answer(response, caller.fields)
+    return LoggedResponse(response, caller.fields)
 
 
 class _Caller:

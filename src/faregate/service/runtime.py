@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final
 
 from faregate.errors import FaregateError
-from faregate.service.asgi import Parts
+from faregate.service.asgi import AppParts
 from faregate.service.backends import Backends
 from faregate.service.books import Books, check_recipient, find_missing, open_books
 from faregate.service.callers import answer
@@ -83,7 +83,7 @@ class Runtime:
         self._threads: list[threading.Thread] = []
         self._is_current = False
 
-    def build_parts(self) -> Parts:
+    def build_parts(self) -> AppParts:
         """Build what the ASGI app is made of."""
         settings = self._settings
         console = Console(
@@ -92,7 +92,7 @@ class Runtime:
             is_simulated=settings.payments == "simulated",
             list_nodes=partial(list_nodes, self.payments),
         )
-        return Parts(
+        return AppParts(
             respond=partial(answer, accounts=self.backends),
             show_console=console.respond,
             rate_limits=RateLimits(settings.rate_limit, settings.anonymous_rate_limit, time.monotonic),

@@ -16,7 +16,7 @@ from faregate.service.chain.facilitator import (
     FacilitatorClient,
     FacilitatorSettings,
     FacilitatorUnavailable,
-    Verdict,
+    VerifyResult,
 )
 from faregate.x402.models import Terms
 from tests.support.chain import USDC, ChainPayer, LocalChain
@@ -54,18 +54,22 @@ def answering(
 @pytest.mark.parametrize(
     ("status", "body", "verdict"),
     [
-        (200, {"isValid": True, "payer": PAYMENT.payer}, Verdict(True)),
+        (200, {"isValid": True, "payer": PAYMENT.payer}, VerifyResult(True)),
         (
             200,
             {"isValid": False, "invalidReason": "insufficient_funds"},
-            Verdict(False, "insufficient_funds"),
+            VerifyResult(False, "insufficient_funds"),
         ),
-        (400, {"isValid": False, "invalidReason": "invalid_payload"}, Verdict(False, "invalid_payload")),
-        (200, {"isValid": False}, Verdict(False, "the payment was refused")),
-        (200, {"isValid": False, "invalidReason": f"bad {PAYMENT.signature}"}, Verdict(False, "bad ...")),
+        (400, {"isValid": False, "invalidReason": "invalid_payload"}, VerifyResult(False, "invalid_payload")),
+        (200, {"isValid": False}, VerifyResult(False, "the payment was refused")),
+        (
+            200,
+            {"isValid": False, "invalidReason": f"bad {PAYMENT.signature}"},
+            VerifyResult(False, "bad ..."),
+        ),
     ],
 )
-def test_a_verdict_is_read(status: int, body: object, verdict: Verdict) -> None:
+def test_a_verdict_is_read(status: int, body: object, verdict: VerifyResult) -> None:
     with answering(status, body) as client:
         assert client.verify(PAYMENT, TERMS) == verdict
 
@@ -294,7 +298,7 @@ def test_the_official_facilitators_verify_and_settle(
     client = FacilitatorClient(FacilitatorSettings(any_facilitator.url))
     payment = payer.authorize(USDC, SELLER, 10_000)
     assert client.list_networks() == {USDC.network}
-    assert client.verify(payment, TERMS) == Verdict(True)
+    assert client.verify(payment, TERMS) == VerifyResult(True)
     sent = client.settle(payment, TERMS)
     assert chain.get_balance(USDC, SELLER) == 10_000
     receipt = chain.get_receipt(sent.transaction_hash or "")

@@ -15,7 +15,7 @@ from faregate.journals.payment_info import PaymentInfo, parse_reference
 from faregate.journals.policy import DEFAULT_POLICY, JournalContext
 from faregate.journals.store import ENCRYPTED
 from faregate.maintenance.journal import JournalView, make_view
-from faregate.maintenance.payment_answers import Answer, explain
+from faregate.maintenance.payment_answers import Explanation, explain
 
 if TYPE_CHECKING:
     ModelAdmin = admin.ModelAdmin[JournalRow]
@@ -110,9 +110,9 @@ def _get_view() -> JournalView:
     return make_view(make_journal(context, using=find_journal_database() or "default"), None)
 
 
-def _explain(row: JournalRow) -> tuple[PaymentInfo, Answer]:
+def _explain(row: JournalRow) -> tuple[PaymentInfo, Explanation]:
     """Explain a row, once for each object that a page is made of."""
-    known: tuple[PaymentInfo, Answer] | None = vars(row).get("_explained")
+    known: tuple[PaymentInfo, Explanation] | None = vars(row).get("_explained")
     if known is None:
         view = _get_view()
         with view.journal.read_namespace(row.namespace) as reader:

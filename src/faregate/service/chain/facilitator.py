@@ -74,7 +74,7 @@ class FacilitatorSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class VerifyResult:
     """What a facilitator says about a payment. `reason` is fit for the payer, empty for a valid payment."""
 
     is_valid: bool
@@ -107,7 +107,7 @@ class FacilitatorClient:
         self.rest: Final = Rest()
         """Whether it is asked for a verdict after the others."""
 
-    def verify(self, payment: SignedPayment, terms: Terms) -> Verdict:
+    def verify(self, payment: SignedPayment, terms: Terms) -> VerifyResult:
         """Ask whether the payment is good. Raises `FacilitatorUnavailable` if that stays unknown."""
         request = _build_request(payment, terms)
         try:
@@ -118,10 +118,10 @@ class FacilitatorClient:
         found = body.get("isValid")
         # Compared by identity: 1 is no verdict, nor is "true".
         if found is True and response.status == 200:
-            return Verdict(True)
+            return VerifyResult(True)
         # A server in trouble says no to everything. With 4xx the verdict in the body is meant.
         if found is False and response.status < 500 and body.get("invalidReason") not in _NOT_THE_PAYMENT:
-            return Verdict(False, clean_text(body.get("invalidReason")) or "the payment was refused")
+            return VerifyResult(False, clean_text(body.get("invalidReason")) or "the payment was refused")
         self._count_failure()
         raise FacilitatorUnavailable(f"{self.name}: {_describe(response.status, body)}")
 

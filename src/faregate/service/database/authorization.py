@@ -219,7 +219,7 @@ class PayerCache:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class FoundReferences:
     """Whether the database has what a transaction refers to."""
 
     has_payer: bool
@@ -269,11 +269,11 @@ def find_uses(
     return UsedIds(found["by_proof"], found["by_authorization"], reservations, sum_amounts(found["settled"]))
 
 
-def find_parts(database: Database, account: int, row: dict[str, Any]) -> Parts:
+def find_references(database: Database, account: int, row: dict[str, Any]) -> FoundReferences:
     """Find whether the database has the payer, the revision and the resource of this new transaction."""
     [found] = database.query(_FIND_PARTS, {"of_account": account, **row})
     has_price = found["revision"] is not None and found["version"] is not None
-    return Parts(found["payer"] is not None, has_price)
+    return FoundReferences(found["payer"] is not None, has_price)
 
 
 def _read_reservations(joined: str | None) -> tuple[Reservation, ...]:
@@ -285,8 +285,8 @@ def _read_reservations(joined: str | None) -> tuple[Reservation, ...]:
 def authorize(database: Database, account: int, row: dict[str, Any], now: int) -> dict[str, Any] | None:
     """Create an open transaction of a payer that is there, and return it.
 
-    Returns None if somebody else was faster, or `find_parts` finds something missing. `row` has the columns,
-    and what the funds are compared with: `funds`, `clock`, `settled_since` and `settled_before`.
+    Returns None if another call was faster, or if `find_references` finds something missing. `row` has the
+    columns, and what the funds are compared with: `funds`, `clock`, `settled_since` and `settled_before`.
     """
     return _authorize(database, _AUTHORIZE, account, row, now)
 
