@@ -37,7 +37,7 @@ _log = logging.getLogger("faregate.service")
 
 
 class Accounts(Protocol):
-    """Finds out whose a key is."""
+    """Finds the account that a key belongs to."""
 
     def authenticate(self, secret: str) -> "KeyGrant":
         """Return what this API key gives access to; `HttpError` 401 if it is not valid."""
@@ -66,7 +66,7 @@ def respond(request: WireRequest, accounts: Accounts) -> Response:
     except HttpError as refusal:
         return refusal.response()
     except StoreUnavailable as error:
-        # Not a 500, so that the caller tries again; and never a 402, so that nobody pays twice.
+        # Not a 500, so that the caller tries again; and never a 402, so that no payer pays twice.
         _log.error("%s", error)
         return HttpError(UNAVAILABLE, "the service's database is away", (RETRY_SOON,)).response()
     except Exception:

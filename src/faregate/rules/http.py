@@ -1,6 +1,6 @@
 """Requests and responses of the Merchant API (spec: Authentication, Errors, Pagination rules, Limits).
 
-Which error codes there are is said in `faregate.merchant.problems`.
+`faregate.merchant.problems` lists the error codes.
 
 Requests are read strictly: an unknown query parameter, a parameter sent twice and a value not written as the
 spec writes it are 422. A mistyped `page_size` would otherwise go unnoticed.

@@ -44,7 +44,8 @@ class _StatusTimes:
 
 
 class TemporalIndex(Generic[R]):
-    """Lists records as of any moment. Must be told of every new record and every change of status.
+    """Lists records as of any moment. Call `add` for every new record, and `update` for every change of
+    status.
 
     Up to the size of one smallest block, records are simply scanned: most payers pay only a few times.
     """

@@ -69,7 +69,7 @@ SettlementResult = PaymentSettled | PaymentRefused | SettlementPending
 
 @dataclass(frozen=True, slots=True)
 class PaymentSent:
-    """A transfer may be on its way, whatever the answer said: only the chain tells how it ends.
+    """A transfer may be on its way, whatever the answer was. Only the chain shows how it ends.
 
     `note` is for the operator, such as `HTTP 500 settlement_pending`; it never holds proofs or keys.
     """
@@ -115,7 +115,7 @@ class Attempt:
     """One attempt to settle a payment, written down before anything is sent.
 
     `number` counts from 1; `submitted_at` is when the seller completed. `hashes` are those that earlier
-    attempts were told or signed, `signed` the latest transfer that was signed for the payment. `sent_before`
+    attempts got or signed, `signed` the latest transfer that was signed for the payment. `sent_before`
     is true if an earlier attempt may have sent something.
     """
 

@@ -128,7 +128,7 @@ class Store(Protocol):
         verified: PaymentVerified,
         before: Uses = NOTHING_FOUND,
     ) -> Transaction | None:
-        """Create an open transaction; None if somebody else was faster.
+        """Create an open transaction; None if another call was faster.
 
         The authorization or the proof was used meanwhile, or the payer's other payments spend so much that
         `verified.funds` do not cover this one any more: those that are open, and those that succeeded since
@@ -155,7 +155,7 @@ class Store(Protocol):
     def record_outcome(self, transaction: Transaction, outcome: CompleteRequest) -> Transaction | None:
         """Record the first outcome; None if there is one already.
 
-        A failed outcome ends the transaction. A succeeded one stamps `submitted_at`; if nobody settles it
+        A failed outcome ends the transaction. A succeeded one stamps `submitted_at`; if no call settles it
         afterwards, because the process died, it is due like a postponed one.
         """
         ...

@@ -69,7 +69,7 @@ def _check_authorization(payment: SignedPayment, terms: Terms, now: datetime) ->
     if payment.to != terms.pay_to.lower():
         return f"the authorization must pay {terms.pay_to}"
     if terms.amount == 0:
-        # Its transfer would move nothing, at the cost of whoever sends it.
+        # Its transfer would move nothing, at the cost of its sender.
         return "an amount of 0 is no payment"
     if payment.value != terms.amount:
         return f"the authorized value must be exactly {terms.amount}"

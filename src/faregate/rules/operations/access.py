@@ -6,8 +6,8 @@ resource archived since. Another revision than the active one, or an archived re
 without required payment: free. No proof, an unreadable one or a used authorization: 402. Any other proof is
 verified.
 
-A proof is known by its bytes. Its authorization becomes public when it settles, so whoever sends it in other
-bytes learns nothing about the transaction.
+A proof is known by its bytes. Its authorization becomes public when it settles, so a stranger who sends it in
+other bytes learns nothing about the transaction.
 """
 
 from dataclasses import dataclass
@@ -87,7 +87,7 @@ def _read_payment(proof: str | None, token: Token, store: Store) -> _ReceivedPay
         fault = str(error)
     else:
         return _ReceivedPayment(payment, store.find_uses(token, payment), USED.reason)
-    # An earlier version may have been able to read it: nobody is asked to pay twice.
+    # An earlier version may have read it, so its payer is not asked to pay again.
     return _ReceivedPayment(None, Uses(by_proof=store.find_by_proof(proof)), fault)
 
 
@@ -168,7 +168,7 @@ def _are_funds_spent(payment: SignedPayment, verified: PaymentVerified, before: 
 def _verify(
     context: AccessContext, payment: SignedPayment, before: Uses, now: datetime, deps: Dependencies
 ) -> PaymentVerified | PaymentRefused:
-    """Verify the payment; 503 if nobody can be asked."""
+    """Verify the payment; 503 if no node or facilitator can be asked."""
     try:
         return deps.payments.verify(
             payment,
