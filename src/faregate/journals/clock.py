@@ -42,7 +42,7 @@ class ServerClock:
 
     def may_wait(self) -> bool:
         """Whether the next call may ask the server, and wait."""
-        # Answer a little early. An event loop that was told that the next call does not wait must not be made
+        # Answer a little early. An event loop that expects the next call not to wait must not be made
         # to wait.
         return self._sample is None or self._monotonic() >= self._refresh_at - 0.1
 

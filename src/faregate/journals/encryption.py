@@ -2,8 +2,8 @@
 
 To rotate keys, put the new one in front: the first key encrypts, all of them decrypt. Remove an old key when
 no row needs it any more (`PersistentJournal.usage_of_keys`). Each row has a key of its own, derived from its
-lookup key, and the name of the field is the AEAD's associated data: a value that somebody who can write the
-database moves to another row or field does not decrypt.
+lookup key, and the name of the field is the AEAD's associated data: a value that an attacker who can write
+the database moves to another row or field does not decrypt.
 """
 
 import hmac

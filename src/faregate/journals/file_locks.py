@@ -88,7 +88,7 @@ class FileLocks:
         return None if taken is None else FileLock(self, *taken)
 
     def take_number(self) -> tuple[_LockFile, int] | None:
-        """Lock a byte that nobody has had."""
+        """Lock a byte that no process has had."""
         if fcntl is None or _get_boot_id() is None:
             return None
         number = secrets.randbits(60)
@@ -177,7 +177,7 @@ def _unlock(file: _LockFile, number: int) -> None:
 
 
 def _is_locked(file: _LockFile, number: int) -> bool | None:
-    """Whether another process has it; None if that cannot be told."""
+    """Whether another process has it; None if that is unknown."""
     try:
         fcntl.lockf(file.descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, number)
     except (BlockingIOError, PermissionError):

@@ -1,10 +1,10 @@
 """Renew the leases of this process, all with one write, from a thread of its own.
 
-A lease lasts as long as the work may take, which can be minutes. So that nobody waits that long for a process
-that died, a row also counts as free when its owner has not written for `owner_lease` seconds. Work that is
-done sooner needs no renewal: the row says when its owner wrote last. For longer work this thread writes. A
-thread, and not a task, because workers may block. It starts with the first lease, and ends some time after
-the last one.
+A lease lasts as long as the work may take, which can be minutes. So that no payer waits that long for a
+process that died, a row also counts as free when its owner has not written for `owner_lease` seconds. Work
+that is done sooner needs no renewal: the row says when its owner wrote last. For longer work this thread
+writes. A thread, and not a task, because workers may block. It starts with the first lease, and ends some
+time after the last one.
 
 Where the store has locks that show which processes live (`faregate.journals.owner_locks`), the process has
 one while it has leases, and the thread keeps it. It goes on renewing for those who cannot trust the lock.
@@ -45,7 +45,7 @@ class Heartbeat:
         every: float,
         take_lock: Callable[[], OwnerLock | None] = lambda: None,
     ) -> None:
-        # Weak: the journal owns its heartbeat, and must be collected when nobody uses it.
+        # Weak: the journal owns its heartbeat, and must be collected when it is no longer used.
         self._renew = weakref.WeakMethod(renew)
         self._every = every
         self._take = take_lock
@@ -119,7 +119,8 @@ class Heartbeat:
             for owner in (self.owner, *self._former_owners):
                 renew(owner)
         except FaregateError as error:
-            # Not fatal: whoever takes a row over has a new fencing token, and our later writes are refused.
+            # Not fatal: a process that takes a row over has a new fencing token, and our later writes are
+            # refused.
             log("journal", logging.WARNING, "leases could not be renewed: %s", error)
         except Exception as error:
             log("journal", logging.ERROR, "leases could not be renewed", error=error)
@@ -138,7 +139,7 @@ class Heartbeat:
                 self._release_lock()
 
     def _release_lock(self) -> None:
-        """Without leases nobody asks for the lock. The next one is of a new owner."""
+        """Without leases no process asks for the lock. The next lock has a new owner."""
         if self.owner_lock is not None:
             self.owner_lock.release()
             self.owner_lock, self.owner = None, secrets.token_hex(8)

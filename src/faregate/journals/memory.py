@@ -257,7 +257,7 @@ class MemoryJournal:
             return tuple(row.transaction_id for row in expired[:limit])
 
     def list_unfetched(self, limit: int) -> list[HoldInfo]:
-        """List paid results that nobody has fetched, the first to be removed first."""
+        """List paid results that their payers have not fetched, the first to be removed first."""
         with self._lock:
             rows = sorted(self._unfetched.values(), key=lambda row: row.expires_at or 0.0)
             return [row.to_hold_info() for row in rows[:limit]]

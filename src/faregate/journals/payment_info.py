@@ -68,9 +68,9 @@ class PaymentStatus(Enum):
     STUCK = "stuck"
     DELIVERED = "delivered"
     NOT_FETCHED = "not_fetched"
-    """Paid, and nobody has come for the result."""
+    """Paid, and the payer has not fetched the result."""
     EXPIRED = "expired"
-    """Paid, and nobody came for the result in time: the next sweep removes it."""
+    """Paid, and the payer did not fetch the result in time: the next sweep removes it."""
     NOT_CHARGED = "not_charged"
     PAID_WITHOUT_RESULT = "paid_without_result"
 
@@ -195,7 +195,7 @@ def find_parties(row: Row) -> tuple[str, str]:
 
 
 def _read_receipt(receipt: str) -> tuple[str, str]:
-    """Read payer and chain hash of a receipt, whose content nobody has checked."""
+    """Read payer and chain hash of a receipt, whose content is not checked."""
     try:
         payment: Any = json.loads(receipt)["payment"]
         return str(payment["payer"]).lower(), str(payment["transaction_hash"]).lower()

@@ -150,7 +150,7 @@ class PersistentJournal:
         return self._make_reader(self._store).find(reference)
 
     def list_unfetched(self, limit: int) -> list[HoldInfo]:
-        """List paid results that nobody has fetched, the first to be removed first."""
+        """List paid results that their payers have not fetched, the first to be removed first."""
         return self._make_reader(self._store).list_unfetched(limit)
 
     def list_namespaces(self) -> list[str]:

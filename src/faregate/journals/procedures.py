@@ -1,7 +1,7 @@
 """The calls of a stored journal, as procedures: what they read and write in which order, and their answers.
 
-Optimistic concurrency: let the row decide (`faregate.journals.row`), and write on the condition that nobody
-else has written since it was read. A lease carries the row as last seen, so a write needs no read before it.
+Optimistic concurrency: let the row decide (`faregate.journals.row`), and write on the condition that it has
+not been written since it was read. A lease carries the row as last seen, so a write needs no read before it.
 Only after a conflict the row is read, and decides again; a refusal, too, is an answer of the row as it is.
 """
 
@@ -134,8 +134,8 @@ class Procedures:
         now, policy = self._clock(), self._policy
 
         def change(row: Row) -> bool:
-            # Accept the id even without the lease: the service gave it for this proof, whoever works on it
-            # now.
+            # Accept the id even without the lease: the service gave it for this proof, whichever worker has
+            # it now.
             started = row.record_transaction(lease, transaction_id, revision_id, seconds, now, policy)
             return started or row.learn_transaction(transaction_id, revision_id, waits=False)
 
@@ -167,7 +167,7 @@ class Procedures:
 
     def record_outcome(self, lease: Lease, outcome: Outcome) -> Procedure[bool]:
         now, policy = self._clock(), self._policy
-        # Durable before complete is called: the outcome must not change once the service was told.
+        # Durable before complete is called: the outcome must not change once the service has it.
         _, decided = yield from self._change(
             lease, lambda row: row.record_outcome(lease, outcome, now, policy), durable=True
         )
@@ -214,7 +214,7 @@ class Procedures:
 
     def abandon_claim(self, lease: Lease) -> Procedure[bool]:
         self._heartbeat.remove(lease.key)
-        # Usually nobody has written the row since. Delete it without reading it first.
+        # Usually the row has not been written since. Delete it without reading it first.
         row, stamp = lease.seen.row, lease.seen.stamp
         if row is not None and row.may_be_forgotten(lease) and (yield Delete(lease.key, stamp)):
             self._quota.free(1)

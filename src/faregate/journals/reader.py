@@ -40,7 +40,7 @@ class NamespaceReader:
         return [self._describe_hold(record) for record in self._store.list_owed(limit)]
 
     def list_unfetched(self, limit: int) -> list[HoldInfo]:
-        """List paid results that nobody has fetched, the first to be removed first."""
+        """List paid results that their payers have not fetched, the first to be removed first."""
         return [self._describe_hold(record) for record in self._store.list_unfetched(ANY_TIME, limit)]
 
     def _describe_hold(self, record: Record) -> HoldInfo:

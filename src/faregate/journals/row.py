@@ -6,7 +6,7 @@
    outcome never changes (`faregate.journals.states`).
 2. A write must carry the row's current fencing token (`fence`). Tokens are compared for equality only: a
    counter would start again with a deleted row. Two facts are accepted from anybody, because they are true
-   whoever holds the lease: a transaction id that the service gave, and a payment that it confirmed.
+   whichever process holds the lease: a transaction id that the service gave, and a payment that it confirmed.
 3. When a lease is over, the next to come takes the row, with a new fencing token. A lease is over at its
    time, or as soon as its owner, a process, is known to be dead, or has not written for `owner_lease` seconds
    and is not known to live. A row without an owner is not leased, whatever the clock says.
@@ -84,9 +84,9 @@ class Row:
     """The journal's record of one proof. Times are in seconds of the journal's clock.
 
     `expires_at` is None exactly while the payment is open. `generation` counts the leases. `owner` is empty
-    while nobody has the lease; `touched_at` is when the owner wrote last: of a final row, when it ended or
-    was delivered first. `client` has the hashes of the credentials that the result is bound to, separated by
-    spaces. A hash begins with `EXACT`, `STABLE` or `PREDICTABLE` (`faregate.core.request_headers`) if its
+    while no process has the lease; `touched_at` is when the owner wrote last: of a final row, when it ended
+    or was delivered first. `client` has the hashes of the credentials that the result is bound to, separated
+    by spaces. A hash begins with `EXACT`, `STABLE` or `PREDICTABLE` (`faregate.core.request_headers`) if its
     credential was so marked. `holds_so_far` counts how often the payment was left open for a later retry:
     each time doubles the back-off, up to a limit, and operators see the number as `HoldInfo.attempts`.
     `forget_at` is until when a settled row is remembered, with its result or without; None if it was never
@@ -171,7 +171,7 @@ class Row:
         if self.state is RowState.PAID_NO_RESULT or self.has_expired_result(now):
             return AlreadyUsed(self.transaction_id)
         # The client is checked before the lease: a stranger who rebuilt the proof gets the same answer
-        # whether or not a result is being settled, and is never told to come back for it.
+        # whether or not a result is being settled, and is never asked to come back for it.
         if not self._is_bound_to(fingerprint, STABLE):
             return ClientMismatch()
         if replay is not ReplayPolicy.SAME_PROOF and not self._is_bound_to(fingerprint, EXACT):
@@ -266,7 +266,7 @@ class Row:
 
     @property
     def is_unfetched(self) -> bool:
-        """Whether it is paid, and nobody has come for the result."""
+        """Whether it is paid, and its payer has not fetched the result."""
         return self.state is RowState.SETTLED and not self.delivered
 
     def is_due(self, now: float) -> bool:
@@ -388,7 +388,7 @@ class Row:
         now: float,
         policy: JournalPolicy,
     ) -> bool:
-        """Record a confirmed payment, whoever holds the lease: it stays true.
+        """Record a confirmed payment, whichever process holds the lease: it stays true.
 
         The first process that delivers gets the fencing token, so that only one of two does.
         """
@@ -441,7 +441,7 @@ class Row:
         return True
 
     def may_be_forgotten(self, lease: Lease) -> bool:
-        """Whether nobody else ever had this claim, so that nobody else can have learned of a transaction."""
+        """Whether no other process ever had this claim, so that none can have learned of a transaction."""
         return self._is_held(lease, RowState.CLAIMED) and self.generation == 1
 
     def abandon_claim(self, lease: Lease, now: float, policy: JournalPolicy) -> bool:

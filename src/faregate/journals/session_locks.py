@@ -6,9 +6,9 @@ sees the very address that our socket has, and whose session the server named to
 has other connections, and may keep or close them as it likes.
 
 A machine that is cut off sends nothing. The server notices after `_SILENCE` seconds, as it does for a
-renewal. If the server restarts, all locks are free and nobody has died: the moment of its start is part of an
-owner's id, and an owner of before is judged by its renewals. If the server ends one session, its owner takes
-its lock in another at once, and so a lock must be free for `GRACE` seconds.
+renewal. If the server restarts, all locks are free although no owner has died: the moment of its start is
+part of an owner's id, and an owner of before is judged by its renewals. If the server ends one session, its
+owner takes its lock in another at once, and so a lock must be free for `GRACE` seconds.
 """
 
 import ipaddress

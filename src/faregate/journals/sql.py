@@ -31,7 +31,7 @@ CONSTRAINTS = ",\n".join(f"CONSTRAINT {name} CHECK ({check})" for name, check in
 """For `CREATE TABLE`."""
 
 UNFETCHED = f"state = {RowState.SETTLED.value!r} AND NOT delivered"
-"""The rows that are paid and whose result nobody has fetched."""
+"""The rows that are paid and whose result the payer has not fetched."""
 
 DELIVERED = f"state = {RowState.SETTLED.value!r} AND delivered"
 """The rows whose result was delivered, and which still have it."""

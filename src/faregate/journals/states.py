@@ -1,6 +1,6 @@
 """The states of a row: what may follow each of them, and which columns it has.
 
-These tables are the only place where this is said. The constraints and triggers of SQLite and PostgreSQL
+Only these tables define it. The constraints and triggers of SQLite and PostgreSQL
 (`faregate.journals.sql`), the script for Redis and the constraints of Django's model are made from them. They
 are a safety net: `faregate.journals.row.Row` is stricter, and never writes what they refuse.
 """

@@ -87,7 +87,7 @@ def may_be_removed(record: Record, now: float) -> bool:
     """Whether its time is over. That a settled row was paid is remembered for longer than its result."""
     until = record["expires_at"]
     if record["state"] == RowState.SETTLED.value:
-        # A result that nobody has fetched is served until a sweep removes it.
+        # A result that its payer has not fetched is served until a sweep removes it.
         until = record["forget_at"] if record["delivered"] else None
     return until is not None and until <= now
 
@@ -108,8 +108,8 @@ class TransactionTaken(Exception):
 class RowStore(Protocol):
     """The rows of one namespace. Each write is atomic; once it returned, it survives a crash of the process.
 
-    A write may be repeated when its response was lost. A store need not recognise that: a journal that is
-    told that the row has another stamp reads it, and knows its own stamps. Calls come from any thread. Raises
+    A write may be repeated when its response was lost. A store need not recognise that: a journal that learns
+    that the row has another stamp reads it, and knows its own stamps. Calls come from any thread. Raises
     `JournalError`.
 
     Rows are found without their `result`, which may be large: it is None, and read with `find_result`.

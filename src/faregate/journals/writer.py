@@ -125,7 +125,7 @@ class WaitingLoop:
         now = self.loop.time()
         late = [task for task in self.tasks if task.deadline <= now]
         for task in late:
-            if task.answer.cancelled():  # if it was not begun, nobody else forgets it
+            if task.answer.cancelled():  # if it was not begun, no other code forgets it
                 self.tasks.pop(task)
             elif task.try_begin():
                 task.error = self._make_error()
@@ -174,7 +174,7 @@ class Writer(Generic[W]):
         timeout: float,
         make_error: Callable[[], JournalError],
     ) -> None:
-        # Weak: the store owns its writer, and must be collected when nobody uses it.
+        # Weak: the store owns its writer, and must be collected when it is no longer used.
         self._execute = weakref.WeakMethod(execute)
         self._timeout = timeout
         self._make_error = make_error

@@ -55,7 +55,7 @@ class ScriptClient:
 
     def __init__(self, url: str, namespace: str, timeout: float) -> None:
         self._location = describe_url(url)
-        # No method of ours: a journal that nobody uses must be collected, with the thread of its leases.
+        # No method of ours: an unused journal must be collected, with the thread of its leases.
         prepare = partial(_prepare_connection, ServerCheck(self._location))
         self._connections = Connections(url, timeout / 2, prepare)
         self.namespace = namespace

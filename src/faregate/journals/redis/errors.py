@@ -23,7 +23,7 @@ _ADVICE = {
     "MISCONF": "it refuses writes since it cannot write to its disk",
     "NOREPLICAS": "fewer replicas follow it than its min-replicas-to-write demands",
     "MASTERDOWN": "this server is a replica without its primary",
-    "BUSY": "it is held up by somebody's script",
+    "BUSY": "another client's script holds it up",
 }
 _CODES = {
     "MasterDownError": "MASTERDOWN",

@@ -54,8 +54,8 @@ class WriteConnection:
         if self._in_doubt:
             _restart_log(connection, self.path)
             self._in_doubt = False
-        # SQLite's own busy handler sleeps for up to 0.1 s between tries, longest for whoever waited longest,
-        # so under contention a waiter may starve. `retry_while_busy` waits instead.
+        # SQLite's own busy handler sleeps for up to 0.1 s between tries, longest for the thread that has
+        # waited longest, so under contention a waiter may starve. `retry_while_busy` waits instead.
         connection.execute("PRAGMA busy_timeout = 0")
         return connection
 

@@ -53,7 +53,7 @@ class SqliteDatabase:
 
         On return it is in the file, and on the disk if `durable`. If it raises `TransactionTaken`, or what
         `change` raises, nothing was written. If it raises another `JournalError`, the write may be in the
-        file, and nobody must rely on either.
+        file, and no code must rely on either.
         """
         return cast(T, self.writer.call(Change(change, durable)))
 

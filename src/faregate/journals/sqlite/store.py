@@ -275,7 +275,7 @@ class SqliteStore(BatchedRows):
 @cache
 def _find_authorization(hashes: int) -> str:
     candidates = ", ".join("?" * hashes)
-    # The index has no empty ones, and SQLite must be told that none is looked for.
+    # The index has no empty ones. The condition shows SQLite that the query wants none.
     which = f"AND authorization_hash <> '' AND authorization_hash IN ({candidates}) AND key <> ?"
     return f"SELECT {_WITHOUT_RESULT} {_MINE} {which} AND {OTHER_ENCODING.replace('%s', '?')}"
 
