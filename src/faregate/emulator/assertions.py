@@ -48,7 +48,7 @@ class Violation:
 
 
 def find_open_transactions(service: Service) -> Iterator[Violation]:
-    """Find transactions that are not final, so that nobody knows whether they are charged."""
+    """Find transactions that are not final, so that it is unknown whether they are charged."""
     for record in _iter_records(service):
         if record.status not in FINAL:
             yield Violation(f"{record.id} is still {record.status}", (record.id,))
@@ -88,7 +88,7 @@ def find_overlapping_charges(service: Service, log: CallLog) -> Iterator[Violati
 
 
 def _find_first_calls(log: CallLog) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the call that began each transaction, and the call that told the seller its end."""
+    """Return the call that began each transaction, and the call whose answer gave the seller its end."""
     begun: dict[str, int] = {}
     reported: dict[str, int] = {}
     for call in log:
@@ -154,7 +154,7 @@ def _has_proof(call: RecordedCall, proof: str) -> bool:
 
 
 def _allows_release(call: RecordedCall) -> bool:
-    """Whether this call told the seller, in a complete answer, that it may release."""
+    """Whether a complete answer to this call let the seller release."""
     delivery = call.delivery
     if delivery is None or delivery.ending != "whole" or delivery.response.status != 200:
         return False

@@ -33,8 +33,9 @@ class CallInfo:
     """The records that a call concerns; None is unknown.
 
     `key` is a valid API key and `environment` its environment. `resource` is an integration key. `payer` is
-    the checksum address of the transaction's payer, or the one in the proof, whoever signed it. `transaction`
-    is the one in the path, known or not, or the one that the proof of an access already pays for.
+    the checksum address of the transaction's payer, or the one in the proof, even if another key signed it.
+    `transaction` is the one in the path, known or not, or the one that the proof of an access already pays
+    for.
     """
 
     operation: Operation | None = None

@@ -178,7 +178,7 @@ class Emulator:
     def assert_expected(self, *, strict: bool = False) -> None:
         """Raise `ExpectationFailed` if expected calls are missing or came too often; then forget them.
 
-        With `strict`, also for every call that nobody expected, except reads of the contracts document.
+        With `strict`, also for every call without an expectation, except reads of the contracts document.
         The pytest fixture calls this at the end of each test.
         """
         self._recorder.assert_expected(strict)
@@ -202,7 +202,7 @@ class Emulator:
         )
 
     def assert_no_double_charge(self, answers: Iterable[ReceivedResponse] | None = None) -> None:
-        """Raise `InvariantBroken` if somebody paid twice for one thing.
+        """Raise `InvariantBroken` if a payer paid twice for one thing.
 
         With the `answers` that payers got this is certain: they know what was one purchase. Without them
         the service sees only two charges of one payer for one URL, the second authorized before the seller
@@ -221,7 +221,7 @@ class Emulator:
     def assert_released_only_if_completed(self, answers: Iterable[ReceivedResponse]) -> None:
         """Raise `InvariantBroken` if a result left before the service proved its payment.
 
-        Before each 2xx with a body that a payer got for a proof, the seller must have been told: by
+        Before each 2xx with a body that a payer got for a proof, the seller must have learned it: by
         complete with `PAYMENT-RESPONSE` for that proof, or by access that the resource is free. Results
         given without any proof are not seen, nor those of requests that were never answered 402.
         """

@@ -91,8 +91,8 @@ def check_expectations(
 ) -> None:
     """Raise `ExpectationFailed` unless the calls meet the expectations.
 
-    A call too many fails; with `strict`, so does a call that nobody expected. Reads of the contracts document
-    are always allowed: a paywall makes them when it needs to.
+    A call too many fails; with `strict`, so does a call without an expectation. Reads of the contracts
+    document are always allowed: a paywall makes them when it needs to.
     """
     taken, left = _assign(expected, calls)
     unexpected = [call for call in left if _is_unexpected(call, expected, strict)]
@@ -185,7 +185,7 @@ class NoSuchCall(AssertionError):
 class CallRecorder:
     """Keeps the calls, and the expectations that are still to be checked against them.
 
-    `lock` is the emulator's: whoever writes to `log` holds it, and calls `notify` once a call is answered.
+    `lock` is the emulator's: code that writes to `log` holds it, and calls `notify` once a call is answered.
     """
 
     def __init__(self, lock: Lock) -> None:

@@ -74,7 +74,7 @@ class StateLock:
             return False
 
 
-# Unlinked while it is still locked: whoever has it open by then sees that it is no longer the file.
+# Unlinked while it is still locked: a process that has it open by then sees that it is no longer the file.
 def _remove(path: Path, handle: int) -> None:
     with suppress(OSError):
         path.unlink()

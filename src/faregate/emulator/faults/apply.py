@@ -32,7 +32,7 @@ from faregate.rules.records import TransactionRecord
 from faregate.x402.headers import build_payment_required, remove_challenge
 
 GARBAGE: Final = b"<html>\x00\xff\xfe{This is not JSON."
-MESSAGE: Final = "the emulator was told to answer like this"
+MESSAGE: Final = "a fault of the emulator answers like this"
 _NOT_FOUND: Final = {
     "complete": TRANSACTION_NOT_FOUND,
     "transaction": TRANSACTION_NOT_FOUND,
@@ -47,28 +47,28 @@ def remove_header(headers: Headers, name: str) -> Headers:
     return tuple(pair for pair in headers if pair[0].lower() != name.lower())
 
 
-def duplicate_header(said: Response, header: str, value: str | None) -> Response:
-    for name, found in said.headers:
+def duplicate_header(response: Response, header: str, value: str | None) -> Response:
+    for name, found in response.headers:
         if name.lower() == header.lower():
-            return said.plus((name, found if value is None else value))
-    return said
+            return response.plus((name, found if value is None else value))
+    return response
 
 
-def replace_fields(said: Response, fields: dict[str, JsonValue]) -> Response:
-    body = json.loads(said.body)
+def replace_fields(response: Response, fields: dict[str, JsonValue]) -> Response:
+    body = json.loads(response.body)
     if not isinstance(body, dict):
-        return said
+        return response
     changed = json.dumps({**body, **fields}, ensure_ascii=False, separators=(",", ":"))
-    return replace(said, body=changed.encode())
+    return replace(response, body=changed.encode())
 
 
-def remove_challenges(said: Response) -> Response:
+def remove_challenges(response: Response) -> Response:
     """Return the response with instructions that are the same for everybody."""
     headers = (
         (name, remove_challenge(value) if name.lower() == INSTRUCTIONS else value)
-        for name, value in said.headers
+        for name, value in response.headers
     )
-    return replace(said, headers=tuple(headers))
+    return replace(response, headers=tuple(headers))
 
 
 def build_error(fault: Fault, facts: CallInfo) -> Response:
@@ -95,10 +95,10 @@ def deliver_with_faults(
     rule = faults.first(call.facts, call.fits)
     if rule is None:
         return Delivery(service.respond(request)), None
-    said = service.respond(request) if _reaches_service(rule.fault) else NO_RESPONSE
-    delivery = call.deliver(rule.fault, said)
+    response = service.respond(request) if _reaches_service(rule.fault) else NO_RESPONSE
+    delivery = call.deliver(rule.fault, response)
     # A fault that changed nothing stays active for a later call.
-    if delivery == Delivery(said):
+    if delivery == Delivery(response):
         return delivery, None
     faults.count_application(rule)
     return delivery, rule.id
@@ -129,30 +129,30 @@ class _FaultedCall:
             case _:
                 return True
 
-    def deliver(self, fault: Fault, said: Response) -> Delivery:
+    def deliver(self, fault: Fault, response: Response) -> Delivery:
         delay = fault.seconds or 0.0 if fault.kind == "latency" else 0.0
-        return Delivery(self._instead(fault, said), delay, _ENDINGS.get(fault.kind, "whole"))
+        return Delivery(self._instead(fault, response), delay, _ENDINGS.get(fault.kind, "whole"))
 
-    def _instead(self, fault: Fault, said: Response) -> Response:
+    def _instead(self, fault: Fault, response: Response) -> Response:
         match fault.kind:
             case "status" | "refused-repeat":
                 return build_error(fault, self.facts)
             case "second-402":
                 return self._asking_again()
             case "garbage":
-                return replace(said, body=GARBAGE)  # its headers stay
+                return replace(response, body=GARBAGE)  # its headers stay
             case "missing-header":
-                return replace(said, headers=remove_header(said.headers, fault.header or ""))
+                return replace(response, headers=remove_header(response.headers, fault.header or ""))
             case "doubled-header":
-                return duplicate_header(said, fault.header or "", fault.value)
+                return duplicate_header(response, fault.header or "", fault.value)
             case "changed-body":
-                return replace_fields(said, fault.fields or {})
+                return replace_fields(response, fault.fields or {})
             case "stale-read":
-                return _build_stale_response(self.service, self.facts, self.request, said, fault.seconds)
+                return _build_stale_response(self.service, self.facts, self.request, response, fault.seconds)
             case "predictable-instructions":
-                return remove_challenges(said)
+                return remove_challenges(response)
             case _:
-                return said
+                return response
 
     def _is_paid(self) -> bool:
         """Whether it carries a payment for something that is not free."""

@@ -130,12 +130,12 @@ class Fault(FrozenModel):
     def _fill_defaults(cls, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
-        told = cast("dict[str, Any]", given)
-        kind = told.get("kind")
+        values = cast("dict[str, Any]", given)
+        kind = values.get("kind")
         defaults = dict[str, Any](DEFAULTS.get(cast("Kind", kind), {})) if isinstance(kind, str) else {}
-        if told.get("probability") is not None:
+        if values.get("probability") is not None:
             defaults["times"] = None
-        return {**defaults, **told}
+        return {**defaults, **values}
 
     @model_validator(mode="after")
     def _check_parameters(self) -> Self:
