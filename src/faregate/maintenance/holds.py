@@ -162,7 +162,7 @@ def _lease(store: HoldStore, transaction_id: str) -> PendingPayment:
 
 @dataclass(frozen=True, slots=True)
 class HoldList:
-    """Unfinished payments, oldest first, by who has to act: a person, the sweep, or nobody yet.
+    """Unfinished payments, oldest first, by who has to act: a person, the sweep, or none yet.
 
     `unfetched` are paid results that their payers have not fetched. `is_truncated`: there may be more.
     """

@@ -15,7 +15,7 @@ _ANSWERS = {
     ),
     PaymentStatus.NOT_ACCEPTED: (
         "The payment has arrived, and the service has not granted it. No work was done for it.",
-        "The payer can send the same payment again, and is told if it is refused.",
+        "The payer can send the same payment again, and learns whether it is refused.",
     ),
     PaymentStatus.AUTHORIZED: (
         "The service has authorized the payment. No work was done for it, and nothing is charged for that.",

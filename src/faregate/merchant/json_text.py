@@ -45,7 +45,7 @@ def parse_object(reply: Response) -> dict[str, Any]:
 
 
 def check_unique_names(pairs: list[tuple[str, object]]) -> None:
-    """Of two values of one name some readers take the first, some the last: nothing is said then."""
+    """Refuse two values of one name: some readers take the first, some the last."""
     if len({name for name, _ in pairs}) < len(pairs):
         raise ValueError("one name has two values")
 

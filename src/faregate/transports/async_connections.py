@@ -130,7 +130,7 @@ class AsyncioConnection(asyncio.Protocol):
         return self._reader.can_start and not self._is_lost
 
     def is_stale(self) -> bool:
-        """Whether the service closed it meanwhile, or sent what nobody asked for."""
+        """Whether the service closed it meanwhile, or sent data without a request."""
         return not self.can_start() or is_readable(self._socket)
 
     async def aclose(self) -> None:
@@ -194,7 +194,7 @@ class TrioConnection:
         return self._received <= MAX_SEEN_WHOLE and self._reader.can_start
 
     def is_stale(self) -> bool:
-        """Whether the service closed it meanwhile, or sent what nobody asked for."""
+        """Whether the service closed it meanwhile, or sent data without a request."""
         return is_readable(self._socket) or (self._tls is not None and _has_unread(self._tls))
 
     async def aclose(self) -> None:

@@ -62,7 +62,7 @@ class HttpConnection:
         return self._reader.can_start
 
     def is_stale(self) -> bool:
-        """Whether the service closed it meanwhile, or sent what nobody asked for."""
+        """Whether the service closed it meanwhile, or sent data without a request."""
         return is_readable(self._socket)
 
     def close(self) -> None:

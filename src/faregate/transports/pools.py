@@ -64,8 +64,8 @@ class PerProcess(Generic[P]):
 class PerLoop(Generic[P]):
     """One `P` per process and event loop (asyncio or trio), gone when the loop is.
 
-    Each lives in an async generator: an event loop closes its open ones when it ends, and a generator
-    nobody refers to any more is closed by the loop that started it.
+    Each lives in an async generator: an event loop closes its open ones when it ends, and an
+    unreferenced generator is closed by the loop that started it.
     """
 
     def __init__(self, make: Callable[[], P], close: Callable[[P], Awaitable[None]]) -> None:

@@ -2,8 +2,8 @@
 
 Each is standard padded base64 of JSON, for the scheme `exact` on EVM chains. Every entry of `accepts` carries
 a fresh unpredictable value, `extra.challenge`, which clients echo in `accepted`. An authorization and its
-signature are public once settled: they are in the chain's calldata. Without the challenge nobody can rebuild
-from them the `PAYMENT-SIGNATURE` header that was sent. The service does not store it.
+signature are public once settled: they are in the chain's calldata. Without the challenge no stranger can
+rebuild from them the `PAYMENT-SIGNATURE` header that was sent. The service does not store it.
 """
 
 import base64

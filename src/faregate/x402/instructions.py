@@ -47,7 +47,7 @@ def are_unpredictable(first: str, second: str) -> bool:
 def parse_json(text: bytes) -> Any:
     """Parse a stranger's JSON in UTF-8. Raises `ValueError`, also for too many brackets, or `RecursionError`.
 
-    `json` calls itself for every bracket. Where somebody has raised the recursion limit (py_ecc does, which
+    `json` calls itself for every bracket. Where other code has raised the recursion limit (py_ecc does, which
     eth-account imports), deep nesting ends the process instead of raising.
     """
     if text.count(b"[") + text.count(b"{") > _MAX_BRACKETS:

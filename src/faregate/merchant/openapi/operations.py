@@ -70,8 +70,8 @@ def reference_problems(*problems: Problem) -> Json:
 
 def reply(description: str, schema: Json, *headers: str) -> Json:
     """A response with a JSON body."""
-    told = {"headers": {name: {"$ref": _HEADER + name} for name in headers}} if headers else {}
-    return {"description": description, **told, "content": {"application/json": {"schema": schema}}}
+    described = {"headers": {name: {"$ref": _HEADER + name} for name in headers}} if headers else {}
+    return {"description": description, **described, "content": {"application/json": {"schema": schema}}}
 
 
 def narrow_schema(name: str, properties: Json) -> Json:
