@@ -126,7 +126,7 @@ class Expired:
 class Swept:
     """A sweep has ended. Rows it looked at, and of those how many settled, failed, were held and stuck.
 
-    `expired` counts paid results that were removed: nobody fetched them in time.
+    `expired` counts paid results that were removed because their payers did not fetch them in time.
     """
 
     looked_at: int

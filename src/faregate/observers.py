@@ -48,7 +48,7 @@ class Observer(Protocol):
 class CallbackObserver:
     """Calls the seller's `on_event`.
 
-    Raises `ConfigurationError` for one that cannot be called, or that somebody would have to await.
+    Raises `ConfigurationError` for one that cannot be called, or whose result must be awaited.
     """
 
     def __init__(self, on_event: Listener) -> None:
@@ -68,7 +68,7 @@ class CallbackObserver:
             log("events", logging.ERROR, "on_event failed for %s", type(event).__name__, error=error)
 
     def _check_result(self, result: object) -> None:
-        """A plain function may still give what somebody must await, such as a lambda around an async one."""
+        """A plain function may still return an awaitable, such as a lambda around an async one."""
         # Import it here: a blocking process needs no asyncio.
         from asyncio import isfuture
 
@@ -162,7 +162,7 @@ class SaleOutcome(StrEnum):
     REDELIVERED = "redelivered"
     """The same result once more, for the same payment."""
     SETTLED = "settled"
-    """Paid, and nobody waits for the result: a sweep found out, or there is none."""
+    """Paid, and no payer waits for the result: a sweep found out, or there is none."""
     HELD = "held"
     """Not proven yet."""
     FAILED = "failed"
@@ -250,8 +250,8 @@ def _format(end: EndEvent, outcome: SaleOutcome) -> str:
         ),
     ]
     what = sale.offer or sale.revision_id or "an unknown offer"
-    told = ", ".join(part for part in parts if part)
-    return f"sale of {what} {outcome}{': ' if told else ''}{told} [{end.transaction_id}]"
+    details = ", ".join(part for part in parts if part)
+    return f"sale of {what} {outcome}{': ' if details else ''}{details} [{end.transaction_id}]"
 
 
 # Instrumentation: what watches calls, work and sweeps, as `faregate.telemetry` does with OpenTelemetry

@@ -105,7 +105,7 @@ def _build_choice(sells: Any, among: Any, options: OfferOptions) -> OfferChoice:
     if not callable(sells) or isinstance(sells, type):
         raise ConfigurationError("Say what is sold: a name, or a function that chooses among several names.")
     if isinstance(among, str) or not isinstance(among, Sequence) or not among:
-        raise ConfigurationError(f"{CHOICE} Without it nobody could list what is sold.")
+        raise ConfigurationError(f"{CHOICE} Without it faregate cannot list what is sold.")
     named = cast("Sequence[str | Offer]", among)
     made = tuple(_build_alternative(one, options) for one in named)
     names = [one.sells for one in made]

@@ -166,7 +166,7 @@ class Paywall:
     ) -> PaidRequest:
         """Build the request on a paid handler that the flow serves.
 
-        `resource_url` is one of `resource_urls`. `find_route` is asked only if somebody listens to events.
+        `resource_url` is one of `resource_urls`. `find_route` is called only if a listener is set.
         `prefix_host` is the Host header, or empty, where a path prefix is sold; None where the handler is.
         """
         is_observed = self._events.is_listening()

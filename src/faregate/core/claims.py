@@ -1,8 +1,8 @@
 """The results of claiming a proof in the journal, and what a row says of its payment.
 
-A row is written before the step that it describes. A `Lease` carries a fencing token: whoever lost the row to
-another process holds another token than the row, and its writes are refused. Two are accepted all the same:
-a transaction id, and a settlement.
+A row is written before the step that it describes. A `Lease` carries a fencing token: a worker that lost the
+row to another process holds another token than the row, and its writes are refused. Two are accepted all the
+same: a transaction id, and a settlement.
 
 This module only defines the results. `faregate.journals.row.Row.claim_again` decides which one a proof gets
 that is known already. `faregate.core.flow` acts on it, and `faregate.core.responses` builds the answers.
@@ -54,7 +54,7 @@ class Seen:
 
 @frozen
 class Lease:
-    """The right to write one row, until somebody is given a newer one. `seen` is for the journal alone."""
+    """The right to write one row, until another worker gets a newer one. Only the journal uses `seen`."""
 
     key: bytes
     fence: int
@@ -86,7 +86,7 @@ class SettlementWrite(Enum):
     FIRST = "first"
     """No settlement was recorded before: this worker counts the sale.
 
-    Also where the row ended otherwise, as unpaid or discarded: nobody has counted it.
+    Also where the row ended otherwise, as unpaid or discarded: no worker has counted it.
     """
     REPEATED = "repeated"
     """It was recorded before, and no other worker has delivered the result; or its row is gone,
@@ -130,7 +130,7 @@ class ClientUnverified:
     """The client of the first request cannot be recognised with certainty.
 
     It had no credentials and its result was delivered, or its signed cookie has another time by now. Whoever
-    can rebuild the proof may be asking: claim again with `ReplayPolicy.SAME_PROOF` if nobody else can.
+    can rebuild the proof may be asking: claim again with `ReplayPolicy.SAME_PROOF` if no stranger can.
     """
 
     transaction_id: str

@@ -120,7 +120,7 @@ def complete_success(
             record = yield from write(step, SettlementWrite.FIRST, payment.transaction_id)
             if is_observed:
                 payment = describe_receipt(payment, receipt)
-                # Two workers may complete a payment whose lease was lost: it is told, and counted, once.
+                # Two workers may complete a payment whose lease was lost: it is reported, and counted, once.
                 if record is SettlementWrite.FIRST:
                     yield from EmitEvent(Settled(payment.transaction_id, awaited, payment.sale))
             if awaited and record is SettlementWrite.DELIVERED_ELSEWHERE:

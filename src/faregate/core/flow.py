@@ -188,7 +188,7 @@ def _build_claim(request: PaidRequest, proof: str, replay: ReplayPolicy) -> Clai
 def _claim_without_credentials(
     request: PaidRequest, proof: str, transaction_id: str
 ) -> Flow[Claim | Response]:
-    """Claim without credentials, but only where nobody but the payer can know the proof."""
+    """Claim without credentials, but only where the payer alone can know the proof."""
     predictability = yield from _find_predictability(request)
     if predictability is Predictability.PREDICTABLE:
         return (yield from _refuse(request, responses.build_not_recognized(transaction_id)))

@@ -28,7 +28,7 @@ MaybeAwaitable: TypeAlias = T | Awaitable[T]
 class Journal(Protocol):
     """The seller's record of payments. An exception of a method means: it is unknown whether it was written.
 
-    Each call is atomic across whoever shares the journal, and durable when it returns as far as
+    Each call is atomic across all processes that share the journal, and durable when it returns as far as
     the journal promises durability at all.
     """
 
@@ -85,7 +85,7 @@ class Journal(Protocol):
     def record_settlement(
         self, lease: Lease, payment_response: str, receipt: str, delivered: bool
     ) -> MaybeAwaitable[SettlementWrite]:
-        """Mark a row with a result as settled, and tell whether somebody else had done so before.
+        """Mark a row with a result as settled, and return whether another worker had done so before.
 
         The redelivery window opens when it is first `delivered`, now or by a later claim.
         """
@@ -97,14 +97,14 @@ class Journal(Protocol):
         """Mark the row as final and drop its result: the payment failed for certain, or was `paid`.
 
         `reason` is why there is no result, `receipt` what names the payment on the chain; both are for
-        operators. False if the lease was lost: somebody else ends the row, or has ended it.
+        operators. False if the lease was lost: another worker ends the row, or has ended it.
         """
         ...
 
     def abandon_claim(self, lease: Lease) -> MaybeAwaitable[bool]:
         """Give up a claim for which no work was started.
 
-        False if somebody else has it by now, or its row knows of a transaction.
+        False if another worker has it by now, or its row knows of a transaction.
         It is forgotten, unless a transaction may hang on it.
         """
         ...

@@ -48,7 +48,7 @@ class Request:
 
 @frozen
 class Response:
-    """A whole HTTP response: what a payer may be given, or what the service said.
+    """A whole HTTP response: one for a payer, or one from the service.
 
     `released` marks the handler's own result, paid for or free: only with it may leave, or be stored, what
     the handler did beside it (sessions, cookies, background tasks). `code` is that of what the paywall says

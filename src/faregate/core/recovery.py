@@ -1,8 +1,8 @@
 """Recover unfinished payments, for a payer who comes back or for the sweep.
 
 Both pick up only a row whose lease is over: the payer with a claim of the same proof, the sweep with
-`LeaseNext`. The old owner is not told. It finds out at its next write: the row has another fencing token and
-refuses it, unless it is a fact that is true whoever holds the lease (rules 2 and 3 of
+`LeaseNext`. The old owner learns it at its next write: the row has another fencing token and
+refuses it, unless it is a fact that is true under any lease (rules 2 and 3 of
 `faregate.journals.row`).
 
 The rules are at the top of `faregate.core.flow`.
@@ -69,7 +69,7 @@ def never() -> bool:
 class SweepReport:
     """The result of a sweep, in numbers of rows; `stuck` gives the reason for each transaction.
 
-    `expired` counts paid results that nobody fetched in time: they were removed.
+    `expired` counts paid results that were removed because their payers did not fetch them in time.
     """
 
     looked_at: int = 0
@@ -119,7 +119,8 @@ def sweep(
 ) -> Flow[SweepReport]:
     """Recover rows whose lease is over, each once, until `limit`, or until `should_stop` between two rows.
 
-    Before that, remove paid results that nobody fetched in time. `environment` is for events alone.
+    Before that, remove paid results that their payers did not fetch in time. `environment` is for events
+    alone.
     """
     began = yield from GetTime()
     report = SweepReport(expired=(yield from _remove_unfetched(limit)))

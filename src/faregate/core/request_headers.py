@@ -29,7 +29,7 @@ _ONE_VALUE = bytes(code for code in range(0x21, 0x7F) if code != ord(","))
 
 
 class BadProof(Exception):
-    """A proof nobody should act on: the `status`, `code` and `message` for the payer."""
+    """A proof to refuse without a call: the `status`, `code` and `message` for the payer."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)

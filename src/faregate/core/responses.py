@@ -4,7 +4,7 @@ Rules
 - A result leaves with the service's `PAYMENT-RESPONSE` and our `Faregate-Transaction`, and with no other
   payment header.
 - Everything the paywall says is `Cache-Control: private, no-store`: a shared cache must never hand a
-  paid result, or a stale 402, to somebody else.
+  paid result, or a stale 402, to another client.
 - Whatever speaks of payment lets a browser's script read the payment headers, where the app allows its
   origin (CORS): without that header of the app's own, ours says nothing.
 - Bodies made here are `{code, message}` and, where there is one, `transaction_id`, which is also in
@@ -140,8 +140,8 @@ def build_payment_required(reply: Response) -> Response:
 def build_new_payment_required(reply: Response, transaction_id: str | None) -> Response:
     """Build a 402 with new instructions; the body says that the previous payment was not charged."""
     message = "The payment that was sent was not taken, and nothing was charged. Sign a new one."
-    told = _build(402, "payment_required", message, transaction_id)
-    return told.plus(*_find_headers(reply, "payment-required", "retry-after"))
+    response = _build(402, "payment_required", message, transaction_id)
+    return response.plus(*_find_headers(reply, "payment-required", "retry-after"))
 
 
 def relay_settling(reply: Response, transaction_id: str | None) -> Response:
@@ -202,7 +202,7 @@ def build_not_recognized(transaction_id: str) -> Response:
 
 
 def build_unavailable(status: int, retry_after: str | None = None) -> Response:
-    """502 when the service said something wrong, 503 when it may be better soon."""
+    """502 when the service's answer is wrong, 503 when it may be better soon."""
     message = "Payment cannot be checked at the moment."
     wait = (retry_after or DEFAULT_RETRY_AFTER) if status == 503 else None
     return _build(status, "payment_service_unavailable", message, retry_after=wait)

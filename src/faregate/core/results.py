@@ -112,7 +112,7 @@ class Predictability(Enum):
     """Whether the service's payment instructions can be guessed, as far as known."""
 
     UNPREDICTABLE = "unpredictable"
-    """Every 402 carries a fresh value: nobody but the payer can know a proof."""
+    """Every 402 carries a fresh value: only the payer can know a proof."""
     PREDICTABLE = "predictable"
     UNKNOWN = "unknown"
     """The caller is to find it out."""

@@ -66,7 +66,7 @@ class ResolveOffer(Step[OfferRevision]):
 
 @frozen
 class GetKnownRevision(Step[OfferRevision | None]):
-    """The rules that were read last, however old; None if none were. Asks nobody."""
+    """The rules that were read last, however old; None if none were. Makes no call."""
 
     offer: Offer
 
@@ -76,7 +76,7 @@ class GetKnownRevision(Step[OfferRevision | None]):
 
 @frozen
 class RefreshRevision(Step[OfferRevision | None]):
-    """The rules after the service refused the revision of `rejected`; None while somebody else reads them.
+    """The rules after the service refused the revision of `rejected`; None while another call reads them.
 
     Raises `ConfigurationError` or `ServiceError`.
     """
@@ -273,7 +273,10 @@ class Postpone(JournalWrite[None]):
 
 @frozen
 class RecordSettlement(JournalWrite[SettlementWrite]):
-    """Write what proves the payment before the first byte leaves. `delivered` False: nobody waits for it."""
+    """Write what proves the payment before the first byte leaves.
+
+    `delivered` False: no payer waits for it.
+    """
 
     action: ClassVar[str] = "record the settlement"
     lease: Lease
@@ -291,7 +294,7 @@ class RecordSettlement(JournalWrite[SettlementWrite]):
 class RecordFinal(JournalWrite[bool]):
     """Record that the payment has ended. `paid` False: it failed for certain, and the payer may pay again.
 
-    `reason` and `receipt` are for operators. False: the lease was lost, and somebody else ends the payment.
+    `reason` and `receipt` are for operators. False: the lease was lost, and another worker ends the payment.
     """
 
     action: ClassVar[str] = "record the end of the payment"
@@ -306,7 +309,7 @@ class RecordFinal(JournalWrite[bool]):
 
 @frozen
 class AbandonClaim(JournalWrite[bool]):
-    """Give up the claim: no work was started for it. False: somebody else has it by now."""
+    """Give up the claim: no work was started for it. False: another worker has it by now."""
 
     action: ClassVar[str] = "give up the claim"
     lease: Lease

@@ -1,4 +1,4 @@
-"""What a payer is told with a 402, as values: the price, what is sold, and why. Pure.
+"""What a 402 tells a payer, as values: the price, what is sold, and why. Pure.
 
 Read from the service's instructions, which are x402 objects. They are relayed unchanged whatever can be read
 of them here.
@@ -48,7 +48,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class PaymentTerms:
-    """What a payer is told when nothing is delivered: the prices with a 402, the reason with another status.
+    """What a payer reads when nothing is delivered: the prices with a 402, the reason with another status.
 
     `url` is the address of the request, public and with its query. `description` and `mime_type` are the
     offer's. `prices` is empty where the instructions cannot be read, and with another status than 402.
@@ -68,18 +68,18 @@ class PaymentTerms:
 
 def read_terms(response: Response, method: str, url: str, description: str, mime_type: str) -> PaymentTerms:
     """Read the terms of a response that the paywall made or relays. Never raises for what it holds."""
-    said = _read_object(response.body)
+    body = _read_object(response.body)
     instructions = response.first("payment-required")
     return PaymentTerms(
         response.status,
-        _get_text(said, "code"),
-        _get_text(said, "message"),
+        _get_text(body, "code"),
+        _get_text(body, "message"),
         method,
         url,
         description,
         mime_type,
         () if instructions is None else read_prices(instructions),
-        _get_text(said, "transaction_id") or None,
+        _get_text(body, "transaction_id") or None,
     )
 
 
@@ -140,7 +140,7 @@ def _get_text(holder: Mapping[str, Any], name: str) -> str:
 
 def write_body(terms: PaymentTerms, shaped: Mapping[str, object]) -> bytes:
     """Write a JSON body of the seller's: programs find `code` and `message` in it whatever it holds."""
-    told: dict[str, object] = {"code": terms.code, "message": terms.message}
+    fields: dict[str, object] = {"code": terms.code, "message": terms.message}
     if terms.transaction_id is not None:
-        told["transaction_id"] = terms.transaction_id
-    return json.dumps({**told, **shaped}).encode()
+        fields["transaction_id"] = terms.transaction_id
+    return json.dumps({**fields, **shaped}).encode()

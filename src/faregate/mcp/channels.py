@@ -111,7 +111,7 @@ def _get_request_channel(ctx: ServerRequestContext[Any, Any]) -> Any:
 
 
 def has_event_store(ctx: ServerRequestContext[Any, Any]) -> bool:
-    """Whether the transport of this call keeps what it sends, whoever made the transport."""
+    """Whether the transport of this call keeps what it sends, also a transport of the application's own."""
     # A transport says nothing of its store, but each of its calls leads back to the transport.
     end: Any = getattr(_get_request_channel(ctx).message_metadata, "on_request_unanswered", None)
     transport: Any = getattr(getattr(end, "func", end), "__self__", None)

@@ -242,7 +242,7 @@ class AnyPayer(ABC, Generic[R]):
     def _sign_forged(self, instructions: str) -> str:
         proof = _decode(self._wallet.pay(instructions))
         signature: str = proof["payload"]["signature"]
-        # Another last digit of r: still a well-formed signature, but of somebody else.
+        # Another last digit of r: still a well-formed signature, but of another key.
         last_of_r = 65
         other = "0" if signature[last_of_r] != "0" else "1"
         proof["payload"]["signature"] = signature[:last_of_r] + other + signature[last_of_r + 1 :]
