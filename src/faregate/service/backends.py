@@ -23,7 +23,7 @@ from faregate.x402.tokens import Environment
 Identify = Callable[[AccountRow, str], None]
 
 
-def _tell_nobody(account: AccountRow, key_id: str) -> None:
+def _ignore_owner(account: AccountRow, key_id: str) -> None:
     """Ignore whose a key is."""
 
 
@@ -46,10 +46,10 @@ class Backends:
         self._shared = Shared(books.database, books.stamps, random_id, random_challenge, options)
         self._turn = itertools.count()
 
-    def authenticate(self, secret: str, identify: Identify = _tell_nobody) -> KeyGrant:
+    def authenticate(self, secret: str, identify: Identify = _ignore_owner) -> KeyGrant:
         """Return what this API key gives access to; `HttpError` 401 if it is not valid here.
 
-        `identify` is told its account and its id.
+        Calls `identify` with the account and the id of the key.
         """
         owner = find_key_owner(self._books.database, secret)
         if owner is None:

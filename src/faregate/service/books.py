@@ -21,7 +21,7 @@ from faregate.system import system_clock
 from faregate.x402.tokens import Environment
 
 EXAMPLE_PAY_TO: Final = Seller().pay_to
-"""Whom a catalog pays that names nobody. Nobody has its key."""
+"""The recipient of a catalog that names none. No private key is known for it."""
 
 
 @dataclass(frozen=True, slots=True)

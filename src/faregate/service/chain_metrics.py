@@ -1,4 +1,4 @@
-"""What Prometheus is told of books and chain: what is not safe yet, what came loose, the last comparison."""
+"""The metrics of chain and books for Prometheus: what is not safe yet, what came loose, comparisons."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from faregate.service.database.payments import list_reconciliations
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChainCollector(Collector):
-    """Reads the database when somebody asks; while it is away, these metrics are absent."""
+    """Reads the database at each scrape; while it is away, these metrics are absent."""
 
     database: Database
     clock: Callable[[], datetime]

@@ -138,7 +138,7 @@ def load_hook(setting: str, name: str) -> Callable[..., Any]:
 
 
 class GasWatch:
-    """The latest balances of the gas accounts. Read now and then, not when somebody looks at the metrics."""
+    """The latest balances of the gas accounts. Read now and then, not at each scrape of the metrics."""
 
     def __init__(self, payments: Mapping[Environment, EnvironmentPayments]) -> None:
         self._accounts = {

@@ -1,8 +1,9 @@
 """Read payments again until their block is safe, and send again what the chain has lost.
 
 A payment succeeds after `confirmations` blocks, and its result is released. A reorganisation may still
-replace its block. The payment then stays succeeded in the books, because its end was told; the service sends
-it again while its authorization is valid. The token takes an authorization once, so it is never paid twice.
+replace its block. The payment then stays succeeded in the books, because its seller has its result; the
+service sends it again while its authorization is valid. The token takes an authorization once, so it is never
+paid twice.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""What Prometheus is told: requests, settlements, open payments, the gas account."""
+"""The metrics for Prometheus: requests, settlements, open payments, the gas account."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
 class ServiceMetrics:
-    """The metrics of this process; pending payments and balances are read when somebody asks.
+    """The metrics of this process; pending payments and balances are read at each scrape.
 
     `read_pending` and `read_gas_balances` (ETH by address) may raise: their metrics are then absent.
     `collectors` have further metrics.

@@ -1,4 +1,4 @@
-"""What Prometheus is told of this process: the nodes and facilitators that it asks, and its loops."""
+"""The metrics of this process for Prometheus: the nodes and facilitators that it asks, and its loops."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

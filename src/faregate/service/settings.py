@@ -243,7 +243,7 @@ def _build_settings(given: _Given) -> Settings:
 
 
 def _name_missing(given: _Given, message: str) -> str:
-    """Name the variables of the settings in this message that nobody gave."""
+    """Name the variables of the missing settings in this message."""
     words = re.findall(r"\w+", message)
     missing = [f"{PREFIX}{name.upper()}" for name in _KNOWN if name in words and name not in given.values]
     return f" Set {' or '.join(missing)}." if missing else ""

@@ -156,7 +156,7 @@ class Settlements:
     def settle_here(
         self, settlement: Settlement, transaction: Transaction, deps: Dependencies
     ) -> Transaction:
-        """Run a settlement that asks nobody over the network; it settles at once, or waits by its rule."""
+        """Run a settlement without a call over the network; it settles at once, or waits by its rule."""
         return run_observed(settlement, deps, self._observe)
 
     def close(self) -> None:
@@ -252,7 +252,7 @@ class Worker:
             attempt = partial(run_attempt, job.transaction, job.attempt)
             settled = run_observed(attempt, job.deps, self._observe)
         except Exception:
-            # Its lease ends, and whoever takes it then looks at the chain first.
+            # Its lease ends, and the process that takes it then looks at the chain first.
             _log.exception("an attempt to settle %s was interrupted", job.transaction.id)
             return
         if settled.status in FINAL:

@@ -58,7 +58,7 @@ class Agreement:
         words: dict[RpcNode, Word] = {}
         with limit_time(CONFIRM_SECONDS):
             while True:
-                # What a node has said stays its word while it does not answer.
+                # A node's last answer counts while it does not answer.
                 words |= {
                     node: word
                     for node, word in self._ask(others, proof, query).items()

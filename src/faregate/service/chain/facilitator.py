@@ -43,7 +43,7 @@ _NOT_THE_PAYMENT: Final = (
 )
 """Reasons of x402 that are the facilitator's own: it failed, or does not do our kind of payment at all.
 
-A payer who was told so would sign a new payment, in vain.
+A payer who read so would sign a new payment, in vain.
 """
 _CONSTANT: Final = (
     ("Accept", "application/json"),
@@ -260,5 +260,5 @@ def _describe(status: int, body: Mapping[str, object]) -> str:
     """Describe an answer in a line for the operator, such as `HTTP 500 settlement_pending`."""
     if body.get("success") is True:
         return f"HTTP {status} success"
-    said = dict.fromkeys(filter(None, (clean_text(body.get(name)) for name in _REASONS)))
-    return f"HTTP {status} {clean_text('; '.join(said)) or 'without a reason'}"
+    texts = dict.fromkeys(filter(None, (clean_text(body.get(name)) for name in _REASONS)))
+    return f"HTTP {status} {clean_text('; '.join(texts)) or 'without a reason'}"

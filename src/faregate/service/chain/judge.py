@@ -1,4 +1,4 @@
-"""What one node proves about a payment. It asks nobody else: `chain.py` weighs what several say."""
+"""What one node proves about a payment. `chain.py` compares the answers of several nodes."""
 
 import logging
 from dataclasses import dataclass, field
@@ -70,7 +70,7 @@ class Judge:
 
     def look_at(self, node: ChainNode, query: SettlementQuery) -> Verdict:
         """Return what the node proves. Raises `RpcError` and `ContradictoryNode`."""
-        # A known hash costs one call. The logs prove as much, and know of a transfer that nobody told us of.
+        # A known hash costs one call. The logs prove as much, and show a transfer whose hash we never got.
         receipts: dict[str, Receipt] = {}
         for known in query.hashes:
             receipt = _try_receipt(node, known)

@@ -48,7 +48,7 @@ def run_list(arguments: Namespace) -> int:
 
 
 def run_revoke(arguments: Namespace) -> int:
-    """Revoke a key, whoever's it is."""
+    """Revoke a key of any account."""
     with open_books(read_settings(arguments)) as books:
         if not _revoke(books, arguments.id):
             raise ConfigurationError(f"There is no valid key with the id {arguments.id}: see `key list`.")

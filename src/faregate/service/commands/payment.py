@@ -67,7 +67,7 @@ def run_retry(arguments: Namespace) -> int:
 
 
 def find_stored_payment(books: Books, transaction_id: str) -> tuple[SqlStore, StoredTransaction]:
-    """Find the payment, whoever's it is, also of an environment that is not served."""
+    """Find the payment of any account, also of an environment that is not served."""
     shared = Shared(books.database, books.stamps, random_id, random_challenge)
     for account in books.list_accounts():
         store = SqlStore(shared, account)
@@ -86,7 +86,7 @@ def _explain_refusal(known: StoredTransaction) -> str:
 
 
 def _describe(books: Books, store: SqlStore, known: StoredTransaction) -> Json:
-    """Describe the payment: nothing secret is in the books' columns that are told here."""
+    """Describe the payment: the columns shown here hold no secrets."""
     row, context, payment = known.row, known.context, known.payment
     attempts = list_attempts(books.database, store.account.id, known.id, _MOST_ATTEMPTS)
     refunds = list_refunds_of(books.database, store.account.id, known.id)
@@ -160,8 +160,8 @@ def _write_lines(described: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name:<17}{_write(value)}"
     for title, described_parts in parts.items():
         for part in described_parts:
-            told = ", ".join(f"{name} {_write(value)}" for name, value in part.items() if value is not None)
-            yield f"{title:<17}{told}"
+            fields = ", ".join(f"{name} {_write(value)}" for name, value in part.items() if value is not None)
+            yield f"{title:<17}{fields}"
 
 
 def _write(value: Any) -> str:

@@ -27,7 +27,7 @@ from faregate.service.settings import read_settings
 from faregate.system import system_clock
 
 DAYS: Final = 7
-"""How far back all payments are compared, unless told otherwise."""
+"""How far back all payments are compared by default."""
 DIFFERENT: Final = 1
 INCOMPLETE: Final = 3
 

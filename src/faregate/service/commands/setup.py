@@ -62,7 +62,7 @@ def apply_catalog(
     archive_missing: bool = False,
     review: Review | None = None,
 ) -> tuple[ConfigChange, ...]:
-    """Apply this file; `ConfigurationError` if it is not valid, or would pay nobody."""
+    """Apply this file; `ConfigurationError` if it is not valid, or has no recipient of its own."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -88,7 +88,7 @@ def apply_seller(
 
 
 def refuse_at_start(path: str) -> Review:
-    """Build the review of a process that serves: nobody is there to ask."""
+    """Build the review of a process that serves: it cannot ask."""
 
     def review(changes: Sequence[ConfigChange]) -> None:
         if any(change.needs_consent for change in changes):

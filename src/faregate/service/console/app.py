@@ -128,7 +128,7 @@ class Console:
 
     def _change_session(self, request: WireRequest, path: str) -> Response:
         if not _is_own_form(request):
-            # Also a login: nobody is to be logged in with a key of somebody else's.
+            # Also a login: a link must not log a person in with another person's key.
             return _build_message(
                 403, "This form was sent from another site, or a proxy changes the Host header."
             )

@@ -54,7 +54,7 @@ class ChangeKind(StrEnum):
 class ConfigChange:
     """One change. `resource` is an integration key; None stands for the seller's id, name or address.
 
-    `needs_consent`: it changes who is paid, or what somebody pays.
+    `needs_consent`: it changes who is paid, or a price.
     """
 
     environment: Environment
@@ -112,7 +112,7 @@ def _apply(
 ) -> list[ConfigChange]:
     has_others = any(one.environment == environment for one in list_accounts(connection))
     account, is_created = ensure_account(connection, config.seller, environment, stamps.now())
-    # Before the row of the account is locked: whoever moves the cut-off time takes the two in this order.
+    # Before the row of the account is locked: code that moves the cut-off time takes the two in this order.
     moment = to_datetime(stamps.take_alone(connection, account.id))
     changes: list[ConfigChange] = []
     if update_account(connection, account, config.seller) or is_created:

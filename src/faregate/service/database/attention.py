@@ -32,7 +32,7 @@ _LIST_LOOSE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ParkedPayment:
-    """A payment that nobody attempts, since when and why."""
+    """A payment without further attempts, since when and why."""
 
     transaction: str
     at: datetime

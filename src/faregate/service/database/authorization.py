@@ -145,7 +145,7 @@ def _build_insert(dialect: str, needed: Iterable[str], *, on_chain: bool) -> Any
             literal_column("true" if on_chain else "false"),
         )
     given = [bindparam(column.name, type_=column.type) for column in _GIVEN]
-    # An older copy of the database may lack what this process remembers: nobody would see the row.
+    # An older copy of the database may lack what this process remembers: no list would show the row.
     row = select(*given, STAMP).where(covers, *(_PARTS[name].exists() for name in needed))
     names = [*(column.name for column in _GIVEN), "created_at"]
     # Whoever else used the proof or the authorization meanwhile was faster.

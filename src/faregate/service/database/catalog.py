@@ -79,7 +79,7 @@ class Catalogs:
 def load_catalog(connection: Connection, account: AccountRow) -> Catalog:
     """Read the whole catalog of the account."""
     # Versions name revisions, and both name resources. In this order everything that a row names is there,
-    # even if somebody publishes meanwhile.
+    # even if another process publishes meanwhile.
     versions = _group(connection.execute(_VERSIONS, {"of_account": account.id}).all())
     published = _group(connection.execute(_REVISIONS, {"of_account": account.id}).all())
     catalog = Catalog(account.environment, account.org)

@@ -100,7 +100,7 @@ class Stamps:
         return given
 
     def take_alone(self, connection: Connection, account: int) -> int:
-        """As `take`, but while nobody else writes or stamps: for edits of the catalog."""
+        """As `take`, but while no other process writes or stamps: for edits of the catalog."""
         if not self._database.is_sqlite:
             connection.execute(_LOCK_ALONE, {"of_account": account})
         return self.take(connection, account)

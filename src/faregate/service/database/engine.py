@@ -262,7 +262,7 @@ def _create_sqlite(address: URL, pool_size: int, timeout: float) -> Engine:
 
     @event.listens_for(engine, "checkout")
     def require_same_file(_connection: Any, entry: ConnectionPoolEntry, _proxy: Any) -> None:
-        # Of a file that was replaced, as by a backup: what is written to the old one, nobody reads.
+        # Of a file that was replaced, as by a backup: what is written to the old one is lost.
         if entry.info[_FILE] != _identify_file(file):
             raise DisconnectionError
 
@@ -297,8 +297,8 @@ def _begin_immediate(engine: Engine, connection: Any, timeout: float) -> None:
     """Begin a transaction that writes, and wait for its turn.
 
     A deferred transaction that reads first fails when another process writes before it does. SQLite's own way
-    of waiting sleeps for up to 0.1 s between tries, longest for whoever has waited longest, so that one of
-    several processes may starve.
+    of waiting sleeps for up to 0.1 s between tries, longest for the thread that has waited longest, so that
+    one of several processes may starve.
     """
     end = time.monotonic() + timeout
     failure: type[Exception] = engine.dialect.loaded_dbapi.OperationalError
@@ -327,6 +327,6 @@ def _pool_options(pool_size: int, timeout: float) -> dict[str, Any]:
         "max_overflow": 0,
         "pool_timeout": timeout,
         "pool_pre_ping": False,  # a trip for each use; a read is repeated instead
-        "pool_reset_on_return": None,  # whoever begins a transaction ends it
+        "pool_reset_on_return": None,  # the code that begins a transaction ends it
         "hide_parameters": True,  # they may be signatures
     }

@@ -168,7 +168,7 @@ def find_due(database: Database, now: int, most: int) -> Sequence[tuple[int, str
 
 
 def lease(database: Database, account: int, transaction_id: str, now: int, until: int) -> bool:
-    """Lease a loose payment that is due, until this moment; False if somebody else has it."""
+    """Lease a loose payment that is due, until this moment; False if another process has it."""
     keys = {**_name(account, transaction_id), "now": now, "next": until}
     with database.write_statement() as connection:
         return connection.execute(_LEASE, keys).first() is not None

@@ -1,7 +1,7 @@
 """API keys: made once, shown once, stored as a hash. Several may be valid at once, for rotation.
 
-A key has 192 random bits, so that its plain SHA-256 can be stored and looked up: nobody can guess it, and how
-long a look-up by hash takes says nothing about the key.
+A key has 192 random bits, so that its plain SHA-256 can be stored and looked up: it cannot be guessed, and
+how long a look-up by hash takes says nothing about the key.
 """
 
 import json

@@ -105,7 +105,7 @@ _EXPORT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ExportedTransaction:
-    """A transaction as it is told to accountants: one row, whose columns are these fields in their order."""
+    """A transaction as exported for accountants: one row, whose columns are these fields in their order."""
 
     id: str
     status: Status

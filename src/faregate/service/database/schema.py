@@ -216,7 +216,7 @@ transactions: Final = Table(
     Column("lease_until", BigInteger),
     _required("attempts", Integer, server_default="0"),
     Column("from_block", BigInteger),
-    # While it is parked, nobody attempts it: `next_attempt_at` is null. The reason stays afterwards.
+    # While it is parked, no attempt is made: `next_attempt_at` is null. The reason stays afterwards.
     Column("parked_at", BigInteger),
     Column("parked_reason", String(500)),
     # Of the simulated ledger.

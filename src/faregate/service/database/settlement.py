@@ -276,7 +276,7 @@ def postpone(
 def park(
     connection: Connection, account: int, known: StoredTransaction, now: int, reason: str
 ) -> StoredTransaction | None:
-    """Let nobody begin another attempt; None if it is parked, not submitted, or has ended."""
+    """Allow no further attempt; None if it is parked, not submitted, or has ended."""
     keys = {"of_account": account, "of_transaction": known.id, "now": now, "reason": reason[:MAX_NOTE]}
     row = read_row(connection.execute(_PARK, keys))
     return None if row is None else known.with_change(row)

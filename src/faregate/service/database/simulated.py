@@ -147,7 +147,7 @@ class Funds:
 
 
 def lock_funds(connection: Connection, account: int, terms: Terms, payment: SignedPayment) -> Funds:
-    """Lock both balances; whoever locks the same ones waits."""
+    """Lock both balances; another call that locks one of them waits."""
     # A default balance has no row to lock, so it is written first; in one order, or two transfers between the
     # same two accounts could wait for each other for ever.
     for address in sorted({payment.payer.lower(), payment.to.lower()}):
@@ -219,7 +219,7 @@ def has_due(connection: Connection, account: int, until: int) -> bool:
 
 
 def take_due(connection: Connection, account: int, until: int, again: int) -> dict[str, int]:
-    """Take the payments that are due, by their ids with their times; due `again` if nobody settles them."""
+    """Take the payments that are due, by their ids with their times; due `again` if no call settles them."""
     due = {
         row.id: row.next_attempt_at
         for row in connection.execute(_FIND_DUE, {"of_account": account, "until": until})

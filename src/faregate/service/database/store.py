@@ -282,8 +282,9 @@ class SqlStore:
 
     def _may_attempt(self, known: StoredTransaction) -> bool:
         """Whether a read of a payment without a rule begins an attempt."""
-        # Of a real payment only when one is due anyway: whoever polls must not ask the chain each time. Of a
-        # simulated one not before the first attempt: whoever has completed it is about to look up its rule.
+        # Of a real payment only when one is due anyway: a caller that polls must not ask the chain each time.
+        # Of a simulated one not before the first attempt: the call that completed it is about to look up its
+        # rule.
         if self._options.is_simulated and known.row["attempts"] > 0:
             return True
         now, row = self._stamps.read_clock(), known.row
@@ -314,7 +315,7 @@ class SqlStore:
         return settlement.begin_attempt(self._database, self.account.id, self._own(transaction), now, until)
 
     def take_jobs(self, most: int) -> Sequence[tuple[StoredTransaction, Attempt]]:
-        """Begin an attempt for each of up to `most` payments that are due and that nobody works on."""
+        """Begin an attempt for each of up to `most` payments that are due and have no lease."""
         now = self._stamps.read_clock()
         until = self._after(now, self._options.lease)
         taken: list[tuple[StoredTransaction, Attempt]] = []
@@ -337,7 +338,7 @@ class SqlStore:
             return settlement.begin_attempt_again(connection, self.account.id, known, now)
 
     def park(self, transaction: Transaction, reason: str) -> StoredTransaction | None:
-        """Let nobody begin another attempt to settle it; None if there is none to begin."""
+        """Allow no further attempt to settle it; None if there is none to begin."""
         known = self._own(transaction)
         with self._database.write_statement() as connection:
             return settlement.park(connection, self.account.id, known, self._stamps.read_clock(), reason)

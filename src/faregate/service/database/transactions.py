@@ -83,9 +83,9 @@ ACCEPT_SUCCEEDED: Final = Statement(
     _ACCEPT.values(
         outcome=bindparam("accepted"),
         submitted_at=case((_IS_OPEN, STAMP)),
-        # Whoever reads it from here on is told to wait.
+        # Calls that read it from here on get an answer to wait.
         settling_at=case((_IS_OPEN, STAMP)),
-        # If this process dies before it settles the payment, somebody else does so at this time.
+        # If this process dies before it settles the payment, another one does so at this time.
         next_attempt_at=case((_IS_OPEN, _NEXT)),
     )
 )
@@ -120,7 +120,7 @@ _RECORD_EXECUTION: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """Since when nobody attempts a payment, and why."""
+    """Since when no attempts are made for a payment, and why."""
 
     at: datetime
     reason: str
@@ -263,7 +263,7 @@ def _build_request(revision_id: str, url: str, mime_type: str, description: str,
     return AccessRequest(revision_id=revision_id, resource=resource, settlement_asset=asset)
 
 
-# Free executions: allowed work that nobody pays for
+# Free executions: allowed work without a payment
 
 
 def begin_execution(

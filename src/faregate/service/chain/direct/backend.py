@@ -8,7 +8,7 @@ What may happen to a transfer after it was signed and written into the books:
   costs a little gas; a gas nonce that is never used would stop every later transfer. A transfer of nothing to
   oneself would cost less, but then two transactions in the books would compete for one gas nonce.
 - Another transaction took its gas nonce: it can never be mined. If the chain would still accept the payment,
-  the next attempt signs it with a new gas nonce. The token takes an authorization once, whoever sends it.
+  the next attempt signs it with a new gas nonce. The token takes an authorization once, from any sender.
 """
 
 from collections.abc import Sequence

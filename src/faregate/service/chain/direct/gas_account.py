@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class GasBalance:
-    """The ether of the gas account, in wei. If it is low, somebody must send it some.
+    """The ether of the gas account, in wei. If it is low, an operator must send it some.
 
     `transfer_cost` is what a transfer may take now, `l1_fee` of it for its data on the layer below.
     """
@@ -188,7 +188,7 @@ class GasAccount:
         return self._replace(transfer, fees)
 
     def send(self, raw: str) -> str:
-        """Send a raw transaction to every node; return what they said. Never raises, may be repeated.
+        """Send a raw transaction to every node; return their answers. Never raises, may be repeated.
 
         Most of what nodes refuse is fine: they know it already, or it is in a block.
         """
@@ -203,7 +203,7 @@ class GasAccount:
         return "; ".join(answers)
 
     def fill_nonce(self, gas_nonce: int) -> str:
-        """Use up a gas nonce with a transaction that does nothing; return what the nodes said."""
+        """Use up a gas nonce with a transaction that does nothing; return the nodes' answers."""
         fees = choose_fees(self._chain.ask(_ask_fee_market), self._policy)
         if fees is None:
             return "not sent: the base fee is above max_fee_gwei"
@@ -264,7 +264,7 @@ def sign_transaction(
 ) -> SignedTransfer:
     """Sign the transaction at `at` (Unix seconds). Raises `SigningFailed`."""
     signature = signer.sign(transaction.digest)
-    # What is in the books is sent, however often: a signature of somebody else's would block its nonce.
+    # What is in the books is sent, however often: a signature of another process would block its nonce.
     if recover_sender(transaction.digest, signature) != signer.address:
         raise SigningFailed(f"the signature is not of {signer.address}")
     raw = transaction.encode(signature)

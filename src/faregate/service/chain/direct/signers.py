@@ -68,7 +68,7 @@ class KeySigner:
 
 
 class RemoteSigner:
-    """Signs with a key that somebody else holds, and checks what it gets."""
+    """Signs with a key that another program holds, and checks the signatures."""
 
     def __init__(self, holder: KeyHolder) -> None:
         self._holder = holder

@@ -78,13 +78,13 @@ def _fill_gap(account: GasAccount, mined: int, first: SignedTransfer) -> int | N
     """
     if first.gas_nonce <= mined or account.count_sent() > mined:
         return None
-    said = account.fill_nonce(mined)
+    answers = account.fill_nonce(mined)
     log(
         "service",
         logging.WARNING,
         "gas nonce %s of %s is not in the books and was used up: %s",
         mined,
         account.address,
-        said,
+        answers,
     )
     return mined
