@@ -324,7 +324,7 @@ BREAKS: Final = (
     ),
     Break(
         "POST /access",
-        "503 when nobody",
+        "503 when no backend",
         _ACCESS,
         'raise HttpError(UNAVAILABLE, "payments cannot be verified at present", (RETRY_SOON,)) from None',
         'return PaymentRefused("payments cannot be verified at present")',
