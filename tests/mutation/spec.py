@@ -167,8 +167,8 @@ BREAKS: Final = (
         "Resources",
         "PayerIdentifier",
         _STATE,
-        'known or PayerRecord(self.ids("pyr", now), verified.payer, now)',
-        'known or PayerRecord(self.ids("pyr", now), verified.payer.lower(), now)',
+        'payer or PayerRecord(self.ids("pyr", now), verified.payer, now)',
+        'payer or PayerRecord(self.ids("pyr", now), verified.payer.lower(), now)',
     ),
     Break("Resources", "Transaction", _RECEIPTS, "authorized_at=record.created_at,", "authorized_at=None,"),
     Break(
@@ -333,14 +333,14 @@ BREAKS: Final = (
         "POST /access",
         "202",
         _ACCESS,
-        "return _build_response(AccessDecision(transaction_id=known.id), status=202)",
+        "return _build_response(AccessDecision(transaction_id=transaction.id), status=202)",
         "return _build_response(AccessDecision(transaction_id=None), status=202)",
     ),
     Break(
         "POST /access",
         "the same proof",
         _ACCESS,
-        " or known.context.request.resource.url != request.resource.url",
+        " or transaction.context.request.resource.url != request.resource.url",
         "",
     ),
     # POST /transactions/{transaction_id}/complete
@@ -448,7 +448,7 @@ BREAKS: Final = (
         "GET /transactions",
         "items are",
         _READS,
-        "[build_transaction(one, query.as_of) for one in page.records]",
+        "[build_transaction(record, query.as_of) for record in page.records]",
         '[__import__("faregate.rules.receipts", fromlist=["_"]).build_transaction_detail(one) for one in page.records]',
     ),
     # GET /payers, GET /resources, GET /contracts
@@ -659,8 +659,8 @@ BREAKS: Final = (
         "Limits",
         "payer identifier",
         _STATE,
-        "known = self.payers.get(verified.payer.lower())",
-        "known = None",
+        "payer = self.payers.get(verified.payer.lower())",
+        "payer = None",
     ),
     Break(
         "Limits",

@@ -203,13 +203,13 @@ def _claim_without_credentials(
 
 def _recall_predictability() -> Flow[Predictability]:
     """Return what is known of the instructions. One request finds out, others wait for its result."""
-    known = yield from RecallPredictability()
+    predictability = yield from RecallPredictability()
     for pause in CROWD_PAUSES:
-        if known is not Predictability.BEING_CHECKED:
+        if predictability is not Predictability.BEING_CHECKED:
             break
         yield from Sleep(pause)
-        known = yield from RecallPredictability()
-    return known
+        predictability = yield from RecallPredictability()
+    return predictability
 
 
 def _find_predictability(request: PaidRequest) -> Flow[Predictability]:
@@ -221,15 +221,15 @@ def _find_predictability(request: PaidRequest) -> Flow[Predictability]:
     if isinstance(revision, AccessFailed):
         return Predictability.UNKNOWN
     # Compare two answers: a stranger can predict a 402 that has no fresh value.
-    found: list[str] = []
+    instructions: list[str] = []
     for _ in range(2):
         revision, access = yield from _call_access(request, revision, None)
         # An offer that is free now, or a service that fails, says nothing about the instructions.
         if not isinstance(access, AccessUnpaid):
             return Predictability.UNKNOWN
-        found += header_values(access.response.headers, "payment-required")
+        instructions += header_values(access.response.headers, "payment-required")
     predictability = Predictability.UNPREDICTABLE
-    if not (len(found) == 2 and are_unpredictable(*found)):
+    if not (len(instructions) == 2 and are_unpredictable(*instructions)):
         predictability = Predictability.PREDICTABLE
         yield from LogWarning(
             "payment instructions can be guessed: delivered results are not replayed without credentials"

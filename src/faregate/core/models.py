@@ -137,7 +137,7 @@ def _are_statuses(values: Any) -> bool:
         return False
     statuses = list[Any](values)
     # `type(one) is int`, because True is an `int` too.
-    return bool(statuses) and all(type(one) is int and 200 <= one <= 599 for one in statuses)
+    return bool(statuses) and all(type(status) is int and 200 <= status <= 599 for status in statuses)
 
 
 def is_number(value: object) -> bool:

@@ -13,9 +13,9 @@ from faregate.events import Sale
 _AMOUNT = re.compile(r"0|[1-9][0-9]{0,29}", re.ASCII)
 
 
-def describe(payment: PendingPayment, **known: Any) -> PendingPayment:
+def describe(payment: PendingPayment, **details: Any) -> PendingPayment:
     """Return the payment, whose sale is known better by now."""
-    return replace(payment, sale=replace(payment.sale, **known))
+    return replace(payment, sale=replace(payment.sale, **details))
 
 
 def describe_resumed(payment: PendingPayment, request: PaidRequest) -> PendingPayment:
@@ -45,12 +45,12 @@ def describe_receipt(payment: PendingPayment, receipt: str) -> PendingPayment:
         amount, asset = paid.get("settled_atomic"), paid.get("asset")
     except Exception:
         return payment
-    known: dict[str, Any] = {}
+    details: dict[str, Any] = {}
     if isinstance(amount, str) and _AMOUNT.fullmatch(amount):
-        known["amount"] = int(amount)
+        details["amount"] = int(amount)
     if isinstance(asset, str):
-        known["asset"] = asset
-    return describe(payment, **known)
+        details["asset"] = asset
+    return describe(payment, **details)
 
 
 def measure(began: float) -> Flow[int]:

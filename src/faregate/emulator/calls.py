@@ -86,10 +86,10 @@ def _describe_access(
         revision_id = call.body_as(_request).revision_id
     except HttpError:
         return facts
-    found = store.catalog.find_revision(revision_id)
-    if found is None:
+    published = store.catalog.find_revision(revision_id)
+    if published is None:
         return facts
-    listing, revision = found
+    listing, revision = published
     used = None if payment is None else store.find_by_authorization(revision.token, payment)
     return replace(facts, resource=listing.resource.key, transaction=None if used is None else used.id)
 
@@ -104,8 +104,8 @@ def _describe_transaction(facts: CallInfo, store: EnvironmentState, identifier: 
 
 def _describe_execution(facts: CallInfo, store: EnvironmentState, identifier: str) -> CallInfo:
     execution = store.executions.get(identifier)
-    found = None if execution is None else store.catalog.find_revision(execution.revision_id)
-    return facts if found is None else replace(facts, resource=found[0].resource.key)
+    published = None if execution is None else store.catalog.find_revision(execution.revision_id)
+    return facts if published is None else replace(facts, resource=published[0].resource.key)
 
 
 def _parse_proof(call: ParsedRequest) -> SignedPayment | None:
@@ -251,10 +251,10 @@ def decode_header(headers: Headers, name: str) -> dict[str, Any] | None:
     """Decode a payment header, base64 of a JSON object; None if it is not that, or was sent twice."""
     values = header_values(headers, name)
     try:
-        found = parse_json(base64.b64decode(values[0], validate=True)) if len(values) == 1 else None
+        parsed = parse_json(base64.b64decode(values[0], validate=True)) if len(values) == 1 else None
     except (ValueError, RecursionError):
         return None
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+    return cast("dict[str, Any]", parsed) if isinstance(parsed, dict) else None
 
 
 def parse_fields(response: Response) -> dict[str, Any]:

@@ -118,7 +118,7 @@ def format_text(emulator: Emulator, url: str, arguments: Namespace) -> str:
 def _format_resources(emulator: Emulator) -> list[str]:
     rows = [
         ("resource", "price", "revision (test)"),
-        *(_format_resource(emulator, one) for one in emulator.account.resources),
+        *(_format_resource(emulator, resource) for resource in emulator.account.resources),
     ]
     return [f"  {key:<26}{price:<14}{revision}" for key, price, revision in rows]
 
@@ -195,30 +195,30 @@ def _print_call(request: WireRequest, delivery: Delivery) -> None:
 def format_call(request: WireRequest, delivery: Delivery) -> str:
     """One line without keys, proofs and queries: `POST /merchant/v1/access  402  payment required`"""
     path = request.path.partition("?")[0]
-    found = parse_fields(delivery.response)
-    transaction = found.get("transaction_id")
+    fields = parse_fields(delivery.response)
+    transaction = fields.get("transaction_id")
     about = f"  {transaction}" if isinstance(transaction, str) and transaction not in path else ""
     status = str(delivery.response.status) if delivery.response.status else "---"
-    line = f"{request.method:<4} {path}  {status}  {_explain(request, delivery, found)}{about}"
+    line = f"{request.method:<4} {path}  {status}  {_explain(request, delivery, fields)}{about}"
     return "".join(char if char.isprintable() else "?" for char in line)[:_MAX]
 
 
-def _explain(request: WireRequest, delivery: Delivery, found: dict[str, Any]) -> str:
+def _explain(request: WireRequest, delivery: Delivery, fields: dict[str, Any]) -> str:
     if delivery.ending != "whole":
         return f"the answer is not delivered ({delivery.ending})"
     status = delivery.response.status
     if status == 402:
         return _explain_refusal(request, delivery.response)
     if status >= 400:
-        return str(found.get("code", "error"))
-    if "count" in found:
-        return f"{len(found.get('items', ()))} of {found['count']}"
-    if "status" in found:
-        return str(found["status"])
+        return str(fields.get("code", "error"))
+    if "count" in fields:
+        return f"{len(fields.get('items', ()))} of {fields['count']}"
+    if "status" in fields:
+        return str(fields["status"])
     if status == 202:
         return "still settling"
     if request.path.endswith("/access"):
-        return "free" if found.get("transaction_id") is None else "granted"
+        return "free" if fields.get("transaction_id") is None else "granted"
     return "done"
 
 

@@ -111,8 +111,8 @@ def load_tenants(tenants: Tenants, text: bytes) -> None:
     except ValidationError as error:
         fault = describe_error(error, "the file")
         raise ConfigurationError(f"this is no state of an emulator: {fault}") from None
-    for one in saved.tenants:
-        tenants.get_or_create(one.name, account=one.account, seed=one.seed).load_state(one.state)
+    for tenant in saved.tenants:
+        tenants.get_or_create(tenant.name, account=tenant.account, seed=tenant.seed).load_state(tenant.state)
 
 
 def _dump_tenant(name: str, setup: TenantConfig, emulator: Emulator) -> Iterator[str]:

@@ -46,7 +46,7 @@ class ServerClock:
         # to wait.
         return self._sample is None or self._monotonic() >= self._refresh_at - 0.1
 
-    def _refresh(self, known: _Sample | None) -> _Sample:
+    def _refresh(self, current: _Sample | None) -> _Sample:
         """Take a sample. If the server does not answer, the last one holds until the next try."""
         before = self._monotonic()
         # Set this before the call: while the server does not answer, only one call a minute waits for it.
@@ -54,18 +54,18 @@ class ServerClock:
         try:
             server_time = self._fetch_time()
         except JournalError:
-            if known is None:
+            if current is None:
                 raise
-            return known
+            return current
         after = self._monotonic()
         new = _Sample(server_time - (before + after) / 2, (after - before) / 2)
-        self._sample = _choose_sample(known, new)
+        self._sample = _choose_sample(current, new)
         return self._sample
 
 
-def _choose_sample(known: _Sample | None, new: _Sample) -> _Sample:
+def _choose_sample(current: _Sample | None, new: _Sample) -> _Sample:
     """Choose the more precise one; the new one if they contradict each other: a clock was set, or drifted."""
-    if known is None:
+    if current is None:
         return new
-    agree = abs(known.offset - new.offset) <= known.error + new.error
-    return known if agree and known.error < new.error else new
+    agree = abs(current.offset - new.offset) <= current.error + new.error
+    return current if agree and current.error < new.error else new

@@ -154,7 +154,8 @@ def _derive_lookup_key(key: _Key, proof: str, claimant: Claimant, authorization:
         return hmac.digest(key.lookup, b"%s\0%s\0%s" % (row, use, text.encode()), "sha256").hex()
 
     client = frozenset(
-        hash_credential(one, lambda text: digest(b"client", text)[:16]) for one in claimant.credentials
+        hash_credential(credential, lambda text: digest(b"client", text)[:16])
+        for credential in claimant.credentials
     )
     body = digest(b"body", claimant.body_digest)[:32] if claimant.body_digest else ""
     named = _hash_authorization(key, authorization) if authorization else ""

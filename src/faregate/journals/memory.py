@@ -123,7 +123,10 @@ class MemoryJournal:
 
     def _fingerprint(self, claimant: Claimant, authorization: str) -> Fingerprint:
         """Hash credentials, so that none is kept."""
-        client = [hash_credential(one, lambda text: self._hash(text).hex()) for one in claimant.credentials]
+        client = [
+            hash_credential(credential, lambda text: self._hash(text).hex())
+            for credential in claimant.credentials
+        ]
         named = self._hash(authorization).hex() if authorization else ""
         return Fingerprint(claimant.request, frozenset(client), claimant.body_digest, named)
 
@@ -266,8 +269,8 @@ class MemoryJournal:
         """Find the payments that a customer may mean."""
         with self._lock:
             now = self._clock()
-            found = [row for row in self._rows.values() if is_found_by(row, reference)]
-            return FoundPayments(self._describe(row, now) for row in found)
+            rows = [row for row in self._rows.values() if is_found_by(row, reference)]
+            return FoundPayments(self._describe(row, now) for row in rows)
 
     def _describe(self, row: Row, now: float) -> PaymentInfo:
         leased = row.is_leased(now, self._policy, math.inf)

@@ -142,8 +142,8 @@ class BatchedRows(ABC):
     def prepare(self, operation: RowOperation) -> Any: ...
 
     def find(self, keys: Sequence[bytes]) -> Record | None:
-        found: Record | None = self._call(Find(keys))
-        return found
+        record: Record | None = self._call(Find(keys))
+        return record
 
     def find_result(self, key: bytes) -> bytes | None:
         result: bytes | None = self._call(FindResult(key))

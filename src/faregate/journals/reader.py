@@ -51,7 +51,7 @@ class NamespaceReader:
         if reference.kind is ReferenceKind.TRANSACTION:
             record = self._store.find_transaction(reference.value)
             return FoundPayments([] if record is None else [self._describe(record)])
-        found = list[PaymentInfo]()
+        payments = list[PaymentInfo]()
         unreadable = 0
         seen = set[bytes]()
         for record in self._store.iterate():
@@ -63,8 +63,8 @@ class NamespaceReader:
             if row is None:
                 unreadable += 1
             elif is_found_by(row, reference):
-                found.append(self._describe_row(row, record["size"]))
-        return FoundPayments(found, unreadable)
+                payments.append(self._describe_row(row, record["size"]))
+        return FoundPayments(payments, unreadable)
 
     def describe(self, key: bytes) -> PaymentInfo:
         """Describe the row with this key. Raises `JournalError` if it is gone."""

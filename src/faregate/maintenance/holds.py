@@ -177,12 +177,12 @@ class HoldList:
 def list_holds(view: JournalView, limit: int, now: float) -> HoldList:
     """List the oldest unfinished payments at the POSIX time `now`. Raises `FaregateError`."""
     stuck, held, running = list[HoldInfo](), list[HoldInfo](), list[HoldInfo]()
-    found, unfetched = list[HoldInfo](), list[HoldInfo]()
+    holds, unfetched = list[HoldInfo](), list[HoldInfo]()
     for reader in view.read_own():
-        found += reader.list_holds(limit)
+        holds += reader.list_holds(limit)
         unfetched += reader.list_unfetched(limit)
-    for hold in found:
+    for hold in holds:
         # Without attempts, a row is still leased by its first request; a `waiting` row has none.
         is_running = hold.state != "waiting" and hold.attempts == 0 and hold.due_at > now
         (stuck if hold.state == STUCK else running if is_running else held).append(hold)
-    return HoldList(stuck, held, running, unfetched, max(len(found), len(unfetched)) >= limit)
+    return HoldList(stuck, held, running, unfetched, max(len(holds), len(unfetched)) >= limit)

@@ -144,11 +144,11 @@ def find_payments(view: JournalView, reference: Reference) -> FoundPayments:
     """Find payments in the own namespace, else in the others. Raises `JournalError`."""
     unreadable = 0
     for readers in (view.read_own(), view.read_others()):
-        found = list[PaymentInfo]()
+        payments = list[PaymentInfo]()
         for reader in readers:
             there = reader.find(reference)
-            found += there.payments
+            payments += there.payments
             unreadable += there.unreadable
-        if found:
-            return FoundPayments(found, unreadable)
+        if payments:
+            return FoundPayments(payments, unreadable)
     return FoundPayments([], unreadable)

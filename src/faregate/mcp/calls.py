@@ -186,11 +186,11 @@ class ToolCall:
         if self._tool is None:
             is_copy = not is_error(status) and sells_tools(self._server)
             return Bypass(_NO_TOOL.format(name=self._params.get("name")), _is_no_page) if is_copy else None
-        found = inspect_tool(self._tool)
-        if not (found.mistake or found.offers) or not may_be_result(status, found.offers):
+        handler = inspect_tool(self._tool)
+        if not (handler.mistake or handler.offers) or not may_be_result(status, handler.offers):
             return None
-        mistake = found.mistake or (
-            f"The tool {self._tool.name!r} sells {found.offers[0].sells!r}, and something in front of it "
+        mistake = handler.mistake or (
+            f"The tool {self._tool.name!r} sells {handler.offers[0].sells!r}, and something in front of it "
             "answered without a payment. Put caches outside: into the tool, below @paid."
         )
         return Bypass(mistake, _is_no_page)

@@ -49,7 +49,9 @@ def paid(
         declared = _check_tool(tool, sold)
         names = [name for name, one in declared.parameters.items() if _is_payment(one)]
         arguments = declared.replace(
-            parameters=[one for one in declared.parameters.values() if one.name not in names]
+            parameters=[
+                parameter for parameter in declared.parameters.values() if parameter.name not in names
+            ]
         )
         _check_choose(sold, arguments)
         run = _make_async(tool)
@@ -106,7 +108,7 @@ def _mentions(annotation: Any, wanted: type) -> bool:
     inner = getattr(annotation, "__value__", None)  # of a type alias
     if inner is not None:
         return _mentions(inner, wanted)
-    return annotation is wanted or any(_mentions(one, wanted) for one in get_args(annotation))
+    return annotation is wanted or any(_mentions(argument, wanted) for argument in get_args(annotation))
 
 
 def _hide(guard: Any, arguments: Signature) -> None:
@@ -123,12 +125,12 @@ def _check_choose(sold: Offer, arguments: Signature) -> None:
     """Check that a function that chooses asks only for arguments of its tool. Raises `ConfigurationError`."""
     if not isinstance(sold, OfferChoice):
         return
-    for one in _list_parameters(sold.choose):
-        is_given = one.kind in _BY_NAME and one.name in arguments.parameters
+    for parameter in _list_parameters(sold.choose):
+        is_given = parameter.kind in _BY_NAME and parameter.name in arguments.parameters
         # Also one with a default: misspelt, it would choose the same offer for every call.
-        if not is_given and one.kind not in _VARIADIC:
+        if not is_given and parameter.kind not in _VARIADIC:
             raise ConfigurationError(
-                f"The function that chooses {sold.sells} takes {one.name!r}, which it is not given. "
+                f"The function that chooses {sold.sells} takes {parameter.name!r}, which it is not given. "
                 f"It can take {', '.join(arguments.parameters) or 'none'}, by name."
             )
 
@@ -140,8 +142,8 @@ async def _ask_with_arguments(
     bound = arguments.bind(*args, **kwargs)
     bound.apply_defaults()
     parameters = _list_parameters(choose)
-    takes_all = any(one.kind is Parameter.VAR_KEYWORD for one in parameters)
-    wanted = {one.name for one in parameters if one.kind in _BY_NAME}
+    takes_all = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters)
+    wanted = {parameter.name for parameter in parameters if parameter.kind in _BY_NAME}
     named = {name: value for name, value in bound.arguments.items() if takes_all or name in wanted}
     return await _make_async(choose)(**named)
 

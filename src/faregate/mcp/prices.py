@@ -21,7 +21,7 @@ async def add_prices(server: AnyServer, paywall: Paywall, listed: HandlerResult)
     sold = {tool["name"]: offers[0] for tool in tools if (offers := _find_offers(server, tool["name"]))}
     if not sold:
         return listed
-    await paywall.ask_prices(one for offer in sold.values() for one in offer.alternatives)
+    await paywall.ask_prices(alternative for offer in sold.values() for alternative in offer.alternatives)
     for tool in tools:
         if tool["name"] in sold:
             tool.setdefault("_meta", {}).setdefault(INFO, _describe(paywall, sold[tool["name"]]))

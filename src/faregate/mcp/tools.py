@@ -42,9 +42,9 @@ def _get_manager(server: MCPServer[Any]) -> ToolManager:
 
 def inspect_tool(tool: Tool) -> Handler:
     """The offer of a tool, or the mistake that would give its result away."""
-    found = inspect_handler(tool.fn)
-    if not found.mistake:
-        return found
+    handler = inspect_handler(tool.fn)
+    if not handler.mistake:
+        return handler
     return Handler(
         (),
         f"The tool {tool.name!r} is sold, but its server runs it without the price. Put @paid below "

@@ -70,8 +70,8 @@ def with_proof(request: WireRequest, proof: str | None) -> WireRequest:
 
 def parse_error_body(reply: Response) -> tuple[str, str]:
     """The code and the message of an error that the service itself wrote, or `BadAnswer`."""
-    found = parse_object(reply)
-    code, message = found.get("code"), found.get("message")
+    fields = parse_object(reply)
+    code, message = fields.get("code"), fields.get("message")
     if not isinstance(code, str) or not isinstance(message, str):
         raise BadAnswer(f"HTTP {reply.status}: not an error body: code and message are strings")
     return code, message
@@ -85,7 +85,7 @@ def parse_error(reply: Response) -> Exception:
         if reply.status < 400:
             return error
         code, message = "unknown", "the service gave no readable error body"
-    found = api_error(reply.status, code, message, reply.first("retry-after"))
-    if isinstance(found, PaymentRequired):
-        found.instructions = reply.first(INSTRUCTIONS)
-    return found
+    fault = api_error(reply.status, code, message, reply.first("retry-after"))
+    if isinstance(fault, PaymentRequired):
+        fault.instructions = reply.first(INSTRUCTIONS)
+    return fault

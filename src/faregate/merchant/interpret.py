@@ -75,8 +75,8 @@ def parse_access(reply: Response) -> Access:
 def _parse_decision(decision: dict[str, Any]) -> AccessFree | AccessGranted:
     if decision.get("transaction_id", "") is None:
         execution_id = decision.get("resource_execution_id")
-        known = isinstance(execution_id, str) and _EXECUTION_ID.fullmatch(execution_id)
-        return AccessFree(execution_id if known else None)
+        is_known = isinstance(execution_id, str) and _EXECUTION_ID.fullmatch(execution_id)
+        return AccessFree(execution_id if is_known else None)
     transaction_id = _find_transaction_id(decision)
     if transaction_id is None:
         raise BadAnswer("HTTP 200: an access decision without a transaction_id")
@@ -121,15 +121,15 @@ def _parse_pending(reply: Response) -> dict[str, Any] | None:
         return None
 
 
-def _find_transaction_id(found: dict[str, Any] | None) -> str | None:
-    given = None if found is None else found.get("transaction_id")
+def _find_transaction_id(fields: dict[str, Any] | None) -> str | None:
+    given = None if fields is None else fields.get("transaction_id")
     return given if isinstance(given, str) and _TRANSACTION_ID.fullmatch(given) else None
 
 
-def _strip_proof(reply: Response, found: dict[str, Any] | None) -> Response:
+def _strip_proof(reply: Response, fields: dict[str, Any] | None) -> Response:
     """The reply, unless it is not JSON or already carries what only a proven payment may."""
-    early = found is None or found.get("payment_response") is not None or found.get("receipt") is not None
-    return Response(202) if early or _find_transaction_id(found) is None else reply
+    early = fields is None or fields.get("payment_response") is not None or fields.get("receipt") is not None
+    return Response(202) if early or _find_transaction_id(fields) is None else reply
 
 
 def _parse_settling(reply: Response, transaction_id: str) -> CompletionPending | CompletionUnknown:
@@ -214,12 +214,12 @@ def parse_transaction_state(reply: Response, transaction_id: str) -> Transaction
             return TransactionState.UNRECOGNIZED
 
 
-def _looks_paid(found: dict[str, Any]) -> bool:
-    return any(found.get(sign) is not None for sign in _SIGNS_OF_PAYMENT)
+def _looks_paid(fields: dict[str, Any]) -> bool:
+    return any(fields.get(sign) is not None for sign in _SIGNS_OF_PAYMENT)
 
 
-def _has_receipt(found: dict[str, Any]) -> bool:
-    receipt = found.get("receipt")
+def _has_receipt(fields: dict[str, Any]) -> bool:
+    receipt = fields.get("receipt")
     return isinstance(receipt, dict) and bool(cast("dict[str, Any]", receipt))
 
 

@@ -33,15 +33,15 @@ def parse_object(reply: Response) -> dict[str, Any]:
     """Parse the body as a JSON object, or raise `BadAnswer`. The caller checks its fields."""
     try:
         # Strict, and bounded in depth whatever the process has set as its recursion limit.
-        found = from_json(reply.body)
+        parsed = from_json(reply.body)
         # A serialized dict has every name once. If it equals the reply, so has the reply.
-        if to_json(found) != reply.body:
+        if to_json(parsed) != reply.body:
             json.loads(reply.body, object_pairs_hook=check_unique_names)
     except (ValueError, RecursionError) as error:
         raise BadAnswer(f"HTTP {reply.status}: not a JSON object: {describe_fault(error)}") from None
-    if not isinstance(found, dict):
+    if not isinstance(parsed, dict):
         raise BadAnswer(f"HTTP {reply.status}: not a JSON object")
-    return cast("dict[str, Any]", found)
+    return cast("dict[str, Any]", parsed)
 
 
 def check_unique_names(pairs: list[tuple[str, object]]) -> None:

@@ -192,7 +192,7 @@ def _require_identifier(schema: JsonDict) -> None:
     """Describe a payer's identifier as the spec does: required, and not null."""
     properties = cast("dict[str, JsonDict]", schema["properties"])
     options = cast("list[JsonDict]", properties["identifier"]["anyOf"])
-    properties["identifier"] = next(one for one in options if one != {"type": "null"})
+    properties["identifier"] = next(option for option in options if option != {"type": "null"})
     schema["required"] = ["id", "identifier"]
 
 

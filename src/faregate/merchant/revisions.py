@@ -142,9 +142,9 @@ class RevisionCache:
 
     def _build_error(self, offer: Offer) -> ConfigurationError:
         names = sorted(name for name in self._revisions if not name.startswith("acr_"))
-        known = ", ".join(names) or "none"
+        listed = ", ".join(names) or "none"
         hint = nearest_name(offer.sells, names)
         return ConfigurationError(
             f"Nothing is sold as {offer.sells!r} in this environment.{hint} Use an integration key or the id "
-            f"of an active revision from your seller account (integration keys here: {known})."
+            f"of an active revision from your seller account (integration keys here: {listed})."
         )

@@ -78,8 +78,8 @@ class _Sender(ABC, Generic[C, X]):
 
     def __repr__(self) -> str:
         # A traceback may show a client that is only half made.
-        known = vars(self)
-        return f"<{type(self).__name__} {known.get('environment')} {known.get('_address')}>"
+        attributes = vars(self)
+        return f"<{type(self).__name__} {attributes.get('environment')} {attributes.get('_address')}>"
 
 
 class Sender(_Sender[Choice, Transport]):

@@ -154,5 +154,5 @@ def prefers_html(accept: str) -> bool:
 def _read_range(text: str) -> tuple[str, float]:
     """The media type and its quality, 0 for one that cannot be read."""
     media, *parameters = (part.strip() for part in text.split(";"))
-    stated = next((one[2:].strip() for one in parameters if one.startswith("q=")), "1")
+    stated = next((parameter[2:].strip() for parameter in parameters if parameter.startswith("q=")), "1")
     return media, float(stated) if _QUALITY.fullmatch(stated) else 0.0

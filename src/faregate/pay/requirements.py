@@ -27,8 +27,15 @@ def quote_price(required: PaymentRequired, url: str) -> PriceQuoted:
     """Describe the requirements for display; `url` is shown if they name no resource."""
     resource = required.resource.url if required.resource else url
     options = [
-        PriceOption(format_amount(one), one.amount, one.scheme, one.network, one.asset, one.pay_to)
-        for one in required.accepts
+        PriceOption(
+            format_amount(requirement),
+            requirement.amount,
+            requirement.scheme,
+            requirement.network,
+            requirement.asset,
+            requirement.pay_to,
+        )
+        for requirement in required.accepts
     ]
     return PriceQuoted(resource, required.error or "", options)
 

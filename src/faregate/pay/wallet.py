@@ -88,10 +88,10 @@ class PayerWallet:
     def select_requirements(self, required: PaymentRequired) -> PaymentRequirements:
         """Return the first entry of `accepts` that may be signed. Raises `NotSigned` with the reasons."""
         reasons: list[str] = []
-        for one in required.accepts:
-            reason = self._find_obstacle(one)
+        for requirement in required.accepts:
+            reason = self._find_obstacle(requirement)
             if reason is None:
-                return one
+                return requirement
             reasons.append(reason)
         raise NotSigned("; ".join(dict.fromkeys(reasons)) or "the seller offers no way to pay")
 
@@ -108,18 +108,18 @@ class PayerWallet:
         description = PaymentSigned(self._key.name, self.address, amount, selected.network, valid_until)
         return PaymentProof(proof, description)
 
-    def _find_obstacle(self, one: PaymentRequirements) -> str | None:
+    def _find_obstacle(self, requirement: PaymentRequirements) -> str | None:
         """Return why this entry may not be signed, or None if it may."""
-        if one.scheme != "exact":
-            return f"the scheme {one.scheme} is not supported"
-        if one.network not in self._networks:
-            return self._explain_network(one.network)
-        if find_token(one) is None:
-            return f"{one.asset} on {one.network} is neither USDC nor EURC"
-        if not is_atomic_amount(one.amount):
+        if requirement.scheme != "exact":
+            return f"the scheme {requirement.scheme} is not supported"
+        if requirement.network not in self._networks:
+            return self._explain_network(requirement.network)
+        if find_token(requirement) is None:
+            return f"{requirement.asset} on {requirement.network} is neither USDC nor EURC"
+        if not is_atomic_amount(requirement.amount):
             return "the amount is not a whole number of atomic units"
-        if int(one.amount) > self._max_atomic:
-            return f"{format_amount(one)} is above the limit; raise it with --max"
+        if int(requirement.amount) > self._max_atomic:
+            return f"{format_amount(requirement)} is above the limit; raise it with --max"
         return None
 
     def _explain_network(self, network: str) -> str:

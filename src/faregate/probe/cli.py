@@ -91,13 +91,15 @@ def _format_total(products: Sequence["Product"]) -> str:
 
 def format_text(results: Sequence["CheckResult"]) -> str:
     """Format one line per check (verdict, source, id, expected, observed) and a summary."""
-    table = format_table([(one.verdict, one.source, one.id, one.expected, one.observed) for one in results])
-    counts = Counter(one.verdict for one in results)
+    table = format_table(
+        [(result.verdict, result.source, result.id, result.expected, result.observed) for result in results]
+    )
+    counts = Counter(result.verdict for result in results)
     summary = f"{counts['pass']} passed, {counts['fail']} failed, {counts['skipped']} skipped"
     return "\n".join([table, "", summary])
 
 
 def format_json(base_url: str, results: Sequence["CheckResult"]) -> str:
-    counts = Counter(one.verdict for one in results)
-    report = {"base_url": base_url, "counts": dict(counts), "checks": [asdict(one) for one in results]}
+    counts = Counter(result.verdict for result in results)
+    report = {"base_url": base_url, "counts": dict(counts), "checks": [asdict(result) for result in results]}
     return json.dumps(report, indent=2)

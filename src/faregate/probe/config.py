@@ -80,10 +80,10 @@ def _find_foreign_revision(catalog: FoundProducts, environment: Environment) -> 
     It is the emulator's, or that of a self-hosted service without an id.
     """
     account = builtin_account()
-    published = {one.revision_id for one in catalog.revisions}
+    published = {revision.revision_id for revision in catalog.revisions}
     for owner in (None, derive_org_id(account.seller)):
-        known = build_catalog(account, environment, owner).listings.values()
-        if published <= {one.active.id for one in known}:
+        listings = build_catalog(account, environment, owner).listings.values()
+        if published <= {one.active.id for one in listings}:
             foreign = build_catalog(account, _OTHER_ENVIRONMENT[environment], owner).listings.values()
             return next((one.active.id for one in foreign), None)
     return None

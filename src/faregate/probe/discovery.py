@@ -98,14 +98,20 @@ def _read_revisions(client: RawClient) -> list[ContractRevision]:
 def _select_revisions(revisions: Sequence[ContractRevision], choice: ProductChoice) -> list[ContractRevision]:
     """Return what the user chose, then as many others as a probe may look up."""
     keys = {key: None for key in (choice.resource, choice.free, choice.slow) if key is not None}
-    known = {one.integration_key for one in revisions}
+    integration_keys = {revision.integration_key for revision in revisions}
     for key in keys:
-        if key not in known:
+        if key not in integration_keys:
             raise CommandError(f"There is no active resource with the integration key {key!r}.")
-    if choice.revision is not None and choice.revision not in {one.revision_id for one in revisions}:
+    if choice.revision is not None and choice.revision not in {
+        revision.revision_id for revision in revisions
+    }:
         raise CommandError(f"There is no active revision {choice.revision}.")
-    chosen = [one for one in revisions if one.integration_key in keys or one.revision_id == choice.revision]
-    return chosen + [one for one in revisions if one not in chosen][:MAX_LOOKUPS]
+    chosen = [
+        revision
+        for revision in revisions
+        if revision.integration_key in keys or revision.revision_id == choice.revision
+    ]
+    return chosen + [revision for revision in revisions if revision not in chosen][:MAX_LOOKUPS]
 
 
 def _is_free(response: Response) -> bool:
@@ -144,8 +150,8 @@ def _select_free(
     """Return the user's choice without asking whether it is free: that is for a check to find out."""
     if key is None:
         return found[0] if found else None
-    return next((one for one in revisions if one.integration_key == key), None)
+    return next((revision for revision in revisions if revision.integration_key == key), None)
 
 
 def _find_by_key(products: Sequence[Product], key: str) -> Product | None:
-    return next((one for one in products if one.revision.integration_key == key), None)
+    return next((product for product in products if product.revision.integration_key == key), None)

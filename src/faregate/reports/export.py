@@ -23,9 +23,9 @@ _INT64: Final = 2**63 - 1
 def find_format(path: str) -> Format:
     """The format that the end of a file's name says. Raises `CommandError`."""
     suffix = Path(path).suffix.lower().lstrip(".")
-    for known in FORMATS:
-        if suffix == known:
-            return known
+    for name in FORMATS:
+        if suffix == name:
+            return name
     raise CommandError(f"{path} does not say its format: end it with .json, .jsonl, .csv or .parquet.")
 
 

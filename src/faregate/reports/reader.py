@@ -138,7 +138,7 @@ def list_resources(client: MerchantClient, query: ListQuery, *, archived: bool =
 def _join_prices(
     client: MerchantClient, revisions: Iterable[ContractRevision], resource_id: str
 ) -> str | None:
-    prices = (read_price(client, one) for one in revisions if one.resource_id == resource_id)
+    prices = (read_price(client, revision) for revision in revisions if revision.resource_id == resource_id)
     return ", ".join(dict.fromkeys(price for price in prices if price)) or None
 
 
@@ -176,7 +176,7 @@ def list_revisions(client: MerchantClient) -> list[ContractRevision]:
     """List active revisions by integration key."""
     document = client.list_contracts(include_integration_key=True)
     revisions = document.components.schemas.values()
-    return sorted(revisions, key=lambda one: (one.integration_key or "", one.revision_number))
+    return sorted(revisions, key=lambda revision: (revision.integration_key or "", revision.revision_number))
 
 
 def find_payer_id(client: MerchantClient, payer: str) -> str:
@@ -198,8 +198,11 @@ def find_resource_id(client: MerchantClient, resource: str) -> str:
     for one in revisions:
         if one.integration_key == resource:
             return one.resource_id
-    known = ", ".join(sorted({one.integration_key for one in revisions if one.integration_key})) or "none"
-    raise CommandError(f"No active resource has the integration key {resource!r} (keys here: {known}).")
+    listed = (
+        ", ".join(sorted({revision.integration_key for revision in revisions if revision.integration_key}))
+        or "none"
+    )
+    raise CommandError(f"No active resource has the integration key {resource!r} (keys here: {listed}).")
 
 
 def read_details(client: MerchantClient, ids: Iterable[str]) -> Iterator[TransactionDetail]:

@@ -103,7 +103,7 @@ def summarize(
     by_moment = {start: Totals() for start in _iterate_starts(begin, end, chosen)}
     for moment, row in created:
         by_moment.setdefault(_START[chosen](moment), Totals()).add(row)
-    periods = tuple(Period(start, found) for start, found in sorted(by_moment.items()))
+    periods = tuple(Period(start, period_totals) for start, period_totals in sorted(by_moment.items()))
     best = sorted(resources.items(), key=lambda item: (-item[1].succeeded, item[0]))
     return Summary(
         since.astimezone(UTC), end, as_of, chosen, totals, len(payers - {None}), periods, tuple(best)

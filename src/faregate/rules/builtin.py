@@ -26,8 +26,8 @@ def is_valid_name(name: str) -> bool:
 
 def parse_tenant_name(key: str) -> str | None:
     """Return the tenant that this key belongs to; None if the key names none."""
-    found = _KEY.fullmatch(key)
-    return None if found is None else found[1]
+    match = _KEY.fullmatch(key)
+    return None if match is None else match[1]
 
 
 def build_tenant_keys(name: str) -> tuple[Key, ...]:

@@ -98,14 +98,14 @@ class Catalog:
 
     def version(self, key: str, moment: datetime) -> Listing | None:
         """Return the resource as it was at this moment; None if it did not exist yet."""
-        known = self._versions[key]
-        number = bisect_right(known, moment, key=lambda one: one.updated_at)
-        return known[number - 1] if number else None
+        versions = self._versions[key]
+        number = bisect_right(versions, moment, key=lambda one: one.updated_at)
+        return versions[number - 1] if number else None
 
     def at(self, moment: datetime) -> Iterator[Listing]:
         """Iterate over the resources that existed at this moment, as they were then."""
-        found = (self.version(key, moment) for key in self.listings)
-        return (listing for listing in found if listing is not None)
+        versions = (self.version(key, moment) for key in self.listings)
+        return (listing for listing in versions if listing is not None)
 
     def publish(self, key: str, rules: Revision, moment: datetime) -> PublishedRevision:
         """Add a new active revision to the resource."""
@@ -121,7 +121,7 @@ class Catalog:
         if key is None:
             return None
         listing = self.listings[key]
-        return listing, next(one for one in listing.revisions if one.id == revision_id)
+        return listing, next(revision for revision in listing.revisions if revision.id == revision_id)
 
     def active(self, moment: datetime) -> Iterator[Listing]:
         return (listing for listing in self.listings.values() if not listing.is_archived(moment))

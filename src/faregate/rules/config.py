@@ -272,7 +272,7 @@ class Account(FrozenModel):
             return cls.model_validate(values)
         except ValidationError as error:
             faults = _drop_consequences(error.errors(include_url=False, include_input=False))
-            raise ConfigurationError("\n".join(f"{name}: {_describe(one)}" for one in faults)) from None
+            raise ConfigurationError("\n".join(f"{name}: {_describe(fault)}" for fault in faults)) from None
 
     def first_key(self, environment: Environment) -> str | None:
         """Return the first key of this environment."""

@@ -85,20 +85,20 @@ class ParsedRequest:
             pairs = parse_qsl(self.query, keep_blank_values=True, max_num_fields=_MAX_PARAMETERS)
         except ValueError:
             raise invalid_request("the query cannot be read") from None
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        parsed = dict(pairs)
+        if len(parsed) < len(pairs):
             raise invalid_request("a query parameter was sent more than once")
-        return found
+        return parsed
 
     def body_as(self, adapter: TypeAdapter[T]) -> T:
         """Validate the body: 400 if it is not JSON, 422 if it breaks a rule."""
         if len(self.body) > MAX_BODY:
             raise HttpError(MALFORMED, f"the body is longer than {MAX_BODY} bytes")
         try:
-            found: T = _parse_body(adapter, self.body)
+            parsed: T = _parse_body(adapter, self.body)
         except ValidationError as error:
             raise _build_body_error(error) from None
-        return found
+        return parsed
 
 
 @lru_cache(maxsize=_REMEMBERED_BODIES)
@@ -212,14 +212,14 @@ def _parse_number(name: str, text: str, most: int | None) -> int:
 
 def _parse_moment(text: str) -> datetime:
     """Parse ISO 8601 or RFC 3339 with a timezone."""
-    found = _MOMENT.fullmatch(text)
-    if found is None:
+    parsed = _MOMENT.fullmatch(text)
+    if parsed is None:
         raise invalid_request("as_of must be an ISO 8601 date-time with a timezone (send + as %2B)")
-    second = found["second"] or ""
+    second = parsed["second"] or ""
     leap = _LEAP_SECOND.match(second) is not None
     try:
         # RFC 3339 has leap seconds, Python has not: it is the end of the minute.
-        plain = f"{found['day']}T{found['minute']}{'' if leap else second}{found['zone'].upper()}"
+        plain = f"{parsed['day']}T{parsed['minute']}{'' if leap else second}{parsed['zone'].upper()}"
         moment = datetime.fromisoformat(plain).astimezone(UTC)
         return moment + timedelta(minutes=1) if leap else moment
     except (ValueError, OverflowError):

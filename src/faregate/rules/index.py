@@ -115,7 +115,7 @@ class TemporalIndex(Generic[R]):
         return len(self._records) > self._blocks[-1]
 
     def _count_until(self, moment: datetime) -> int:
-        return bisect_right(self._records, moment, key=lambda one: one.created_at)
+        return bisect_right(self._records, moment, key=lambda record: record.created_at)
 
     def _count_in_block(self, size: int, block: int, status: str, moment: datetime) -> int:
         tally = self._tallies.get((size, block, status))
@@ -136,7 +136,7 @@ class TemporalIndex(Generic[R]):
 
     def _find_times(self, size: int, block: int, status: str) -> _StatusTimes:
         key = size, block, status
-        found = self._tallies.get(key)
-        if found is None:
-            found = self._tallies[key] = _StatusTimes()
-        return found
+        times = self._tallies.get(key)
+        if times is None:
+            times = self._tallies[key] = _StatusTimes()
+        return times

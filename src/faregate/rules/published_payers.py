@@ -49,7 +49,10 @@ def list_special_payers(account: Account, environment: Environment) -> tuple[Pay
     if environment == "live":
         return account.payers
     named = {payer.address for payer in account.payers}
-    return (*account.payers, *(one for one in _list_test_payers() if one.address not in named))
+    return (
+        *account.payers,
+        *(test_payer for test_payer in _list_test_payers() if test_payer.address not in named),
+    )
 
 
 @cache  # checksums of addresses take a millisecond, and each emulator needs them

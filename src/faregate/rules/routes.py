@@ -51,8 +51,8 @@ class Route:
             return "" if path == self.before else None
         if not path.startswith(self.before) or not path.endswith(self.after):
             return None
-        found = path[len(self.before) : len(path) - len(self.after)]
-        return found if found and "/" not in found else None
+        identifier = path[len(self.before) : len(path) - len(self.after)]
+        return identifier if identifier and "/" not in identifier else None
 
 
 ROUTES: Final = (
@@ -81,11 +81,11 @@ def find_route(method: str, path: str) -> tuple[Route, str]:
     whole = _WHOLE.get((method, path))
     if whole is not None:
         return whole, ""
-    matches = [(route, found) for route in ROUTES if (found := route.identifier(path)) is not None]
+    matches = [(route, identifier) for route in ROUTES if (identifier := route.identifier(path)) is not None]
     if not matches:
         raise HttpError(NO_SUCH_ENDPOINT, "there is no such endpoint")
-    for route, found in matches:
+    for route, identifier in matches:
         if route.method == method:
-            return route, found
+            return route, identifier
     allowed = ", ".join(sorted({route.method for route, _ in matches}))
     raise HttpError(METHOD_NOT_ALLOWED, f"this endpoint takes {allowed}", (("Allow", allowed),))

@@ -142,16 +142,16 @@ class EnvironmentState:
 
     def resolve(self, request: AccessRequest, listing: Listing, revision: PublishedRevision) -> AccessContext:
         """Resolve a request against the catalog; transactions of equal requests in a row share the object."""
-        known = self._contexts.get(revision.id)
+        context = self._contexts.get(revision.id)
         # Compared by identity first: pydantic compares field by field.
         if (
-            known is None
-            or known.listing is not listing
-            or (known.request is not request and known.request != request)
+            context is None
+            or context.listing is not listing
+            or (context.request is not request and context.request != request)
         ):
-            known = AccessContext(request, listing, revision, self.terms(listing, revision))
-            self._contexts[revision.id] = known
-        return known
+            context = AccessContext(request, listing, revision, self.terms(listing, revision))
+            self._contexts[revision.id] = context
+        return context
 
     def find_by_proof(self, proof: str) -> TransactionRecord | None:
         return self._proofs.get(proof)
@@ -179,12 +179,12 @@ class EnvironmentState:
         Nobody else can have been faster, nor have spent the funds: calls come one after the other.
         """
         now = self.clock.tick()
-        known = self.payers.get(verified.payer.lower())
+        payer = self.payers.get(verified.payer.lower())
         record = TransactionRecord(
             id=self.ids("txn", now),
             number=len(self.transactions) + 1,
             payment_request_id=self.ids("prq", now),
-            payer=known or PayerRecord(self.ids("pyr", now), verified.payer, now),
+            payer=payer or PayerRecord(self.ids("pyr", now), verified.payer, now),
             context=context,
             proof=payment.header,
             history=((now, "authorized"),),

@@ -51,9 +51,9 @@ def _check_accepted(payment: SignedPayment, terms: Terms) -> str | None:
         "payTo": terms.pay_to,
     }
     for name, value in expected.items():
-        found = accepted.get(name)
+        given = accepted.get(name)
         # Addresses may be in any case; the other values are lower case or digits anyway.
-        if not isinstance(found, str) or found.lower() != value.lower():
+        if not isinstance(given, str) or given.lower() != value.lower():
             return f"accepted.{name} must be {value}"
     return None if _has_challenge(accepted) else _NO_CHALLENGE
 

@@ -28,16 +28,16 @@ class ChainCollector(Collector):
         yield from metrics
 
     def _collect_finality(self) -> Iterator[Metric]:
-        found = read_finality(self.database)
+        finality = read_finality(self.database)
         loose = GaugeMetricFamily(
             "faregate_service_loose_payments",
             "Succeeded payments that the chain has lost: open, settled after all, or lost",
             labels=("state",),
         )
-        for state, count in (("open", found.open), ("settled", found.settled), ("lost", found.lost)):
+        for state, count in (("open", finality.open), ("settled", finality.settled), ("lost", finality.lost)):
             loose.add_metric((state,), count)
         yield loose
-        since = found.unchecked_since
+        since = finality.unchecked_since
         yield GaugeMetricFamily(
             "faregate_service_unsafe_seconds",
             "Age of the oldest succeeded payment that is not known to be in a safe block",
@@ -55,9 +55,9 @@ class ChainCollector(Collector):
             "What the last comparison of books and chain found",
             labels=("environment", "kind"),
         )
-        for one in list_reconciliations(self.database):
-            at.add_metric((one.environment,), one.finished_at.timestamp())
-            for kind, count in one.result["differences"].items():
-                differences.add_metric((one.environment, kind), count)
+        for reconciliation in list_reconciliations(self.database):
+            at.add_metric((reconciliation.environment,), reconciliation.finished_at.timestamp())
+            for kind, count in reconciliation.result["differences"].items():
+                differences.add_metric((reconciliation.environment, kind), count)
         yield at
         yield differences

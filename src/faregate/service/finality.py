@@ -151,8 +151,8 @@ class FinalityWatch:
                 finality.end(self.database, account, transaction_id, now, None)
                 _log.error("%s succeeded, and is lost: %s", transaction_id, reason)
             case _:
-                known = finality.find_loose(self.database, account, transaction_id)
-                age = 0 if known is None else now - known.noticed
+                loose = finality.find_loose(self.database, account, transaction_id)
+                age = 0 if loose is None else now - loose.noticed
                 pause = min(_PAUSE + age, _LONGEST_PAUSE)
                 finality.postpone(self.database, account, transaction_id, now + pause)
 

@@ -62,9 +62,9 @@ class PaymentChain:
     ) -> dict[tuple[str, str, str | None], ReceivedTransfer]:
         """Read the same, by token, payer and nonce."""
         return {
-            (one.asset, one.payer, one.nonce): one
+            (transfer.asset, transfer.payer, transfer.nonce): transfer
             for page in self.read_transfers(addresses, first, last)
-            for one in page.transfers
+            for transfer in page.transfers
         }
 
     def look(self, payment: PaymentRow) -> SettlementResult:

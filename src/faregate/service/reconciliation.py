@@ -210,7 +210,7 @@ class _Comparison:
         self._others: list[ReceivedTransfer] = []
         self._settled: dict[tuple[str, str, str], PaymentRow] = {}
         self._refunds = RecordedRefunds(
-            one for one in list_refunds(reconciler.database, self._chain.stores) if one.is_kept
+            refund for refund in list_refunds(reconciler.database, self._chain.stores) if refund.is_kept
         )
 
     def add_transfer(self, transfer: ReceivedTransfer) -> None:

@@ -63,12 +63,16 @@ class RefundRecorder:
 
     def _list_senders(self, request: RefundRequest) -> set[str]:
         """List the addresses from which a refund of this seller comes, in lower case."""
-        own = {one.pay_to.lower() for one in self.accounts if one.id == request.payment.account}
+        own = {account.pay_to.lower() for account in self.accounts if account.id == request.payment.account}
         if request.sender is None:
             # Where it was paid to; the seller's address may have changed since.
             return own | {request.payment.authorized_to}
         sender = request.sender.lower()
-        others = {one.pay_to.lower(): one.name for one in self.accounts if one.pay_to.lower() not in own}
+        others = {
+            account.pay_to.lower(): account.name
+            for account in self.accounts
+            if account.pay_to.lower() not in own
+        }
         if sender in others:
             raise ConfigurationError(f"--from {request.sender} is the address of {others[sender]}.")
         return {sender}
@@ -84,9 +88,9 @@ class RefundRecorder:
             sent = {at: one for at, one in sent.items() if at == request.position}
         else:
             recorded = {
-                one.position
-                for one in list_refunds_of(self.database, payment.account, payment.id)
-                if one.is_kept and one.transaction_hash == name
+                refund.position
+                for refund in list_refunds_of(self.database, payment.account, payment.id)
+                if refund.is_kept and refund.transaction_hash == name
             }
             # Those that are recorded are named by what refuses them, if there is no other one.
             sent = {at: one for at, one in sent.items() if at not in recorded} or sent

@@ -73,7 +73,9 @@ class TransactionHistory:
 
     def select_shown(self, identifiers: Iterable[str]) -> list[TransactionRecord]:
         """Return those of these transactions that are shown."""
-        return [self.store.transactions[one] for one in identifiers if one in self._versions]
+        return [
+            self.store.transactions[identifier] for identifier in identifiers if identifier in self._versions
+        ]
 
     def _count_finished(self, counts: dict[str, int], has_new: bool) -> None:
         # A status cannot change without changing the counts, so equal counts need no search.

@@ -29,7 +29,7 @@ _MAX_HEADER: Final = 16 * 1024
 _MAX_BODY: Final = 4096
 _MAX_PATH: Final = 2048
 _MAX_CLAIM: Final = 200
-_BUILT_IN: Final = {one.key: one for one in builtin_account().resources}
+_BUILT_IN: Final = {resource.key: resource for resource in builtin_account().resources}
 _NAMES: Final = {payer.address.lower(): payer.name for payer in TEST_PAYERS.values()}
 
 
@@ -116,17 +116,17 @@ def format_payer(store: EnvironmentState, record: PayerRecord, now: datetime) ->
 
 def format_resources(store: EnvironmentState, now: datetime) -> list[Json]:
     """Format what is sold, with prices: in the order of the account, what is archived last."""
-    listings = sorted(store.catalog.listings.values(), key=lambda one: one.is_archived(now))
+    listings = sorted(store.catalog.listings.values(), key=lambda listing: listing.is_archived(now))
     return [
         {
-            "key": one.resource.key,
-            "name": one.resource.name,
-            "amount": str(one.active.rules.amount),
-            "asset": one.active.rules.asset,
-            "free": not one.require_payment,
-            "archived": one.is_archived(now),
+            "key": listing.resource.key,
+            "name": listing.resource.name,
+            "amount": str(listing.active.rules.amount),
+            "asset": listing.active.rules.asset,
+            "free": not listing.require_payment,
+            "archived": listing.is_archived(now),
         }
-        for one in listings
+        for listing in listings
     ]
 
 
@@ -148,7 +148,7 @@ def format_rules(store: EnvironmentState) -> Json:
             if rule != initial
         ],
         "resources": list(store.catalog.listings),
-        "payers": [[one.address, one.name] for one in _list_test_payers(store)],
+        "payers": [[test_payer.address, test_payer.name] for test_payer in _list_test_payers(store)],
     }
 
 
@@ -178,7 +178,7 @@ def _get_resource_rules(store: EnvironmentState) -> dict[str, _RulePair]:
 
 
 def _get_payer_rules(store: EnvironmentState) -> dict[str, _RulePair]:
-    initial = {one.address.lower(): one.settlement for one in _list_test_payers(store)}
+    initial = {test_payer.address.lower(): test_payer.settlement for test_payer in _list_test_payers(store)}
     current = store.payer_settlements
     return {address: (current.get(address), initial.get(address)) for address in {**initial, **current}}
 

@@ -93,7 +93,9 @@ def _format_call(call: RecordedCall) -> dict[str, Any]:
 
 
 def _format_violations(violations: list[Violation]) -> list[object]:
-    return [{"about": one.about, "transactions": list(one.transactions)} for one in violations]
+    return [
+        {"about": violation.about, "transactions": list(violation.transactions)} for violation in violations
+    ]
 
 
 ROUTES: Final = (

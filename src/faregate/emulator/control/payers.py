@@ -47,7 +47,7 @@ async def list_payers(request: Request) -> Response:
     )
     configured = [payer.address for payer in list_special_payers(emulator.account, environment)]
     addresses = dict.fromkeys((*paid, *configured))
-    return json_response({"payers": [_format_payer(emulator, one, environment) for one in addresses]})
+    return json_response({"payers": [_format_payer(emulator, address, environment) for address in addresses]})
 
 
 async def put_balances(request: Request) -> Response:
@@ -116,7 +116,7 @@ def _buy(emulator: Emulator, body: TestPayment) -> TestPaymentResult:
         return TestPaymentResult(message=_describe(allowed, "the payment was refused"))
     outcome = SucceededCompleteRequest(
         revision_id=revision,
-        values={one.name: "1" for one in rules.values},
+        values={value.name: "1" for value in rules.values},
         resource_execution=ResourceExecutionMetadata(
             duration_ms=0,
             response_status=200,

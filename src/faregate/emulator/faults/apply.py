@@ -48,9 +48,9 @@ def remove_header(headers: Headers, name: str) -> Headers:
 
 
 def duplicate_header(response: Response, header: str, value: str | None) -> Response:
-    for name, found in response.headers:
+    for name, text in response.headers:
         if name.lower() == header.lower():
-            return response.plus((name, found if value is None else value))
+            return response.plus((name, text if value is None else value))
     return response
 
 

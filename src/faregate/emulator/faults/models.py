@@ -164,11 +164,11 @@ class Fault(FrozenModel):
         )
 
 
-def _is_equal(wanted: str, found: str | None) -> bool:
+def _is_equal(wanted: str, given: str | None) -> bool:
     """Compare addresses in any case, keys and ids exactly."""
-    if found is None or not wanted.startswith("0x"):
-        return wanted == found
-    return wanted.lower() == found.lower()
+    if given is None or not wanted.startswith("0x"):
+        return wanted == given
+    return wanted.lower() == given.lower()
 
 
 def _join(names: Iterable[str]) -> str:

@@ -155,7 +155,7 @@ class Faults:
         """Replace all rules by those of this state."""
         with self._lock:
             self._added = state.added
-            self.rules = tuple(Rule(one.id, one.fault, one.seen, one.applied) for one in state.rules)
+            self.rules = tuple(Rule(rule.id, rule.fault, rule.seen, rule.applied) for rule in state.rules)
 
     def _add(self, fault: Fault) -> Rule:
         self._added += 1

@@ -121,7 +121,10 @@ def _copy_state(store: EnvironmentState) -> EnvironmentCopy:
         payer_settlements=dict(store.payer_settlements),
         payers=tuple(store.observed),
         transactions=tuple(map(_copy_transaction, store.transactions.values())),
-        executions=tuple((one.id, one.revision_id, one.metadata) for one in store.executions.values()),
+        executions=tuple(
+            (execution.id, execution.revision_id, execution.metadata)
+            for execution in store.executions.values()
+        ),
         due={record.id: at for at, _, record in store.due if record.plan is not None},
     )
 

@@ -158,8 +158,8 @@ def load_ledger(ledger: SimulatedLedger, *states: LedgerState) -> None:
     balances = dict[Balance, int]()
     settled = dict[str, str]()
     for state in states:
-        for one in state.balances:
-            balances[TOKENS[one.environment, one.asset], one.address.lower()] = one.balance
+        for balance in state.balances:
+            balances[TOKENS[balance.environment, balance.asset], balance.address.lower()] = balance.balance
         for use in state.settled:
             key = build_authorization_key(TOKENS[use.environment, use.asset], use.payer.lower(), use.nonce)
             settled[key] = use.transaction_hash

@@ -116,7 +116,7 @@ class SavedResource(FrozenModel):
 
     @model_validator(mode="after")
     def _check_versions(self) -> Self:
-        moments = [one.updated_at for one in self.versions]
+        moments = [version.updated_at for version in self.versions]
         if moments != sorted(moments):
             raise ValueError("versions go from earlier to later")
         if self.versions and (moments[-1], self.versions[-1].archived_at) != (
@@ -251,14 +251,14 @@ class StateDocument(FrozenModel):
     live: EnvironmentSection = EnvironmentSection()
 
 
-def read_document(found: StateDocument | Mapping[str, Any] | str | bytes) -> StateDocument:
+def read_document(document: StateDocument | Mapping[str, Any] | str | bytes) -> StateDocument:
     """Validate an object or JSON text; `ConfigurationError` says what is wrong and where."""
-    if isinstance(found, StateDocument):
-        return found
+    if isinstance(document, StateDocument):
+        return document
     try:
-        if isinstance(found, str | bytes):
-            return StateDocument.model_validate_json(found)
-        return StateDocument.model_validate(dict(found))
+        if isinstance(document, str | bytes):
+            return StateDocument.model_validate_json(document)
+        return StateDocument.model_validate(dict(document))
     except ValidationError as error:
         text = describe_error(error, "the document")
         raise ConfigurationError(f"this is no state document: {text}") from None

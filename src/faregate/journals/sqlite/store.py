@@ -304,8 +304,8 @@ def _insert(others: int) -> Callable[[int], str]:
     derives the keys of all its new rows from its newest journal key.
     """
     width = 1 + len(COLUMNS)
-    known = ", ".join(f"new.column{width + number}" for number in range(1, others + 1))
-    unless = f" AND NOT EXISTS (SELECT 1 FROM journal WHERE namespace = new.column1 AND key IN ({known}))"  # noqa: S608
+    columns = ", ".join(f"new.column{width + number}" for number in range(1, others + 1))
+    unless = f" AND NOT EXISTS (SELECT 1 FROM journal WHERE namespace = new.column1 AND key IN ({columns}))"  # noqa: S608
 
     @cache
     def make_sql(rows: int) -> str:

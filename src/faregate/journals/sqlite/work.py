@@ -73,8 +73,8 @@ class FirstMatch(NamedTuple):
     needs_transaction: bool = False
 
     def run(self, connection: sqlite3.Connection) -> Any:
-        found = (connection.execute(self.sql, values).fetchall() for values in self.values)
-        return next((self.parse(rows) for rows in found if rows), None)
+        matches = (connection.execute(self.sql, values).fetchall() for values in self.values)
+        return next((self.parse(rows) for rows in matches if rows), None)
 
 
 class Change(NamedTuple):

@@ -180,9 +180,11 @@ def _get_transaction() -> Json:
 
 
 def _contracts() -> Json:
-    found = reply("The active contract revisions.", ref("ContractsDocumentSchema"))
+    response = reply("The active contract revisions.", ref("ContractsDocumentSchema"))
     asked = _build_parameters(ContractsQuery)
-    return _operation("list_contracts", "List access contracts", {"200": found, **_INVALID}, parameters=asked)
+    return _operation(
+        "list_contracts", "List access contracts", {"200": response, **_INVALID}, parameters=asked
+    )
 
 
 def _list(name: str, summary: str, schema: str, query: type[BaseModel]) -> Json:

@@ -83,7 +83,7 @@ def parameters(query: type[BaseModel]) -> Json:
 
 def _drop_null(schema: Json) -> Json:
     options = schema.get("anyOf", [schema])
-    return next(one for one in options if one != {"type": "null"})
+    return next(option for option in options if option != {"type": "null"})
 
 
 def _rename_references(written: Json, names: Mapping[str, str]) -> Json:
@@ -120,19 +120,19 @@ class Generator(GenerateJsonSchema):
         return super().default_schema(schema)
 
     def str_schema(self, schema: core_schema.StringSchema) -> JsonSchemaValue:
-        found = super().str_schema(schema)
-        if "pattern" in found:
-            found["pattern"] = re.sub(r"\\z\Z", "$", found["pattern"])
-        return found
+        built = super().str_schema(schema)
+        if "pattern" in built:
+            built["pattern"] = re.sub(r"\\z\Z", "$", built["pattern"])
+        return built
 
     def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
-        found = super().dict_schema(schema)
-        return {**found, "additionalProperties": False} if "patternProperties" in found else found
+        built = super().dict_schema(schema)
+        return {**built, "additionalProperties": False} if "patternProperties" in built else built
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        found = super().model_schema(schema)
-        found.pop("title", None)
-        return found
+        built = super().model_schema(schema)
+        built.pop("title", None)
+        return built
 
 
 def _is_constant(schema: Any) -> bool:

@@ -45,7 +45,10 @@ def _check_not_json(run: ProbeRun) -> Observation:
 def _check_other_revision(run: ProbeRun) -> Observation:
     transaction = run.session.get_pending()
     own = transaction.product.revision.revision_id
-    other = next((one.revision_id for one in run.session.catalog.revisions if one.revision_id != own), None)
+    other = next(
+        (revision.revision_id for revision in run.session.catalog.revisions if revision.revision_id != own),
+        None,
+    )
     if other is None:
         raise SkipCheck("there is only one active revision")
     response = run.session.complete(transaction, transaction.build_failure(revision_id=other))

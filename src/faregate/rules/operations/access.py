@@ -51,16 +51,16 @@ def access(call: ParsedRequest, deps: Dependencies) -> Response:
     request = call.body_as(_request)
     listing, revision = _find_named(request, store)
     received = _read_payment(proof, revision.token, store)
-    known = received.uses.by_proof
+    earlier = received.uses.by_proof
     now = store.now()
-    repeated = None if known is None else _repeat(known, listing, request, now)
+    repeated = None if earlier is None else _repeat(earlier, listing, request, now)
     if repeated is not None:
         return repeated
     context = _resolve_purchase(request, listing, revision, now, store)
     if not listing.require_payment:
         return _build_response(AccessDecision(transaction_id=None), store.begin_execution(context))
-    if known is not None:
-        raise _payment_required(context, _explain_refusal(known, now), store)
+    if earlier is not None:
+        raise _payment_required(context, _explain_refusal(earlier, now), store)
     if received.payment is None or received.uses.by_authorization is not None:
         raise _payment_required(context, received.fault, store)
     return _authorize(context, received.payment, received.uses, now, deps)
@@ -91,28 +91,33 @@ def _read_payment(proof: str | None, token: Token, store: Store) -> _ReceivedPay
     return _ReceivedPayment(None, Uses(by_proof=store.find_by_proof(proof)), fault)
 
 
-def _repeat(known: Transaction, listing: Listing, request: AccessRequest, now: datetime) -> Response | None:
+def _repeat(
+    transaction: Transaction, listing: Listing, request: AccessRequest, now: datetime
+) -> Response | None:
     """Answer with the transaction that this proof has already, while it is open and for the same thing."""
-    if known.context.listing.id != listing.id or known.context.request.resource.url != request.resource.url:
+    if (
+        transaction.context.listing.id != listing.id
+        or transaction.context.request.resource.url != request.resource.url
+    ):
         return None
-    if known.status in PENDING:
-        return _build_response(AccessDecision(transaction_id=known.id), status=202)
-    if known.status == "authorized" and not _has_expired(known, now):
-        return _build_response(AccessDecision(transaction_id=known.id))
+    if transaction.status in PENDING:
+        return _build_response(AccessDecision(transaction_id=transaction.id), status=202)
+    if transaction.status == "authorized" and not _has_expired(transaction, now):
+        return _build_response(AccessDecision(transaction_id=transaction.id))
     return None
 
 
-def _has_expired(known: Transaction, now: datetime) -> bool:
-    return known.payment.valid_before <= now.timestamp()
+def _has_expired(transaction: Transaction, now: datetime) -> bool:
+    return transaction.payment.valid_before <= now.timestamp()
 
 
-def _explain_refusal(known: Transaction, now: datetime) -> str:
+def _explain_refusal(transaction: Transaction, now: datetime) -> str:
     """Explain why this proof cannot be used any more. Only a payment that was sent ends by proof."""
-    if known.status == "failed" and known.submitted_at is not None:
+    if transaction.status == "failed" and transaction.submitted_at is not None:
         return f"{USED.reason}: its payment failed, and nothing was charged"
-    if known.status == "failed":
+    if transaction.status == "failed":
         return f"{USED.reason}: its work failed, and the service sends no payment for it"
-    if known.status == "authorized" and _has_expired(known, now):
+    if transaction.status == "authorized" and _has_expired(transaction, now):
         return f"{USED.reason}, and has expired: the service sends no payment for it"
     return USED.reason
 

@@ -66,7 +66,10 @@ def list_transactions(call: ParsedRequest, deps: Dependencies) -> Response:
         parse_choice("status", status, STATUSES)
     page = deps.store.list_transactions(query, status, payer_id)
     return _build_page(
-        [build_transaction(one, query.as_of) for one in page.records], page.count, query, "/transactions"
+        [build_transaction(record, query.as_of) for record in page.records],
+        page.count,
+        query,
+        "/transactions",
     )
 
 
@@ -89,10 +92,10 @@ def list_resources(call: ParsedRequest, deps: Dependencies) -> Response:
     query = _read_query(call, deps.store, ("archived",))
     archived = parse_flag("archived", query.filters.get("archived", "false"))
     made = deps.store.list_resources(query.as_of)
-    found = [listing for listing in made if listing.is_archived(query.as_of) == archived]
-    found.sort(key=lambda listing: listing.created_at)
-    page = cut_page(query, len(found), lambda start, stop: found[start:stop])
-    return _build_page([_build_resource(one) for one in page.records], page.count, query, "/resources")
+    listings = [listing for listing in made if listing.is_archived(query.as_of) == archived]
+    listings.sort(key=lambda listing: listing.created_at)
+    page = cut_page(query, len(listings), lambda start, stop: listings[start:stop])
+    return _build_page([_build_resource(record) for record in page.records], page.count, query, "/resources")
 
 
 def _read_query(call: ParsedRequest, store: Store, own: Sequence[str] = ()) -> ParsedListQuery:
@@ -119,7 +122,7 @@ def _build_page(items: Sequence[BaseModel], count: int, query: ParsedListQuery, 
     # The envelope shows a null `next`; its items leave out what is null.
     envelope = Page[BaseModel](items=[], count=count, as_of=query.as_of, next=None)
     shown = envelope.model_dump(mode="json")
-    shown["items"] = [one.model_dump(mode="json", exclude_none=True) for one in items]
+    shown["items"] = [item.model_dump(mode="json", exclude_none=True) for item in items]
     if query.page * query.page_size < count:
         shown["next"] = _build_next_url(path, query, shown["as_of"])
     return json_value_response(shown)

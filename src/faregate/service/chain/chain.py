@@ -120,11 +120,11 @@ class ChainReader:
             return funds
         # Balance and authorizations as of one block: a transfer between two questions would be in both.
         funds = self.get_balance(token, payer, block)
-        for one in reservations[:MOST_LOOKED_UP]:
+        for reservation in reservations[:MOST_LOOKED_UP]:
             if funds >= needed:
                 break
-            if self.is_authorization_used(token, payer, one.nonce, block):
-                funds += one.value
+            if self.is_authorization_used(token, payer, reservation.nonce, block):
+                funds += reservation.value
         return funds
 
     # A payment

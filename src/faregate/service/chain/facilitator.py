@@ -115,12 +115,12 @@ class FacilitatorClient:
         except _CallFailed as error:
             raise FacilitatorUnavailable(f"{self.name}: {error}") from None
         body = _read_object(response.body)
-        found = body.get("isValid")
+        is_valid = body.get("isValid")
         # Compared by identity: 1 is no verdict, nor is "true".
-        if found is True and response.status == 200:
+        if is_valid is True and response.status == 200:
             return VerifyResult(True)
         # A server in trouble says no to everything. With 4xx the verdict in the body is meant.
-        if found is False and response.status < 500 and body.get("invalidReason") not in _NOT_THE_PAYMENT:
+        if is_valid is False and response.status < 500 and body.get("invalidReason") not in _NOT_THE_PAYMENT:
             return VerifyResult(False, clean_text(body.get("invalidReason")) or "the payment was refused")
         self._count_failure()
         raise FacilitatorUnavailable(f"{self.name}: {_describe(response.status, body)}")
@@ -136,11 +136,14 @@ class FacilitatorClient:
         except _CallFailed as error:
             return PaymentSent(None, f"{self.name}: {error}")
         body = _read_object(response.body)
-        note, found = f"{self.name}: {_describe(response.status, body)}", _find_hash(body.get("transaction"))
+        note, transaction_hash = (
+            f"{self.name}: {_describe(response.status, body)}",
+            _find_hash(body.get("transaction")),
+        )
         # A refusal is an answer. Trouble is one if it names a transaction, as a pending settlement does.
-        if found is None and (response.status >= 500 or not isinstance(body.get("success"), bool)):
+        if transaction_hash is None and (response.status >= 500 or not isinstance(body.get("success"), bool)):
             self._count_failure()
-        return PaymentSent(found, note)
+        return PaymentSent(transaction_hash, note)
 
     def list_networks(self) -> frozenset[str]:
         """List the networks on which it settles our kind of payment. Raises `FacilitatorUnavailable`."""

@@ -72,8 +72,8 @@ class Judge:
         """Return what the node proves. Raises `RpcError` and `ContradictoryNode`."""
         # A known hash costs one call. The logs prove as much, and show a transfer whose hash we never got.
         receipts: dict[str, Receipt] = {}
-        for known in query.hashes:
-            receipt = _try_receipt(node, known)
+        for transaction_hash in query.hashes:
+            receipt = _try_receipt(node, transaction_hash)
             if receipt is None:
                 continue
             receipts[receipt.transactionHash] = receipt
@@ -83,10 +83,10 @@ class Judge:
         if not node.is_authorization_used(query.token, payment.payer, payment.nonce):
             return Verdict(self._judge_unused(node, query))
         head = _get_head(node, query)
-        found = find_log(node, query.token, payment, query.first_block, head.number)
-        if found is None:
+        end_log = find_log(node, query.token, payment, query.first_block, head.number)
+        if end_log is None:
             raise ContradictoryNode("the authorization was used or cancelled, but no log tells where")
-        receipt = receipts.get(found.transactionHash) or node.get_end(query.token, payment, found)
+        receipt = receipts.get(end_log.transactionHash) or node.get_end(query.token, payment, end_log)
         return self._judge_receipt(node, query, receipt)
 
     def _judge_receipt(self, node: ChainNode, query: SettlementQuery, receipt: Receipt) -> Verdict:

@@ -62,8 +62,8 @@ class ChainNode:
 
     def get_block(self, at: At) -> Block | None:
         """Return a block, None if the node has none there."""
-        found = self.call("eth_getBlockByNumber", _name_block(at), False)
-        return self._read_model("eth_getBlockByNumber", Block, found)
+        answer = self.call("eth_getBlockByNumber", _name_block(at), False)
+        return self._read_model("eth_getBlockByNumber", Block, answer)
 
     def get_head(self) -> Block:
         """Return the latest block."""
@@ -89,8 +89,8 @@ class ChainNode:
 
     def get_receipt(self, transaction_hash: str) -> Receipt | None:
         """Return the receipt of a transaction, None if it is in no block."""
-        found = self.call("eth_getTransactionReceipt", transaction_hash)
-        receipt = self._read_model("eth_getTransactionReceipt", Receipt, found)
+        answer = self.call("eth_getTransactionReceipt", transaction_hash)
+        receipt = self._read_model("eth_getTransactionReceipt", Receipt, answer)
         if receipt is not None and receipt.transactionHash != transaction_hash.lower():
             raise RpcError(f"RPC node {self.host} gave the receipt of another transaction")
         return receipt

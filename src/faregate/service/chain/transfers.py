@@ -61,7 +61,7 @@ def read_transfers(
     `PaymentsUnavailable`.
     """
     assets = [token.address.lower() for token in tokens]
-    groups = _cut(sorted({one.lower() for one in addresses}))
+    groups = _cut(sorted({address.lower() for address in addresses}))
     width = LOG_BLOCKS
     while groups and first <= last:
         end = min(last, first + width - 1)

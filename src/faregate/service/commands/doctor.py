@@ -39,14 +39,14 @@ MOST_SECONDS_BEHIND = 30
 def run_doctor(arguments: Namespace) -> int:
     """Print a line for each check as it ends; return 1 if there is an error."""
     settings = read_settings(arguments)
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for finding in chain(check_database(settings), check_payments(settings)):
-        found.append(finding)
+        findings.append(finding)
         if not arguments.json:
             print(finding, flush=True)
     if arguments.json:
-        print(json.dumps({"findings": [asdict(finding) for finding in found]}))
-    return int(any(finding.level is Level.ERROR for finding in found))
+        print(json.dumps({"findings": [asdict(finding) for finding in findings]}))
+    return int(any(finding.level is Level.ERROR for finding in findings))
 
 
 # Findings
@@ -172,15 +172,15 @@ def check_payments(settings: Settings) -> Findings:
         yield report_error("payments", str(error).removesuffix("."), "Mend it, and run this again.")
         return
     try:
-        for environment, one in payments.items():
+        for environment, environment_payments in payments.items():
             for url in settings.get_rpc_urls(environment):
                 yield from _check_node(environment, url)
-            for facilitator in one.facilitators:
+            for facilitator in environment_payments.facilitators:
                 yield from _check_facilitator(environment, facilitator)
-            yield from _check_gas_account(one)
+            yield from _check_gas_account(environment_payments)
     finally:
-        for one in payments.values():
-            one.close()
+        for environment_payments in payments.values():
+            environment_payments.close()
     if "live" not in payments:
         yield report_ok("live", "live keys are refused, because rpc_live is not set")
 

@@ -23,10 +23,10 @@ def run_export(arguments: Namespace) -> int:
     """Write a row for each transaction, oldest first. Memory use does not grow with their number."""
     with open_books(read_settings(arguments)) as books:
         account = books.find_account(arguments.environment, arguments.seller)
-        found = export_transactions(books.database, account.id)
+        transactions = export_transactions(books.database, account.id)
         with _open_output(arguments.output) as output:
             write = _write_csv if arguments.format == "csv" else _write_json_lines
-            count = write(output, _show_progress(_to_row(one) for one in found))
+            count = write(output, _show_progress(_to_row(one) for one in transactions))
     if arguments.output is not None:
         print(f"{count} transactions written to {arguments.output}", file=sys.stderr)
     return 0
@@ -41,13 +41,13 @@ def _open_output(path: str | None) -> AbstractContextManager[IO[str]]:
         raise ConfigurationError(f"cannot write {path}: {error.strerror}") from None
 
 
-def _to_row(found: ExportedTransaction) -> dict[str, Any]:
+def _to_row(transaction: ExportedTransaction) -> dict[str, Any]:
     return {
-        **asdict(found),
-        "created_at": found.created_at.isoformat(),
-        "settled_at": found.settled_at.isoformat() if found.settled_at else None,
-        "amount_atomic": str(found.amount_atomic),  # up to 30 digits, which JSON readers would round
-        "refunded_atomic": str(found.refunded_atomic),
+        **asdict(transaction),
+        "created_at": transaction.created_at.isoformat(),
+        "settled_at": transaction.settled_at.isoformat() if transaction.settled_at else None,
+        "amount_atomic": str(transaction.amount_atomic),  # up to 30 digits, which JSON readers would round
+        "refunded_atomic": str(transaction.refunded_atomic),
     }
 
 

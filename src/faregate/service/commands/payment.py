@@ -27,8 +27,8 @@ Json = dict[str, Any]
 def run_show(arguments: Namespace) -> int:
     """Print everything that the books say of the payment."""
     with open_books(read_settings(arguments)) as books:
-        store, known = find_stored_payment(books, arguments.id)
-        _print(_describe(books, store, known), arguments)
+        store, stored = find_stored_payment(books, arguments.id)
+        _print(_describe(books, store, stored), arguments)
     return 0
 
 
@@ -38,10 +38,10 @@ def run_park(arguments: Namespace) -> int:
     if not 0 < len(reason) <= MAX_NOTE or "\0" in reason:
         raise ConfigurationError(f"--reason must be a text of 1 to {MAX_NOTE} characters.")
     with open_books(read_settings(arguments)) as books:
-        store, known = find_stored_payment(books, arguments.id)
-        parked = store.park(known, reason)
+        store, stored = find_stored_payment(books, arguments.id)
+        parked = store.park(stored, reason)
         if parked is None:
-            raise ConfigurationError(_explain_refusal(store.find_transaction(known.id) or known))
+            raise ConfigurationError(_explain_refusal(store.find_transaction(stored.id) or stored))
         _print(_describe(books, store, parked), arguments)
     return 0
 
@@ -50,18 +50,18 @@ def run_retry(arguments: Namespace) -> int:
     """Attempt to settle the payment now, parked or not."""
     settings = read_settings(arguments)
     with open_runtime(settings) as runtime:
-        store, known = find_stored_payment(runtime.books, arguments.id)
+        store, stored = find_stored_payment(runtime.books, arguments.id)
         served = runtime.backends.open_store(store.account)
         if served is None:
             raise ConfigurationError(
-                f"{known.id} is a {store.environment} payment: set payments and rpc_{store.environment} as "
+                f"{stored.id} is a {store.environment} payment: set payments and rpc_{store.environment} as "
                 "`faregate service serve` has them."
             )
-        due = served.unpark(known)
+        due = served.unpark(stored)
         if due is None:
-            raise ConfigurationError(_explain_refusal(served.find_transaction(known.id) or known))
+            raise ConfigurationError(_explain_refusal(served.find_transaction(stored.id) or stored))
         settle(due, runtime.backends.build_dependencies(served))
-        found = store.find_transaction(known.id) or known
+        found = store.find_transaction(stored.id) or stored
         _print(_describe(runtime.books, store, found), arguments)
     return 0
 
@@ -71,34 +71,34 @@ def find_stored_payment(books: Books, transaction_id: str) -> tuple[SqlStore, St
     shared = Shared(books.database, books.stamps, random_id, random_challenge)
     for account in books.list_accounts():
         store = SqlStore(shared, account)
-        found = store.find_transaction(transaction_id)
-        if found is not None:
-            return store, found
+        stored = store.find_transaction(transaction_id)
+        if stored is not None:
+            return store, stored
     raise ConfigurationError(f"There is no transaction {transaction_id} in {books.database.name}.")
 
 
-def _explain_refusal(known: StoredTransaction) -> str:
-    if known.status in FINAL:
-        return f"{known.id} has ended: {known.status}."
-    if known.submitted_at is None:
-        return f"{known.id} is only authorized: nothing is attempted before its seller reports success."
-    return f"{known.id} is parked already: `faregate service payment retry {known.id}` attempts it again."
+def _explain_refusal(stored: StoredTransaction) -> str:
+    if stored.status in FINAL:
+        return f"{stored.id} has ended: {stored.status}."
+    if stored.submitted_at is None:
+        return f"{stored.id} is only authorized: nothing is attempted before its seller reports success."
+    return f"{stored.id} is parked already: `faregate service payment retry {stored.id}` attempts it again."
 
 
-def _describe(books: Books, store: SqlStore, known: StoredTransaction) -> Json:
+def _describe(books: Books, store: SqlStore, stored: StoredTransaction) -> Json:
     """Describe the payment: the columns shown here hold no secrets."""
-    row, context, payment = known.row, known.context, known.payment
-    attempts = list_attempts(books.database, store.account.id, known.id, _MOST_ATTEMPTS)
-    refunds = list_refunds_of(books.database, store.account.id, known.id)
+    row, context, payment = stored.row, stored.context, stored.payment
+    attempts = list_attempts(books.database, store.account.id, stored.id, _MOST_ATTEMPTS)
+    refunds = list_refunds_of(books.database, store.account.id, stored.id)
     return {
-        "id": known.id,
-        "status": known.status,
-        "parked": known.parked is not None,
+        "id": stored.id,
+        "status": stored.status,
+        "parked": stored.parked is not None,
         "parked_at": _to_time(row["parked_at"]),
         "parked_reason": row["parked_reason"],
         "seller": store.seller_name,
         "environment": store.environment,
-        "payer": known.payer.identifier,
+        "payer": stored.payer.identifier,
         "pay_to": context.terms.pay_to,
         "amount_atomic": str(context.terms.amount),
         "asset": context.terms.token.symbol,
@@ -114,8 +114,8 @@ def _describe(books: Books, store: SqlStore, known: StoredTransaction) -> Json:
         "transaction_hash": row["transaction_hash"],
         "receipt": None if row["receipt"] is None else json.loads(row["receipt"]),
         "refunded_atomic": str(sum_refunds(refunds)) if refunds else None,
-        "refunds": [one.describe() for one in refunds],
-        "attempts": [_describe_attempt(one) for one in attempts],
+        "refunds": [refund.describe() for refund in refunds],
+        "attempts": [_describe_attempt(attempt) for attempt in attempts],
     }
 
 

@@ -26,7 +26,7 @@ _HASH_DIGITS: Final = 64
 
 def run_record(arguments: Namespace) -> int:
     """Record a transfer as the refund of a payment, if the chain proves it."""
-    found, sender = _parse_hash(arguments.hash), _parse_sender(arguments.sender)
+    transaction_hash, sender = _parse_hash(arguments.hash), _parse_sender(arguments.sender)
     with open_runtime(read_settings(arguments)) as runtime:
         books = runtime.books
         payment = _find(books, arguments.id)
@@ -39,7 +39,7 @@ def run_record(arguments: Namespace) -> int:
             )
         chain = PaymentChain(payments, runtime.backends.open_stores())
         recorder = RefundRecorder(books.database, chain, books.list_accounts())
-        request = RefundRequest(payment, found, sender, arguments.transfer)
+        request = RefundRequest(payment, transaction_hash, sender, arguments.transfer)
         try:
             refund = recorder.record(request, books.stamps.read_clock())
         except PaymentsUnavailable as error:
@@ -56,7 +56,7 @@ def run_list(arguments: Namespace) -> int:
         account = books.find_account(arguments.environment, arguments.seller)
         refunds = list_refunds(books.database, [account.id])
     if arguments.json:
-        print(json.dumps({"refunds": [one.describe() for one in refunds]}))
+        print(json.dumps({"refunds": [refund.describe() for refund in refunds]}))
     else:
         print("\n".join(map(_write, refunds)) or "there are no refunds")
     return 0
@@ -64,13 +64,13 @@ def run_list(arguments: Namespace) -> int:
 
 def run_remove(arguments: Namespace) -> int:
     """Mark a recorded refund as removed: it was of another payment, or its chain has lost it."""
-    found = _parse_hash(arguments.hash)
+    transaction_hash = _parse_hash(arguments.hash)
     with open_books(read_settings(arguments)) as books:
         payment = _find(books, arguments.id)
         now = books.stamps.read_clock()
-        if not remove_refund(books.database, payment.account, payment.id, found, now):
-            raise ConfigurationError(f"{payment.id} has no refund by {found}: see `refund list`.")
-    print(f"removed: {found} counts as a refund of {payment.id} no more")
+        if not remove_refund(books.database, payment.account, payment.id, transaction_hash, now):
+            raise ConfigurationError(f"{payment.id} has no refund by {transaction_hash}: see `refund list`.")
+    print(f"removed: {transaction_hash} counts as a refund of {payment.id} no more")
     return 0
 
 
@@ -84,8 +84,8 @@ def _write(refund: Refund) -> str:
 
 
 def _find(books: Books, transaction_id: str) -> PaymentRow:
-    store, known = find_stored_payment(books, transaction_id)
-    payment = find_payment_by_id(books.database, store.account.id, known.id)
+    store, stored = find_stored_payment(books, transaction_id)
+    payment = find_payment_by_id(books.database, store.account.id, stored.id)
     assert payment is not None  # noqa: S101 - payments are never deleted
     return payment
 

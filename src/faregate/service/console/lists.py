@@ -71,8 +71,8 @@ def _find_payer_id(store: SqlStore, given: str | None) -> str | None:
     """Return the id of the payer that is given by id or address; one that nobody has, if there is none."""
     if given is None or _PAYER_ID.fullmatch(given):
         return given
-    found = store.find_payer_id(given) if _ADDRESS.fullmatch(given) else None
-    return found or "nobody"
+    payer_id = store.find_payer_id(given) if _ADDRESS.fullmatch(given) else None
+    return payer_id or "nobody"
 
 
 def _format_amount(payment: StoredTransaction) -> str:

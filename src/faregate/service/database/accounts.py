@@ -125,11 +125,11 @@ def _find_org(connection: Connection, seller: Seller) -> str | None:
     return None
 
 
-def _explain_change(known: AccountRow, seller: Seller) -> str:
+def _explain_change(account: AccountRow, seller: Seller) -> str:
     return (
-        f"The database has the seller {known.name!r}, paid to {known.pay_to}, and the catalog has "
+        f"The database has the seller {account.name!r}, paid to {account.pay_to}, and the catalog has "
         f"{seller.name!r}, paid to {seller.pay_to}. Before a seller changes, and before there is a second "
-        f"one, {known.name!r} needs an id: write a line such as `id = 'shop'` under [seller] of its catalog "
-        "as it was, and apply that. Then apply the change with the same id, or the second seller with "
-        "another."
+        f"one, {account.name!r} needs an id: write a line such as `id = 'shop'` under [seller] of its "
+        "catalog as it was, and apply that. Then apply the change with the same id, or the second seller "
+        "with another."
     )

@@ -237,7 +237,7 @@ class UsedIds:
 
     @property
     def reserved(self) -> int:
-        return sum(one.value for one in self.reservations)
+        return sum(reservation.value for reservation in self.reservations)
 
 
 def find_uses(

@@ -51,7 +51,7 @@ class KnownCatalog:
     def count_versions(self, listing: Listing) -> int:
         """Return the number of this version: versions are numbered from 1."""
         versions = self.catalog.versions(listing.resource.key)
-        return bisect_right(versions, listing.updated_at, key=lambda one: one.updated_at)
+        return bisect_right(versions, listing.updated_at, key=lambda version: version.updated_at)
 
 
 class Catalogs:
@@ -160,7 +160,7 @@ def save_versions(connection: Connection, account: int, before: Catalog, after: 
         stored_revisions = 0 if known is None else len(known.revisions)
         stored_versions = 0 if known is None else len(before.versions(key))
         new_revisions = [
-            _revision_values(account, listing, one) for one in listing.revisions[stored_revisions:]
+            _revision_values(account, listing, revision) for revision in listing.revisions[stored_revisions:]
         ]
         new_versions = [
             _version_values(account, number, version)

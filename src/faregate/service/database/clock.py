@@ -43,13 +43,13 @@ class stamp(FunctionElement[int]):  # noqa: N801 - it stands for an SQL function
 
 @compiles(stamp)
 def _call_function(element: stamp, compiler: Any, **options: Any) -> str:
-    account, moment = (compiler.process(one, **options) for one in element.clauses)
+    account, moment = (compiler.process(clause, **options) for clause in element.clauses)
     return f"faregate_stamp(CAST({account} AS INTEGER), CAST({moment} AS BIGINT))"
 
 
 @compiles(stamp, "sqlite")
 def _compute_here(element: stamp, compiler: Any, **options: Any) -> str:
-    account, moment = (compiler.process(one, **options) for one in element.clauses)
+    account, moment = (compiler.process(clause, **options) for clause in element.clauses)
     return f"max({moment}, (SELECT fence + 1 FROM accounts WHERE accounts.id = {account}))"  # noqa: S608 - of statements of ours
 
 

@@ -180,10 +180,12 @@ def postpone(database: Database, account: int, transaction_id: str, again: int) 
         connection.execute(_POSTPONE, {**_name(account, transaction_id), "next": again})
 
 
-def end(database: Database, account: int, transaction_id: str, now: int, found: str | None) -> None:
+def end(
+    database: Database, account: int, transaction_id: str, now: int, transaction_hash: str | None
+) -> None:
     """End a loose payment: it settled by this transaction, in a safe block; or by none, and never will."""
     with database.write_statement() as connection:
-        connection.execute(_END, {**_name(account, transaction_id), "now": now, "found": found})
+        connection.execute(_END, {**_name(account, transaction_id), "now": now, "found": transaction_hash})
 
 
 def find_loose(database: Database, account: int, transaction_id: str) -> LoosePayment | None:

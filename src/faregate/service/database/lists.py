@@ -214,10 +214,10 @@ class Edges:
                 self._known.popitem(last=False)
 
 
-def _remember(known: OrderedDict[tuple[Any, ...], Any], key: tuple[Any, ...], value: Any) -> None:
-    known[key] = value
-    while len(known) > _REMEMBERED_COUNTS:
-        known.popitem(last=False)
+def _remember(counts: OrderedDict[tuple[Any, ...], Any], key: tuple[Any, ...], value: Any) -> None:
+    counts[key] = value
+    while len(counts) > _REMEMBERED_COUNTS:
+        counts.popitem(last=False)
 
 
 def list_transactions(

@@ -172,7 +172,14 @@ def record_reconciliation(
 
 def find_reconciliation(database: Database, environment: Environment) -> RecordedReconciliation | None:
     """Find the last comparison of this environment."""
-    return next((one for one in list_reconciliations(database) if one.environment == environment), None)
+    return next(
+        (
+            reconciliation
+            for reconciliation in list_reconciliations(database)
+            if reconciliation.environment == environment
+        ),
+        None,
+    )
 
 
 def list_reconciliations(database: Database) -> list[RecordedReconciliation]:

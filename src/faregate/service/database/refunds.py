@@ -146,9 +146,11 @@ def record_refund(
     return Refund(**row, removed_at=None)
 
 
-def remove_refund(database: Database, account: int, transaction: str, found: str, now: int) -> bool:
+def remove_refund(
+    database: Database, account: int, transaction: str, transaction_hash: str, now: int
+) -> bool:
     """Mark the refunds of this payment by the transaction `found` as removed; return whether any were."""
-    keys = {"of_account": account, "of_transaction": transaction, "of_hash": found, "now": now}
+    keys = {"of_account": account, "of_transaction": transaction, "of_hash": transaction_hash, "now": now}
     with database.write() as connection:
         return bool(connection.execute(_REMOVE, keys).all())
 

@@ -170,17 +170,17 @@ class AttemptRecord:
 
 
 def begin_attempt(
-    database: Database, account: int, known: StoredTransaction, now: int, until: int
+    database: Database, account: int, stored: StoredTransaction, now: int, until: int
 ) -> Attempt | None:
     """Begin an attempt whose lease ends at `until`; None while another one runs, or at the end."""
-    values = {"of_account": account, "of_transaction": known.id, "now": now, "until": until}
+    values = {"of_account": account, "of_transaction": stored.id, "now": now, "until": until}
     if database.is_sqlite:
         rows = database.change(_BEGIN_ALONE, values, then=_WRITE_LATEST)
     else:
         rows = database.change(_BEGIN_AT_ONCE, values)
     if not rows:
         return None
-    begun = known.with_change(rows[0])
+    begun = stored.with_change(rows[0])
     if begun.row["attempts"] == 1:
         return _build_attempt(begun, ())
     # Read after the beginning: what an earlier attempt would sign from now on is refused.
@@ -189,10 +189,10 @@ def begin_attempt(
 
 
 def begin_due_attempt(
-    connection: Connection, account: int, known: StoredTransaction, now: int, until: int
+    connection: Connection, account: int, stored: StoredTransaction, now: int, until: int
 ) -> tuple[StoredTransaction, Attempt] | None:
     """As `begin_attempt`, in the transaction that has locked the payment with `find_due`."""
-    keys = {"of_account": account, "of_transaction": known.id}
+    keys = {"of_account": account, "of_transaction": stored.id}
     values = {**keys, "now": now, "until": until}
     if connection.dialect.name == "sqlite":
         row = read_row(connection.execute(_BEGIN, values))
@@ -202,22 +202,22 @@ def begin_due_attempt(
         row = read_row(connection.execute(_BEGIN_AND_WRITE, values))
     if row is None:
         return None
-    begun = known.with_change(row)
+    begun = stored.with_change(row)
     return begun, _build_attempt(begun, _read_history(connection, keys, row["attempts"]))
 
 
-def read_attempt(connection: Connection, account: int, known: StoredTransaction) -> Attempt:
+def read_attempt(connection: Connection, account: int, stored: StoredTransaction) -> Attempt:
     """Read what all attempts so far know, without beginning one: to look at the chain with."""
-    keys = {"of_account": account, "of_transaction": known.id}
-    return _build_attempt(known, _read_history(connection, keys, known.row["attempts"] + 1))
+    keys = {"of_account": account, "of_transaction": stored.id}
+    return _build_attempt(stored, _read_history(connection, keys, stored.row["attempts"] + 1))
 
 
 def begin_attempt_again(
-    connection: Connection, account: int, known: StoredTransaction, now: int
+    connection: Connection, account: int, stored: StoredTransaction, now: int
 ) -> tuple[StoredTransaction, Attempt]:
     """Begin an attempt of a payment that has succeeded, in the transaction that has leased it."""
-    keys = {"of_account": account, "of_transaction": known.id}
-    begun = known.with_change(dict(connection.execute(_BEGIN_AGAIN, keys).mappings().one()))
+    keys = {"of_account": account, "of_transaction": stored.id}
+    begun = stored.with_change(dict(connection.execute(_BEGIN_AGAIN, keys).mappings().one()))
     connection.execute(_WRITE_ROW, {**keys, "now": now})
     return begun, _build_attempt(begun, _read_history(connection, keys, begun.row["attempts"]))
 
@@ -241,15 +241,15 @@ def find_due(connection: Connection, account: int, now: int, most: int) -> Seque
 
 
 def record_signed(
-    connection: Connection, account: int, known: StoredTransaction, attempt: Attempt, signed: SignedTransfer
+    connection: Connection, account: int, stored: StoredTransaction, attempt: Attempt, signed: SignedTransfer
 ) -> bool:
     """Write down the transfer, and take its gas nonce; False if the nonce is taken.
 
     Raises `DatabaseError` if another attempt has begun meanwhile: then this one must send nothing new.
     """
-    keys = {"of_account": account, "of_transaction": known.id}
+    keys = {"of_account": account, "of_transaction": stored.id}
     if connection.execute(_GET_LEASE, keys).scalar_one_or_none() != attempt.number:
-        raise DatabaseError(f"attempt {attempt.number} of {known.id} lost its lease: it must not send")
+        raise DatabaseError(f"attempt {attempt.number} of {stored.id} lost its lease: it must not send")
     if not _take_nonce(connection, keys, attempt, signed):
         return False
     connection.execute(_RECORD_SIGNED.values(describe_transfer(signed)), {**keys, "attempt": attempt.number})
@@ -257,38 +257,38 @@ def record_signed(
 
 
 def record_sent(
-    database: Database, account: int, known: StoredTransaction, number: int, found: str | None, note: str
+    database: Database, account: int, stored: StoredTransaction, number: int, found: str | None, note: str
 ) -> None:
     """Write down the answer to what this attempt sent."""
-    values = {"of_account": account, "of_transaction": known.id, "attempt": number}
+    values = {"of_account": account, "of_transaction": stored.id, "attempt": number}
     database.change(_RECORD_SENT, {**values, "found": found, "answer": note[:MAX_NOTE]})
 
 
 def postpone(
-    connection: Connection, account: int, known: StoredTransaction, values: dict[str, Any], status: str
+    connection: Connection, account: int, stored: StoredTransaction, values: dict[str, Any], status: str
 ) -> StoredTransaction | None:
     """End the attempt `values["attempt"]` without a result; None if it is not the latest any more."""
-    keys = {"of_account": account, "of_transaction": known.id}
+    keys = {"of_account": account, "of_transaction": stored.id}
     row = read_row(connection.execute(_POSTPONE_AS[status], {**keys, **values}))
-    return None if row is None else known.with_change(row)
+    return None if row is None else stored.with_change(row)
 
 
 def park(
-    connection: Connection, account: int, known: StoredTransaction, now: int, reason: str
+    connection: Connection, account: int, stored: StoredTransaction, now: int, reason: str
 ) -> StoredTransaction | None:
     """Allow no further attempt; None if it is parked, not submitted, or has ended."""
-    keys = {"of_account": account, "of_transaction": known.id, "now": now, "reason": reason[:MAX_NOTE]}
+    keys = {"of_account": account, "of_transaction": stored.id, "now": now, "reason": reason[:MAX_NOTE]}
     row = read_row(connection.execute(_PARK, keys))
-    return None if row is None else known.with_change(row)
+    return None if row is None else stored.with_change(row)
 
 
 def unpark(
-    connection: Connection, account: int, known: StoredTransaction, now: int
+    connection: Connection, account: int, stored: StoredTransaction, now: int
 ) -> StoredTransaction | None:
     """Make an attempt due now, parked or not; None if it is not submitted, or has ended."""
-    keys = {"of_account": account, "of_transaction": known.id, "now": now}
+    keys = {"of_account": account, "of_transaction": stored.id, "now": now}
     row = read_row(connection.execute(_UNPARK, keys))
-    return None if row is None else known.with_change(row)
+    return None if row is None else stored.with_change(row)
 
 
 def get_gas_nonce(connection: Connection, chain: int, sender: str) -> int | None:
@@ -329,7 +329,9 @@ def _build_attempt(begun: StoredTransaction, earlier: Sequence[Any]) -> Attempt:
         submitted_at=begun.submitted_at or begun.created_at,
         number=begun.row["attempts"],
         from_block=begun.row["from_block"],
-        hashes=tuple(dict.fromkeys(one for one in hashes if one is not None)),
+        hashes=tuple(
+            dict.fromkeys(transaction_hash for transaction_hash in hashes if transaction_hash is not None)
+        ),
         signed=None if latest is None else SignedTransfer(*(getattr(latest, name) for name in _SIGNED)),
         # An attempt that left no answer may have sent something just before its process died.
         sent_before=bool(earlier),

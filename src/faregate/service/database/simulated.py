@@ -200,17 +200,17 @@ def find_rules(connection: Connection, account: int, payer: str) -> Mapping[str,
 
 
 def schedule(
-    connection: Connection, known: StoredTransaction, rule: SettlementRule, values: dict[str, Any]
+    connection: Connection, stored: StoredTransaction, rule: SettlementRule, values: dict[str, Any]
 ) -> StoredTransaction | None:
     """Let the payment wait; None if it has ended. `values`: account, now, due."""
-    keys = {**values, "of_transaction": known.id, "rule": rule.model_dump_json()}
+    keys = {**values, "of_transaction": stored.id, "rule": rule.model_dump_json()}
     row = read_row(connection.execute(_SCHEDULE_VIA[rule.via], keys))
-    return None if row is None else known.with_change(row)
+    return None if row is None else stored.with_change(row)
 
 
-def count_read(connection: Connection, account: int, known: StoredTransaction) -> int | None:
+def count_read(connection: Connection, account: int, stored: StoredTransaction) -> int | None:
     """Count a read of a payment that waits; None if it does not wait any more."""
-    keys = {"of_account": account, "of_transaction": known.id}
+    keys = {"of_account": account, "of_transaction": stored.id}
     return connection.execute(_COUNT_READ, keys).scalar_one_or_none()
 
 

@@ -112,9 +112,9 @@ class SqlStore:
         return list(self._reload().catalog.at(as_of))
 
     def _catalog(self) -> KnownCatalog:
-        known = self._memory.catalogs.find(self.account)
-        if known is not None:
-            return known
+        catalog = self._memory.catalogs.find(self.account)
+        if catalog is not None:
+            return catalog
         with self._database.read() as connection:
             return self._memory.catalogs.get(connection, self.account)
 
@@ -125,12 +125,12 @@ class SqlStore:
             return self._memory.catalogs.get(connection, self.account)
 
     def _resolve(self, resource_id: str, version: int, revision_id: str) -> tuple[Listing, PublishedRevision]:
-        known = self._catalog()
+        catalog = self._catalog()
         try:
-            return known.get_version(resource_id, version), known.get_revision(revision_id)
+            return catalog.get_version(resource_id, version), catalog.get_revision(revision_id)
         except LookupError:  # another process published it
-            known = self._reload()
-            return known.get_version(resource_id, version), known.get_revision(revision_id)
+            catalog = self._reload()
+            return catalog.get_version(resource_id, version), catalog.get_revision(revision_id)
 
     # Access
 
@@ -246,48 +246,48 @@ class SqlStore:
     def find_settlement_rule(self, transaction: Transaction) -> SettlementRule | None:
         if not self._options.is_simulated:
             return None
-        known = self._own(transaction)
-        if known.plan is not None:
-            return known.plan
-        payer = known.row["payer"]
+        stored = self._own(transaction)
+        if stored.plan is not None:
+            return stored.plan
+        payer = stored.row["payer"]
         with self._database.read() as connection:
             rules = simulated.find_rules(connection, self.account.id, payer)
         # The rule of the resource as it is now, not as it was when it was bought.
-        listing = self._catalog().catalog.listings[known.context.listing.resource.key]
+        listing = self._catalog().catalog.listings[stored.context.listing.resource.key]
         return rules.get(payer) or listing.settlement or rules.get(simulated.DEFAULT)
 
     def schedule(
         self, transaction: Transaction, rule: SettlementRule, due: datetime | None, at: datetime
     ) -> StoredTransaction:
-        known = self._own(transaction)
+        stored = self._own(transaction)
         values = {
             **self._keys,
             "now": to_microseconds(at),
             "due": None if due is None else to_microseconds(due),
         }
         with self._database.write_statement() as connection:
-            changed = simulated.schedule(connection, known, rule, values)
-        return changed or self._read(known)
+            changed = simulated.schedule(connection, stored, rule, values)
+        return changed or self._read(stored)
 
     def count_read(self, transaction: Transaction) -> SettlementRule | None:
-        known = self._own(transaction)
-        rule = known.plan if self._options.is_simulated else None
+        stored = self._own(transaction)
+        rule = stored.plan if self._options.is_simulated else None
         if rule is None:
-            return IMMEDIATE if self._may_attempt(known) else None
+            return IMMEDIATE if self._may_attempt(stored) else None
         if rule.after_reads is None:
             return None
         with self._database.write_statement() as connection:
-            reads = simulated.count_read(connection, self.account.id, known)
+            reads = simulated.count_read(connection, self.account.id, stored)
         return rule if reads is not None and reads >= rule.after_reads else None
 
-    def _may_attempt(self, known: StoredTransaction) -> bool:
+    def _may_attempt(self, stored: StoredTransaction) -> bool:
         """Whether a read of a payment without a rule begins an attempt."""
         # Of a real payment only when one is due anyway: a caller that polls must not ask the chain each time.
         # Of a simulated one not before the first attempt: the call that completed it is about to look up its
         # rule.
-        if self._options.is_simulated and known.row["attempts"] > 0:
+        if self._options.is_simulated and stored.row["attempts"] > 0:
             return True
-        now, row = self._stamps.read_clock(), known.row
+        now, row = self._stamps.read_clock(), stored.row
         is_due = row["next_attempt_at"] is not None and row["next_attempt_at"] <= now
         return is_due and (row["lease_until"] is None or row["lease_until"] <= now)
 
@@ -304,9 +304,9 @@ class SqlStore:
             due = simulated.take_due(connection, self.account.id, moment, again)
         found = [(self.find_transaction(one), at) for one, at in due.items()]
         return [
-            DueSettlement(known, known.plan, to_datetime(at))
-            for known, at in found
-            if known is not None and known.plan is not None
+            DueSettlement(stored, stored.plan, to_datetime(at))
+            for stored, at in found
+            if stored is not None and stored.plan is not None
         ]
 
     def begin_attempt(self, transaction: Transaction) -> Attempt | None:
@@ -322,32 +322,32 @@ class SqlStore:
         with self._database.write() as connection:
             for transaction_id in settlement.find_due(connection, self.account.id, now, most):
                 keys = {**self._keys, "of_transaction": transaction_id}
-                known = StoredTransaction(read_row(connection.execute(FIND_ROW, keys)) or {}, self._resolve)
-                begun = settlement.begin_due_attempt(connection, self.account.id, known, now, until)
+                stored = StoredTransaction(read_row(connection.execute(FIND_ROW, keys)) or {}, self._resolve)
+                begun = settlement.begin_due_attempt(connection, self.account.id, stored, now, until)
                 if begun is not None:
                     taken.append(begun)
         return taken
 
     def begin_attempt_again(self, transaction_id: str) -> tuple[StoredTransaction, Attempt] | None:
         """Begin an attempt for a payment that has succeeded and came loose; the caller has leased it."""
-        known = self.find_transaction(transaction_id)
-        if known is None:
+        stored = self.find_transaction(transaction_id)
+        if stored is None:
             return None
         with self._database.write() as connection:
             now = self._stamps.read_clock()
-            return settlement.begin_attempt_again(connection, self.account.id, known, now)
+            return settlement.begin_attempt_again(connection, self.account.id, stored, now)
 
     def park(self, transaction: Transaction, reason: str) -> StoredTransaction | None:
         """Allow no further attempt to settle it; None if there is none to begin."""
-        known = self._own(transaction)
+        stored = self._own(transaction)
         with self._database.write_statement() as connection:
-            return settlement.park(connection, self.account.id, known, self._stamps.read_clock(), reason)
+            return settlement.park(connection, self.account.id, stored, self._stamps.read_clock(), reason)
 
     def unpark(self, transaction: Transaction) -> StoredTransaction | None:
         """Make an attempt to settle it due now; None if there is none to begin."""
-        known = self._own(transaction)
+        stored = self._own(transaction)
         with self._database.write_statement() as connection:
-            return settlement.unpark(connection, self.account.id, known, self._stamps.read_clock())
+            return settlement.unpark(connection, self.account.id, stored, self._stamps.read_clock())
 
     def read_attempt(self, transaction: Transaction) -> Attempt:
         """Read what all attempts so far know of a payment, without beginning one."""
@@ -367,52 +367,54 @@ class SqlStore:
     def record_sent(
         self, transaction: Transaction, attempt: Attempt, transaction_hash: str | None, note: str
     ) -> None:
-        known = self._own(transaction)
-        settlement.record_sent(self._database, self.account.id, known, attempt.number, transaction_hash, note)
+        stored = self._own(transaction)
+        settlement.record_sent(
+            self._database, self.account.id, stored, attempt.number, transaction_hash, note
+        )
 
     def record_settled(
         self, transaction: Transaction, transaction_hash: str, at: datetime | None
     ) -> StoredTransaction:
-        known = self._own(transaction)
-        moment = self._choose_end(known, at)
+        stored = self._own(transaction)
+        moment = self._choose_end(stored, at)
         while True:
-            done = build_settlement_record(self, known, transaction_hash, to_datetime(moment))
+            done = build_settlement_record(self, stored, transaction_hash, to_datetime(moment))
             values = {
                 "now": moment,
                 "settled_hash": done.transaction_hash,
                 "settled_response": done.payment_response,
                 "settled_receipt": done.receipt_json,
             }
-            changed = self._change(known, SUCCEED, values)
+            changed = self._change(stored, SUCCEED, values)
             if changed is not None:
                 return changed
-            current = self._read(known)
+            current = self._read(stored)
             if current.row["finished_at"] is not None:
                 return current
             with self._database.write() as connection:  # a list of that moment was answered meanwhile
                 moment = self._stamps.take(connection, self.account.id)
 
     def record_failed(self, transaction: Transaction, at: datetime | None) -> StoredTransaction:
-        known = self._own(transaction)
-        changed = self._change(known, FAIL, {"now": self._choose_end(known, at)})
-        return changed or self._read(known)
+        stored = self._own(transaction)
+        changed = self._change(stored, FAIL, {"now": self._choose_end(stored, at)})
+        return changed or self._read(stored)
 
     def postpone(
         self, transaction: Transaction, attempt: Attempt, pending: SettlementPending, at: datetime | None
     ) -> StoredTransaction:
-        known, now = self._own(transaction), self._stamps.now()
+        stored, now = self._own(transaction), self._stamps.now()
         again = self._after(self._stamps.read_clock(), self._options.get_retry(attempt.number))
         values = {"attempt": attempt.number, "now": now, "next": again}
         with self._database.write_statement() as connection:
-            changed = settlement.postpone(connection, self.account.id, known, values, pending.status)
-        return changed or self._read(known)
+            changed = settlement.postpone(connection, self.account.id, stored, values, pending.status)
+        return changed or self._read(stored)
 
-    def _choose_end(self, known: StoredTransaction, at: datetime | None) -> int:
+    def _choose_end(self, stored: StoredTransaction, at: datetime | None) -> int:
         """Choose when the transaction ends: for a simulated payment `at`, for a real one the present."""
         # A real payment ends when the books learn of it: lists of earlier moments were answered without that.
         if at is None or not self._options.is_simulated:
             return self._stamps.now()
-        return max(to_microseconds(at), to_microseconds(known.changed_at))
+        return max(to_microseconds(at), to_microseconds(stored.changed_at))
 
     # Lists
 
@@ -450,12 +452,12 @@ class SqlStore:
     def _change(
         self, transaction: Transaction, statement: Statement, values: dict[str, Any]
     ) -> StoredTransaction | None:
-        known = self._own(transaction)
-        rows = self._database.change(statement, {**self._keys, "of_transaction": known.id, **values})
+        stored = self._own(transaction)
+        rows = self._database.change(statement, {**self._keys, "of_transaction": stored.id, **values})
         if not rows:
             return None
         self._stamps.remember(max(rows[0]["submitted_at"] or 0, rows[0]["finished_at"] or 0))
-        return known.with_change(rows[0])
+        return stored.with_change(rows[0])
 
     def _read(self, transaction: Transaction) -> StoredTransaction:
         found = self.find_transaction(transaction.id)
