@@ -161,6 +161,7 @@ CHAIN_TESTS = (
 )
 SELFHOSTED = "src/faregate/service/"
 REFUND_TESTS = ("tests/service/test_refunds.py",)
+NODES_TESTS = ("tests/service/test_several_nodes.py",)
 AGREEMENT_TESTS = ("tests/service/chain/test_agreement.py",)
 FAILOVER_TESTS = ("tests/service/chain/test_failover.py",)
 RPC_TESTS = ("tests/service/chain/test_rpc.py",)
@@ -1187,14 +1188,20 @@ MUTANTS = (
     Mutant("the-chain-settles-what-was-called-failed", RECONCILIATION, "    if payment.submitted_at is not None and payment.finished_at is None:", "    if True:", RECONCILIATION_TESTS),
     Mutant("a-received-payment-is-gone-from-the-chain", RECONCILIATION, "                self._settled[payment.authorization] = payment", "                pass", RECONCILIATION_TESTS),
     Mutant("a-lost-row-is-not-missed", RECONCILIATION, "            self.transfers[transfer.asset, transfer.payer, transfer.nonce] = transfer", "            pass", RECONCILIATION_TESTS),
-    Mutant("an-audit-of-everything-begins-late", RECONCILIATION, "return head if created is None else find_block_at(", "return head if created else find_block_at(", RECONCILIATION_TESTS),
+    Mutant("an-audit-of-everything-begins-late", RECONCILIATION, "        if created is None:\n", "        if created:\n", RECONCILIATION_TESTS),
     Mutant("a-lagging-node-makes-differences", RECONCILIATION, "                if is_unused is None:", "                if False:", RECONCILIATION_TESTS),
-    Mutant("a-node-that-is-away-makes-differences", RECONCILIATION, "                is_unused = self._chain.is_unused(payment)", "                is_unused = True", RECONCILIATION_TESTS),
+    Mutant("a-node-that-is-away-makes-differences", RECONCILIATION, "                    is_unused = self._chain.is_unused(payment)", "                    is_unused = True", RECONCILIATION_TESTS),
     Mutant("a-transfer-of-another-authorization-counts", "src/faregate/service/chain/transfers.py", "_find_place(log, log.logIndex - 1)", "_find_place(log, log.logIndex - 4)", ("tests/service/chain/test_transfers.py",)),
-    Mutant("a-node-without-logs-is-an-empty-chain", "src/faregate/service/chain/transfers.py", "                raise\n            return None", "                return ()\n            return None", ("tests/service/chain/test_transfers.py",)),
+    Mutant("a-node-without-logs-is-an-empty-chain", "src/faregate/service/chain/transfers.py", "            raise\n        raise _TooManyLogs", "            return ()\n        raise _TooManyLogs", ("tests/service/chain/test_transfers.py",)),
+    Mutant("one-node-says-what-was-received", CHAIN + "transfers.py", "if 2 * count > len(answers)]", "if count]", NODES_TESTS),
+    Mutant("a-transfer-that-one-node-hides-is-nothing", CHAIN + "transfers.py", "if 2 * count == len(answers)]", "if False]", NODES_TESTS),
+    Mutant("half-of-the-nodes-decide", CHAIN + "chain_view.py", "if 2 * count <= len(answers):", "if 2 * count < len(answers):", NODES_TESTS),
+    Mutant("a-block-is-safe-that-one-node-calls-safe", CHAIN + "chain_view.py", "self.safe: Final = min(", "self.safe: Final = max(", NODES_TESTS),
+    Mutant("a-node-that-is-behind-hides-transfers", CHAIN + "chain_view.py", "self.head: Final = min(", "self.head: Final = max(", NODES_TESTS),
+    Mutant("nodes-that-disagree-make-a-payment-loose", FINALITY, "        except NodesDisagree:\n            return False\n\n    def _is_safe", "        except NodesDisagree:\n            return True\n\n    def _is_safe", NODES_TESTS),
     Mutant("a-loose-payment-is-sent-after-its-time", FINALITY, "return now < int(payment.valid_before) * _SECOND and self", "return self", FINALITY_TESTS),
-    Mutant("a-loose-payment-is-sent-without-proof", FINALITY, "self.chain.is_unused(payment) is True", "True", FINALITY_TESTS),
-    Mutant("a-lagging-node-makes-a-payment-loose", FINALITY, "                if not self.chain.is_unused(payment):", "                if self.chain.is_unused(payment) is False:", FINALITY_TESTS),
+    Mutant("a-loose-payment-is-sent-without-proof", FINALITY, "self._is_unused(payment)\n\n    def _send", "True\n\n    def _send", FINALITY_TESTS),
+    Mutant("a-lagging-node-makes-a-payment-loose", FINALITY, "return self.chain.is_unused(payment) is True", "return self.chain.is_unused(payment) is not False", FINALITY_TESTS),
     Mutant("one-confirmation-counts-as-safe", FINALITY, "return transfer.block <= safe and self", "return self", FINALITY_TESTS),
     Mutant("two-workers-send-a-loose-payment", SQL + "finality.py", "    .where(_OF_LOOSE, _L.ended_at.is_(None), _L.next_attempt_at <= _NOW)\n", "    .where(_OF_LOOSE)\n", FINALITY_TESTS),
     Mutant("late-stamps-are-never-checked", FINALITY, "checked = now - _LATE_STAMPS", "checked = now", FINALITY_TESTS),

@@ -23,6 +23,7 @@ from faregate.rules.payments import (
 )
 from faregate.rules.settlement import find_result
 from faregate.service.callers import describe_account
+from faregate.service.chain.chain_view import NodesDisagree
 from faregate.service.chain.judge import REORG_BLOCKS
 from faregate.service.chain.transfers import ReceivedTransfer
 from faregate.service.database import finality
@@ -83,14 +84,13 @@ class FinalityWatch:
 
     def _find_unsafe(self, payments: list[PaymentRow], now: int) -> Iterable[int]:
         """Find when those payments succeeded whose block is not safe yet. What came loose is written down."""
-        reader = self.chain.chain
-        # The safe block first: what is above it now is not called safe by a block that came later.
-        safe, head = reader.get_safe().number, reader.get_head()
+        view = self.chain.open_view()
         first = max(0, min(one.from_block or 0 for one in payments) - REORG_BLOCKS)
-        transfers = self.chain.index_transfers({one.authorized_to for one in payments}, first, head)
+        transfers = self.chain.index_transfers(view, {one.authorized_to for one in payments}, first)
         for payment in payments:
             with log_context(self._describe(payment.account, payment.id)):
-                is_final = self._is_final(payment, transfers.get(payment.authorization), safe, now)
+                found = transfers.get(payment.authorization)
+                is_final = self._is_final(payment, found, view.safe.number, now)
             if not is_final:
                 yield payment.finished_at or 0
         yield now
@@ -101,13 +101,13 @@ class FinalityWatch:
             return transfer.block <= safe and self._accept(payment, transfer.transaction_hash, now)
         match self.chain.look(payment):
             case PaymentSettled(transaction_hash=found):
-                return self.chain.is_safe(found) and self._accept(payment, found, now)
+                return self._is_safe(found) and self._accept(payment, found, now)
             case PaymentRefused(reason=reason):
                 if finality.record_loose(self.database, payment, now, ended=True):
                     _log.error("%s succeeded, and the chain has lost it: %s", payment.id, reason)
                 return True
             case SettlementPending():
-                if not self.chain.is_unused(payment):
+                if not self._is_unused(payment):
                     return False
                 if finality.record_loose(self.database, payment, now):
                     _log.warning("%s succeeded, and the chain has lost it: it is sent again", payment.id)
@@ -118,6 +118,19 @@ class FinalityWatch:
         if found != payment.transaction_hash:
             finality.record_loose(self.database, payment, now, ended=True, found=found)
         return True
+
+    def _is_unused(self, payment: PaymentRow) -> bool:
+        """Whether the chain proves that the authorization is unused: nodes that disagree prove nothing."""
+        try:
+            return self.chain.is_unused(payment) is True
+        except NodesDisagree:
+            return False
+
+    def _is_safe(self, transaction_hash: str) -> bool:
+        try:
+            return self.chain.is_safe(transaction_hash)
+        except NodesDisagree:
+            return False
 
     def _describe(self, account: int, transaction_id: str) -> dict[str, str]:
         return {**describe_account(self.chain.stores[account].account), "transaction": transaction_id}
@@ -144,7 +157,7 @@ class FinalityWatch:
         if isinstance(result, SettlementPending) and self._may_send(payment, now):
             result = self._send(account, transaction_id)
         match result:
-            case PaymentSettled(transaction_hash=found) if self.chain.is_safe(found):
+            case PaymentSettled(transaction_hash=found) if self._is_safe(found):
                 finality.end(self.database, account, transaction_id, now, found)
                 _log.warning("%s settled after all, by %s", transaction_id, found)
             case PaymentRefused(reason=reason):
@@ -158,7 +171,7 @@ class FinalityWatch:
 
     def _may_send(self, payment: PaymentRow, now: int) -> bool:
         """Whether the chain proves that the authorization is unused, and it is still valid."""
-        return now < int(payment.valid_before) * _SECOND and self.chain.is_unused(payment) is True
+        return now < int(payment.valid_before) * _SECOND and self._is_unused(payment)
 
     def _send(self, account: int, transaction_id: str) -> SettlementResult:
         store = self.chain.stores[account]

@@ -4,6 +4,7 @@ from collections.abc import Generator, Iterable, Mapping
 from typing import Final
 
 from faregate.rules.payments import SettlementPending, SettlementResult
+from faregate.service.chain.chain_view import ChainView
 from faregate.service.chain.node import ChainNode
 from faregate.service.chain.transfers import (
     ReceivedTransfer,
@@ -21,8 +22,9 @@ LAG_SECONDS: Final = 15
 
 
 class PaymentChain:
-    """Reads what became of payments. All but `look` raises `PaymentsUnavailable`.
+    """Reads what became of payments. All but `look` raise `PaymentsUnavailable`.
 
+    `NodesDisagree` is one: it is raised where a single answer is wanted that only some of the nodes give.
     `stores` are those of the environment's accounts, by account.
     """
 
@@ -47,23 +49,29 @@ class PaymentChain:
         """Return the address of a token as the books write it."""
         return self._tokens[asset].address
 
-    def read_transfers(self, addresses: Iterable[str], first: int, last: int) -> Generator[TransferPage]:
-        """Read what these addresses received from block `first` to `last`, in any of the tokens."""
-        return read_transfers(self.chain, list(self._tokens.values()), addresses, first, last)
+    def open_view(self) -> ChainView:
+        """Ask all nodes for their latest blocks: what is read in the view needs the word of most of them."""
+        return self.chain.open_view()
+
+    def read_transfers(
+        self, view: ChainView, addresses: Iterable[str], first: int, patience: float = 0.0
+    ) -> Generator[TransferPage]:
+        """Read what these addresses received from block `first` to the view's latest, in all tokens."""
+        return read_transfers(view, list(self._tokens.values()), addresses, first, patience)
 
     def list_transfers_of(
-        self, asset: str, transaction_hash: str, to: str
+        self, view: ChainView, asset: str, transaction_hash: str, to: str
     ) -> tuple[ReceivedTransfer, ...] | None:
         """List what one transaction moved of a token to an address; None if it is in no block or reverted."""
-        return list_transfers_of(self.chain, self._tokens[asset], transaction_hash, to)
+        return list_transfers_of(view, self._tokens[asset], transaction_hash, to)
 
     def index_transfers(
-        self, addresses: Iterable[str], first: int, last: int
+        self, view: ChainView, addresses: Iterable[str], first: int
     ) -> dict[tuple[str, str, str | None], ReceivedTransfer]:
-        """Read the same, by token, payer and nonce."""
+        """Read the same, by token, payer and nonce. What nodes disagree about is left out."""
         return {
             (transfer.asset, transfer.payer, transfer.nonce): transfer
-            for page in self.read_transfers(addresses, first, last)
+            for page in self.read_transfers(view, addresses, first)
             for transfer in page.transfers
         }
 
@@ -77,18 +85,19 @@ class PaymentChain:
         return self.payments.look(transaction.payment, transaction.context.terms, attempt)
 
     def is_unused(self, payment: PaymentRow) -> bool | None:
-        """Whether the authorization is unused; None if the node may not have the payment's block yet."""
-
-        def ask(node: ChainNode) -> bool | None:
-            # Of one node: another one may be behind.
-            if (payment.finished_at or 0) > (node.get_head().timestamp - LAG_SECONDS) * 1_000_000:
-                return None
-            token = self._tokens[payment.asset]
-            return not node.is_authorization_used(token, payment.payer, payment.nonce)
-
-        return self.chain.ask(ask)
+        """Whether the authorization is unused; None if a node may not have the payment's block yet."""
+        view = self.open_view()
+        if (payment.finished_at or 0) > (view.head.timestamp - LAG_SECONDS) * 1_000_000:
+            return None
+        token = self._tokens[payment.asset]
+        return view.ask(lambda node: not node.is_authorization_used(token, payment.payer, payment.nonce))
 
     def is_safe(self, transaction_hash: str) -> bool:
         """Whether the transaction is in a safe block."""
-        receipt = self.chain.ask(lambda node: node.get_receipt(transaction_hash))
-        return receipt is not None and receipt.blockNumber <= self.chain.get_safe().number
+        view = self.open_view()
+
+        def ask(node: ChainNode) -> bool:
+            receipt = node.get_receipt(transaction_hash)
+            return receipt is not None and receipt.blockNumber <= view.safe.number
+
+        return view.ask(ask)

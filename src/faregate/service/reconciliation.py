@@ -12,7 +12,14 @@ from datetime import datetime
 from typing import Any, Final, Literal, get_args
 
 from faregate.rules.payments import PaymentRefused, PaymentSettled
-from faregate.service.chain.transfers import ReceivedTransfer, find_block_at, get_block_time
+from faregate.service.chain.agreement import CONFIRM_SECONDS
+from faregate.service.chain.chain_view import ChainView, NodesDisagree
+from faregate.service.chain.transfers import (
+    DisputedTransfer,
+    ReceivedTransfer,
+    find_block_at,
+    get_block_time,
+)
 from faregate.service.database.engine import Database
 from faregate.service.database.payments import (
     PaymentRow,
@@ -27,9 +34,11 @@ from faregate.service.payment_chain import LAG_SECONDS, PaymentChain
 from faregate.service.refunds import RecordedRefunds
 from faregate.x402.tokens import Environment, format_price
 
-Kind = Literal["missing", "charged", "unpaid", "amount", "hash", "refund", "foreign"]
+Kind = Literal["missing", "charged", "unpaid", "amount", "hash", "refund", "disputed", "foreign"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 MOST_NAMED: Final = 1000
+DISPUTE_SECONDS: Final = CONFIRM_SECONDS
+"""For so long is asked again what nodes disagree about in blocks that are not safe."""
 _MOST_WAITING: Final = 10_000
 """Transfers that are kept in memory before the books are read for them."""
 _END_OF_TIME: Final = 2**62
@@ -45,6 +54,7 @@ class Difference:
     - amount: the chain has another amount
     - hash: it settled by another transaction than the books name
     - refund: a recorded refund that the chain does not have
+    - disputed: as many nodes show it as do not
     - foreign: a transfer without an authorization. It is no payment, and no difference of one
     """
 
@@ -160,21 +170,22 @@ class Reconciler:
 
     def compare(self, since: datetime | None) -> Generator[Difference, None, Reconciliation]:
         """Compare what was created since this moment, or everything; yield each difference."""
-        reader, accounts = self.chain.chain, list(self.chain.stores)
-        head = reader.ask(lambda node: node.get_head())
-        first = self._find_first_block(since, accounts, head.number)
-        begin = since or to_datetime(get_block_time(reader, first) * 1_000_000)
-        end = to_datetime(head.timestamp * 1_000_000)
-        result = Reconciliation(self.chain.environment, begin, end, head.number)
+        view, accounts = self.chain.open_view(), list(self.chain.stores)
+        first = self._find_first_block(view, since, accounts)
+        begin = since or to_datetime(get_block_time(view, first) * 1_000_000)
+        end = to_datetime(view.head.timestamp * 1_000_000)
+        result = Reconciliation(self.chain.environment, begin, end, view.head.number)
         created_from = 0 if since is None else to_microseconds(since)
         addresses = {store.account.pay_to for store in self.chain.stores.values()}
         addresses |= list_recipients(self.database, accounts, created_from)
-        comparison = _Comparison(self, result)
-        for page in self.chain.read_transfers(addresses, first, head.number):
+        comparison = _Comparison(self, view, result)
+        for page in self.chain.read_transfers(view, addresses, first, DISPUTE_SECONDS):
             for transfer in page.transfers:
                 comparison.add_transfer(transfer)
+            for disputed in page.disputed:
+                comparison.add_dispute(disputed)
             if len(comparison.transfers) >= _MOST_WAITING:
-                until = get_block_time(reader, page.last) * 1_000_000
+                until = get_block_time(view, page.last) * 1_000_000
                 yield from comparison.add_payments(self._list_payments(created_from, until))
                 created_from = max(created_from, until)
         yield from comparison.add_payments(self._list_payments(created_from, _END_OF_TIME))
@@ -189,12 +200,14 @@ class Reconciler:
         address = self.chain.get_address(transfer.asset)
         return find_payment(self.database, address, transfer.payer, transfer.nonce)
 
-    def _find_first_block(self, since: datetime | None, accounts: Sequence[int], head: int) -> int:
+    def _find_first_block(self, view: ChainView, since: datetime | None, accounts: Sequence[int]) -> int:
         if since is not None:
-            return find_block_at(self.chain.chain, since.timestamp() - LAG_SECONDS)
+            return find_block_at(view, since.timestamp() - LAG_SECONDS)
         # Not at the first payment of the books: what an older copy has lost may be earlier.
         created = find_creation(self.database, accounts)
-        return head if created is None else find_block_at(self.chain.chain, created / 1e6 - LAG_SECONDS)
+        if created is None:
+            return view.head.number
+        return find_block_at(view, created / 1e6 - LAG_SECONDS)
 
     def _list_payments(self, created_from: int, until: int) -> Iterable[PaymentRow]:
         return list_real_payments(self.database, self.chain.stores, created_from, until)
@@ -203,10 +216,11 @@ class Reconciler:
 class _Comparison:
     """Transfers and payments that wait for the other half."""
 
-    def __init__(self, reconciler: Reconciler, result: Reconciliation) -> None:
-        self._reconciler, self._result = reconciler, result
+    def __init__(self, reconciler: Reconciler, view: ChainView, result: Reconciliation) -> None:
+        self._reconciler, self._view, self._result = reconciler, view, result
         self._chain = reconciler.chain
         self.transfers: dict[tuple[str, str, str], ReceivedTransfer] = {}
+        self._disputed: list[DisputedTransfer] = []
         self._others: list[ReceivedTransfer] = []
         self._settled: dict[tuple[str, str, str], PaymentRow] = {}
         self._refunds = RecordedRefunds(
@@ -220,6 +234,10 @@ class _Comparison:
             self._others.append(transfer)
         else:
             self.transfers[transfer.asset, transfer.payer, transfer.nonce] = transfer
+
+    def add_dispute(self, disputed: DisputedTransfer) -> None:
+        if not self._refunds.has(disputed.transfer):  # it is compared as a refund
+            self._disputed.append(disputed)
 
     def add_payments(self, payments: Iterable[PaymentRow]) -> Generator[Difference]:
         result = self._result
@@ -239,6 +257,8 @@ class _Comparison:
 
     def judge_rest(self) -> Generator[Difference]:
         """Judge what found no other half in what was read: by single questions to the books and the chain."""
+        for disputed in self._disputed:
+            yield from self._add(self._describe_dispute(disputed))
         for transfer in self._others:
             yield from self._add(self._describe_foreign(transfer))
         for transfer in self.transfers.values():
@@ -255,11 +275,15 @@ class _Comparison:
                 yield from self._add(self._judge_refund(refund, symbol))
 
     def _judge_refund(self, refund: Refund, symbol: str) -> Difference | None:
-        fault = self._refunds.find_fault(refund, self._chain)
+        kind: Kind = "refund"
+        try:
+            fault = self._refunds.find_fault(refund, self._chain, self._view)
+        except NodesDisagree as error:
+            kind, fault = "disputed", str(error)
         if fault is None:
             return None
         return Difference(
-            "refund",
+            kind,
             symbol,
             0,
             f"{format_price(refund.amount, symbol)} recorded as refunded by {refund.transaction_hash}",
@@ -312,6 +336,26 @@ class _Comparison:
             transaction_hash=transfer.transaction_hash,
         )
 
+    def _describe_dispute(self, disputed: DisputedTransfer) -> Difference:
+        transfer = disputed.transfer
+        symbol = self._chain.get_symbol(transfer.asset)
+        payment = self._reconciler.find_payment(transfer)
+        price = format_price(transfer.value, symbol)
+        if payment is None:
+            books, account = f"not in the books: {price} to {transfer.to}", self._find_account(transfer)
+            identifier = None
+        else:
+            # Not judged alone as well.
+            self._settled.pop(payment.authorization, None)
+            books, account, identifier = (
+                f"{price}, {payment.status} in the books",
+                payment.account,
+                payment.id,
+            )
+        return Difference(
+            "disputed", symbol, 0, books, str(disputed), account, identifier, transfer.transaction_hash
+        )
+
     def _find_account(self, transfer: ReceivedTransfer) -> int | None:
         """Find a seller who is paid at this address."""
         stores = self._chain.stores.items()
@@ -331,7 +375,10 @@ class _Comparison:
             case PaymentRefused(reason=reason):
                 chain = f"can never settle: {reason}"
             case _:
-                is_unused = self._chain.is_unused(payment)
+                try:
+                    is_unused = self._chain.is_unused(payment)
+                except NodesDisagree as error:
+                    return _describe(payment, "disputed", symbol, 0, books, str(error))
                 if is_unused is None:
                     return None
                 chain = "not on the chain: the authorization is unused" if is_unused else "not proven"

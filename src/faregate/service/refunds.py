@@ -7,6 +7,7 @@ from typing import Final
 
 from faregate.errors import ConfigurationError
 from faregate.rules.payments import PaymentSettled
+from faregate.service.chain.chain_view import ChainView
 from faregate.service.chain.transfers import ReceivedTransfer
 from faregate.service.database.accounts import AccountRow
 from faregate.service.database.engine import Database
@@ -40,11 +41,11 @@ class RefundRecorder:
 
     def record(self, request: RefundRequest, now: int) -> Refund:
         """Record the refund if the chain proves it, in a block that is safe."""
-        payment = request.payment
+        payment, view = request.payment, self.chain.open_view()
         settled = self._find_settled(payment)
         senders = self._list_senders(request)
-        position, transfer = self._choose(request, senders)
-        self._check_is_refund(payment, transfer)
+        position, transfer = self._choose(view, request, senders)
+        self._check_is_refund(payment, transfer, view.safe.number)
         return record_refund(self.database, (payment.account, payment.id), transfer, position, settled, now)
 
     def _find_settled(self, payment: PaymentRow) -> int:
@@ -77,10 +78,12 @@ class RefundRecorder:
             raise ConfigurationError(f"--from {request.sender} is the address of {others[sender]}.")
         return {sender}
 
-    def _choose(self, request: RefundRequest, senders: set[str]) -> tuple[int, ReceivedTransfer]:
+    def _choose(
+        self, view: ChainView, request: RefundRequest, senders: set[str]
+    ) -> tuple[int, ReceivedTransfer]:
         """Choose the transfer, and its position in the transaction."""
         payment, name = request.payment, request.transaction_hash
-        found = self.chain.list_transfers_of(payment.asset, name, payment.payer)
+        found = self.chain.list_transfers_of(view, payment.asset, name, payment.payer)
         if found is None:
             raise ConfigurationError(f"{name} is in no block of {self.chain.environment}, or it reverted.")
         sent = {at: one for at, one in enumerate(found, 1) if one.payer in senders}
@@ -106,8 +109,7 @@ class RefundRecorder:
             )
         return next(iter(sent.items()))
 
-    def _check_is_refund(self, payment: PaymentRow, transfer: ReceivedTransfer) -> None:
-        safe = self.chain.chain.get_safe().number
+    def _check_is_refund(self, payment: PaymentRow, transfer: ReceivedTransfer, safe: int) -> None:
         if transfer.block > safe:
             raise ConfigurationError(
                 f"{transfer.transaction_hash} is in block {transfer.block}, and may still be replaced: the "
@@ -142,9 +144,9 @@ class RecordedRefunds:
         """Return what was refunded of the payment, in atomic units."""
         return self._sums[payment.account, payment.id]
 
-    def find_fault(self, refund: Refund, chain: PaymentChain) -> str | None:
+    def find_fault(self, refund: Refund, chain: PaymentChain, view: ChainView) -> str | None:
         """Return how the chain differs from what was recorded; None if it does not."""
-        found = chain.list_transfers_of(refund.asset, refund.transaction_hash, refund.payer)
+        found = chain.list_transfers_of(view, refund.asset, refund.transaction_hash, refund.payer)
         if found is None:
             return "not on the chain"
         at = refund.position - 1

@@ -33,7 +33,7 @@ def test_facts(chain: LocalChain, reader: ChainReader, payer: ChainPayer) -> Non
     chain.fund(payer.address, 5)
     nonce = "0x" + "07" * 32
     assert reader.get_head() == chain.head
-    assert reader.get_safe().number == chain.head - 1
+    assert reader.open_view().safe.number == chain.head - 1
     assert reader.get_balance(USDC, payer.address) == 100_000_000
     assert reader.get_ether(payer.address) == 5
     assert not reader.is_authorization_used(USDC, payer.address, nonce)

@@ -24,7 +24,7 @@ TOKENS = (USDC, EURC)
 
 
 def read(reader: ChainReader, *addresses: str, first: int = 0) -> list[ReceivedTransfer]:
-    pages = read_transfers(reader, TOKENS, addresses or (TO,), first, reader.get_head())
+    pages = read_transfers(reader.open_view(), TOKENS, addresses or (TO,), first)
     return [transfer for page in pages for transfer in page.transfers]
 
 
@@ -53,7 +53,7 @@ def test_each_of_several_transfers_has_its_own_nonce(
     to_oneself = payer.authorize(USDC, payer.address, PRICE)
     sent = settle_together(chain, payments[0], to_oneself, *payments[1:])
     assert [one.nonce for one in read(reader)] == [one.nonce for one in payments]
-    listed = list_transfers_of(reader, USDC, sent, TO)
+    listed = list_transfers_of(reader.open_view(), USDC, sent, TO)
     assert listed is not None
     assert [one.nonce for one in listed] == [one.nonce for one in payments]
 
@@ -71,7 +71,7 @@ def test_a_range_that_a_node_refuses_is_halved(
         return result
 
     proxy.change["eth_getLogs"] = limit
-    pages = list(read_transfers(reader, TOKENS, [TO], 0, reader.get_head()))
+    pages = list(read_transfers(reader.open_view(), TOKENS, [TO], 0))
     assert sum(len(page.transfers) for page in pages) == 3
     ends = [(page.first, page.last) for page in pages]
     assert ends[0][0] == 0
@@ -86,28 +86,32 @@ def test_a_node_that_gives_no_logs_is_no_empty_page(
     proxy.change["eth_getLogs"] = fail_with(-32000, "not here")
     with pytest.raises(PaymentsUnavailable):
         read(reader)
+    view = reader.open_view()
     proxy.status = 503
     with pytest.raises(PaymentsUnavailable):
-        list(read_transfers(reader, TOKENS, [TO], 0, 1))
+        list(read_transfers(view, TOKENS, [TO], 0))
+    with pytest.raises(PaymentsUnavailable):
+        reader.open_view()
 
 
 def test_transfers_of_one_transaction(chain: LocalChain, payer: ChainPayer, reader: ChainReader) -> None:
     moved = chain.move(USDC, payer.address, TO, 7)
-    found = list_transfers_of(reader, USDC, moved, TO)
+    found = list_transfers_of(reader.open_view(), USDC, moved, TO)
     assert found is not None
     assert [(one.value, one.nonce) for one in found] == [(7, None)]
-    assert list_transfers_of(reader, EURC, moved, TO) == ()
-    assert list_transfers_of(reader, USDC, "0x" + "00" * 32, TO) is None
+    assert list_transfers_of(reader.open_view(), EURC, moved, TO) == ()
+    assert list_transfers_of(reader.open_view(), USDC, "0x" + "00" * 32, TO) is None
     poor = chain.settle(USDC, ChainPayer().authorize(USDC, TO, PRICE))
-    assert list_transfers_of(reader, USDC, poor, TO) is None
+    assert list_transfers_of(reader.open_view(), USDC, poor, TO) is None
 
 
 def test_a_block_is_found_by_its_time(chain: LocalChain, reader: ChainReader) -> None:
     chain.advance_time(1000)
     moment = chain.time
     chain.advance_time(1000)
+    view = reader.open_view()
     for wanted in (moment, moment + 1):
-        found = find_block_at(reader, wanted)
-        assert get_block_time(reader, found) >= wanted > get_block_time(reader, found - 1)
-    assert find_block_at(reader, moment + 10_000) == reader.get_head()
-    assert find_block_at(reader, 0) == 0
+        found = find_block_at(view, wanted)
+        assert get_block_time(view, found) >= wanted > get_block_time(view, found - 1)
+    assert find_block_at(view, moment + 10_000) == view.head.number
+    assert find_block_at(view, 0) == 0

@@ -21,8 +21,8 @@ from faregate.rules.payments import (
     SettlementResult,
 )
 from faregate.service.chain.agreement import Agreement
+from faregate.service.chain.chain_view import ChainView, open_view
 from faregate.service.chain.deadline import get_time_left, limit_time
-from faregate.service.chain.evidence import Block
 from faregate.service.chain.failover import take_turns
 from faregate.service.chain.judge import ContradictoryNode, Judge, SettlementQuery, Verdict
 from faregate.service.chain.node import At, ChainNode
@@ -72,10 +72,6 @@ class ChainReader:
     def get_head(self) -> int:
         """Return the number of the latest block."""
         return self.ask(lambda node: node.get_head()).number
-
-    def get_safe(self) -> Block:
-        """Return the latest block that counts as safe."""
-        return self.ask(lambda node: node.get_safe())
 
     def get_balance(self, token: Token, address: str, at: At = "latest") -> int:
         """Return the balance in atomic units, as of a block."""
@@ -176,6 +172,10 @@ class ChainReader:
             return Verdict(SettlementPending("reconciling"))
 
     # Nodes
+
+    def open_view(self) -> ChainView:
+        """Ask all nodes, for what one of them must not decide alone. Raises `PaymentsUnavailable`."""
+        return open_view(self.client.nodes, self._open, self._judge.clock().timestamp())
 
     def ask(self, query: Callable[[ChainNode], T]) -> T:
         """Put a query to the first node of this chain that answers it. Raises `PaymentsUnavailable`."""

@@ -44,7 +44,7 @@ def run_record(arguments: Namespace) -> int:
             refund = recorder.record(request, books.stamps.read_clock())
         except PaymentsUnavailable as error:
             raise ConfigurationError(
-                f"The chain could not be asked, and nothing was recorded: {error}"
+                f"The chain does not prove the refund, and nothing was recorded: {error}"
             ) from None
     print(json.dumps(refund.describe()) if arguments.json else _write(refund))
     return 0
