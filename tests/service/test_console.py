@@ -10,10 +10,12 @@ from markupsafe import escape
 from sqlalchemy import select, update
 
 from faregate.rules.payments import SettlementPending, SignedTransfer
+from faregate.rules.records import Transaction
 from faregate.service.chain.transfers import ReceivedTransfer
 from faregate.service.console.layout import Viewer
 from faregate.service.console.overview import Watched, show_overview
 from faregate.service.console.payment import show_payment
+from faregate.service.database.engine import Database
 from faregate.service.database.finality import record_loose
 from faregate.service.database.keys import hash_key
 from faregate.service.database.payments import find_payment_by_id, record_reconciliation
@@ -21,6 +23,7 @@ from faregate.service.database.refunds import record_refund, remove_refund
 from faregate.service.database.reports import Revenue
 from faregate.service.database.schema import console_sessions
 from faregate.service.database.sessions import SESSION_SECONDS
+from faregate.service.database.store import SqlStore
 from faregate.service.environment_payments import PeerStatus
 from faregate.x402.tokens import Environment
 from tests.service.console_server import HOSTILE, MINE, ConsoleServer, serving_console
@@ -209,6 +212,41 @@ def test_revenue_is_exact_and_what_is_open_is_counted(server: ConsoleServer) -> 
             assert re.search(r"succeeded\s+2\s+2\s+2\s+failed\s+1\s+1\s+1\s", text)
             assert re.search(r"(?s)1\s+authorized .* 1\s+settling .* 0\s+reconciling ", text)
             assert re.search(r"submitted \d+ s ago", text)
+
+
+def test_revenue_tells_what_was_refunded(server: ConsoleServer) -> None:
+    store = server.open_store()
+    sold, kept = settle(store), settle(store)
+    store.record_outcome(charged := authorize(store), failed(charged))
+    database = server.books.database
+    refund(database, store, sold, 20_000, "0x01")
+    refund(database, store, charged, 50_000, "0x02")  # it was charged, and was never counted as earned
+    refund(database, store, kept, 1, "0x03")
+    assert remove_refund(database, store.account.id, kept.id, "0x03", store.stamps.read_clock())
+    with server.logged_in() as client:
+        text = re.sub(r"<[^>]+>", " ", client.get("/console").text)
+    assert re.search(r"USDC\s+0\.10 USDC\s+0\.10 USDC\s+0\.10 USDC\s", text)
+    assert re.search(r"USDC, refunded\s+0\.02 USDC\s+0\.02 USDC\s+0\.02 USDC\s", text)
+    assert re.search(r"USDC, after refunds\s+0\.08 USDC\s+0\.08 USDC\s+0\.08 USDC\s", text)
+
+
+def refund(
+    database: Database, store: SqlStore, payment: Transaction, amount: int, transaction_hash: str
+) -> None:
+    """Record a refund as if the chain had shown it."""
+    terms, payer = payment.context.terms, payment.payment.payer
+    moved = ReceivedTransfer(
+        asset=terms.token.address.lower(),
+        payer=terms.pay_to.lower(),
+        to=payer.lower(),
+        value=amount,
+        nonce=None,
+        transaction_hash=transaction_hash,
+        block=1,
+        log_index=0,
+    )
+    now = store.stamps.read_clock()
+    record_refund(database, (store.account.id, payment.id), moved, 1, terms.amount, now)
 
 
 def test_one_payment_says_why_it_reconciles(server: ConsoleServer) -> None:

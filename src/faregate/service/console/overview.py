@@ -1,5 +1,6 @@
 """The first page: what was earned, what is open."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -31,6 +32,7 @@ def show_overview(viewer: Viewer, store: SqlStore, revenue: Revenue, watched: Wa
     now = store.now()
     days = revenue.list_days(store.account, now, _PERIODS[-1][1])
     ended = [add_days(days[:length]) for _, length in _PERIODS]
+    refunded = [revenue.sum_refunds(store.account, now, length) for _, length in _PERIODS]
     authorized, pending = revenue.count_open(store.account.id)
     compared = watched.compared
     differences = [] if compared is None else _list_differences(compared, store.account.id)
@@ -40,7 +42,7 @@ def show_overview(viewer: Viewer, store: SqlStore, revenue: Revenue, watched: Wa
         ROOT,
         "Overview",
         periods=[name for name, _ in _PERIODS],
-        revenue=_list_revenue(ended, viewer.environment),
+        revenue=_list_revenue(ended, refunded, viewer.environment),
         ended=[
             {"status": "succeeded", "counts": [period.succeeded for period in ended]},
             {"status": "failed", "counts": [period.failed for period in ended]},
@@ -55,16 +57,32 @@ def show_overview(viewer: Viewer, store: SqlStore, revenue: Revenue, watched: Wa
     )
 
 
-def _list_revenue(ended: Sequence[Ended], environment: Environment) -> list[dict[str, Any]]:
+def _list_revenue(
+    ended: Sequence[Ended], refunded: Sequence[Counter[str]], environment: Environment
+) -> list[dict[str, Any]]:
+    """List what was earned in each period; of an asset with refunds, also these and what is left."""
     symbols = {
         token.address.lower(): token.symbol for (where, _), token in TOKENS.items() if where == environment
     }
+    earned = [Counter({asset.lower(): amount for asset, amount in one.revenue.items()}) for one in ended]
     rows: list[dict[str, Any]] = []
-    for asset in sorted({asset for period in ended for asset in period.revenue}):
-        symbol = symbols.get(asset.lower(), asset)
-        sums = [format_price(period.revenue[asset], symbol) for period in ended]
-        rows.append({"symbol": symbol, "sums": sums})
+    for asset in sorted({asset for period in (*earned, *refunded) for asset in period}):
+        symbol = symbols.get(asset, asset)
+        sold, back = [period[asset] for period in earned], [period[asset] for period in refunded]
+        kinds = [("", sold)]
+        if any(back):
+            left = [amount - taken for amount, taken in zip(sold, back, strict=True)]
+            kinds += [(", refunded", back), (", after refunds", left)]
+        rows += [
+            {"symbol": symbol + kind, "sums": [_format_sum(amount, symbol) for amount in sums]}
+            for kind, sums in kinds
+        ]
     return rows
+
+
+def _format_sum(amount: int, symbol: str) -> str:
+    """Write an amount, which is negative where more was refunded than earned."""
+    return f"{'-' if amount < 0 else ''}{format_price(abs(amount), symbol)}"
 
 
 def _list_differences(compared: RecordedReconciliation, account: int) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from faregate.errors import ConfigurationError
 from faregate.service.chain.transfers import ReceivedTransfer
 from faregate.service.database.clock import ACCOUNT
 from faregate.service.database.engine import Database
-from faregate.service.database.schema import refunds
+from faregate.service.database.schema import refunds, transactions
 from faregate.service.database.transactions import OF_ID, T
 from faregate.service.database.types import to_datetime
 from faregate.x402.tokens import TOKENS
@@ -85,6 +85,16 @@ _LIST: Final = (
         _R.recorded_at >= bindparam("recorded", type_=BigInteger()),
     )
     .order_by(_R.recorded_at, _R.account, _R.transaction, _R.number)
+)
+_LIST_OF_SALES: Final = (
+    select(*_COLUMNS)
+    .join(transactions, (T.account == _R.account) & (T.id == _R.transaction))
+    .where(
+        _R.account == ACCOUNT,
+        _R.recorded_at >= bindparam("recorded", type_=BigInteger()),
+        T.final_status == "succeeded",
+        _IS_KEPT,
+    )
 )
 _FIND_USE: Final = (
     select(_R.transaction)
@@ -167,6 +177,16 @@ def list_refunds(database: Database, accounts: Iterable[int], recorded_from: int
     with database.read() as connection:
         keys = {"accounts": list(accounts), "recorded": recorded_from}
         return [Refund(*row) for row in connection.execute(_LIST, keys)]
+
+
+def list_refunds_of_sales(database: Database, account: int, recorded_from: int) -> list[Refund]:
+    """List the refunds of what succeeded, recorded from this moment on and not removed.
+
+    A refund of a payment that failed and was charged all the same takes nothing from what was earned.
+    """
+    with database.read() as connection:
+        keys = {"of_account": account, "recorded": recorded_from}
+        return [Refund(*row) for row in connection.execute(_LIST_OF_SALES, keys)]
 
 
 def sum_refunds(found: Iterable[Refund]) -> int:

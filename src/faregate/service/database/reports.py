@@ -24,6 +24,7 @@ from faregate.rules.records import Status
 from faregate.service.database.accounts import AccountRow
 from faregate.service.database.clock import ACCOUNT, Stamps
 from faregate.service.database.engine import Database
+from faregate.service.database.refunds import list_refunds_of_sales
 from faregate.service.database.schema import accounts, payers, refunds, resources, revisions, transactions
 from faregate.service.database.transactions import T
 from faregate.service.database.types import sum_amounts, to_datetime, to_microseconds
@@ -264,6 +265,17 @@ class Revenue:
         }
         with self._database.read() as connection:
             return _build_ended(connection.execute(_ENDED, keys))
+
+    def sum_refunds(self, account: AccountRow, now: datetime, days: int) -> Counter[str]:
+        """Sum what was recorded in the last days as refunded of sales, by token address in lower case.
+
+        Not remembered: a record of any day may be removed.
+        """
+        begin = now.replace(hour=0, minute=0, second=0, microsecond=0) - (days - 1) * _DAY
+        refunded = Counter[str]()
+        for refund in list_refunds_of_sales(self._database, account.id, to_microseconds(begin)):
+            refunded[refund.asset] += refund.amount
+        return refunded
 
     def count_open(self, account: int) -> tuple[int, PendingPayments]:
         """Count the transactions that are authorized and not more, now; and those that are pending."""
