@@ -7,7 +7,7 @@ import pytest
 import faregate
 
 SOURCE = Path(faregate.__file__).parent
-PURE = sorted(path for package in ("service", "x402") for path in (SOURCE / package).rglob("*.py"))
+PURE = sorted(path for package in ("core", "rules", "x402") for path in (SOURCE / package).rglob("*.py"))
 
 
 @pytest.mark.parametrize("path", PURE, ids=lambda path: str(path.relative_to(SOURCE)))
