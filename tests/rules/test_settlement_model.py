@@ -155,10 +155,13 @@ class Facilitated:
     chain: Chain
     answers: Iterator[Answer]
     sends: int = 0
+    looked_for: tuple[str, ...] = ()
+    """The hashes that the chain was last asked for."""
 
     def look(
         self, _payment: object, _terms: object, attempt: Attempt
     ) -> PaymentSettled | PaymentRefused | SettlementPending:
+        self.looked_for = attempt.hashes
         if self.chain.used is not None:
             return PaymentSettled(self.chain.used)
         if self.chain.cancelled or self.chain.expired:
@@ -263,6 +266,26 @@ def test_the_books_say_what_the_chain_says(backend: type[Facilitated]) -> None:
                 if dies_at is not None and tried == tried_before:
                     break  # nothing comes so late: this was the run without a death once more
     assert tried > 1_000
+
+
+@pytest.mark.parametrize(
+    ("answers", "hashes"),
+    [
+        (("waits",), ("0x1",)),
+        (("waits, no answer",), ()),
+        (("says no", "waits"), ("0x2",)),
+        (("waits", "waits"), ("0x1", "0x2")),
+        (("says yes, does nothing", "says yes, does nothing"), ("0xnothing",)),
+    ],
+)
+def test_the_chain_is_asked_for_each_hash_that_was_given_once(
+    answers: tuple[Answer, ...], hashes: tuple[str, ...]
+) -> None:
+    """A send that gave no hash adds none: no node can be asked for that."""
+    books, payments = Books(), Facilitated(Chain(), iter(answers))
+    for _ in answers:
+        drive(books, payments, None)
+    assert payments.looked_for == hashes
 
 
 def test_a_rule_that_believes_the_answer_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
