@@ -150,9 +150,12 @@ def events_of(flow: Flow[Any], *script: Pair) -> list[Event]:
 
 
 def full_events_of(flow: Flow[Any], *script: Pair, seconds: float = 0.0) -> list[Event]:
-    """Return the events of a flow; each look at the clock is `seconds` after the last one."""
+    """Return the events of a flow; each look at the clock is `seconds` after the last one.
+
+    The clock does not begin at zero: a duration is a difference of two times.
+    """
     events: list[Event] = []
-    _play(flow, script, events, count(0.0, seconds))
+    _play(flow, script, events, count(1000.0, seconds))
     return events
 
 

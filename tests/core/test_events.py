@@ -10,6 +10,13 @@ from typing import Any, get_args
 import pytest
 
 from faregate.core.claims import InProgress, PendingPayment, Replayable, SettlementWrite
+from faregate.core.completion import (
+    close_paid,
+    close_unpaid,
+    complete_success,
+    mark_stuck,
+    schedule_retry,
+)
 from faregate.core.flow import serve
 from faregate.core.models import HandlerResult, Response, WorkFailed
 from faregate.core.recovery import BATCH, sweep
@@ -21,6 +28,7 @@ from faregate.core.results import (
     CompletionUnpaid,
     TransactionSettled,
     TransactionState,
+    Unconfirmed,
 )
 from faregate.core.steps import (
     CallAccess,
@@ -28,11 +36,12 @@ from faregate.core.steps import (
     GetTime,
     LeaseNext,
     LogWarning,
+    RecordFinal,
     RecordSettlement,
     RemoveUnfetched,
     RunHandler,
 )
-from faregate.errors import ConfigurationError, HandlerError
+from faregate.errors import ConfigurationError, HandlerError, JournalError
 from faregate.events import (
     Authorized,
     Event,
@@ -54,6 +63,7 @@ from tests.core.flow_script import (
     BEGINNING,
     ENTRY,
     FRESH_402,
+    GOOD,
     HELD,
     LEASE_HELD,
     PAID,
@@ -174,6 +184,61 @@ def test_every_event_is_documented() -> None:
     for event in get_args(Event):
         names = ", ".join(field.name for field in fields(event))
         assert f"\n| `{event.__name__}({names})` | " in page
+
+
+# The journal cannot be written, or another worker was faster
+
+DISK = Raise(JournalError("disk full"))
+CHARGED = '{"payment":{"settled_atomic":"10000","asset":"EURC"}}'
+AMOUNT = Sale(amount=10000, asset="EURC")
+
+
+@pytest.mark.parametrize("awaited", [True, False])
+@pytest.mark.parametrize("answer", [SettlementWrite.FIRST, SettlementWrite.REPEATED, DISK])
+def test_a_settled_payment_is_counted_unless_another_worker_counts_it(answer: Any, awaited: bool) -> None:
+    """If the journal fails, no other worker may ever know of it."""
+    note = (WARNED,) if answer is DISK else ()
+    flow = complete_success(HELD, GOOD, repeated=True, awaited=awaited)
+    settlement = RecordSettlement(LEASE_HELD, "cGFpZA==", CHARGED, awaited)
+    script = (completed(CompletionPaid("cGFpZA==", CHARGED), HELD), (settlement, answer), *note)
+    counted = (
+        [] if answer is SettlementWrite.REPEATED else [Settled(TXN, awaited, replace(AMOUNT, complete_ms=0))]
+    )
+    released = [Released(TXN, replace(AMOUNT, complete_ms=0))] if awaited else []
+    assert full_events_of(flow, *script) == [*counted, *released]
+
+
+@pytest.mark.parametrize("answer", [True, False, DISK])
+def test_an_unpaid_end_is_counted_unless_another_worker_counts_it(answer: Any) -> None:
+    note = (WARNED,) if answer is DISK else ()
+    events = full_events_of(close_unpaid(ENTRY, "no_work"), ended("no_work", answer), *note)
+    assert events == ([] if answer is False else [Failed(TXN, "no_work", ENTRY.sale)])
+
+
+@pytest.mark.parametrize("answer", [True, False, DISK])
+def test_a_charge_without_a_result_is_counted_unless_another_worker_counts_it(answer: Any) -> None:
+    note = (WARNED,) if answer is DISK else ()
+    step = RecordFinal(LEASE_HELD, paid=True, reason="no_work", receipt=CHARGED)
+    events = full_events_of(close_paid(ENTRY, CHARGED, "no_work"), (step, answer), *note)
+    assert events == ([] if answer is False else [Settled(TXN, sale=AMOUNT)])
+
+
+@pytest.mark.parametrize("answer", [True, False, DISK])
+def test_a_retry_that_cannot_be_written_is_held_and_one_too_old_is_stuck(answer: Any) -> None:
+    payment = replace(ENTRY, sale=AMOUNT)
+    script = (rescheduled(answer), *((WARNED,) if answer is not True else ()))
+    events = full_events_of(schedule_retry(payment, Unconfirmed("not proven")), *script)
+    stuck_event = Stuck(TXN, "still open: not proven", AMOUNT)
+    assert events == [stuck_event if answer is False else Held(TXN, "not proven", AMOUNT)]
+
+
+@pytest.mark.parametrize("answer", [None, DISK])
+def test_a_row_left_to_an_operator_is_an_event_though_it_cannot_be_marked(answer: Any) -> None:
+    payment = replace(ENTRY, sale=AMOUNT)
+    note = (WARNED,) if answer is DISK else ()
+    flow = mark_stuck(payment, Unconfirmed("refused: 404"))
+    events = full_events_of(flow, stuck("refused: 404", answer), *note, WARNED)
+    assert events == [Stuck(TXN, "refused: 404", AMOUNT)]
 
 
 # Who gets events

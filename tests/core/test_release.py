@@ -1,5 +1,6 @@
 """What may leave unpaid: each status, and the redirects that a router makes."""
 
+import httpx
 import pytest
 
 from faregate.core.models import Offer, OfferChoice, PaidRequest, Request, Response
@@ -84,8 +85,24 @@ def test_a_handler_that_is_sold_itself_has_no_router_behind_it() -> None:
     assert build_unpaid(redirect("/sold/"), paid_request("/sold", None)) is None
 
 
-def test_only_a_redirect_is_made_anew() -> None:
-    assert build_unpaid(redirect("/sold/", status=201), paid_request("/sold")) is None
+@pytest.mark.parametrize("status", range(200, 400))
+def test_only_a_redirect_that_clients_follow_is_made_anew(status: int) -> None:
+    """Those of RFC 9110 that lead elsewhere, as a client of HTTP counts them."""
+    answer = build_unpaid(redirect("/sold/", status=status), paid_request("/sold"))
+    is_followed = httpx.Response(status, headers={"Location": "/sold/"}).has_redirect_location
+    assert (answer is not None) == is_followed
+    assert answer is None or (answer.status, answer.first("location")) == (status, "/sold/")
+    above = build_plain_redirect(status, (("Location", "/sold/"),), "/sold", "", "", {"/sold"}.__contains__)
+    assert (above is not None) == is_followed
+
+
+@pytest.mark.parametrize("status", range(200, 600))
+def test_a_handler_sells_by_default_what_docs_say(status: int) -> None:
+    """Each success and each redirect that clients follow; below a prefix a redirect may be a login's."""
+    client_answer = httpx.Response(status, headers={"Location": "/elsewhere"})
+    is_success, is_redirect = client_answer.is_success, client_answer.has_redirect_location
+    assert (status in paid_request("/sold", None).billable) == (is_success or is_redirect)
+    assert (status in paid_request("/sold").billable) == is_success
 
 
 def test_an_error_that_is_sold_may_be_a_result() -> None:
