@@ -9,8 +9,6 @@ import secrets
 import sys
 from typing import Any
 
-from pydantic import SecretStr
-
 from faregate.rules.dependencies import Dependencies
 from faregate.rules.payments import (
     Attempt,
@@ -53,7 +51,7 @@ def build_dependencies(store: Any, payments: Any, *calls: Any) -> Dependencies:
 
 def main() -> None:
     settings = Settings(
-        database=SecretStr(sys.argv[1]),
+        database=sys.argv[1],
         payments="facilitator",
         facilitator_test=("http://127.0.0.1:9/never-asked",),
         rpc_test=("http://127.0.0.1:9/never-asked",),

@@ -25,6 +25,7 @@ _LEFT_OUT = (
     "__init__",
     "__main__",
     "errors",
+    "configuration",
     "events",
     "frozen",
     "logs",

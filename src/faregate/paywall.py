@@ -13,6 +13,7 @@ from urllib.parse import quote
 from weakref import WeakSet
 
 from faregate import settings as config
+from faregate.configuration import Spell
 from faregate.core.driver import arun, run
 from faregate.core.interfaces import Journal
 from faregate.core.models import DEFAULT_MIME_TYPE, Offer, PaidRequest, Request, Response
@@ -71,7 +72,7 @@ class Paywall:
         payment_body: BuildBody | None = None,
         environ: Mapping[str, str] | None = None,
         transport: Any = None,
-        spell: config.Spell | None = None,
+        spell: Spell | None = None,
         **arguments: Unpack[config.Arguments],
     ) -> None:
         environ = _check_environ(os.environ if environ is None else environ)

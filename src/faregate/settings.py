@@ -4,10 +4,18 @@ import base64
 import hmac
 import logging
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Final, TypedDict, cast, get_args, get_type_hints
+from typing import Annotated, Any, Final, TypedDict, cast
 
+from faregate.configuration import (
+    Description,
+    GivenValues,
+    Spell,
+    above_zero,
+    name_variable,
+    read_declarations,
+)
 from faregate.core.completion import RETRY_BUDGET_SECONDS
 from faregate.errors import ConfigurationError, nearest_name
 from faregate.journals.policy import DEFAULT_POLICY, JournalPolicy
@@ -24,12 +32,9 @@ _THIS_MACHINE = ("127.", "localhost", "[::1]")
 MAX_REDELIVERIES = 1000
 OTHER_VARIABLES = ("FAREGATE_JOURNAL", "FAREGATE_PAYER_KEY", "FAREGATE_READ_ONLY_KEY")
 """Variables that are read elsewhere."""
-_TRUTHS = dict.fromkeys(["1", "true", "yes", "on"], True) | dict.fromkeys(["0", "false", "no", "off"], False)
 DEFAULT_REQUEST_SECONDS = 55.0
 SERVER_TIMEOUT_SHARE = 5 / 6
 """The share of the server's own time-out that a request may take."""
-Spell = Callable[[str], str]
-"""Gives the name of a setting, such as `public_url`, as the seller writes it."""
 _MAKE_A_KEY = (
     'Create one with python -c "import secrets, base64; '
     'print(base64.b64encode(secrets.token_bytes(32)).decode())" '
@@ -80,16 +85,8 @@ class Settings:
         return hmac.digest(b"faregate seller", self.api_key.reveal().encode(), "sha256")[:8].hex()
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
-    """The documentation of a setting beside its name and its type.
-
-    `text` is Markdown for docs/settings.md, as is `shown`: the default, where it depends on something else.
-    """
-
-    text: str
-    default: Any = None
-    shown: str = ""
+def _check_redeliveries(count: int) -> str:
+    return "" if 0 <= count <= MAX_REDELIVERIES else f"must be between 0 (off) and {MAX_REDELIVERIES}"
 
 
 class Arguments(TypedDict, total=False):
@@ -138,28 +135,39 @@ class Arguments(TypedDict, total=False):
         Description(
             "how often a released result is [delivered again](journals.md#retention); 0 turns it off",
             DEFAULT_POLICY.redeliveries,
+            check=_check_redeliveries,
         ),
     ]
     redelivery_window: Annotated[
         float,
-        Description("for how many seconds after the first delivery", DEFAULT_POLICY.redelivery_window),
+        Description(
+            "for how many seconds after the first delivery",
+            DEFAULT_POLICY.redelivery_window,
+            check=above_zero,
+        ),
     ]
     trust_host: Annotated[
         bool,
         Description("without a public URL, build the resource's address from the `Host` header", False),
     ]
     max_result_bytes: Annotated[
-        int, Description("the largest result that is buffered and sold", 8 * 1024 * 1024, "8 MiB")
+        int,
+        Description(
+            "the largest result that is buffered and sold", 8 * 1024 * 1024, "8 MiB", check=above_zero
+        ),
     ]
     max_work_seconds: Annotated[
         float,
-        Description("how long a paid handler may take; less if the request has less time left", 54.0),
+        Description(
+            "how long a paid handler may take; less if the request has less time left", 54.0, check=above_zero
+        ),
     ]
     max_request_seconds: Annotated[
         float,
         Description(
             "how long a paid request may take; see [time-outs](timeouts.md)",
             shown="55; less if the server ends requests sooner",
+            check=above_zero,
         ),
     ]
     otel: Annotated[
@@ -174,39 +182,12 @@ class Arguments(TypedDict, total=False):
         Description(
             "seconds for one call to the service; at most half of it [waiting](client.md#calls-under-way)",
             10.0,
+            check=above_zero,
         ),
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One of `Arguments`. `types` are those that a value of a framework's configuration may have."""
-
-    name: str
-    types: tuple[type, ...]
-    description: Description
-
-    @property
-    def variable(self) -> str:
-        return name_variable(self.name)
-
-
-def name_variable(name: str) -> str:
-    """Name the environment variable of a setting."""
-    return f"FAREGATE_{name.upper()}"
-
-
-def _build_setting(name: str, hint: Any) -> Setting:
-    annotated, description = get_args(hint)
-    types = {str: (str,), bool: (bool,), int: (int,), float: (int, float), Sequence[str]: (list, tuple)}
-    alternatives = get_args(annotated) or (annotated,)
-    return Setting(name, tuple(one for kind in alternatives for one in types.get(kind, ())), description)
-
-
-SETTINGS: Final = {
-    name: _build_setting(name, hint) for name, hint in get_type_hints(Arguments, include_extras=True).items()
-}
-
+SETTINGS: Final = read_declarations(Arguments)
 
 OBJECTS: Final = {
     "journal": Description(
@@ -236,20 +217,13 @@ OBJECTS: Final = {
 def from_config(values: Mapping[str, object], spell: Spell) -> Arguments:
     """Arguments of `values` by name, such as a framework's configuration; None is as good as none.
 
-    `spell` gives a name as the seller wrote it. Raises `ConfigurationError` for a value of another type.
+    `spell` gives a name as the seller wrote it. Raises `ConfigurationError` for a value that is not valid.
     """
-    arguments: dict[str, object] = {}
-    for name, setting in SETTINGS.items():
-        value = values.get(name)
-        if value is None:
-            continue
-        # True is an int to Python, and a mistake as a number.
-        is_stray_bool = isinstance(value, bool) and bool not in setting.types
-        if not isinstance(value, setting.types) or is_stray_bool:
-            expected = " or ".join(kind.__name__ for kind in setting.types)
-            raise ConfigurationError(f"{spell(name)} must be {expected}, not {type(value).__name__}.")
-        arguments[name] = value
-    return cast(Arguments, arguments)
+    given = GivenValues(SETTINGS)
+    for name in SETTINGS:
+        if (value := values.get(name)) is not None:
+            given.add(name, value, spell(name))
+    return cast(Arguments, given.values)
 
 
 def from_environ(environ: Mapping[str, str]) -> Arguments:
@@ -259,12 +233,11 @@ def from_environ(environ: Mapping[str, str]) -> Arguments:
     """
     known = {setting.variable for setting in SETTINGS.values()} | set(OTHER_VARIABLES)
     check_spelling(environ, known)
-    arguments: dict[str, object] = {}
+    given = GivenValues(SETTINGS)
     for name, setting in SETTINGS.items():
-        text = environ.get(setting.variable, "").strip()
-        if text:
-            arguments[name] = _parse(setting, text)
-    return cast(Arguments, arguments)
+        if text := environ.get(setting.variable, "").strip():
+            given.add_text(name, text, setting.variable)
+    return cast(Arguments, given.values)
 
 
 def check_spelling(variables: Iterable[str], known: Collection[str], where: str = "") -> None:
@@ -289,20 +262,6 @@ def check_arguments(arguments: Iterable[str], own: Collection[str]) -> None:
             raise ConfigurationError(f"{name}: no such argument.{hint}")
 
 
-def _parse(setting: Setting, text: str) -> object:
-    if str in setting.types:
-        return text
-    if bool in setting.types:
-        if text.lower() in _TRUTHS:
-            return _TRUTHS[text.lower()]
-        raise ConfigurationError(f"{setting.variable} must be true or false, not {text!r}.")
-    try:
-        return float(text) if float in setting.types else int(text)
-    except ValueError:
-        kind = "a number" if float in setting.types else "a whole number"
-        raise ConfigurationError(f"{setting.variable} must be {kind}, not {text!r}.") from None
-
-
 def read_settings(
     environ: Mapping[str, str], journal: object, arguments: Arguments, spell_argument: Spell | None = None
 ) -> Settings:
@@ -320,9 +279,6 @@ def read_settings(
     named = {*given, *(() if journal is None else ("journal",))}
     spell = choose_spelling(environ, named, spell_argument)
 
-    def check_positive(name: str) -> Any:
-        return _check_positive(spell(name), values[name])
-
     base_url = _check_base_url(spell("base_url"), values["base_url"] or "")
     api_key = _read_api_key(spell("api_key"), values["api_key"], base_url)
     server_timeout = find_server_timeout()
@@ -336,13 +292,13 @@ def read_settings(
         max_request_seconds=_choose_request_seconds(
             spell("max_request_seconds"), values["max_request_seconds"], server_timeout
         ),
-        redeliveries=_check_redeliveries(spell("redeliveries"), values["redeliveries"]),
+        redeliveries=values["redeliveries"],
         last_resort=values["last_resort"] or "",
-        max_result_bytes=check_positive("max_result_bytes"),
-        max_work_seconds=check_positive("max_work_seconds"),
-        timeout=check_positive("timeout"),
+        max_result_bytes=values["max_result_bytes"],
+        max_work_seconds=values["max_work_seconds"],
+        timeout=values["timeout"],
         otel=values["otel"],
-        redelivery_window=check_positive("redelivery_window"),
+        redelivery_window=values["redelivery_window"],
         spell=spell,
     )
     _check_live(settings)
@@ -381,7 +337,7 @@ def read_service_settings(environ: Mapping[str, str]) -> tuple[ApiKey, str, floa
     base_url = _check_base_url("FAREGATE_BASE_URL", given.get("base_url") or "")
     api_key = _read_api_key("FAREGATE_API_KEY", given.get("api_key"), base_url)
     timeout = given.get("timeout", SETTINGS["timeout"].description.default)
-    return api_key, base_url, _check_positive("FAREGATE_TIMEOUT", timeout)
+    return api_key, base_url, timeout
 
 
 def _check_base_url(name: str, address: str) -> str:
@@ -399,12 +355,6 @@ def _check_base_url(name: str, address: str) -> str:
     return address
 
 
-def _check_positive(name: str, value: float) -> float:
-    if not 0 < value < math.inf:
-        raise ConfigurationError(f"{name} must be a number above 0.")
-    return value
-
-
 def _choose_request_seconds(name: str, given: float | None, server_timeout: float | None) -> float:
     if given is None:
         # Most proxies wait a minute; the server may have a shorter time-out of its own.
@@ -419,7 +369,7 @@ def _choose_request_seconds(name: str, given: float | None, server_timeout: floa
             given,
             server_timeout,
         )
-    return _check_positive(name, given)
+    return given
 
 
 def _check_times(settings: Settings, server_timeout: float | None) -> None:
@@ -441,12 +391,6 @@ def _check_times(settings: Settings, server_timeout: float | None) -> None:
         f"{settings.spell('max_request_seconds')} is {settings.max_request_seconds:g}, and {needed} of "
         f"them: make it {least:g} or more, or {settings.spell('timeout')} smaller."
     )
-
-
-def _check_redeliveries(name: str, count: int) -> int:
-    if not 0 <= count <= MAX_REDELIVERIES:
-        raise ConfigurationError(f"{name} must be between 0 (off) and {MAX_REDELIVERIES}.")
-    return count
 
 
 def _read_api_key(name: str, key: str | None, address: str) -> ApiKey:

@@ -800,7 +800,7 @@ MUTANTS = (
     Mutant("a-new-journal-beside-the-old", REGISTRY, "    if os.path.isfile(absolute):", "    if False:", ("tests/journals/test_sqlite.py",)),
     Mutant("a-new-journal-in-a-new-folder", REGISTRY, "    if not os.path.isdir(folder):", "    if False:", ("tests/journals/test_sqlite.py",)),
     Mutant("flask-two-paywalls", FLASK_EXTENSION, "if NAME in app.extensions:", "if False:", FLASK_TESTS),
-    Mutant("text-for-truth", "src/faregate/settings.py", "if not isinstance(value, setting.types) or is_stray_bool:",
+    Mutant("text-for-truth", "src/faregate/configuration.py", "if not isinstance(value, self.types) or is_stray_bool:",
            "if False:", ("tests/core/test_settings.py",)),
     # Django
     Mutant("django-sends-before-it-is-paid", DJANGO + "middleware.py", "            read_response(response, checkout)\n"

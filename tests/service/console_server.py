@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import httpx
-from pydantic import SecretStr
 
 from faregate.rules.config import CAPABILITIES, Account, Capability
 from faregate.service.asgi import ServiceApp
@@ -78,7 +77,7 @@ class ConsoleServer:
 @contextmanager
 def serving_console(database: str) -> Generator[ConsoleServer]:
     """Serve this database, which has its tables, with simulated payments and no worker."""
-    settings = Settings(database=SecretStr(database), workers=0, threads=4)
+    settings = Settings(database=database, workers=0, threads=4)
     with open_books(settings, pool_size=6) as books:
         for number, (seller, name) in enumerate(((MINE, HOSTILE), ("Somebody else", "Other"))):
             text = CATALOG.format(id=f"seller{number}", seller=seller, name=name)

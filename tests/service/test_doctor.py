@@ -3,13 +3,13 @@
 import json
 import logging
 from collections.abc import Generator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from examples.chain.facilitator import GAS_KEYS, FacilitatorProcess
-from pydantic import SecretStr
 
 from faregate.service.books import Books
 from faregate.service.commands.doctor import Level, check_database
@@ -144,9 +144,7 @@ def test_open_payments_that_no_process_settles_are_named(
     database = Database(url)
     submit(open_store(database))
     nowhere = ("http://127.0.0.1:1",)
-    settings = Settings(
-        database=SecretStr(url), payments="facilitator", rpc_live=nowhere, facilitator_live=nowhere
-    )
+    settings = Settings(database=url, payments="facilitator", rpc_live=nowhere, facilitator_live=nowhere)
     text = "1 open payment waits in test, because rpc_test is not set."
     [found] = [one for one in check_database(settings) if one.subject == "open payments"]
     assert (found.level, found.text) == (Level.WARNING, text)
@@ -155,7 +153,7 @@ def test_open_payments_that_no_process_settles_are_named(
         runtime.warn_of_unserved()
     runtime.end()
     assert text in caplog.text
-    served = settings.model_copy(update={"rpc_test": nowhere})
+    served = replace(settings, rpc_test=nowhere, facilitator_test=nowhere)
     assert not [one for one in check_database(served) if one.subject == "open payments"]
     database.close()
 
@@ -164,7 +162,7 @@ def test_open_payments_that_no_process_settles_are_named(
 def test_a_clock_apart_from_the_databases_is_a_warning(
     url: str, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = Settings(database=SecretStr(url))
+    settings = Settings(database=url)
     assert not any("machine's clock" in one.text for one in check_database(settings))
     monkeypatch.setattr(
         "faregate.service.commands.doctor.system_clock", lambda: system_clock() + timedelta(hours=1)

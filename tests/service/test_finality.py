@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from examples.chain.facilitator import GAS_KEYS
-from pydantic import SecretStr
 
 from faregate.rules.dependencies import Dependencies
 from faregate.rules.payments import PaymentSent
@@ -260,9 +259,7 @@ def test_a_process_with_workers_watches(
     monkeypatch.setattr(runtime, "_FINALITY_SECONDS", 0.1)
     monkeypatch.setattr(runtime.Runtime, "_keep_up", lambda _: None)
     monkeypatch.setenv("GAS", GAS_KEYS[1])
-    settings = Settings(
-        database=SecretStr(url), payments="direct", rpc_test=(chain.url,), gas_key="env:GAS", workers=1
-    )
+    settings = Settings(database=url, payments="direct", rpc_test=(chain.url,), gas_key="env:GAS", workers=1)
     with runtime.open_runtime(settings) as process:
         day = Day(process.books.database, open_store(process.books.database), chain, payer)
         chain.mine(2)

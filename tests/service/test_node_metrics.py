@@ -8,7 +8,7 @@ from faregate.service.database.reports import PendingPayments
 from faregate.service.environment_payments import build_payments, list_nodes
 from faregate.service.metrics import ServiceMetrics
 from faregate.service.process_metrics import ProcessCollector
-from faregate.service.settings import Settings
+from faregate.service.settings import make_settings
 from faregate.system import system_clock
 from tests.support.chain import LocalChain, chain
 
@@ -21,7 +21,7 @@ def test_a_node_that_fails_is_named_without_its_key(chain: LocalChain) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         closed = f"http://127.0.0.1:{listener.getsockname()[1]}/v2/{KEY}"
     made = {"payments": "facilitator", "rpc_test": f"{closed} {chain.url}", "facilitator_test": "http://x"}
-    payments = build_payments(Settings.model_validate(made))
+    payments = build_payments(make_settings(made))
     for _ in range(3):
         payments["test"].chain.get_head()
     metrics = ServiceMetrics(

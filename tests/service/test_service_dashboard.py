@@ -12,7 +12,7 @@ from examples.chain.facilitator import GAS_KEYS
 from prometheus_client.parser import text_string_to_metric_families
 
 from faregate.service.runtime import open_runtime
-from faregate.service.settings import Settings
+from faregate.service.settings import make_settings
 from tests.service.command import CATALOG, call
 from tests.support.chain import LocalChain, chain
 from tests.support.waiting import eventually
@@ -48,7 +48,7 @@ Exported = dict[str, list[dict[str, str]]]
 
 def export(settings: dict[str, str]) -> Iterator[tuple[str, dict[str, str]]]:
     """Each sample that a process with these settings exports, once each of its loops has gone round."""
-    with open_runtime(Settings.model_validate(settings)) as runtime:
+    with open_runtime(make_settings(settings)) as runtime:
         runtime.begin()
         try:
             if settings["payments"] == "direct":

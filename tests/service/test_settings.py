@@ -25,7 +25,7 @@ def read(*words: str, **environ: str) -> Settings:
 
 def test_nothing_is_needed_for_a_simulation() -> None:
     settings = read()
-    assert settings.database.get_secret_value() == "sqlite:///faregate-service.db"
+    assert settings.database == "sqlite:///faregate-service.db"
     assert settings.payments == "simulated"
     assert settings.environments == ("test",)
 
@@ -50,14 +50,21 @@ def test_lists_are_separated_by_commas_or_spaces() -> None:
 @pytest.mark.parametrize(
     ("words", "environ", "said"),
     [
-        (("--port", "http"), {}, "--port: Input should be a valid integer"),
-        ((), {"FAREGATE_SERVICE_THREADS": "0"}, "FAREGATE_SERVICE_THREADS: Input should be greater"),
+        (("--port", "http"), {}, "--port must be a whole number, not 'http'."),
+        (
+            (),
+            {"FAREGATE_SERVICE_THREADS": "0"},
+            "FAREGATE_SERVICE_THREADS must be between 1 and 1000, not 0.",
+        ),
         ((), {"FAREGATE_SERVICE_TREADS": "1"}, "FAREGATE_SERVICE_TREADS is not a setting. Did you mean"),
-        (("--payments", "paypal"), {}, "--payments: Input should be 'simulated', 'facilitator' or 'direct'"),
-        (("--rpc-test", "rpc.example"), {}, "--rpc-test: must be a URL"),
+        (("--max-fee-gwei", "NaN"), {}, "--max-fee-gwei must be above 0, and at most 100000."),
+        (("--gas-alarm-eth", "much"), {}, "--gas-alarm-eth must be a number, not 'much'."),
+        (("--expose-execution-id", "maybe"), {}, "--expose-execution-id must be true or false, not 'maybe'."),
+        (("--payments", "paypal"), {}, "--payments must be simulated, facilitator or direct, not 'paypal'."),
+        (("--rpc-test", "rpc.example"), {}, "--rpc-test must be a URL"),
         (("--rpc-test", "ftp://a"), {}, "such as https://host/path, that is a full http or https URL"),
-        (("--auth-hook", "sign"), {}, "--auth-hook: must be module.function"),
-        (("--gas-key", "0xabc"), {}, "--gas-key: must be file:PATH, env:NAME or call:module.function"),
+        (("--auth-hook", "sign"), {}, "--auth-hook must be module.function"),
+        (("--gas-key", "0xabc"), {}, "--gas-key must be file:PATH, env:NAME or call:module.function"),
         (("--payments", "facilitator"), {}, "Set FAREGATE_SERVICE_RPC_TEST or FAREGATE_SERVICE_RPC_LIVE."),
         (("--payments", "direct", "--rpc-test", "http://a"), {}, "needs gas_key"),
         (
@@ -85,7 +92,11 @@ def test_a_mistake_is_named_as_it_was_typed(
 def test_a_mistake_in_the_file_names_the_file(tmp_path: Path) -> None:
     file = tmp_path / "service.toml"
     for text, said in (
-        ("port = 'x'", f"port in {file}: Input should be"),
+        ("port = 'x'", f"port in {file} must be a whole number"),
+        ("port = true", f"port in {file} must be int, not bool."),
+        ("rpc_test = [1]", f"rpc_test in {file} must be a URL"),
+        ("max_fee_gwei = nan", f"max_fee_gwei in {file} must be above 0"),
+        ("complete_seconds = inf", f"complete_seconds in {file} must be between 0 and 60"),
         ("prot = 1", f"{file}: prot is not a setting. Did you mean port?"),
         ("port = ", f"{file} is not TOML"),
     ):
@@ -121,4 +132,4 @@ def test_a_secret_is_read_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "database"
     file.write_text(f"postgresql://app:{SECRET}@db.example/service\n")
     settings = read(FAREGATE_SERVICE_DATABASE_FILE=str(file))
-    assert settings.database.get_secret_value() == f"postgresql://app:{SECRET}@db.example/service"
+    assert settings.database == f"postgresql://app:{SECRET}@db.example/service"

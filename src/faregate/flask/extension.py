@@ -15,6 +15,7 @@ from blinker import Namespace
 from flask import Blueprint, Flask
 from flask.cli import AppGroup
 
+from faregate.configuration import name_variable
 from faregate.core.models import Choose, Offer
 from faregate.errors import ConfigurationError
 from faregate.events import Event
@@ -39,7 +40,6 @@ from faregate.settings import (
     Arguments,
     check_spelling,
     from_config,
-    name_variable,
 )
 
 View = TypeVar("View", bound=Callable[..., Any])

@@ -85,7 +85,7 @@ class Books:
 @contextmanager
 def open_books(settings: Settings, *, pool_size: int = 2) -> Generator[Books]:
     """Open the database while the block runs; `ConfigurationError` if its tables are not current."""
-    with closing(Database(settings.database.get_secret_value(), pool_size=pool_size)) as database:
+    with closing(Database(settings.database, pool_size=pool_size)) as database:
         missing = find_missing(database)
         if missing:
             raise ConfigurationError(
@@ -96,7 +96,7 @@ def open_books(settings: Settings, *, pool_size: int = 2) -> Generator[Books]:
 
 def create_tables(settings: Settings) -> None:
     """Create the tables in a new database; another one is only brought to this version by `init`."""
-    url = settings.database.get_secret_value()
+    url = settings.database
     with closing(Database(url, pool_size=1)) as database, database.read() as connection:
         is_empty = is_new(connection)
     if is_empty:

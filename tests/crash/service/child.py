@@ -19,7 +19,7 @@ from faregate.service import backends, environment_payments, finality, runtime
 from faregate.service.commands import serve as serving
 from faregate.service.database.engine import Database
 from faregate.service.database.transfers import SqlTransfers
-from faregate.service.settings import Settings
+from faregate.service.settings import make_settings
 from tests.crash.service.points import NETWORK
 from tests.service.chain.facilitated import BelievingPayments
 from tests.support.watched_backend import Around, watch
@@ -103,7 +103,7 @@ def run(order: Order, listener: socket.socket, tell: Connection) -> None:
     killer = Killer(order, tell)
     _change_settings(order)
     _watch_store(killer, order)
-    settings = Settings(**order.settings)
+    settings = make_settings(order.settings)
     if order.role == "serve":
         inherit: Callable[..., socket.socket] = lambda *_: listener  # noqa: E731
         setattr(serving, "open_listener", inherit)  # noqa: B010 - callers wait while nobody serves

@@ -14,7 +14,7 @@ from faregate.service.books import open_books
 from faregate.service.commands.setup import apply_catalog
 from faregate.service.database.keys import create_key
 from faregate.service.database.upgrade import upgrade
-from faregate.service.settings import Settings
+from faregate.service.settings import make_settings
 from faregate.system import system_clock
 from tests.crash.service.copies import Copies, PostgresCopies, SqliteCopies
 from tests.crash.service.facilitator import OfficialFacilitator
@@ -169,7 +169,7 @@ name = "Short"
 max_timeout_seconds = {SHORT}
 revisions = [{{amount = {PRICE}}}]
 """)
-    made = Settings(**settings)
+    made = make_settings(settings)
     with open_books(made) as books:
         apply_catalog(books, made, str(catalog))
         account = books.find_account("test", None)

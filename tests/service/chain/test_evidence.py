@@ -11,10 +11,10 @@ from faregate.service.chain.evidence import (
     TRANSFER,
     USED,
     Block,
-    Fate,
+    Effect,
     Log,
     Receipt,
-    read_fate,
+    read_effect,
     select_logs,
 )
 from faregate.x402.models import SignedPayment
@@ -61,22 +61,22 @@ def receipt(*logs: Log, status: str = "0x1") -> Receipt:
     return Receipt.model_validate({**shown, "logs": logs})
 
 
-def fate(*logs: Log, status: str = "0x1") -> Fate:
-    return read_fate(receipt(*logs, status=status), TOKEN, PAYMENT)
+def effect(*logs: Log, status: str = "0x1") -> Effect:
+    return read_effect(receipt(*logs, status=status), TOKEN, PAYMENT)
 
 
 def test_the_use_and_the_transfer_right_after_it_prove_a_payment() -> None:
-    assert fate(use(4), transfer(5)) is Fate.PAID
-    assert fate(transfer(5), use(4)) is Fate.PAID  # the order is that of the numbers
+    assert effect(use(4), transfer(5)) is Effect.PAID
+    assert effect(transfer(5), use(4)) is Effect.PAID  # the order is that of the numbers
 
 
 def test_a_transaction_that_reverted_proves_nothing() -> None:
-    assert fate(use(4), transfer(5), status="0x0") is Fate.NOTHING
-    assert fate(use(4), transfer(5), status="0x2") is Fate.NOTHING
+    assert effect(use(4), transfer(5), status="0x0") is Effect.NOTHING
+    assert effect(use(4), transfer(5), status="0x2") is Effect.NOTHING
 
 
 def test_a_cancelled_authorization_is_one() -> None:
-    assert fate(use(4, CANCELED)) is Fate.CANCELED
+    assert effect(use(4, CANCELED)) is Effect.CANCELED
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,8 @@ def test_a_cancelled_authorization_is_one() -> None:
 )
 def test_another_transfer_of_the_payer_is_another_use(shown: Log) -> None:
     """The payer signed the same nonce twice. A true transfer elsewhere pays for something else."""
-    assert fate(use(4), shown, transfer(6)) is Fate.USED_OTHERWISE
-    assert fate(transfer(3), use(4), shown) is Fate.USED_OTHERWISE
+    assert effect(use(4), shown, transfer(6)) is Effect.USED_OTHERWISE
+    assert effect(transfer(3), use(4), shown) is Effect.USED_OTHERWISE
 
 
 @pytest.mark.parametrize(
@@ -114,14 +114,14 @@ def test_another_transfer_of_the_payer_is_another_use(shown: Log) -> None:
     ],
 )
 def test_logs_of_anything_else_prove_nothing(logs: tuple[Log, ...]) -> None:
-    assert fate(*logs) is Fate.NOTHING
+    assert effect(*logs) is Effect.NOTHING
 
 
 def test_the_logs_of_a_transaction_are_those_of_its_block_and_hash() -> None:
     end, paid = use(4), transfer(5)
     others = (transfer(5, transactionHash=OTHER_HASH), transfer(5, blockHash=OTHER_HASH))
     assert select_logs(end, (*others, end, paid)).logs == (end, paid)
-    assert read_fate(select_logs(end, (end, paid)), TOKEN, PAYMENT) is Fate.PAID
+    assert read_effect(select_logs(end, (end, paid)), TOKEN, PAYMENT) is Effect.PAID
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def report_error(subject: str, text: str, remedy: str) -> Finding:
 
 def check_database(settings: Settings) -> Findings:
     """Check that the database answers, has the tables of this version, and something to sell."""
-    with closing(Database(settings.database.get_secret_value(), pool_size=1)) as database:
+    with closing(Database(settings.database, pool_size=1)) as database:
         try:
             missing = find_missing(database)
         except FaregateError as error:

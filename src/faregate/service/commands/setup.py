@@ -26,7 +26,7 @@ def run_init(arguments: Namespace) -> int:
     """Bring the tables to this version."""
     settings = read_settings(arguments)
     print("bringing the tables to this version ...", file=sys.stderr, flush=True)
-    upgrade(settings.database.get_secret_value())
+    upgrade(settings.database)
     with open_books(settings) as books:
         # It may be a restored copy: processes that run drop what they remember.
         renew_generation(books.database)
