@@ -24,8 +24,9 @@ _GROUPS = {
 _LEFT_OUT = (
     "__init__",
     "__main__",
-    "errors",
+    "commands",
     "configuration",
+    "errors",
     "events",
     "frozen",
     "logs",

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from docs_site.pages import DOCS
 from faregate.cli import fill_command
-from faregate.cli.command import Command
 from faregate.cli.registry import GROUPS
+from faregate.commands import Command
 
 PAGES = tuple(DOCS / f"cli-{group.lower()}.md" for group in GROUPS)
 _BLOCK = re.compile(r"^<!-- commands: (\w+) -->\n.*?^<!-- end of commands -->\n", re.MULTILINE | re.DOTALL)

@@ -10,8 +10,8 @@ import click
 import pytest
 
 from faregate.cli import main
-from faregate.cli.command import Command
 from faregate.cli.registry import COMMANDS
+from faregate.commands import Command
 from faregate.flask.cli import build_commands as build_flask_commands
 
 
@@ -98,6 +98,16 @@ def list_flags(command: Command) -> dict[str, set[str]]:
     """The options of a command and of its actions."""
     flags = {command.name: {option.flag for option in command.options}}
     return flags | {action.name: {option.flag for option in action.options} for action in command.actions}
+
+
+LOADED = [command for command in COMMANDS if command.declaration]
+
+
+@pytest.mark.parametrize("command", LOADED, ids=lambda command: command.name)
+def test_a_command_is_declared_as_the_table_lists_it(command: Command) -> None:
+    declared = command.load()
+    assert (declared.name, declared.summary) == (command.name, command.summary)
+    assert command.target is declared.target is None
 
 
 SHARED = [command for command in COMMANDS if command.target is not None]

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from faregate.cli import main
+from faregate.commands import fill_parser
 from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.server import serve
-from faregate.pay.cli import add_pay
+from faregate.pay.cli import PAY
 from faregate.rules.published_payers import TEST_PAYERS
 from tests.e2e.example_seller import EXAMPLE, Market, loaded
 from tests.pay.seller import Seller, deliver, require_payment
@@ -325,7 +326,7 @@ def test_an_unreachable_seller_exits_1(capsysbinary: CaptureBytes) -> None:
 def test_the_page_names_every_option() -> None:
     page = (Path(__file__).parents[2] / "docs" / "pay.md").read_text()
     parser = ArgumentParser()
-    add_pay(parser)
+    fill_parser(parser, PAY)
     options = [option for action in parser._actions for option in action.option_strings]
     assert [option for option in options if f"`{option}" not in page and option not in ("-h", "--help")] == []
 

@@ -4,10 +4,11 @@ from argparse import ArgumentParser, Namespace
 
 import pytest
 
+from faregate.commands import fill_parser
 from faregate.emulator import TEST_KEY
 from faregate.probe.check import CheckResult
 from faregate.probe.checks import CHECKS, run_checks
-from faregate.probe.cli import add_probe
+from faregate.probe.cli import PROBE
 from faregate.probe.config import open_session
 from faregate.probe.fixtures import ProbeRun
 from faregate.rules.published_payers import TEST_PAYERS
@@ -26,7 +27,7 @@ from tests.probe.wrong_services import (
 
 def arguments(*words: str) -> Namespace:
     parser = ArgumentParser()
-    add_probe(parser)
+    fill_parser(parser, PROBE)
     return parser.parse_args(["--base-url", "http://service.invalid", *words])
 
 

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from faregate.cli import main
+from faregate.commands import fill_parser
 from faregate.emulator import LIVE_KEY, TEST_KEY, Account, Emulator, Key, Resource, Revision, Wallet
 from faregate.emulator.server import serve
 from faregate.merchant.client import MerchantClient
 from faregate.probe.checks import CHECKS
-from faregate.probe.cli import add_probe
+from faregate.probe.cli import PROBE
 from faregate.rules.published_payers import TEST_PAYERS
 
 PRIVATE_KEY = "0x" + "5a" * 32
@@ -240,7 +241,7 @@ def test_the_page_names_every_check_and_option() -> None:
     rows = re.findall(r"^\| `([a-z-]+)` \| (contract|decision) \| (.+?) \|$", page, re.MULTILINE)
     assert rows == [(check.id, check.source, check.expected) for check in CHECKS]
     parser = ArgumentParser()
-    add_probe(parser)
+    fill_parser(parser, PROBE)
     options = [option for action in parser._actions for option in action.option_strings]
     assert [option for option in options if f"`{option}" not in page and option not in ("-h", "--help")] == []
 

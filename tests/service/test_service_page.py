@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from examples.chain.facilitator import GAS_KEYS
 
+from faregate.commands import fill_parser
 from faregate.rules.catalog import build_catalog
 from faregate.rules.config import Account
 from faregate.service.chain_metrics import ChainCollector
-from faregate.service.cli import add_service
+from faregate.service.cli import SERVICE
 from faregate.service.database.engine import Database
 from faregate.service.database.payments import record_reconciliation
 from faregate.service.database.reports import PendingPayments
@@ -114,7 +115,7 @@ def test_the_page_leads_to_a_payment_without_a_facilitator(chain: LocalChain, tm
 @pytest.mark.parametrize("page", [PAGE, OPERATING], ids=["service", "operating"])
 def test_each_command_is_one_of_ours(page: str) -> None:
     parser = ArgumentParser(exit_on_error=True)
-    add_service(parser)
+    fill_parser(parser, SERVICE)
     lines = "\n".join(find_blocks(page, "sh")).splitlines()
     commands = [line for line in lines if line.startswith("faregate service ")]
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from faregate.commands import Command, fill_parser
 from faregate.errors import ConfigurationError
-from faregate.service.settings import Settings, add_options, read_settings
+from faregate.service.settings import Settings, list_options, read_settings
 
 SECRET = "5ec2e7"
 DIRECT = {
@@ -19,7 +20,7 @@ DIRECT = {
 
 def read(*words: str, **environ: str) -> Settings:
     parser = ArgumentParser()
-    add_options(parser)
+    fill_parser(parser, Command("test", "test", options=list_options()))
     return read_settings(parser.parse_args(words), environ)
 
 

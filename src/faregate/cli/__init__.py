@@ -5,16 +5,15 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 from itertools import chain, repeat
 from typing import Final
 
-from faregate.cli.command import Command, fill_parser, import_name
 from faregate.cli.env_file import load_env_file
 from faregate.cli.registry import APP_OPTIONS, COMMANDS, GROUPS
+from faregate.commands import Command, add_options, fill_parser, import_name
 from faregate.errors import CommandError, FaregateError, nearest_name
 
 _TARGETS: Final = {
@@ -24,12 +23,6 @@ _TARGETS: Final = {
     "journal": "faregate.cli.app_loader:open_journal",
 }
 _EPILOG: Final = "Settings are read from the environment: FAREGATE_API_KEY, FAREGATE_JOURNAL and others."
-_SHELLS: Final = ("bash", "zsh", "fish")
-_COMPLETION: Final = (
-    "Print a script for this shell. bash: faregate completion bash > "
-    "~/.local/share/bash-completion/completions/faregate; zsh: into a file _faregate in a folder of fpath; "
-    "fish: into ~/.config/fish/completions/faregate.fish."
-)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _check_name(parser, words[0])
         arguments = parser.parse_args(words)
         load_env_file()
-        status = _run(arguments.command, arguments)
+        status = _run(arguments)
         # Here, where a closed pipe is still caught.
         sys.stdout.flush()
     except BrokenPipeError:
@@ -68,12 +61,7 @@ def build_parser(words: Sequence[str] = (), *, fill_all: bool = False) -> Argume
     parser.add_argument("--version", action="version", version=f"faregate {version('faregate')}")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=ArgumentParser)
     for command in COMMANDS:
-        subparser = subparsers.add_parser(
-            command.name,
-            help=command.summary,
-            description=command.description,
-            epilog=_EPILOG if command.target else None,
-        )
+        subparser = subparsers.add_parser(command.name, help=command.summary)
         subparser.set_defaults(command=command)
         if command.name in words[:1]:  # filling a parser may import a command's modules
             fill_command(subparser, command)
@@ -107,29 +95,23 @@ def _check_name(parser: ArgumentParser, name: str) -> None:
 
 def fill_command(parser: ArgumentParser, command: Command) -> None:
     """Add the options and actions of a command of `faregate`."""
-    if command.add_arguments:
-        import_name(command.add_arguments)(parser)
-    elif command.target == "routes":
-        fill_parser(parser, replace(command, options=(*APP_OPTIONS, *command.options)))
-    else:
-        fill_parser(parser, command)
+    loaded = command.load()
+    parser.description, parser.epilog = loaded.description, _EPILOG if command.target else loaded.epilog
+    if command.target == "routes":
+        add_options(parser, APP_OPTIONS)
+    fill_parser(parser, loaded)
 
 
-def _run(command: Command, arguments: Namespace) -> int:
-    action = arguments.selected if command.actions else command
-    kind = command.get_target(action)
+def _run(arguments: Namespace) -> int:
+    action: Command = arguments.selected
+    kind = arguments.command.get_target(action)
     if kind is None:
-        status: int = import_name(command.run)(arguments)
+        status: int = import_name(action.run)(arguments)
         return status
     with import_name(_TARGETS[kind])(arguments) as target:
         # Flushed line by line: `sweep --watch` may write to a pipe for days.
         called: int = action.call(target, partial(print, flush=True), vars(arguments))
         return called
-
-
-def add_completion(parser: ArgumentParser) -> None:
-    parser.description = _COMPLETION
-    parser.add_argument("shell", choices=_SHELLS, help="the shell")
 
 
 def run_completion(arguments: Namespace) -> int:

@@ -5,8 +5,8 @@ import sys
 import time
 from typing import Any
 
-from faregate.cli.command import Echo
 from faregate.cli.terminal import format_duration, format_moment, format_size, format_table, prints_json
+from faregate.commands import Echo
 from faregate.core.claims import HoldInfo
 from faregate.errors import CommandError
 from faregate.journals.payment_info import PaymentInfo, parse_reference

@@ -2,8 +2,8 @@
 
 import json as jsonlib
 
-from faregate.cli.command import Echo
 from faregate.cli.terminal import count, format_moment, format_table, prints_json
+from faregate.commands import Echo
 from faregate.journals.store import KeyUsage
 from faregate.maintenance.journal import get_administrable_journal, move_rows
 from faregate.paywall import Paywall

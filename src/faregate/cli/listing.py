@@ -8,13 +8,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from faregate.cli.command import Echo
 from faregate.cli.terminal import (
     Cell,
     Progress,
     format_columns,
     is_stdout_terminal,
 )
+from faregate.commands import Echo
 from faregate.errors import CommandError
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.models import ListQuery

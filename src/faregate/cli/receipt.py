@@ -2,8 +2,8 @@
 
 import json as jsonlib
 
-from faregate.cli.command import Echo
 from faregate.cli.terminal import clean, prints_json
+from faregate.commands import Echo
 from faregate.errors import CommandError, ConfigurationError
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.models import ReceiptDocument

@@ -6,13 +6,12 @@ Flask offers each command that has a `target`. Django offers a command only if a
 
 from typing import Final
 
-from faregate.cli.command import (
+from faregate.commands import (
     Command,
     Option,
     parse_choice,
     parse_count,
     parse_moment,
-    parse_optional,
     parse_seconds,
 )
 from faregate.core.recovery import BATCH
@@ -166,11 +165,11 @@ JOURNAL: Final = Command(
 
 def _choice(flag: str, help: str, metavar: str, choices: tuple[str, ...]) -> Option:
     """An option that is one of these texts, or None."""
-    return Option(flag, help, parse_optional(parse_choice(*choices)), metavar=metavar, choices=choices)
+    return Option(flag, help, parse_choice(*choices), metavar=metavar, choices=choices)
 
 
 _FORMATS: Final = ("table", "json", "jsonl", "csv", "parquet")
-_LIMIT: Final = Option("--limit", "list no more than this", parse_optional(parse_count), metavar="N")
+_LIMIT: Final = Option("--limit", "list no more than this", parse_count, metavar="N")
 _ALL: Final = Option("--all", "list all; on a terminal the default is 50, elsewhere this")
 _OUTPUT: Final = (
     Option("--json", "print JSON: an array with one object a line; the default in a pipe"),
@@ -180,12 +179,12 @@ _OUTPUT: Final = (
         "FORMAT",
         _FORMATS,
     ),
-    Option("--output", "write to this file, with progress on stderr", str, metavar="FILE"),
+    Option("--output", "write to this file, with progress on stderr", str, "", metavar="FILE"),
 )
 _AS_OF: Final = Option(
     "--as-of",
     "list what the service knew at this time; repeat a list with the time it names",
-    parse_optional(parse_moment),
+    parse_moment,
     metavar="TIME",
 )
 _SNAPSHOT: Final = (
@@ -195,10 +194,10 @@ _SNAPSHOT: Final = (
 _SINCE: Final = Option(
     "--since",
     "created at this time or later: 2026-01-31, 2026-01-31T12:00Z, 12h or 30d",
-    parse_optional(parse_moment),
+    parse_moment,
     metavar="TIME",
 )
-_UNTIL: Final = Option("--until", "created before this time", parse_optional(parse_moment), metavar="TIME")
+_UNTIL: Final = Option("--until", "created before this time", parse_moment, metavar="TIME")
 _STATUSES: Final = ("authorized", "settling", "reconciling", "failed", "succeeded")
 
 TRANSACTIONS: Final = Command(
@@ -211,15 +210,15 @@ TRANSACTIONS: Final = Command(
         Option(
             "--status",
             f"only these: {', '.join(_STATUSES)}",
-            parse_optional(str),
+            str,
             metavar="STATUS",
             choices=_STATUSES,
         ),
-        Option("--payer", "only of this payer: its pyr_ id or its address", str, metavar="PAYER"),
+        Option("--payer", "only of this payer: its pyr_ id or its address", str, "", metavar="PAYER"),
         Option(
             "--resource",
             "only sales of this resource: its integration key or its res_ id; reads each receipt",
-            parse_optional(str),
+            str,
             metavar="RESOURCE",
         ),
         _SINCE,
@@ -280,13 +279,13 @@ REPORT: Final = Command(
         Option(
             "--since",
             "from this time: 2026-01-31, 2026-01-31T12:00Z, 12h or 30d; default 30d",
-            parse_optional(parse_moment),
+            parse_moment,
             metavar="TIME",
         ),
-        Option("--until", "to this time; default now", parse_optional(parse_moment), metavar="TIME"),
+        Option("--until", "to this time; default now", parse_moment, metavar="TIME"),
         _choice("--by", f"one bar for each {', '.join(_STEPS)}; default: what fits the time", "STEP", _STEPS),
         _AS_OF,
-        Option("--html", "write a page to this file: one file, without scripts", str, metavar="FILE"),
+        Option("--html", "write a page to this file: one file, without scripts", str, "", metavar="FILE"),
         Option("--open", "show the page in a web browser; without --html it is faregate-report.html"),
         *_FORM,
     ),
@@ -308,7 +307,7 @@ INIT: Final = Command(
             _FRAMEWORKS,
         ),
         _choice("--framework", "the same, as an option", "NAME", _FRAMEWORKS),
-        Option("--app", "the file of your application, if there are several", str, metavar="FILE"),
+        Option("--app", "the file of your application, if there are several", str, "", metavar="FILE"),
         Option("--dry-run", "write nothing, and say what would be written"),
         Option("--force", "overwrite files of the same names"),
     ),
@@ -317,38 +316,37 @@ INIT: Final = Command(
 EMULATOR: Final = Command(
     "emulator",
     "run the merchant service on this machine, with a console",
-    "faregate.emulator.cli:run_emulator",
-    add_arguments="faregate.emulator.cli:add_emulator",
+    declaration="faregate.emulator.cli:EMULATOR",
 )
 SERVICE: Final = Command(
     "service",
     "run the merchant service yourself, with real payments",
-    "faregate.service.cli:run_service",
-    add_arguments="faregate.service.cli:add_service",
+    declaration="faregate.service.cli:SERVICE",
 )
 PAY: Final = Command(
     "pay",
     "buy what is at a URL, and show each step",
-    "faregate.pay.cli:run_pay",
-    add_arguments="faregate.pay.cli:add_pay",
+    declaration="faregate.pay.cli:PAY",
 )
 PROBE: Final = Command(
     "probe",
     "test how a merchant service decides",
-    "faregate.probe.cli:run_probe",
-    add_arguments="faregate.probe.cli:add_probe",
+    declaration="faregate.probe.cli:PROBE",
 )
 COMPLETION: Final = Command(
     "completion",
     "print a script that completes commands in a shell",
     "faregate.cli:run_completion",
-    add_arguments="faregate.cli:add_completion",
+    "Print a script for this shell. bash: faregate completion bash > "
+    "~/.local/share/bash-completion/completions/faregate; zsh: into a file _faregate in a folder of fpath; "
+    "fish: into ~/.config/fish/completions/faregate.fish.",
+    (Option("shell", "the shell", choices=("bash", "zsh", "fish")),),
 )
 OPENAPI: Final = Command(
     "openapi",
     "print the merchant service as an OpenAPI 3.1 document",
     "faregate.merchant.openapi.__main__:run_openapi",
-    add_arguments="faregate.merchant.openapi.__main__:add_openapi",
+    "Prints the merchant service as an OpenAPI 3.1 document.",
 )
 
 GROUPS: Final = {

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from faregate.cli.command import Echo
 from faregate.cli.terminal import Progress, clean, count, get_width, prints_json, style
+from faregate.commands import Echo
 from faregate.errors import CommandError
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.models import ListQuery

@@ -2,8 +2,8 @@
 
 import json as jsonlib
 
-from faregate.cli.command import Echo
 from faregate.cli.terminal import count, format_table, prints_json
+from faregate.commands import Echo
 from faregate.core.models import OfferChoice
 from faregate.routes import RouteInfo, RouteTable
 from faregate.routes.check import check, describe_instructions, describe_journals

@@ -10,7 +10,7 @@ from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any
 
-from faregate.cli.command import Echo
+from faregate.commands import Echo
 from faregate.core.recovery import BATCH, SweepReport
 from faregate.errors import JournalError
 from faregate.logs import log

@@ -4,13 +4,14 @@ import json
 import socket
 import sys
 import webbrowser
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from threading import Thread
 from typing import Any, Final
 
+from faregate.commands import Command, Option
 from faregate.core.models import Response, WireRequest, header_values
 from faregate.emulator.calls import decode_header, parse_fields
 from faregate.emulator.clock import EmulatorClock
@@ -28,63 +29,69 @@ from faregate.x402.tokens import format_price
 _PROOF: Final = "payment-signature"
 _MAX: Final = 200
 DEFAULT_PORT: Final = 8402
-DESCRIPTION = "Run the Merchant API on this machine, for development and tests. No account is needed."
 
 
-def add_emulator(command: ArgumentParser) -> None:
-    command.description = DESCRIPTION
-    add = command.add_argument
-    add(
-        "--port",
-        type=int,
-        help=f"port to listen on; 0 picks a free one; default {DEFAULT_PORT}, or a free one if that is taken",
-    )
-    add(
-        "--host",
-        default="127.0.0.1",
-        help="loopback address to listen on; any other needs --allow-remote",
-    )
-    add(
-        "--allow-remote",
-        action="store_true",
-        help="accept connections from other machines; control plane and console stay local",
-    )
-    add("--no-control", action="store_true", help="disable the control plane and the console")
-    add(
-        "--account",
-        metavar="FILE",
-        help="read API keys and resources from this TOML file; default: the built-in account",
-    )
-    add("--allow-live", action="store_true", help="accept live keys; without this option they get 401")
-    add("--state", metavar="FILE", help="load the state from this file, and save every change to it")
-    add("--seed", metavar="N", help="generate the same ids and challenges for the same calls")
-    _add_clock_options(command)
-    add(
-        "--mode",
-        metavar="NAME",
-        default="clean",
-        help="inject the faults of this mode from the start, such as double-402; default clean: none",
-    )
-    add(
-        "--expose-execution-id",
-        action="store_true",
-        help="return the execution id of free access",
-    )
-    add("--open", action="store_true", help="show the console in a web browser")
-    add("--json", action="store_true", help="print address and keys as one line of JSON, and no calls")
-    add("--quiet", action="store_true", help="do not print a line for each call on stderr")
+def parse_port(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a whole number") from None
 
 
-def _add_clock_options(command: ArgumentParser) -> None:
-    add = command.add_mutually_exclusive_group().add_argument
-    add("--freeze", metavar="MOMENT", help="freeze the clock at this time, such as 2026-01-01T00:00Z")
-    add(
-        "--rate",
-        metavar="X",
-        type=float,
-        default=1.0,
-        help="run the clock X times as fast as real time",
-    )
+def parse_rate(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number") from None
+
+
+EMULATOR: Final = Command(
+    "emulator",
+    "run the merchant service on this machine, with a console",
+    "faregate.emulator.cli:run_emulator",
+    "Run the Merchant API on this machine, for development and tests. No account is needed.",
+    (
+        Option(
+            "--port",
+            f"port to listen on; 0 picks a free one; default {DEFAULT_PORT}, or a free one if that is taken",
+            parse_port,
+        ),
+        Option("--host", "loopback address to listen on; any other needs --allow-remote", str, "127.0.0.1"),
+        Option(
+            "--allow-remote",
+            "accept connections from other machines; control plane and console stay local",
+        ),
+        Option("--no-control", "disable the control plane and the console"),
+        Option(
+            "--account",
+            "read API keys and resources from this TOML file; default: the built-in account",
+            str,
+            metavar="FILE",
+        ),
+        Option("--allow-live", "accept live keys; without this option they get 401"),
+        Option("--state", "load the state from this file, and save every change to it", str, metavar="FILE"),
+        Option("--seed", "generate the same ids and challenges for the same calls", str, metavar="N"),
+        Option(
+            "--freeze",
+            "freeze the clock at this time, such as 2026-01-01T00:00Z",
+            str,
+            metavar="MOMENT",
+            group="clock",
+        ),
+        Option("--rate", "run the clock X times as fast as real time", parse_rate, "1", "X", group="clock"),
+        Option(
+            "--mode",
+            "inject the faults of this mode from the start, such as double-402; default clean: none",
+            str,
+            "clean",
+            "NAME",
+        ),
+        Option("--expose-execution-id", "return the execution id of free access"),
+        Option("--open", "show the console in a web browser"),
+        Option("--json", "print address and keys as one line of JSON, and no calls"),
+        Option("--quiet", "do not print a line for each call on stderr"),
+    ),
+)
 
 
 def format_json(emulator: Emulator, url: str, arguments: Namespace) -> str:

@@ -7,9 +7,9 @@ import click
 from flask import current_app
 from flask.cli import with_appcontext
 
-from faregate.cli.command import Command, Option, raise_as
 from faregate.cli.merchant_client import open_client_of
 from faregate.cli.registry import COMMANDS
+from faregate.commands import Command, Option, raise_as
 from faregate.errors import CommandError, FaregateError
 from faregate.flask.routes import get_middleware, list_routes
 from faregate.maintenance.journal import make_view

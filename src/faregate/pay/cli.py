@@ -3,13 +3,15 @@
 import json
 import os
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import Namespace
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 from decimal import Decimal, InvalidOperation
 from http.client import responses
 from pathlib import Path
+from typing import Final
 
+from faregate.commands import Command, Option
 from faregate.core.models import Header, Response
 from faregate.errors import CommandError, ConfigurationError
 from faregate.pay.http import RequestSpec, SellerClient
@@ -22,66 +24,6 @@ codes: 0 result received, 3 nothing signed, 4 payment refused, 5 payment still p
 seller."""
 
 
-def add_pay(command: ArgumentParser) -> None:
-    command.description = DESCRIPTION
-    add = command.add_argument
-    add("url", metavar="URL", help="what to buy")
-    add("-X", "--method", metavar="METHOD", help="HTTP method; default GET, or POST with --data")
-    add("-d", "--data", metavar="DATA", help="request body; @FILE reads a file, @- reads stdin")
-    add(
-        "-H",
-        "--header",
-        action="append",
-        default=[],
-        metavar="'NAME: VALUE'",
-        help="send this header with every request; repeatable",
-    )
-    add_payer(command)
-    add("--live", action="store_true", help="allow your own key to pay real money")
-    add("--dry-run", action="store_true", help="show the price and sign nothing")
-    add(
-        "--wait",
-        type=parse_seconds,
-        default=60.0,
-        metavar="SECONDS",
-        help="how long to wait for a pending payment, in all; default 60",
-    )
-    add(
-        "--timeout",
-        type=parse_seconds,
-        default=75.0,
-        metavar="SECONDS",
-        help="how long to wait for each response; default 75",
-    )
-    add(
-        "--proof",
-        metavar="FILE",
-        help="keep the payment in this file while it is pending; if the file exists, send that payment again",
-    )
-    add("-i", "--include", action="store_true", help="print status and headers before the body")
-    add("-o", "--output", metavar="FILE", help="write the body to this file instead of stdout")
-    add("--json", action="store_true", help="report each step as one line of JSON")
-
-
-def add_payer(command: ArgumentParser) -> None:
-    """Add the options that choose whose key pays, and how much.
-
-    A private key is never an argument, because every user of the machine can read the arguments of a process.
-    """
-    payer = command.add_mutually_exclusive_group()
-    payer.add_argument("--payer", metavar="NAME", help="pay as this test payer of the emulator; default good")
-    payer.add_argument(
-        "--key-file", metavar="FILE", help="pay with the private key in this file, or in FAREGATE_PAYER_KEY"
-    )
-    command.add_argument(
-        "--max",
-        type=parse_amount,
-        default=Decimal(1),
-        metavar="AMOUNT",
-        help="sign no payment above this, in units of the asset; default 1.00",
-    )
-
-
 def parse_amount(text: str) -> Decimal:
     """Parse a positive amount in units of an asset."""
     try:
@@ -89,7 +31,7 @@ def parse_amount(text: str) -> Decimal:
     except InvalidOperation:
         amount = Decimal(0)
     if not amount.is_finite() or amount <= 0 or amount > 10**12:
-        raise ArgumentTypeError(f"{text!r} is not an amount, such as 0.05 or 2")
+        raise ValueError(f"{text!r} is not an amount, such as 0.05 or 2")
     return amount
 
 
@@ -100,8 +42,82 @@ def parse_seconds(text: str) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds <= 86400:
-        raise ArgumentTypeError(f"{text!r} is not a number of seconds from 0 to 86400")
+        raise ValueError(f"{text!r} is not a number of seconds from 0 to 86400")
     return seconds
+
+
+PAYER_OPTIONS: Final = (
+    Option(
+        "--payer",
+        "pay as this test payer of the emulator; default good",
+        str,
+        metavar="NAME",
+        group="payer",
+    ),
+    # The key itself is no argument: every user of the machine can read the arguments of a process.
+    Option(
+        "--key-file",
+        "pay with the private key in this file, or in FAREGATE_PAYER_KEY",
+        str,
+        metavar="FILE",
+        group="payer",
+    ),
+    Option(
+        "--max",
+        "sign no payment above this, in units of the asset; default 1.00",
+        parse_amount,
+        "1",
+        "AMOUNT",
+    ),
+)
+"""The options that choose whose key pays, and how much."""
+PAY: Final = Command(
+    "pay",
+    "buy what is at a URL, and show each step",
+    "faregate.pay.cli:run_pay",
+    DESCRIPTION,
+    (
+        Option("url", "what to buy", metavar="URL"),
+        Option(
+            "--method", "HTTP method; default GET, or POST with --data", str, metavar="METHOD", short="-X"
+        ),
+        Option("--data", "request body; @FILE reads a file, @- reads stdin", str, metavar="DATA", short="-d"),
+        Option(
+            "--header",
+            "send this header with every request; repeatable",
+            str,
+            metavar="'NAME: VALUE'",
+            short="-H",
+            is_repeatable=True,
+        ),
+        *PAYER_OPTIONS,
+        Option("--live", "allow your own key to pay real money"),
+        Option("--dry-run", "show the price and sign nothing"),
+        Option(
+            "--wait",
+            "how long to wait for a pending payment, in all; default 60",
+            parse_seconds,
+            "60",
+            "SECONDS",
+        ),
+        Option(
+            "--timeout",
+            "how long to wait for each response; default 75",
+            parse_seconds,
+            "75",
+            "SECONDS",
+        ),
+        Option(
+            "--proof",
+            "keep the payment in this file while it is pending; if the file exists, send that payment again",
+            str,
+            metavar="FILE",
+        ),
+        Option("--include", "print status and headers before the body", short="-i"),
+        Option("--output", "write the body to this file instead of stdout", str, metavar="FILE", short="-o"),
+        Option("--json", "report each step as one line of JSON"),
+    ),
+)
 
 
 @contextmanager

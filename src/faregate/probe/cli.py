@@ -3,15 +3,16 @@
 import json
 import os
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from faregate.cli.terminal import format_table
+from faregate.commands import Command, Option
 from faregate.errors import CommandError, FaregateError
-from faregate.pay.cli import add_payer, parse_seconds, suggest_extra
+from faregate.pay.cli import PAYER_OPTIONS, parse_seconds, suggest_extra
 from faregate.x402.tokens import format_price
 
 if TYPE_CHECKING:
@@ -24,26 +25,30 @@ and report whether it decides as faregate expects where the specification is sil
 from FAREGATE_API_KEY. Exit codes: 0 no check failed, 1 at least one failed, 2 the probe could not run."""
 
 
-def add_probe(command: ArgumentParser) -> None:
-    command.description = DESCRIPTION
-    add = command.add_argument
-    add("--base-url", metavar="URL", help="the service; default FAREGATE_BASE_URL")
-    product = command.add_mutually_exclusive_group()
-    product.add_argument("--resource", metavar="KEY", help="buy the resource with this integration key")
-    product.add_argument("--revision", metavar="ACR", help="buy this revision; default the cheapest")
-    add("--free-resource", metavar="KEY", help="a free resource; default the first one found")
-    add("--slow-resource", metavar="KEY", help="a resource whose payments settle late")
-    add("--foreign-revision", metavar="ACR", help="a revision of the other environment")
-    add_payer(command)
-    add(
-        "--timeout",
-        type=parse_seconds,
-        default=10.0,
-        metavar="SECONDS",
-        help="how long to wait for each response; default 10",
-    )
-    add("--allow-live", action="store_true", help="accept a live key, which spends real money")
-    add("--json", action="store_true", help="print JSON instead of a table")
+PROBE: Final = Command(
+    "probe",
+    "test how a merchant service decides",
+    "faregate.probe.cli:run_probe",
+    DESCRIPTION,
+    (
+        Option("--base-url", "the service; default FAREGATE_BASE_URL", str, metavar="URL"),
+        Option(
+            "--resource",
+            "buy the resource with this integration key",
+            str,
+            metavar="KEY",
+            group="product",
+        ),
+        Option("--revision", "buy this revision; default the cheapest", str, metavar="ACR", group="product"),
+        Option("--free-resource", "a free resource; default the first one found", str, metavar="KEY"),
+        Option("--slow-resource", "a resource whose payments settle late", str, metavar="KEY"),
+        Option("--foreign-revision", "a revision of the other environment", str, metavar="ACR"),
+        *PAYER_OPTIONS,
+        Option("--timeout", "how long to wait for each response; default 10", parse_seconds, "10", "SECONDS"),
+        Option("--allow-live", "accept a live key, which spends real money"),
+        Option("--json", "print JSON instead of a table"),
+    ),
+)
 
 
 def run_probe(arguments: Namespace) -> int:

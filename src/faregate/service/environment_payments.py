@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 from faregate.errors import ConfigurationError
@@ -13,6 +12,7 @@ from faregate.service.chain.direct import DirectPayments, GasAccount, GasPolicy,
 from faregate.service.chain.direct.fees import ETHER, GWEI
 from faregate.service.chain.facilitated import FacilitatorPayments
 from faregate.service.chain.facilitator import FacilitatorClient, FacilitatorSettings
+from faregate.service.hooks import import_function
 from faregate.service.settings import Settings
 from faregate.system import system_clock
 from faregate.x402.tokens import CHAINS, Environment
@@ -127,9 +127,8 @@ def _build_chain(settings: Settings, environment: Environment) -> ChainReader:
 
 def load_hook(setting: str, name: str) -> Callable[..., Any]:
     """Import the function that a setting names, as `module.function`. Raises `ConfigurationError`."""
-    module, _, function = name.rpartition(".")
     try:
-        found: Callable[..., Any] = getattr(import_module(module), function)
+        found: Callable[..., Any] = import_function(name)
     except (ImportError, AttributeError) as error:
         raise ConfigurationError(f"{setting}: {name} cannot be imported: {error}") from None
     if not callable(found):

@@ -10,13 +10,14 @@ message. The key of the gas account is never a setting, only where it is.
 import os
 import re
 import tomllib
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from faregate.commands import Option
 from faregate.configuration import Check, GivenValues, between, describe, read_declarations
 from faregate.errors import ConfigurationError, nearest_name
 from faregate.merchant.formats import find_url_fault
@@ -195,12 +196,11 @@ def make_settings(values: Mapping[str, object]) -> Settings:
 # Where settings come from
 
 
-def add_options(parser: ArgumentParser, names: Sequence[str] = _NAMES) -> None:
-    """Add `--config` and an option for each of these settings."""
-    add = parser.add_argument
-    add("--config", metavar="FILE", help="read settings from this TOML file")
-    for name in names:
-        add(_spell_option(name), dest=name, metavar=_get_metavar(name), help=_get_help(name))
+def list_options(names: Sequence[str] = _NAMES) -> tuple[Option, ...]:
+    """List `--config` and the options of these settings. Their text is parsed by `read_settings`."""
+    config = Option("--config", "read settings from this TOML file", str, metavar="FILE")
+    own = (Option(_spell_option(name), _get_help(name), str, metavar=_get_metavar(name)) for name in names)
+    return (config, *own)
 
 
 def read_settings(options: Namespace, environ: Mapping[str, str] = os.environ) -> Settings:

@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 
 from django.core.management import base
 
-from faregate.cli.command import Command, fill_parser
 from faregate.cli.merchant_client import open_client_of
+from faregate.commands import Command, fill_parser
 from faregate.django.conf import get_config, get_journal_view
 from faregate.django.routes import list_routes
 from faregate.errors import CommandError, FaregateError

@@ -26,7 +26,7 @@ _HASH_DIGITS: Final = 64
 
 def run_record(arguments: Namespace) -> int:
     """Record a transfer as the refund of a payment, if the chain proves it."""
-    transaction_hash, sender = _parse_hash(arguments.hash), _parse_sender(arguments.sender)
+    transaction_hash, sender = _parse_hash(arguments.hash), _parse_sender(vars(arguments)["from"])
     with open_runtime(read_settings(arguments)) as runtime:
         books = runtime.books
         payment = _find(books, arguments.id)

@@ -5,7 +5,6 @@ The private key is in the memory of one object only: in no repr, error, log or d
 
 import os
 import stat
-from importlib import import_module
 from operator import index
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -14,6 +13,7 @@ from eth_utils.address import to_checksum_address
 
 from faregate.errors import ConfigurationError
 from faregate.service.chain.direct.transactions import Signature, recover_sender
+from faregate.service.hooks import import_function
 from faregate.x402.eip712 import CURVE, ORDER, derive_address
 
 _FORMS: Final = (
@@ -125,9 +125,8 @@ def _read_environment(name: str) -> str:
 
 
 def _call(name: str) -> RemoteSigner:
-    module, _, function = name.rpartition(".")
     try:
-        found = getattr(import_module(module), function)
+        found = import_function(name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigurationError(f"gas_key: {name} cannot be imported: {error}") from None
     try:

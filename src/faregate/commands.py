@@ -1,9 +1,13 @@
-"""Commands as data, from which `faregate`, `flask faregate` and `manage.py` make their parsers."""
+"""Commands as data, from which `faregate`, `flask faregate` and `manage.py` make their parsers.
+
+`cli/registry.py` has the table of them.
+"""
 
 import math
 import re
 from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
@@ -21,14 +25,21 @@ class Option:
     `parse` makes its value from text, also from `default`, and raises `ValueError` with a message. Without
     `parse` it is a switch, unless it is positional. `choices` are the texts it may have, for help and
     completion; `parse` refuses others.
+
+    The fields below `choices` are for commands of `faregate` alone. Of the options of one `group`, a call may
+    have one. `is_repeatable` makes the value a list.
     """
 
     flag: str
     help: str
     parse: Callable[[str], Any] | None = None
-    default: str = ""
+    default: str | None = None
     metavar: str | None = None
     choices: tuple[str, ...] = ()
+    short: str = ""
+    group: str = ""
+    is_required: bool = False
+    is_repeatable: bool = False
 
     @property
     def name(self) -> str:
@@ -47,8 +58,9 @@ class Command:
     what `target` says (an application's `RouteTable`, a `Paywall`, a `JournalView` or a `MerchantClient`), an
     `Echo` and the options by name, and returns the exit status. An action's own `target` wins.
 
-    A command without `target` belongs to `faregate` alone: its `run` receives argparse's `Namespace`, and
-    the function that `add_arguments` names fills its parser.
+    A command without `target` belongs to `faregate` alone: its `run` receives argparse's `Namespace`. Where
+    its options are known to a package that may not be installed, `declaration` names the whole command, as
+    `module:NAME`, and `load` imports it.
     """
 
     name: str
@@ -58,7 +70,19 @@ class Command:
     options: tuple[Option, ...] = ()
     actions: tuple["Command", ...] = ()
     target: Literal["routes", "paywall", "journal", "service"] | None = None
-    add_arguments: str = ""
+    epilog: str | None = None
+    declaration: str = ""
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.summary[:1].upper()}{self.summary[1:]}."
+
+    def load(self) -> "Command":
+        """Return the command with its options and actions."""
+        if not self.declaration:
+            return self
+        declared: Command = import_name(self.declaration)
+        return declared
 
     def get_target(self, action: "Command") -> str | None:
         """What an action of this command, or the command itself, receives."""
@@ -71,42 +95,55 @@ class Command:
         return status
 
 
-def import_name(path: str) -> Callable[..., Any]:
-    """Import the function that `path` names, such as `faregate.cli.sweep:run_sweep`."""
+def import_name(path: str) -> Any:
+    """Import what `path` names, such as `faregate.cli.sweep:run_sweep`."""
     module, _, name = path.partition(":")
-    function: Callable[..., Any] = getattr(import_module(module), name)
-    return function
+    return getattr(import_module(module), name)
 
 
 def fill_parser(parser: ArgumentParser, command: Command) -> None:
     """Add the options and actions of a command. Parsing sets `selected` to the action that was called."""
     parser.set_defaults(selected=command)
-    for option in command.options:
-        _add_option(parser, option)
+    add_options(parser, command.options)
     if command.actions:
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
         for action in command.actions:
             subparser = actions.add_parser(
-                action.name, help=action.summary, description=action.description or action.summary
+                action.name,
+                help=action.summary,
+                description=action.description or action.sentence,
+                epilog=action.epilog,
             )
             fill_parser(subparser, action)
 
 
-def _add_option(parser: ArgumentParser, option: Option) -> None:
-    if option.is_positional and option.parse is None:
-        parser.add_argument(option.flag, metavar=option.metavar, help=option.help)
-    elif option.parse is None:
-        parser.add_argument(option.flag, action="store_true", help=option.help)
-    else:
-        parser.add_argument(
-            option.flag,
-            type=raise_as(ArgumentTypeError, option.parse),
-            default=option.default,
-            nargs="?" if option.is_positional else None,
-            metavar=option.metavar,
-            choices=_Choices(option.choices) if option.choices else None,
-            help=option.help,
-        )
+def add_options(parser: ArgumentParser, options: Sequence[Option]) -> None:
+    """Add options to a parser."""
+    groups = defaultdict[str, Any](parser.add_mutually_exclusive_group)
+    for option in options:
+        add = (groups[option.group] if option.group else parser).add_argument
+        add(*filter(None, (option.short, option.flag)), **_list_arguments(option))
+
+
+def _list_arguments(option: Option) -> dict[str, Any]:
+    """List the arguments of `add_argument` for an option."""
+    arguments: dict[str, Any] = {"help": option.help}
+    if option.parse is None and not option.is_positional:
+        return {**arguments, "action": "store_true"}
+    if option.metavar is not None:
+        arguments["metavar"] = option.metavar
+    if option.parse is None:
+        return {**arguments, "choices": option.choices or None}
+    arguments |= {"type": raise_as(ArgumentTypeError, option.parse), "default": option.default}
+    if option.is_positional:
+        arguments["nargs"] = "?"
+    if option.choices:
+        arguments["choices"] = _Choices(option.choices)
+    if option.is_repeatable:
+        arguments |= {"action": "append", "default": []}
+    if option.is_required:
+        arguments["required"] = True
+    return arguments
 
 
 class _Choices(tuple[str, ...]):
@@ -144,11 +181,6 @@ def parse_count(text: str) -> int:
     if not text.isdecimal() or not int(text):
         raise ValueError(f"{text!r} is not a whole number above 0")
     return int(text)
-
-
-def parse_optional(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    """`parse`, for an option that is None when it is not given."""
-    return lambda text: parse(text) if text else None
 
 
 def parse_choice(*choices: str) -> Callable[[str], str]:
