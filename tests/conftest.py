@@ -243,6 +243,13 @@ def _no_prices_of_other_tests() -> None:
         sys.modules["faregate.routes.unsold"].__dict__["_unplaced"].clear()
 
 
+@pytest.fixture(autouse=True)
+def _no_results_of_other_tests() -> None:
+    """Forget what was sold: one test gives away what another one sells."""
+    if "faregate.checkout.copies" in sys.modules:
+        sys.modules["faregate.checkout.copies"].__dict__["RESULTS"].forget()
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     output: dict[str, object] | None = getattr(session.config, "workeroutput", None)
     if output is not None:

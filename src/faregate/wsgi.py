@@ -24,12 +24,14 @@ from faregate.checkout.blocking_checkout import Ask, BlockingCheckout
 from faregate.checkout.buffer import finalize
 from faregate.checkout.checkout import ReadBody
 from faregate.checkout.contexts import WorkContext
+from faregate.checkout.copies import RESULTS
 from faregate.checkout.descriptions import HandlerInfo
 from faregate.checkout.path_rules import PathMatch, PathRules
 from faregate.checkout.request import IncomingRequest, read_body
 from faregate.checkout.snapshot import Snapshot
 from faregate.checkout.states import PASSING, State
 from faregate.checkout.wsgi_environ import (
+    CHECKOUT,
     Environ,
     drop_conditions,
     find_content_length,
@@ -38,7 +40,7 @@ from faregate.checkout.wsgi_environ import (
     parse_environ,
     withhold_connection,
 )
-from faregate.core.models import Choose, Headers, Offer, Response
+from faregate.core.models import Choose, Headers, Offer, Response, header_values
 from faregate.core.release import Bypass
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
@@ -55,9 +57,6 @@ Close = Callable[[], None]
 WSGIApp = Callable[[Environ, StartResponse], Iterable[bytes]]
 OnRelease = Callable[[Response], Headers]
 """Called with a result that is released; gives more headers for its payer."""
-
-_CHECKOUT = "faregate.checkout.checkout"
-"""The key of a request's checkout in its environ."""
 
 
 class PaywallMiddleware:
@@ -97,8 +96,9 @@ class PaywallMiddleware:
         path, root_path, _ = find_path(environ)
         path_match = self.path_rules.match(path, root_path)
         checkout = WSGICheckout(self, server_environ, path_match, partial(_read_ahead, environ))
-        outer = environ.get(_CHECKOUT)
-        environ[_CHECKOUT] = checkout
+        checkout.called_handler = None if self.is_opaque else False
+        outer = checkout.outer = find_checkout(environ)
+        environ[CHECKOUT] = checkout
         if checkout.has_payment:
             drop_conditions(environ)
             # A server sends what its own wrapper made past any middleware. To it, Werkzeug's is any iterable.
@@ -111,7 +111,7 @@ class PaywallMiddleware:
         finally:
             checkout.close()
             if outer is not None:
-                environ[_CHECKOUT] = outer  # whoever called this application may answer itself
+                environ[CHECKOUT] = outer  # whoever called this application may answer itself
 
     def expect_offers(self) -> None:
         """For adapters: have what is sold checked against the service, with the first request."""
@@ -136,7 +136,7 @@ class PaywallMiddleware:
 class WSGICheckout(BlockingCheckout):
     """The checkout of one WSGI request. `on_release` is called with its result when that is released.
 
-    `is_checked`: the framework itself has looked at what it answers.
+    `checked_status` is that of the answer that the framework itself has looked at.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class WSGICheckout(BlockingCheckout):
         )
         self.middleware = middleware
         self.on_release: list[OnRelease] = []
-        self.is_checked = False
+        self.checked_status: int | None = None
 
 
 def _read_environ(environ: Environ) -> IncomingRequest:
@@ -218,7 +218,7 @@ def ask_payment(environ: Environ, offer: Offer, ask: Ask | None, prices_inside: 
 
 def find_checkout(environ: Environ) -> WSGICheckout | None:
     """For adapters: the checkout of this request; None without a paywall in front."""
-    checkout = environ.get(_CHECKOUT)
+    checkout = environ.get(CHECKOUT)
     return checkout if isinstance(checkout, WSGICheckout) else None
 
 
@@ -255,6 +255,8 @@ class _PaywallResponder:
         self._checkout = checkout
         self._start_response = start_response
         self._mistake: ConfigurationError | None = None
+        self._length: int | None = None
+        """The declared length of a response that no handler made."""
 
     def run(self, app: WSGIApp, environ: Environ) -> Iterable[bytes]:
         """Call the application, and return what the server may send."""
@@ -273,7 +275,7 @@ class _PaywallResponder:
                 if work is not None:
                     body, close = work.iterate(body), partial(work.run, close)
             checkout.check_late()
-            if checkout.state is State.FREE and self._mistake is None and _is_data(body, environ):
+            if checkout.state is State.FREE and self._mistake is None and self._is_data(body, environ):
                 return body  # as it is: servers know their own file wrapper by its type
             chunks = self._run_to_start(body)
             mistake = self._mistake or checkout.late
@@ -282,7 +284,7 @@ class _PaywallResponder:
             if checkout.state in PASSING:
                 if work is not None:
                     work.adopt()
-                return ClosingIterator(self._cut_late(chunks), close)
+                return ClosingIterator(self._cut_late(self._check_body(chunks)), close)
             answer = self._complete(chunks)
             if work is not None and answer.released:
                 work.adopt()
@@ -303,13 +305,36 @@ class _PaywallResponder:
         except ConfigurationError as mistake:
             self._mistake = mistake  # raised when the application has returned what there is to close
             return _drop
+        if checkout.called_handler is False:
+            self._length = _find_length(headers)
         write = self._start_response(status, headers, *((exc_info,) if exc_info else ()))
         return partial(self._write, write)
 
     def _write(self, write: Write, chunk: bytes) -> None:
         """The server's way to send without an iterable, which PEP 3333 keeps for old applications."""
         self._checkout.check_late()
+        self._checkout.check_chunk(chunk)
         write(chunk)
+
+    def _is_data(self, body: Iterable[bytes], environ: Environ) -> bool:
+        """Whether no code of the application runs while this body is sent, and it is no copy.
+
+        Raises `ConfigurationError`.
+        """
+        if isinstance(body, list | tuple):
+            self._checkout.check_body(body)
+            return True
+        file_wrapper = environ.get("wsgi.file_wrapper")
+        is_file = isinstance(file_wrapper, type) and isinstance(body, file_wrapper)
+        return is_file and not RESULTS.has_length(self._length)
+
+    def _check_body(self, chunks: Iterator[bytes]) -> Iterable[bytes]:
+        """All chunks; read before the first one leaves, if they have the length of a result."""
+        if not RESULTS.has_length(self._length):
+            return chunks
+        whole = list(chunks)
+        self._checkout.check_body(whole)
+        return whole
 
     def _run_to_start(self, body: Iterable[bytes]) -> Iterator[bytes]:
         """All chunks. A generator starts its response, and asks for its payment, with the first of them."""
@@ -325,6 +350,7 @@ class _PaywallResponder:
         """All chunks, until one names a price: the server then cuts the response."""
         for chunk in chunks:
             self._checkout.check_late()
+            self._checkout.check_chunk(chunk)
             yield chunk
         self._checkout.check_late()
 
@@ -379,11 +405,10 @@ class _PaywallResponder:
         return ClosingIterator([content], close)
 
 
-def _is_data(body: Iterable[bytes], environ: Environ) -> bool:
-    """Whether no code of the application runs while this body is sent."""
-    file_wrapper = environ.get("wsgi.file_wrapper")
-    kinds = (list, tuple, file_wrapper) if isinstance(file_wrapper, type) else (list, tuple)
-    return isinstance(body, kinds)
+def _find_length(headers: list[tuple[str, str]]) -> int | None:
+    """The declared length of a response, if it is a plain number."""
+    declared = header_values(tuple(headers), "content-length")
+    return int(declared[0]) if declared and declared[0].isdecimal() else None
 
 
 def _find_close(body: Iterable[bytes]) -> Close:

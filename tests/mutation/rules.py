@@ -29,6 +29,7 @@ ADAPTER_TESTS = (
 STATE = ("tests/attacks/test_state.py", "-k", "starlette")
 ANSWERS = ("tests/attacks/test_answers.py",)
 COPIES = ("tests/attacks/test_copies.py",)
+BODY_COPIES = ("tests/attacks/test_body_copies.py",)
 MISTAKES = ("tests/attacks/test_mistakes.py",)
 ORDERS = ("tests/attacks/test_orders.py",)
 UNSOLD = ("tests/routes/test_unsold.py",)
@@ -280,6 +281,16 @@ MUTANTS = (
     Mutant("copies-leave-under-another-key", CHECKOUT, "if not mistake and is_marked(headers):", "if False:", COPIES),
     Mutant("copies-leave-before-a-checkout", ASGI_RESPONDER, "is_copy(message.get(\"headers\", ())) or self._find_bypass(", "self._find_bypass(", COPIES),
     Mutant("copies-leave-under-another-spelling", DISPATCH, "for path in list_spellings(asked[\"path\"]):", "for path in ():", COPIES),
+    Mutant("bodies-leave-by-free-addresses", CHECKOUT, "            if RESULTS.is_copy(whole):\n", "            if False:\n", BODY_COPIES),
+    Mutant("bodies-leave-in-chunks", CHECKOUT, "            if RESULTS.has_length(len(sent)) and RESULTS.is_copy(bytes(sent)):\n", "            if False:\n", BODY_COPIES),
+    Mutant("bodies-leave-compressed", "src/faregate/checkout/copies.py", "        if body.startswith(_GZIP):\n", "        if False:\n", BODY_COPIES),
+    Mutant("bodies-that-were-there-before-are-copies", "src/faregate/checkout/copies.py", " and digest not in self._own", "", BODY_COPIES),
+    Mutant("stale-bodies-leave-flask", FLASK_MIDDLEWARE, "is_from_app = checked is not None and (is_error(status) or not is_error(checked))", "is_from_app = checked is not None", BODY_COPIES),
+    Mutant("aborts-are-handlers-of-flask", FLASK_MIDDLEWARE, " and answered is not error:", ":", BODY_COPIES),
+    Mutant("views-of-flask-give-copies", FLASK_MIDDLEWARE, "                checkout.called_handler = True\n        return ensure_sync(function)", "                pass\n        return ensure_sync(function)", BODY_COPIES),
+    Mutant("stale-bodies-leave-django", DJANGO + "exceptions.py", "        checkout.called_handler = False  #", "        pass  #", BODY_COPIES),
+    Mutant("stale-copies-leave-between-two-paywalls", CHECKOUT, "            if status != self._inside_status and not is_error(status):\n", "            if False:\n", BODY_COPIES),
+    Mutant("results-of-an-inner-paywall-are-copies", CHECKOUT, "            self.called_handler = None\n        else:", "        else:", BODY_COPIES),
     Mutant("flask-copies-are-not-marked", FLASK + "decorators.py", "        headers.add(*MARK)\n", "        pass\n", (*COPIES, *FLASK_CACHES)),
     Mutant("django-copies-are-not-marked", DJANGO + "decorators.py", "if may_be_result(answer.status_code, (sold,)):", "if False:", COPIES),
     Mutant("early-messages-leave", ASGI_RESPONDER, "if is_start or self._state is not _FREE:", "if is_start:", COPIES),
@@ -298,8 +309,8 @@ MUTANTS = (
     Mutant("a-fan-out-of-flask-is-one-work", FLASK + "decorators.py", "        checkout.begin_call(asked)\n", "", ONE_CALL),
     Mutant("twenty-works-for-one-payment", CHECKOUT, " and self._asks_left != 0:", ":", RELEASE),
     Mutant("late-prices-are-forgotten", CHECKOUT, "        self._move(State.DECIDED)\n        raise self.late\n", "        error, self.late = self.late, None\n        raise error\n", ("tests/attacks/test_late_prices.py",)),
-    Mutant("late-prices-in-streams-go-on", WSGI, "        for chunk in chunks:\n            self._checkout.check_late()\n            yield chunk", "        for chunk in chunks:\n            yield chunk", ("tests/attacks/test_late_prices.py",)),
-    Mutant("late-prices-in-django-streams-go-on", DJANGO + "responses.py", "    for chunk in content:\n        _check_late(checkout)\n        yield chunk", "    for chunk in content:\n        yield chunk", ("tests/attacks/test_late_prices.py",)),
+    Mutant("late-prices-in-streams-go-on", WSGI, "        for chunk in chunks:\n            self._checkout.check_late()\n", "        for chunk in chunks:\n", ("tests/attacks/test_late_prices.py",)),
+    Mutant("late-prices-in-django-streams-go-on", DJANGO + "responses.py", "    for chunk in content:\n        _check_late(checkout)\n", "    for chunk in content:\n", ("tests/attacks/test_late_prices.py",)),
     Mutant("contexts-leave-unpaid", ASGI_RESPONDER, "if response.released or self._context is None:", "if True:", RELEASE),
     Mutant("contexts-leave-unpaid-on-wsgi", WSGI, "work = WorkContext() if checkout.has_payment else None", "work = None", RELEASE),
     Mutant("contexts-leave-unpaid-in-django", DJANGO + "middleware.py", "work = WorkContext() if checkout.has_payment else None", "work = None", RELEASE),
@@ -712,7 +723,7 @@ MUTANTS = (
            "self._mistake = mistake", ADAPTER_TESTS),
     Mutant("view-instead-of-bytes", BUFFER, "self._first = bytes(chunk)", "self._first = chunk", ADAPTER_TESTS),
     Mutant("unsendable-header-is-sold", BUFFER, "tuple(map(_check_header, headers))", "headers", AUDIT_TESTS),
-    Mutant("checkout-of-another-application", WSGI, "                environ[_CHECKOUT] = outer  #", "                pass  #", AUDIT_TESTS),
+    Mutant("checkout-of-another-application", WSGI, "                environ[CHECKOUT] = outer  #", "                pass  #", AUDIT_TESTS),
     Mutant("checkout-authorizes-after-its-end", CHECKOUT, "        self.state = State.CLOSED  # from every state\n"
            "        if self._work is not None:",
            "        if self._work is not None:", AUDIT_TESTS),

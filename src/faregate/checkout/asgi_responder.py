@@ -153,6 +153,7 @@ class PaywallResponder:
     ) -> Payment:
         outer = find_responder(self._server_scope)
         if outer is not None:
+            self.checkout.outer = outer.checkout
             outer.checkout.mark_sold_inside()
         if self.checkout.body_length is not None:
             await self._read_ahead()

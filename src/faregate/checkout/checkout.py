@@ -15,7 +15,7 @@ The usual moves (`states.TRANSITIONS` has all of them):
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cached_property
 from time import monotonic
@@ -23,6 +23,7 @@ from typing import NoReturn, cast
 
 from faregate.checkout.buffer import BufferedResponse
 from faregate.checkout.choice import NOT_CHOSEN, NOT_CHOSEN_PAID, pick_offer
+from faregate.checkout.copies import RESULTS
 from faregate.checkout.descriptions import FindHandler, describe_by_handler
 from faregate.checkout.path_rules import NO_RULES, PathMatch
 from faregate.checkout.request import IncomingRequest, comparable_length, digest_body
@@ -31,7 +32,7 @@ from faregate.checkout.work import Restore, Work
 from faregate.core import responses
 from faregate.core.flow import serve
 from faregate.core.models import HandlerResult, Headers, Offer, OfferChoice, Response
-from faregate.core.release import COPIED, Bypass, build_plain_redirect, is_marked
+from faregate.core.release import COPIED, Bypass, build_plain_redirect, is_error, is_marked
 from faregate.core.steps import Flow, RunHandler
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError, SoldTwice, WorkInterrupted, WorkTimedOut
@@ -80,6 +81,14 @@ class Checkout:
     find_route: FindRoute | None = None
     find_handler: FindHandler | None = None
     late: ConfigurationError | None = None
+    called_handler: bool | None = None
+    """Whether the framework has called a handler for this request; None if the adapter cannot tell."""
+    outer: "Checkout | None" = None
+    """That of a paywall around this one, which lets only what this one answers leave."""
+    _inside_status: int | None = None
+    """Of the answer of a paywall between this one and the handler."""
+    _sent_unpaid: bytearray | None = None
+    """The body that leaves unpaid so far, while it may be the copy of a result."""
     _offers_at_start: float = math.inf
     """How many offers had been made when a response of the application's began; infinite before."""
     _body_digest = ""
@@ -283,6 +292,8 @@ class Checkout:
             prefix_host=(incoming.host or "") if sold is self.path_match.offer else None,
         )
         self._move(State.AUTHORIZING)
+        if self.outer is not None:
+            self.outer.mark_sold_inside()
         self._offer, self._result_bytes = offer, paid_request.result_bytes
         self._resource_url = resource_url
         self._flow = serve(paid_request)
@@ -340,16 +351,25 @@ class Checkout:
     def check_late(self) -> None:
         """Raise the mistake of a handler that names a price after its response began."""
         if self.late is None and len(self._offers_made) > self._offers_at_start:
-            self.late = ConfigurationError(self._describe_unpaid_offer())
-            if self.state is State.FREE:  # or CLOSED: a server sends what a generator gives
-                self._decide_mistake(self.late)
+            self._end_late(ConfigurationError(self._describe_unpaid_offer()))
         if self.late is not None:
             raise self.late
 
-    def mark_sold_inside(self) -> None:
-        """Leave the payment to another paywall, between this one and the handler."""
+    def _end_late(self, mistake: ConfigurationError) -> NoReturn:
+        """End a response that is on its way. Raises `ConfigurationError`."""
+        self.late = mistake
+        if self.state is State.FREE:  # or CLOSED: a server sends what a generator gives
+            self._decide_mistake(mistake)
+        raise mistake
+
+    def mark_sold_inside(self, status: int | None = None) -> None:
+        """Leave the payment to another paywall, between this one and the handler.
+
+        `status` is that of its answer, when there is one.
+        """
         if self.state is State.NEW:
             self._move(State.SOLD_INSIDE)
+        self._inside_status = status
 
     def allow_unpaid(self, status: int, read_headers: Callable[[], Headers] = tuple) -> bool:
         """Decide whether a response may leave for which no payment was asked (`core.release`).
@@ -360,7 +380,11 @@ class Checkout:
         if self.state is State.DECIDED:
             return False
         # If it is sold inside, the inner paywall looks for a bypass and for a refused path.
-        if self.state is not State.SOLD_INSIDE:
+        if self.state is State.SOLD_INSIDE:
+            if status != self._inside_status and not is_error(status):
+                self.withhold(COPIED)  # as by a cache that answers in place of a refusal
+            self.called_handler = None
+        else:
             headers = read_headers()
             mistake = self._describe_unpaid_offer()
             bypass = None if mistake else self._find_bypass(status)
@@ -377,7 +401,30 @@ class Checkout:
                 return False
         self._move(State.FREE)
         self._offers_at_start = len(self._offers_made)
+        if self.outer is not None:
+            self.outer.called_handler = self.called_handler
         return True
+
+    def check_body(self, body: Iterable[bytes]) -> None:
+        """Withhold the body of a result in an answer that no handler made. Raises `ConfigurationError`.
+
+        A cache that keeps bodies alone loses the mark of a result, and its key may lead to a free address.
+        """
+        if self.called_handler is False:
+            whole = b"".join(body)
+            if RESULTS.is_copy(whole):
+                self.withhold(COPIED)
+            RESULTS.add_own(whole)
+
+    def check_chunk(self, chunk: bytes) -> None:
+        """`check_body` for a body that is sent in chunks, before each: the last one of a copy is withheld."""
+        if self.called_handler is not False or RESULTS.longest == 0:
+            return
+        sent = self._sent_unpaid = bytearray() if self._sent_unpaid is None else self._sent_unpaid
+        if len(sent) <= RESULTS.longest:
+            sent += chunk
+            if RESULTS.has_length(len(sent)) and RESULTS.is_copy(bytes(sent)):
+                self._end_late(ConfigurationError(COPIED))
 
     def build_plain(self, status: int, headers: Headers, bypass: Bypass | None) -> Response | None:
         """Build what certainly carries no result, in place of a response that may; None if there is nothing.
@@ -419,6 +466,8 @@ class Checkout:
     def _decide(self, answer: Response) -> None:
         self._move(State.DECIDED)
         self._answer = self._present(answer)
+        if self.outer is not None:
+            self.outer.mark_sold_inside(answer.status)
 
     def _present(self, answer: Response) -> Response:
         """Give what the paywall says as this payer reads it; a result stays as it is."""
@@ -468,9 +517,11 @@ class Checkout:
             self._flow.close()
         # They refer to the request, which refers to this checkout: only the collector would free the three.
         self._read, self._find_bypass = _raise_ended, _find_no_bypass
-        self.find_route = self.find_handler = self._call = None
+        self.find_route = self.find_handler = self._call = self.outer = None
 
     def _make_result(self) -> HandlerResult | Exception:
+        if self.buffer.has_started and not is_error((response := self.buffer.build()).status):
+            RESULTS.add(response.body)
         # A framework may have caught these errors; what it answered instead is not sold.
         failure = self._sold_twice or self.buffer.too_large
         if failure is not None:
@@ -488,6 +539,8 @@ class Checkout:
         if isinstance(answer, RunHandler):
             raise RuntimeError("the flow asked for the work twice")
         answer = self._answer = self._present(answer)
+        if self.outer is not None:
+            self.outer.mark_sold_inside(answer.status)
         if self.state is State.COMPLETING:  # CLOSED: the server left, and this went on
             self._move(State.COMPLETED)
         if self._work is not None:

@@ -16,6 +16,9 @@ from faregate.core.models import Request
 Environ = dict[str, Any]
 """The environment of a WSGI request, for type annotations."""
 
+CHECKOUT = "faregate.checkout.checkout"
+"""The key of a request's checkout in its environ."""
+
 # A server joins doubled headers by a comma, which no proof has.
 _PAYMENT_HEADERS = (("PAYMENT-SIGNATURE", "HTTP_PAYMENT_SIGNATURE"), ("X-PAYMENT", "HTTP_X_PAYMENT"))
 _CREDENTIAL_HEADERS = (

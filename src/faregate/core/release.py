@@ -21,7 +21,8 @@ place: a cache, a decorator, middleware.
 8. If the seller's mistake is certain, as a price that was not awaited, every status is withheld.
 
 A result is marked between its handler and the paywall (`MARK`). What carries the mark where no payment was
-asked for is a copy that something in between has kept, under whatever key: also a certain mistake.
+asked for is a copy that something in between has kept, under whatever key: also a certain mistake. So is
+the body of a recent result in an answer for which the framework called no handler (`checkout.copies`).
 """
 
 import re

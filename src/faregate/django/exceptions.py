@@ -18,6 +18,7 @@ def note_answer(request: HttpRequest) -> None:
     checkout = find_checkout(request)
     if checkout is not None:
         checkout.note_answer()
+        checkout.called_handler = False  # what answers may be a cache
 
 
 @lru_cache(maxsize=1024)

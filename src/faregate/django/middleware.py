@@ -44,8 +44,8 @@ from faregate.django.requests import DjangoCheckout, find_checkout, make_checkou
 from faregate.django.responses import (
     PaywallResponse,
     aread_response,
+    check_body,
     close_response,
-    cut_late,
     list_headers,
     read_response,
 )
@@ -257,6 +257,8 @@ def _find_early_offer(request: HttpRequest, view: Any, outside: CachesOutside) -
 def _is_refused(request: HttpRequest, view: Any, outside: CachesOutside) -> bool:
     """Whether this view is below a refused prefix and has no offer. Raises `ConfigurationError`."""
     checkout, placement = find_checkout(request), inspect_view(view, str(request.method))
+    if checkout is not None:
+        checkout.called_handler = True
     watch_operations(view)
     resolver = get_resolver(getattr(request, "urlconf", None))  # middleware may have chosen another URLconf
     given_away = find_given_away(resolver).get(id(view))
@@ -333,7 +335,7 @@ def _answer_unpaid(
     if response is not None:
         try:
             if checkout.allow_unpaid(response.status_code, lambda: list_headers(response)):
-                cut_late(response, checkout)
+                check_body(response, checkout)
                 return response
         except ConfigurationError:
             close_response(response)

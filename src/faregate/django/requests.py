@@ -10,9 +10,10 @@ from django.http import HttpRequest
 from faregate.checkout.asgi_scope import find_content_length as find_length_in_scope
 from faregate.checkout.async_checkout import AsyncCheckout
 from faregate.checkout.blocking_checkout import BlockingCheckout
-from faregate.checkout.checkout import FindBypass
+from faregate.checkout.checkout import Checkout, FindBypass
 from faregate.checkout.request import read_body
 from faregate.checkout.wsgi_environ import (
+    CHECKOUT,
     Environ,
     drop_conditions,
     find_content_length,
@@ -76,6 +77,9 @@ def make_checkout(config: Config, request: HttpRequest, find_bypass: FindBypass)
         read_body=partial(_read_ahead, request) if is_readable else None,
     )
     checkout.find_route = partial(_find_route, request)
+    checkout.called_handler = False
+    outer = environ.get(CHECKOUT)
+    checkout.outer = outer if isinstance(outer, Checkout) else None
     setattr(request, _CHECKOUT, checkout)
     if checkout.has_payment:
         drop_conditions(request.META)

@@ -128,10 +128,16 @@ def close_response(response: HttpResponseBase) -> None:
             closers.pop(0)()
 
 
-def cut_late(response: HttpResponseBase, checkout: Checkout) -> None:
-    """Have a stream break off if it asks for a payment: it began without one, and has to ask before."""
+def check_body(response: HttpResponseBase, checkout: Checkout) -> None:
+    """Check what leaves unpaid. Raises `ConfigurationError` for the copy of a result.
+
+    A stream breaks off with the last chunk of a copy, and if it asks for a payment: it began without one, and
+    has to ask before.
+    """
+    if not isinstance(response, StreamingHttpResponse):
+        checkout.check_body([cast(HttpResponse, response).content])
     # A file is sent by the server; nothing of the application runs meanwhile.
-    if isinstance(response, StreamingHttpResponse) and not isinstance(response, FileResponse):
+    elif checkout.called_handler is False or not isinstance(response, FileResponse):
         content: Any = response.streaming_content
         watch: Any = _awatch if isinstance(content, AsyncIterable) else _watch
         response.streaming_content = watch(content, checkout)
@@ -140,6 +146,7 @@ def cut_late(response: HttpResponseBase, checkout: Checkout) -> None:
 def _watch(content: Iterable[bytes], checkout: Checkout) -> Generator[bytes]:
     for chunk in content:
         _check_late(checkout)
+        checkout.check_chunk(chunk)
         yield chunk
     _check_late(checkout)
 
@@ -147,6 +154,7 @@ def _watch(content: Iterable[bytes], checkout: Checkout) -> Generator[bytes]:
 async def _awatch(content: AsyncIterable[bytes], checkout: Checkout) -> AsyncGenerator[bytes]:
     async for chunk in content:
         _check_late(checkout)
+        checkout.check_chunk(chunk)
         yield chunk
     _check_late(checkout)
 

@@ -15,6 +15,7 @@ from werkzeug.wrappers import Response as BaseResponse
 from faregate.checkout.arguments import check_blocking, check_choose
 from faregate.checkout.callables import is_async
 from faregate.checkout.checkout import SkipHandler
+from faregate.checkout.copies import RESULTS
 from faregate.checkout.handlers import OFFER, find_offers, mark_price
 from faregate.checkout.states import State
 from faregate.checkout.wsgi_environ import find_path
@@ -167,9 +168,16 @@ def mark_results(app: Flask) -> None:
     process = app.process_response
 
     def process_marked(*arguments: Any) -> Response:
-        sold = _get_request().environ.get(_OFFER)
+        environ, response = _get_request().environ, arguments[-1]
+        sold = environ.get(_OFFER)
         if sold is not None:
-            _forbid_storing(arguments[-1], sold)
+            _forbid_storing(response, sold)
+        if (checkout := find_checkout(environ)) is not None and response.is_sequence:
+            # Functions after the request may compress or change what the cache keeps as it is here.
+            if checkout.state is State.AUTHORIZED and not is_error(response.status_code):
+                RESULTS.add(response.get_data())
+            elif checkout.state is State.NEW:
+                checkout.check_body(response.iter_encoded())
         return process(*arguments)
 
     cast(Any, app).process_response = process_marked
@@ -280,7 +288,7 @@ def check_response(response: Response) -> Response:
     checkout = find_checkout(asked.environ)
     if checkout is None:
         return response
-    checkout.is_checked = True
+    checkout.checked_status = response.status_code
     if checkout.state is State.DECIDED:
         return response
     if checkout.payment is not None:

@@ -28,7 +28,7 @@ from faregate.flask.decorators import (
     mark_results,
     wrap_view,
 )
-from faregate.flask.middleware import NAME, FlaskPaywallMiddleware, watch_exceptions
+from faregate.flask.middleware import NAME, FlaskPaywallMiddleware, watch_exceptions, watch_views
 from faregate.flask.placement import find_bypass
 from faregate.flask.routes import list_routes
 from faregate.logs import log
@@ -167,6 +167,7 @@ class Faregate:
         app.after_request_funcs.setdefault(None, []).insert(0, check_response)
         mark_results(app)
         watch_exceptions(app)
+        watch_views(app)
         app.cli.add_command(COMMANDS)
         app.extensions[NAME] = middleware
         app.wsgi_app = middleware  # type: ignore[method-assign]

@@ -11,7 +11,7 @@ released.
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import copy_context
 from functools import wraps
-from typing import Any
+from typing import Any, cast
 
 from flask import Flask, Response, has_request_context, request
 from flask.sessions import SecureCookieSessionInterface, SessionMixin
@@ -21,7 +21,7 @@ from faregate.checkout.handlers import pick_method
 from faregate.checkout.states import State
 from faregate.core.models import Headers
 from faregate.core.models import Response as Result
-from faregate.core.release import Bypass
+from faregate.core.release import Bypass, is_error
 from faregate.errors import ConfigurationError
 from faregate.routes import RouteTable
 from faregate.wsgi import (
@@ -77,8 +77,11 @@ class FlaskPaywallMiddleware(PaywallMiddleware):
 
     def find_bypass(self, checkout: WSGICheckout, server_environ: Environ, status: int) -> Bypass | None:
         """Find what middleware between the paywall and the app answers in place of a paid view."""
-        if checkout.is_checked or self.find_bypassed is None:
+        checked = checkout.checked_status
+        is_from_app = checked is not None and (is_error(status) or not is_error(checked))
+        if is_from_app or self.find_bypassed is None:
             return None
+        checkout.called_handler = False  # something else has answered, also in place of an error of the app
         return self.find_bypassed(server_environ, status)
 
     def find_route(self, environ: Environ) -> str | None:
@@ -105,11 +108,34 @@ def watch_exceptions(app: Flask) -> None:
 def _note_answer(answer: Callable[[Exception], Any]) -> Callable[[Exception], Any]:
     @wraps(answer)
     def noted(error: Exception) -> Any:
-        if (checkout := find_checkout(request.environ)) is not None:
+        checkout = find_checkout(request.environ)
+        if checkout is not None:
             checkout.note_answer()
-        return answer(error)  # raises the error if no handler is for it
+        answered = answer(error)  # raises the error if no handler is for it
+        if checkout is not None and answered is not error:
+            checkout.called_handler = True  # it is not the response in `abort(response)`
+        return answered
 
     return noted
+
+
+def watch_views(app: Flask) -> None:
+    """Have the checkout note that the app calls the view of a request, and no function before it answers.
+
+    Each view goes through `ensure_sync`, also in an app that dispatches requests in its own way.
+    """
+    ensure_sync = app.ensure_sync
+
+    @wraps(ensure_sync)
+    def noted(function: Callable[..., Any]) -> Callable[..., Any]:
+        rule = request.url_rule if has_request_context() else None
+        if rule is not None and app.view_functions.get(rule.endpoint) is function:
+            checkout = find_checkout(request.environ)
+            if checkout is not None:
+                checkout.called_handler = True
+        return ensure_sync(function)
+
+    cast(Any, app).ensure_sync = noted
 
 
 def get_cors_headers(headers: Iterable[tuple[str, str]], origin: str) -> Headers:
