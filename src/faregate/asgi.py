@@ -31,6 +31,7 @@ from faregate.errors import ConfigurationError
 from faregate.logs import log
 from faregate.paywall import Paywall
 from faregate.routes.dispatch import HandlerResolver
+from faregate.routes.probes import add_probes
 from faregate.settings import Arguments, check_arguments
 
 __all__ = ["Payment", "PaywallMiddleware", "Scope", "require_payment"]
@@ -76,6 +77,7 @@ class PaywallMiddleware:
         self._drain_seconds = drain_seconds
         self._has_expected = False
         self._has_warned = False
+        self._has_probes = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not self._has_expected:
@@ -84,6 +86,7 @@ class PaywallMiddleware:
             except ConfigurationError as mistake:
                 await fail_start(mistake, scope, receive, send)
             self._has_expected = True
+            self.add_probes(self.app)
         if scope["type"] == "http":
             await self._serve_http(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -96,6 +99,10 @@ class PaywallMiddleware:
         else:
             await self.app(scope, receive, send)
 
+    def add_probes(self, app: Any) -> None:
+        """For adapters: have the routers of an application tell what they answer."""
+        self._has_probes = add_probes(app) or self._has_probes
+
     def expect_offers(self) -> None:
         """For adapters: have what is sold checked against the service, at the start or first request."""
         self.paywall.expect(self.path_rules.offers.values())
@@ -106,7 +113,14 @@ class PaywallMiddleware:
         is_unruled = self.path_rules.is_empty and not root_path and path[:1] == "/"
         path_match = NO_RULES if is_unruled else self.path_rules.match(path, root_path)
         responder = PaywallResponder(
-            self.paywall, path_match, self._find_bypass, scope, receive, send, self._shared
+            self.paywall,
+            path_match,
+            self._find_bypass,
+            scope,
+            receive,
+            send,
+            self._shared,
+            has_probes=self._has_probes,
         )
         app = partial(self._call_below_prefix, responder) if path_match.protected else self.app
         # There is nothing to complete without a payment, so the request may be cancelled with its client.

@@ -22,7 +22,7 @@ except ModuleNotFoundError as error:
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.asgi import ask_payment
 from faregate.checkout.arguments import check_choose
-from faregate.checkout.asgi_scope import ASGIApp, Message, Receive, Scope, Send, decode_headers
+from faregate.checkout.asgi_scope import RAW_MARK, ASGIApp, Message, Receive, Scope, Send, decode_headers
 from faregate.checkout.async_checkout import AsyncAsk
 from faregate.checkout.callables import count_as_async, is_async
 from faregate.checkout.checkout import SkipHandler
@@ -31,7 +31,7 @@ from faregate.checkout.lifespan import fail_start
 from faregate.checkout.openapi import with_payments
 from faregate.core import responses
 from faregate.core.models import Choose, Offer
-from faregate.core.release import MARK, may_be_result
+from faregate.core.release import may_be_result
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.offers import OfferOptions, make_offer
@@ -117,6 +117,7 @@ class PaywallMiddleware(ASGIMiddleware):
 
     def _check(self, app: Any) -> None:
         is_first, self._routers = self._routers is None, list_routers(app)
+        self.add_probes(app)
         if self.mistake is not None:
             return
         try:
@@ -262,13 +263,12 @@ def forbid_storing(response: Any, sold: Offer) -> Any:
             kept = [pair for pair, header in pairs if not responses.allows_storing(*header)]
             raw[:] = [*kept, _RAW_NO_STORE]  # in place: `response.headers` is a view of this list
         if may_be_result(response.status_code, (sold,)):
-            raw.append(_RAW_MARK)
+            raw.append(RAW_MARK)
     return response
 
 
 _NO_STORE = dict((responses.NO_STORE,))
 _RAW_NO_STORE = (b"cache-control", responses.NO_STORE[1].encode())
-_RAW_MARK = (MARK[0].lower().encode(), MARK[1].encode())
 
 
 def _check_allowed(classes: Any) -> tuple[Any, ...]:

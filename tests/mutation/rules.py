@@ -30,6 +30,7 @@ STATE = ("tests/attacks/test_state.py", "-k", "starlette")
 ANSWERS = ("tests/attacks/test_answers.py",)
 COPIES = ("tests/attacks/test_copies.py",)
 BODY_COPIES = ("tests/attacks/test_body_copies.py",)
+COPIED_BODIES = ("tests/attacks/test_bodies.py",)
 MISTAKES = ("tests/attacks/test_mistakes.py",)
 ORDERS = ("tests/attacks/test_orders.py",)
 UNSOLD = ("tests/routes/test_unsold.py",)
@@ -291,6 +292,12 @@ MUTANTS = (
     Mutant("stale-bodies-leave-django", DJANGO + "exceptions.py", "        checkout.called_handler = False  #", "        pass  #", BODY_COPIES),
     Mutant("stale-copies-leave-between-two-paywalls", CHECKOUT, "            if status != self._inside_status and not is_error(status):\n", "            if False:\n", BODY_COPIES),
     Mutant("results-of-an-inner-paywall-are-copies", CHECKOUT, "            self.called_handler = None\n        else:", "        else:", BODY_COPIES),
+    Mutant("copies-of-bodies-leave", ASGI_RESPONDER, "if held.is_copy():", "if False:", COPIED_BODIES),
+    Mutant("bodies-of-results-are-not-recorded", ASGI_RESPONDER, "            self._paywall.result_bodies.note(self._noted)", "            pass", COPIED_BODIES),
+    Mutant("changed-bodies-are-not-recorded", ASGI_RESPONDER, "            self._paywall.result_bodies.note(body)", "            pass", COPIED_BODIES),
+    Mutant("copies-in-gzip-leave", "src/faregate/core/result_bodies.py", 'not in ("gzip", "x-gzip", "deflate")', 'not in ("deflate",)', COPIED_BODIES),
+    Mutant("copies-in-chunks-leave", "src/faregate/checkout/held_answer.py", "return not message.get(\"more_body\", False) or self._length > self._results.longest", "return True", COPIED_BODIES),
+    Mutant("a-mount-counts-as-a-route", "src/faregate/routes/probes.py", "(endpoint, not self._leads_on(endpoint))", "(endpoint, True)", COPIED_BODIES),
     Mutant("flask-copies-are-not-marked", FLASK + "decorators.py", "        headers.add(*MARK)\n", "        pass\n", (*COPIES, *FLASK_CACHES)),
     Mutant("django-copies-are-not-marked", DJANGO + "decorators.py", "if may_be_result(answer.status_code, (sold,)):", "if False:", COPIES),
     Mutant("early-messages-leave", ASGI_RESPONDER, "if is_start or self._state is not _FREE:", "if is_start:", COPIES),

@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 
 from faregate.checkout.asgi_scope import (
+    RAW_MARK,
     ASGIApp,
     Message,
     Receive,
@@ -30,11 +31,12 @@ from faregate.checkout.async_checkout import AsyncAsk, AsyncCheckout
 from faregate.checkout.checkout import SkipHandler, build_timeout_error
 from faregate.checkout.contexts import run_in_context
 from faregate.checkout.exception_handlers import WatchedScope, watch_handlers
+from faregate.checkout.held_answer import HeldAnswer, may_be_copy
 from faregate.checkout.path_rules import PathMatch
 from faregate.checkout.shielding import is_cancelled_by_itself, is_cancelled_from_outside, make_scope
 from faregate.checkout.states import PASSING, State
 from faregate.core.models import Choose, Offer, Response
-from faregate.core.release import Bypass, is_error
+from faregate.core.release import COPIED, Bypass, is_error
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.offers import OFFERS_MADE
@@ -46,7 +48,10 @@ _RESPONDER = "faregate.checkout.asgi_responder"
 FindBypass = Callable[[Scope, Scope, int], Bypass | None]
 """`checkout.FindBypass`, also given the server's scope and the application's."""
 
+_START, _BODY = "http.response.start", "http.response.body"
 _FREE, _CLOSED = State.FREE, State.CLOSED  # Python 3.11 takes 0.15 us to find a member in its class
+
+_UNDECIDED = (State.NEW, State.FREE)
 
 # Extensions by which a handler could send past the buffer; a paid handler is not offered them.
 _WITHHELD = ("pathsend", "zerocopysend", "trailers", "push", "early_hint")
@@ -76,6 +81,15 @@ class PaywallResponder:
     _is_sent = False
     _context: Context | None = None
     """The context of before the work, in which an answer is sent that is not released."""
+    _routed_status: int | None = None
+    """The status with which a route answered, by what the probes around the routers saw."""
+    _probe: object = None
+    """The probe that saw the answer first: of routers in each other, that of the innermost."""
+    _chunks: list[bytes] | None = None
+    _noted = b""
+    """What the router has sent of the body of a result."""
+    _held: HeldAnswer | None = None
+    _is_no_copy = False
 
     def __init__(
         self,
@@ -86,8 +100,11 @@ class PaywallResponder:
         receive: Receive,
         send: Send,
         shared: Mapping[str, object] | None,
+        *,
+        has_probes: bool = False,
     ) -> None:
         self._paywall = paywall
+        self._has_probes = has_probes
         self._path_match = path_match
         self._find_bypass = find_bypass
         self._server_scope = server_scope
@@ -233,6 +250,11 @@ class PaywallResponder:
 
         Decides when it is called, and not when it is awaited: what passes costs no coroutine.
         """
+        if self._held is not None:
+            return self._hold(self._held, message)
+        if self._has_probes and self._may_be_copy(message):
+            self._held = HeldAnswer(message, self._paywall.result_bodies)
+            return _do_nothing()
         if not self._is_open and self._may_pass_unopened(message):
             pass
         elif self.checkout.state not in PASSING:
@@ -283,7 +305,77 @@ class PaywallResponder:
         elif message["type"] != "http.response.debug":
             raise ConfigurationError(f"A paid handler cannot send {message['type']}.")
 
+    # Copies of results
+
+    def relay(
+        self, probe: object, is_routed: Callable[[], bool], send: Send, message: Message
+    ) -> Awaitable[None]:
+        """Pass on what came out of a router, and mark it if it is a result.
+
+        `is_routed` returns whether a route of this router answered, and no application that it leads to.
+        """
+        kind = message["type"]
+        if kind == _START and self._probe is None:
+            self._probe = probe
+            if is_routed():
+                self.note_routed(message["status"])
+        if self._is_open and self.checkout.is_work_paid:
+            if kind == _START:
+                if not is_copy(message.get("headers", ())) and self.checkout.may_be_result(message["status"]):
+                    message = {**message, "headers": [*message.get("headers", ()), RAW_MARK]}
+            elif kind == _BODY and self._probe is probe:
+                self._note_body(message)
+        return send(message)
+
+    def note_routed(self, status: int) -> None:
+        """Note that a route answered with this status, also for a paywall that is further outside."""
+        self._routed_status = status
+        if _RESPONDER in self._server_scope:
+            self._server_scope[_RESPONDER].note_routed(status)
+
+    def _note_body(self, message: Message) -> None:
+        """Record the body of a result as its router sent it: what stands between may change it."""
+        self._chunks = self._chunks or []
+        self._chunks.append(bytes(message.get("body", b"")))
+        if not message.get("more_body", False):
+            self._noted = b"".join(self._chunks)
+            self._chunks = None
+            self._paywall.result_bodies.note(self._noted)
+
+    def _note_whole_body(self) -> None:
+        """Record the body of a result as it leaves, if something between the router and here changed it."""
+        checkout, body = self.checkout, self.checkout.buffer.body
+        if (
+            body is not self._noted
+            and checkout.is_work_paid
+            and checkout.may_be_result(checkout.buffer.status)
+        ):
+            self._paywall.result_bodies.note(body)
+
+    def _may_be_copy(self, message: Message) -> bool:
+        """Whether what begins so is to be compared with the results: it is free, and came from no route."""
+        results = self._paywall.result_bodies
+        if message["type"] != _START or not results.longest or self._is_no_copy:
+            return False
+        status, is_decided = message["status"], self._is_open and self.checkout.state not in _UNDECIDED
+        if is_decided or status == self._routed_status or is_error(status):
+            return False
+        return may_be_copy(message, results)
+
+    async def _hold(self, held: HeldAnswer, message: Message) -> None:
+        """Hold an answer until it is compared; then send it, unless it is a copy."""
+        if not held.append(message):
+            return
+        if held.is_copy():
+            bypass = self._find_bypass(self._server_scope, self._scope, held.messages[0]["status"])
+            self.checkout.withhold(COPIED if bypass is None else bypass.mistake)
+        self._held, self._is_no_copy = None, True
+        for one in held.messages:
+            await self.send(one)
+        self._is_no_copy = False
+
     async def _complete(self) -> None:
+        self._note_whole_body()
         answer = await self.checkout.acomplete()
         await self._emit(answer)
         if not answer.released:

@@ -55,6 +55,7 @@ _PAYMENT_LENGTHS = frozenset(map(len, PAYMENT_HEADERS))
 _CONDITIONS = frozenset(name.encode() for name in CONDITIONS)
 
 _MARK = MARK[0].lower().encode()
+RAW_MARK = (_MARK, MARK[1].encode())
 
 RawHeaders = tuple[tuple[bytes, bytes], ...]
 

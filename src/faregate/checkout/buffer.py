@@ -31,6 +31,16 @@ class BufferedResponse:
     def has_started(self) -> bool:
         return self._start is not None
 
+    @property
+    def status(self) -> int:
+        """The status of the response; 0 before it has started."""
+        return 0 if self._start is None else self._start[0]
+
+    @property
+    def body(self) -> bytes:
+        """What there is of the body."""
+        return self._first if self._rest is None else self._rest.getvalue()
+
     def start(self, status: int, headers: Headers, limit: int) -> None:
         """Begin a response with a body of at most `limit` bytes, in place of what was buffered before.
 
@@ -70,7 +80,7 @@ class BufferedResponse:
         """Build the whole response. Raises `RuntimeError` where none was started."""
         if self._start is None:
             raise RuntimeError("the handler sent a body before the start of its response")
-        return Response(*self._start, self._first if self._rest is None else self._rest.getvalue())
+        return Response(*self._start, self.body)
 
     def _drop_body(self) -> None:
         self._first, self._rest = b"", None

@@ -32,7 +32,14 @@ from faregate.checkout.work import Restore, Work
 from faregate.core import responses
 from faregate.core.flow import serve
 from faregate.core.models import HandlerResult, Headers, Offer, OfferChoice, Response
-from faregate.core.release import COPIED, Bypass, build_plain_redirect, is_error, is_marked
+from faregate.core.release import (
+    COPIED,
+    Bypass,
+    build_plain_redirect,
+    is_error,
+    is_marked,
+    may_be_result,
+)
 from faregate.core.steps import Flow, RunHandler
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError, SoldTwice, WorkInterrupted, WorkTimedOut
@@ -146,6 +153,19 @@ class Checkout:
     @property
     def transaction_id(self) -> str | None:
         return None if self.payment is None else self.payment.transaction_id
+
+    @property
+    def is_work_paid(self) -> bool:
+        """Whether what the application sends now is sold, and its payment not proven yet."""
+        return (
+            self.state is State.AUTHORIZED
+            and self.payment is not None
+            and self.payment.transaction_id is not None
+        )
+
+    def may_be_result(self, status: int) -> bool:
+        """Whether a response of the handler with this status may be, or come of, its result."""
+        return may_be_result(status, () if self._offer is None else (self._offer,))
 
     @property
     def prefix_offer(self) -> Offer | None:
