@@ -262,3 +262,18 @@ def test_an_application_that_is_tried_before_the_one_that_sells_does_not_fail_it
 
     app = PaywallMiddleware(cascade, paywall, offers={"/sold": "daily_report"})
     assert buy(app, paywall) == (200, ["succeeded"])
+
+
+@pytest.mark.parametrize("is_fastapi", [False, True])
+def test_a_handler_of_404_that_is_sold_itself_is_sold_each_time(is_fastapi: bool) -> None:
+    @faregate.starlette.paid("daily_report")
+    async def page(request: Request, _error: Exception) -> Response:
+        return PlainTextResponse("the page for all paths")
+
+    paywall = make_paywall()
+    front = (faregate.fastapi if is_fastapi else faregate.starlette).PaywallMiddleware
+    kind: Any = FastAPI if is_fastapi else Starlette
+    handlers: Any = {404: page}
+    app = kind(exception_handlers=handlers, middleware=[Middleware(front, paywall=paywall)])
+    for count in range(1, 4):
+        assert buy(app, paywall, "/any") == (200, ["succeeded"] * count)

@@ -122,7 +122,7 @@ class PaywallResponder:
             self._context = copy_context()
             self._scope["headers"] = drop_conditions(server_scope["method"], self._raw_headers)
             if path_match.offer is not None:
-                self._scope = WatchedScope(self._scope, _note_answer)
+                self._scope = WatchedScope(self._scope, _begin_answer)
         if self.has_payment or path_match.protected:
             self._prepare_checkout()
 
@@ -187,7 +187,7 @@ class PaywallResponder:
         payment = await self.checkout.aauthorize(
             offer, partial(self._prepare_work, scope), ask or partial(_ask_with_scope, scope)
         )
-        watch_handlers(scope, _note_answer)
+        watch_handlers(scope, _begin_answer)
         if prices_inside is not None:
             self.checkout.start_work(prices_inside)
         return payment
@@ -482,10 +482,19 @@ def find_responder(scope: Mapping[str, Any]) -> PaywallResponder | None:
     return responder if isinstance(responder, PaywallResponder) else None
 
 
-def _note_answer(scope: Mapping[str, Any], status: int) -> None:
+def _begin_answer(scope: Mapping[str, Any]) -> Callable[[int], None] | None:
+    """Find what notes that something answers in place of work that raised; None if no work was begun."""
     responder = find_responder(scope)
+    # What answers may be what is sold, such as a page for all paths that no route has.
+    is_begun = (
+        responder is not None and responder.has_payment and responder.checkout.state is State.AUTHORIZED
+    )
+    return partial(_note_answer, responder) if responder is not None and is_begun else None
+
+
+def _note_answer(responder: PaywallResponder, status: int) -> None:
     # An error is no result anyhow, and something may try another application in its place.
-    if responder is not None and responder.has_payment and not is_error(status):
+    if not is_error(status):
         responder.checkout.note_answer()
 
 

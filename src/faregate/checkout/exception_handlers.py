@@ -12,49 +12,53 @@ from faregate.checkout.callables import is_async
 
 _HANDLERS = "starlette.exception_handlers"
 
-NoteAnswer = Callable[[Mapping[str, Any], int], None]
-"""Takes the scope of a request, and the status with which an exception was answered."""
+NoteAnswer = Callable[[int], None]
+"""Takes the status with which an exception was answered."""
+Begin = Callable[[Mapping[str, Any]], NoteAnswer | None]
+"""Takes the scope of a request before its exception is answered, where the handler may itself be sold."""
 
 
 class WatchedScope(dict[str, Any]):
     """The scope of a request whose payment is asked for before Starlette names its handlers."""
 
-    def __init__(self, scope: Mapping[str, Any], note: NoteAnswer) -> None:
+    def __init__(self, scope: Mapping[str, Any], begin: Begin) -> None:
         super().__init__(scope)
-        self._note = note
+        self._begin = begin
 
     def __setitem__(self, name: str, value: Any) -> None:
         super().__setitem__(name, value)
         if name == _HANDLERS:
-            watch_handlers(self, self._note)
+            watch_handlers(self, self._begin)
 
 
-def watch_handlers(scope: Mapping[str, Any], note: NoteAnswer) -> None:
-    """Have `note` called whenever one of the handlers that this scope names answers an exception."""
+def watch_handlers(scope: Mapping[str, Any], begin: Begin) -> None:
+    """Have `begin` called whenever one of the handlers that this scope names is to answer an exception."""
     for handlers in scope.get(_HANDLERS, ()):
         for kind, handler in handlers.items():
             if getattr(handler, _WATCHED, None) is not True:
-                handlers[kind] = _watch(handler, note)
+                handlers[kind] = _watch(handler, begin)
     outermost: Any = getattr(scope.get("app"), "middleware_stack", None)
     handler = getattr(outermost, "handler", None)
     if callable(handler) and getattr(handler, _WATCHED, None) is not True:
-        outermost.handler = _watch(handler, note)
+        outermost.handler = _watch(handler, begin)
 
 
 _WATCHED = "faregate_watched"
 
 
-def _watch(handler: Any, note: NoteAnswer) -> Any:
-    def noted(connection: Any, response: Any) -> Any:
-        if response is not None:  # a websocket has none
-            note(connection.scope, getattr(response, "status_code", 200))
+def _watch(handler: Any, begin: Begin) -> Any:
+    def noted(note: NoteAnswer | None, response: Any) -> Any:
+        if note is not None and response is not None:  # a websocket has none
+            note(getattr(response, "status_code", 200))
         return response
 
     async def answer_async(connection: Any, error: Exception) -> Any:
-        return noted(connection, await handler(connection, error))
+        note = begin(connection.scope)
+        return noted(note, await handler(connection, error))
 
     def answer(connection: Any, error: Exception) -> Any:
-        return noted(connection, handler(connection, error))
+        note = begin(connection.scope)
+        return noted(note, handler(connection, error))
 
     watched: Any = wraps(handler)(answer_async if is_async(handler) else answer)
     setattr(watched, _WATCHED, True)
