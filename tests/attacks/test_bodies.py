@@ -162,8 +162,27 @@ LAYERS: dict[str, Callable[[Key], list[Middleware]]] = {
     "a memo in chunks": lambda key: [memo(key, chunk=7)],
     "a memo in gzip": lambda key: [Middleware(GZipMiddleware, minimum_size=1), memo(key)],
     "a memo of gzip": lambda key: [memo(key), Middleware(GZipMiddleware, minimum_size=1)],
+    "a memo of changed bodies": lambda key: [memo(key), Middleware(Change)],
     "a memo in another layer": lambda key: [Middleware(BaseHTTPMiddleware, dispatch=pass_on), memo(key)],
 }
+
+
+class Change:
+    """Adds to the body of each response."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        async def change(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                named = [pair for pair in message["headers"] if pair[0] != b"content-length"]
+                message = {**message, "headers": named}
+            elif not message.get("more_body", False):
+                message = {**message, "body": message.get("body", b"") + b"; all rights reserved"}
+            await send(message)
+
+        await self.app(scope, receive, change if scope["type"] == "http" else send)
 
 
 async def pass_on(request: Request, call_next: Any) -> Any:
