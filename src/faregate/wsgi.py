@@ -59,6 +59,10 @@ OnRelease = Callable[[Response], Headers]
 """Called with a result that is released; gives more headers for its payer."""
 
 
+_COMPRESSED = 1024
+"""How much longer than the longest result a compressed one may be: small bodies grow."""
+
+
 class PaywallMiddleware:
     """Holds every response of a paid handler until its payment is proven.
 
@@ -255,8 +259,8 @@ class _PaywallResponder:
         self._checkout = checkout
         self._start_response = start_response
         self._mistake: ConfigurationError | None = None
-        self._length: int | None = None
-        """The declared length of a response that no handler made."""
+        self._may_be_copy = False
+        """Whether a response that no handler made has the length of a result."""
 
     def run(self, app: WSGIApp, environ: Environ) -> Iterable[bytes]:
         """Call the application, and return what the server may send."""
@@ -306,7 +310,7 @@ class _PaywallResponder:
             self._mistake = mistake  # raised when the application has returned what there is to close
             return _drop
         if checkout.called_handler is False:
-            self._length = _find_length(headers)
+            self._may_be_copy = _has_length_of_result(headers)
         write = self._start_response(status, headers, *((exc_info,) if exc_info else ()))
         return partial(self._write, write)
 
@@ -326,11 +330,11 @@ class _PaywallResponder:
             return True
         file_wrapper = environ.get("wsgi.file_wrapper")
         is_file = isinstance(file_wrapper, type) and isinstance(body, file_wrapper)
-        return is_file and not RESULTS.has_length(self._length)
+        return is_file and not self._may_be_copy
 
     def _check_body(self, chunks: Iterator[bytes]) -> Iterable[bytes]:
         """All chunks; read before the first one leaves, if they have the length of a result."""
-        if not RESULTS.has_length(self._length):
+        if not self._may_be_copy:
             return chunks
         whole = list(chunks)
         self._checkout.check_body(whole)
@@ -405,10 +409,13 @@ class _PaywallResponder:
         return ClosingIterator([content], close)
 
 
-def _find_length(headers: list[tuple[str, str]]) -> int | None:
-    """The declared length of a response, if it is a plain number."""
-    declared = header_values(tuple(headers), "content-length")
-    return int(declared[0]) if declared and declared[0].isdecimal() else None
+def _has_length_of_result(headers: list[tuple[str, str]]) -> bool:
+    """Whether a response declares the length of a result, or one that a result may have compressed."""
+    declared, encoding = (header_values(tuple(headers), f"content-{name}") for name in ("length", "encoding"))
+    length = int(declared[0]) if declared and declared[0].isdecimal() else None
+    if encoding and length is not None:
+        return length <= RESULTS.longest + _COMPRESSED
+    return RESULTS.has_length(length)
 
 
 def _find_close(body: Iterable[bytes]) -> Close:

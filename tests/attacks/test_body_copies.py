@@ -34,7 +34,7 @@ from tests.adapters.django_views import PAYWALL, project  # noqa: E402
 
 KIND = "copies of a body"
 METHODS = ("GET", "HEAD", "POST", "PUT", "OPTIONS")
-PATHS = ("/sold", "/SOLD", "/sold/", "/free", "/page/any/thing", "/none", "/?x=/sold")
+PATHS = ("/sold", "/SOLD", "/sold/", "/free", "/broken", "/page/any/thing", "/none", "/?x=/sold")
 
 Key = Callable[[str, str], str]
 KEYS: dict[str, Key] = {
@@ -167,16 +167,35 @@ def compress(app: flask.Flask) -> None:
         return response
 
 
-def make_shop(place: str, key: Key, give: Give, content: Content, layer: Layer | None = None) -> Seller:
+def compress_outside(app: flask.Flask) -> None:
+    """The same, in WSGI middleware."""
+    run, dates = app.wsgi_app, count()
+
+    def zip_body(environ: Any, start_response: Any) -> Any:
+        answer = Response.from_app(run, environ)
+        if "gzip" in environ.get("HTTP_ACCEPT_ENCODING", ""):
+            answer.set_data(gzip.compress(answer.get_data(), mtime=next(dates)))
+            answer.headers["Content-Encoding"] = "gzip"
+        return answer(environ, start_response)
+
+    app.wsgi_app = zip_body  # type: ignore[method-assign]
+
+
+def make_shop(
+    place: str, key: Key, give: Give, content: Content, layer: Layer | None = None, outer: Layer | None = None
+) -> Seller:
     app = flask.Flask("seller")
     if layer is not None:
         layer(app)
     PLACES[place](app, key, give)
+    if outer is not None:
+        outer(app)
     seller = Seller(app)
     sold = paywall.paid("daily_report")(lambda: content.mark("body"))
     app.add_url_rule("/sold", "sold", sold, methods=["POST"])
     app.add_url_rule("/sold", "form", lambda: "free")
     app.add_url_rule("/free", "free", lambda: "free")
+    app.add_url_rule("/broken", "broken", lambda: ("busy", 503))
     app.add_url_rule("/page/<path:rest>", "page", lambda rest: f"free {rest}")
     return seller
 
@@ -205,10 +224,11 @@ def test_a_body_leaves_flask_under_no_key(place: str, key: Key, give: Give) -> N
     take(seller, content)
 
 
+@pytest.mark.parametrize("layers", [(compress, None), (None, compress_outside)], ids=["inside", "outside"])
 @pytest.mark.parametrize("place", PLACES)
-def test_nor_does_it_compressed(place: str) -> None:
+def test_nor_does_it_compressed(place: str, layers: tuple[Layer | None, Layer | None]) -> None:
     content = Content()
-    seller = make_shop(place, KEYS["path"], GIVE["whole"], content, compress)
+    seller = make_shop(place, KEYS["path"], GIVE["whole"], content, *layers)
     assert content.mark("body") in seller.buy("/sold", method="POST").text
     take(seller, content)
     take(seller, content, headers={"Accept-Encoding": "gzip"})

@@ -286,7 +286,7 @@ MUTANTS = (
     Mutant("bodies-leave-in-chunks", CHECKOUT, "            if RESULTS.has_length(len(sent)) and RESULTS.is_copy(bytes(sent)):\n", "            if False:\n", BODY_COPIES),
     Mutant("bodies-leave-compressed", "src/faregate/checkout/copies.py", "        if body.startswith(_GZIP):\n", "        if False:\n", BODY_COPIES),
     Mutant("bodies-that-were-there-before-are-copies", "src/faregate/checkout/copies.py", " and digest not in self._own", "", BODY_COPIES),
-    Mutant("stale-bodies-leave-flask", FLASK_MIDDLEWARE, "is_from_app = checked is not None and (is_error(status) or not is_error(checked))", "is_from_app = checked is not None", BODY_COPIES),
+    Mutant("stale-bodies-leave-flask", FLASK_MIDDLEWARE, "is_from_app = checked is not None and (status == checked or not is_error(checked))", "is_from_app = checked is not None", BODY_COPIES),
     Mutant("aborts-are-handlers-of-flask", FLASK_MIDDLEWARE, " and answered is not error:", ":", BODY_COPIES),
     Mutant("views-of-flask-give-copies", FLASK_MIDDLEWARE, "                checkout.called_handler = True\n        return ensure_sync(function)", "                pass\n        return ensure_sync(function)", BODY_COPIES),
     Mutant("stale-bodies-leave-django", DJANGO + "exceptions.py", "        checkout.called_handler = False  #", "        pass  #", BODY_COPIES),

@@ -78,7 +78,7 @@ class FlaskPaywallMiddleware(PaywallMiddleware):
     def find_bypass(self, checkout: WSGICheckout, server_environ: Environ, status: int) -> Bypass | None:
         """Find what middleware between the paywall and the app answers in place of a paid view."""
         checked = checkout.checked_status
-        is_from_app = checked is not None and (is_error(status) or not is_error(checked))
+        is_from_app = checked is not None and (status == checked or not is_error(checked))
         if is_from_app or self.find_bypassed is None:
             return None
         checkout.called_handler = False  # something else has answered, also in place of an error of the app
