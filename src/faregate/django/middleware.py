@@ -292,7 +292,10 @@ def _find_bypass(request: HttpRequest, status: int) -> Bypass | None:
 
 
 def _is_page(request: HttpRequest, path: str) -> bool:
-    """See `Bypass.is_page`. The login of the settings is one, also if another server has it."""
+    """See `Bypass.is_page`. The login of the settings is one, also if no pattern of the project has its path.
+
+    A login at another host is none: `release.build_plain_redirect` makes redirects to this host only.
+    """
     if path == resolve_url(settings.LOGIN_URL):
         return True
     path_info = path.removeprefix(request.META.get("SCRIPT_NAME", ""))
