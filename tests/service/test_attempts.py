@@ -6,17 +6,22 @@ from datetime import timedelta
 
 import pytest
 
+from faregate.rules.config import Resource
 from faregate.rules.payments import Attempt, SettlementPending, SignedTransfer
 from faregate.rules.records import Transaction
+from faregate.service.chain.agreement import CONFIRM_SECONDS
+from faregate.service.chain.chain import LOOK_SECONDS
+from faregate.service.chain.facilitator import FacilitatorSettings
 from faregate.service.database.clock import Stamps
 from faregate.service.database.engine import Database, DatabaseError
+from faregate.service.database.shared import StoreOptions
 from faregate.service.database.store import SqlStore
 from tests.service.databases import START, MovedClock
 from tests.service.sales import HASH, authorize, get_reserved, open_store, submit
 
 pytestmark = pytest.mark.every_value
 
-LEASE, SENDER = 60.0, "0xAbCd000000000000000000000000000000000001"
+LEASE, SENDER = 30.0, "0xAbCd000000000000000000000000000000000001"
 HASHES = ["0x" + f"{number:02x}" * 32 for number in range(9)]
 
 
@@ -28,6 +33,14 @@ def begin(store: SqlStore, made: Transaction) -> Attempt:
 
 def transfer(gas_nonce: int, found: str, replaces: str | None = None) -> SignedTransfer:
     return SignedTransfer(SENDER, 84532, gas_nonce, f"0x02{gas_nonce:02x}", found, replaces, 1_700_000_000)
+
+
+def test_a_dead_worker_leaves_time_for_another_attempt() -> None:
+    """Its payment would expire, and its payer get nothing, although nothing is wrong with it."""
+    assert 2 * StoreOptions().lease <= Resource.model_fields["max_timeout_seconds"].default
+    # Look, send, look again: whoever takes the payment must not find the first attempt still at it.
+    longest = FacilitatorSettings("https://pay.example").settle_seconds + LOOK_SECONDS + CONFIRM_SECONDS
+    assert longest < StoreOptions().lease
 
 
 def test_nothing_is_attempted_before_the_seller_has_completed(store: SqlStore, clock: MovedClock) -> None:

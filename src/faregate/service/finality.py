@@ -40,7 +40,8 @@ _MOST_DUE: Final = 100
 _SECOND: Final = 1_000_000
 _LATE_STAMPS: Final = 60 * _SECOND
 """What succeeded so recently is listed once more: other processes may still stamp payments earlier."""
-_LEASE: Final = 60 * _SECOND
+_LEASE: Final = 30 * _SECOND
+"""As of an attempt (`StoreOptions.lease`): an authorization is valid for a minute or so."""
 _PAUSE: Final = 5 * _SECOND
 _LONGEST_PAUSE: Final = 60 * _SECOND
 _log = logging.getLogger("faregate.service")
