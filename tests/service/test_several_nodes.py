@@ -14,6 +14,7 @@ from faregate.service.chain.chain import ChainReader
 from faregate.service.database import finality
 from faregate.service.database.engine import Database
 from faregate.service.database.refunds import list_refunds_of
+from tests.crash.service.fork import matches
 from tests.service.planted import Day, open_reader
 from tests.service.sales import open_store
 from tests.service.test_finality import Clock, Facilitator, Watched
@@ -115,18 +116,8 @@ def test_a_node_that_still_shows_a_lost_transfer_does_not_make_it_safe(
 
 def select(logs: list[Any], wanted: dict[str, Any]) -> list[Any]:
     """Select as `eth_getLogs` does."""
-    topics = wanted["topics"]
-    return [
-        log
-        for log in logs
-        if int(wanted["fromBlock"], 16) <= int(log["blockNumber"], 16) <= int(wanted["toBlock"], 16)
-        and all(want is None or has_topic(log, at, want) for at, want in enumerate(topics))
-    ]
-
-
-def has_topic(log: dict[str, Any], at: int, wanted: str | list[str]) -> bool:
-    """`wanted` is one topic, or a list of which it is one."""
-    return at < len(log["topics"]) and log["topics"][at] in wanted
+    first, last = int(wanted["fromBlock"], 16), int(wanted["toBlock"], 16)
+    return [log for log in logs if first <= int(log["blockNumber"], 16) <= last and matches(log, wanted)]
 
 
 # Books and chain

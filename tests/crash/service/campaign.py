@@ -24,7 +24,7 @@ _ROLES: Final = ("serve", "work", "serve", "work")
 _HEALING_SECONDS: Final = 90.0
 _FEWEST_PAYMENTS: Final = 8
 _MORE_SECONDS: Final = 60.0
-_FINALITY_SECONDS: Final = 60.0
+_FINALITY_SECONDS: Final = 120.0
 
 
 @dataclass(frozen=True)

@@ -136,6 +136,8 @@ def _change_settings(order: Order) -> None:
     setattr(runtime, "_UPKEEP_SECONDS", 0.5)  # noqa: B010
     setattr(runtime, "_FINALITY_SECONDS", 1.0)  # noqa: B010
     setattr(finality, "_LATE_STAMPS", 5_000_000)  # noqa: B010
+    setattr(finality, "_PAUSE", 500_000)  # noqa: B010
+    setattr(finality, "_LONGEST_PAUSE", 1_000_000)  # noqa: B010
     setattr(finality, "_LEASE", int(LEASE * 1_000_000))  # noqa: B010
     if order.naive:
         setattr(environment_payments, "FacilitatorPayments", BelievingPayments)  # noqa: B010

@@ -11,8 +11,11 @@ from contextlib import suppress
 from math import inf
 from typing import Any, Final
 
+from faregate.service.chain.abi import encode_call
 from tests.crash.service.environment import SAFE_BEHIND, Environment
+from tests.crash.service.fork import Fork
 from tests.support.chain import RpcRefusal
+from tests.support.rpc_proxy import Change
 
 BLOCK_SECONDS: Final = 1.0
 _BLOCKS_BETWEEN_HEALINGS: Final = 8
@@ -25,14 +28,26 @@ TROUBLES: Final = {
     "down": 5,
     "behind": 6,
     "hanging": 4,
+    "lagging": 4,
+    "lying": 4,
+    "forked": 4,
     "half_open": 3,
     "database": 3,
     "restored": 5,
 }
-"""How often each happens. `loosened`: a reorganisation that takes back payments that have succeeded."""
+"""How often each happens. `loosened`: a reorganisation that takes back payments that have succeeded.
+
+`hanging`, `lagging`, `lying` and `forked` are troubles of one node. A lying node denies that anything was
+received; a forked one goes on showing what a reorganisation has replaced.
+"""
 _DOWN_SECONDS: Final = 2.0
 _BEHIND: Final = 3
 _HANGING_SECONDS: Final = 6.0
+_WRONG_SECONDS: Final = 6.0
+"""For so long one node is behind, lies, or is on a fork."""
+_UNUSED: Final = "0x" + "00" * 32
+_USE: Final = encode_call("authorizationState(address,bytes32)", _UNUSED[:42], _UNUSED)[:10]
+"""How a call begins that asks whether an authorization was used."""
 _HALF_OPEN: Final = 300
 """Connections that send the half of a head."""
 _OLDEST_COPY: Final = 5
@@ -177,6 +192,38 @@ class Trouble(threading.Thread):
 
     def _be_behind(self) -> None:
         """The nodes know no block of the last few seconds."""
+        for node in self._environment.nodes:
+            node.change = self._stand_still()
+        threading.Timer(_DOWN_SECONDS, self._catch_up).start()
+
+    def _be_lagging(self) -> None:
+        """One node knows no block of the last few seconds."""
+        self._change_one(self._stand_still())
+
+    def _be_lying(self) -> None:
+        """One node denies that anything was received, and that any authorization was used."""
+        self._change_one(
+            {
+                "eth_getLogs": lambda _params, _result: [],
+                "eth_getTransactionReceipt": lambda _params, _result: None,
+                "eth_call": lambda params, result: _UNUSED if _asks_for_use(params) else result,
+            }
+        )
+
+    def _be_forked(self) -> bool:
+        """A reorganisation takes back what has succeeded, and one node does not follow."""
+        if self._environment.chain.head < _FIRST_BLOCKS:
+            return False
+        change = Fork(self._environment.chain).build_change()
+        self._change_one(change)
+        return self._be_loosened()
+
+    def _change_one(self, change: dict[str, Change]) -> None:
+        self._chance.choice(self._environment.nodes).change = change
+        threading.Timer(_WRONG_SECONDS, self._catch_up).start()
+
+    def _stand_still(self) -> dict[str, Change]:
+        """Answer as of some blocks ago, when asked for the latest one."""
         chain = self._environment.chain
         behind = max(0, chain.head - _BEHIND)
 
@@ -185,12 +232,10 @@ class Trouble(threading.Thread):
                 return result
             return chain.call("eth_getBlockByNumber", hex(behind), False)
 
-        for node in self._environment.nodes:
-            node.change = {
-                "eth_getBlockByNumber": hide_blocks,
-                "eth_blockNumber": lambda _params, _result: hex(behind),
-            }
-        threading.Timer(_DOWN_SECONDS, self._catch_up).start()
+        return {
+            "eth_getBlockByNumber": hide_blocks,
+            "eth_blockNumber": lambda _params, _result: hex(behind),
+        }
 
     def _catch_up(self) -> None:
         for node in self._environment.nodes:
@@ -209,3 +254,8 @@ class Trouble(threading.Thread):
 def _close(connections: list[socket.socket]) -> None:
     for connection in connections:
         connection.close()
+
+
+def _asks_for_use(params: list[Any]) -> bool:
+    data: str = params[0].get("data", "")
+    return data.startswith(_USE)
