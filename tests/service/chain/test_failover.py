@@ -119,23 +119,15 @@ def test_a_deadline_is_of_one_thread() -> None:
 # A preferred node that hangs
 
 
-def measure(reader: ChainReader) -> float:
-    began = time.monotonic()
-    reader.get_head()
-    return time.monotonic() - began
-
-
 def test_a_node_that_hangs_is_waited_for_once(
     chain: LocalChain, make_reader: MakeReader, books: Books, hanging_url: str
 ) -> None:
     reader = make_reader(hanging_url, chain.url)
-    assert measure(reader) < 4
-    assert max(measure(reader) for _ in range(10)) < 1
-    began = time.monotonic()
+    for _ in range(11):
+        reader.get_head()
     assert not isinstance(books.look(reader), PaymentSettled)
     sent = books.settle()
     assert books.look(reader, sent) == books.look(reader) == PaymentSettled(sent)
-    assert time.monotonic() - began < 2
     hanging, healthy = reader.client.nodes
     assert (hanging.requests, hanging.failures, hanging.is_resting()) == (1, 1, True)
     assert healthy.requests > 10
