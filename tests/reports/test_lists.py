@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet
 import pytest
 
 from tests.reports.conftest import DAYS, SALES
@@ -97,7 +96,7 @@ def test_a_payer_is_named_by_id_or_by_address(service: Settings) -> None:
     assert {row["payer"] for row in by_id} == {payer["identifier"]}
 
 
-@pytest.mark.parametrize("suffix", ["json", "jsonl", "csv", "parquet"])
+@pytest.mark.parametrize("suffix", ["json", "jsonl", "csv"])
 def test_an_export_has_the_same_rows_in_each_format(service: Settings, suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"sales.{suffix}"
     ran = in_pipe(["transactions", "--details", "--output", str(path)], service)
@@ -109,11 +108,8 @@ def test_an_export_has_the_same_rows_in_each_format(service: Settings, suffix: s
 
 
 def load(path: Path) -> list[dict[str, Any]]:
-    text = "" if path.suffix == ".parquet" else path.read_text()
+    text = path.read_text()
     match path.suffix:
-        case ".parquet":
-            rows: list[dict[str, Any]] = pyarrow.parquet.read_table(path).to_pylist()
-            return rows
         case ".csv":
             return list(csv.DictReader(text.splitlines()))
         case ".jsonl":
@@ -168,7 +164,6 @@ NOBODY = "svc_test_nobody"
         (["transactions", "--as-of", "2099-01-01"], {}, 1, "as_of is in the future"),
         (["transactions", "--since", "soon"], {}, 2, "'soon' is not a time"),
         (["transactions", "--output", "sales.xls"], {}, 2, "does not say its format"),
-        (["transactions", "--format", "parquet"], {}, 2, "name a file with --output"),
         (["transactions", "--output", "/no/such/folder/x.csv"], {}, 2, "cannot be written"),
         (["transactions", "--all", "--limit", "3"], {}, 2, "Use either --all or --limit"),
     ],
@@ -185,13 +180,6 @@ def test_an_error_is_one_line_with_its_remedy(
     assert status == 2 or ran.stderr.count("\n") == 1
     assert NOBODY not in ran.stderr
     assert "secret" not in ran.stderr
-
-
-def test_parquet_without_pyarrow_names_the_extra(service: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    ran = in_pipe(["payers", "--output", "x.parquet"], service)
-    assert (ran.status, ran.stderr.count("\n")) == (2, 1)
-    assert "pip install 'faregate[parquet]'" in ran.stderr
 
 
 def test_a_table_without_rich_is_plain(service: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

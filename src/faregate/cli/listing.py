@@ -21,7 +21,6 @@ from faregate.merchant.models import ListQuery
 from faregate.reports.export import (
     FORMATS,
     Format,
-    check_parquet,
     find_format,
     format_moment,
     iterate_lines,
@@ -210,10 +209,6 @@ class _Output:
             raise CommandError("Use either --all or --limit.")
         self._path = Path(output) if output else None
         self.format: Format | None = _choose_format("json" if json else format, output)
-        if self.format == "parquet":
-            if self._path is None:
-                raise CommandError("Parquet is not text: name a file with --output FILE.parquet.")
-            check_parquet()
         # Data is whole unless it is asked for in part: rows that are missing from a file go unnoticed.
         is_table = self.format is None
         self.limit = DEFAULT_LIMIT if is_table and not all and limit is None else limit

@@ -168,7 +168,7 @@ def _choice(flag: str, help: str, metavar: str, choices: tuple[str, ...]) -> Opt
     return Option(flag, help, parse_choice(*choices), metavar=metavar, choices=choices)
 
 
-_FORMATS: Final = ("table", "json", "jsonl", "csv", "parquet")
+_FORMATS: Final = ("table", "json", "jsonl", "csv")
 _LIMIT: Final = Option("--limit", "list no more than this", parse_count, metavar="N")
 _ALL: Final = Option("--all", "list all; on a terminal the default is 50, elsewhere this")
 _OUTPUT: Final = (

@@ -1,23 +1,19 @@
-"""Write rows as JSON, JSON lines, CSV or Parquet. Amounts stay whole numbers of atomic units."""
+"""Write rows as JSON, JSON lines or CSV. Amounts stay whole numbers of atomic units."""
 
 import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from importlib import import_module
 from io import StringIO
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from faregate.errors import CommandError
 from faregate.reports.records import ReportColumn, TableRow, Value
 
-Format = Literal["json", "jsonl", "csv", "parquet"]
-FORMATS: Final[tuple[Format, ...]] = ("json", "jsonl", "csv", "parquet")
-_BATCH: Final = 1000
+Format = Literal["json", "jsonl", "csv"]
+FORMATS: Final[tuple[Format, ...]] = ("json", "jsonl", "csv")
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
-_INT64: Final = 2**63 - 1
 
 
 def find_format(path: str) -> Format:
@@ -26,7 +22,7 @@ def find_format(path: str) -> Format:
     for name in FORMATS:
         if suffix == name:
             return name
-    raise CommandError(f"{path} does not say its format: end it with .json, .jsonl, .csv or .parquet.")
+    raise CommandError(f"{path} does not say its format: end it with .json, .jsonl or .csv.")
 
 
 def iterate_lines(rows: Iterable[TableRow], columns: Sequence[ReportColumn], format: Format) -> Iterator[str]:
@@ -101,18 +97,15 @@ def write_file(
     """Write all rows to a file and return their number. The file appears only when it is complete.
 
     `progress` is called with the number of rows so far. Raises `CommandError` if the file cannot be
-    written, or pyarrow is missing.
+    written.
     """
     # In the same folder: a file is replaced in one step within a file system only.
     unfinished = path.with_name(f".{path.name}.part")
     counted = _Counter(rows, progress)
     try:
-        if format == "parquet":
-            _write_parquet(unfinished, counted, columns)
-        else:
-            with unfinished.open("w", encoding="utf-8", newline="") as file:
-                for line in iterate_lines(counted, columns, format):
-                    file.write(f"{line}\n")
+        with unfinished.open("w", encoding="utf-8", newline="") as file:
+            for line in iterate_lines(counted, columns, format):
+                file.write(f"{line}\n")
         unfinished.replace(path)
     except OSError as error:
         raise CommandError(f"{path} cannot be written: {error.strerror}.") from None
@@ -134,40 +127,3 @@ class _Counter:
             yield row
             self.number += 1
             self._progress(self.number)
-
-
-def _write_parquet(path: Path, rows: Iterable[TableRow], columns: Sequence[ReportColumn]) -> None:
-    arrow, parquet = _import_pyarrow()
-    types = {
-        "text": arrow.string(),
-        "amount": arrow.int64(),
-        "whole": arrow.int64(),
-        "moment": arrow.timestamp("us", tz="UTC"),
-        "names": arrow.list_(arrow.string()),
-    }
-    schema = arrow.schema([(column.name, types[column.kind]) for column in columns])
-    waiting = iter(rows)
-    with parquet.ParquetWriter(path, schema) as writer:
-        while batch := [_check_amounts(row) for row in islice(waiting, _BATCH)]:
-            writer.write_table(arrow.Table.from_pylist(batch, schema=schema))
-
-
-def _check_amounts(row: TableRow) -> TableRow:
-    for name, value in row.items():
-        if isinstance(value, int) and value > _INT64:
-            raise CommandError(f"{name} of {row['id']} is too large for Parquet here: use CSV or JSON.")
-    return row
-
-
-def check_parquet() -> None:
-    """Raise `CommandError` now rather than after all rows were read."""
-    _import_pyarrow()
-
-
-def _import_pyarrow() -> tuple[Any, Any]:
-    try:
-        return import_module("pyarrow"), import_module("pyarrow.parquet")
-    except ImportError:
-        raise CommandError(
-            "Parquet needs pyarrow: pip install 'faregate[parquet]'. CSV and JSON need nothing."
-        ) from None
