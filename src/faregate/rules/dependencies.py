@@ -13,11 +13,11 @@ from faregate.rules.records import Transaction
 from faregate.rules.store import Store
 
 AttemptResult = Literal["succeeded", "failed", "postponed"]
-Settlement = Callable[["Dependencies"], Transaction]
+SettleFunction = Callable[["Dependencies"], Transaction]
 """Settles a payment as far as that is possible now; returns its transaction as it then stands."""
 
 
-def _settle_here(settlement: Settlement, transaction: Transaction, deps: "Dependencies") -> Transaction:
+def _settle_here(settlement: SettleFunction, transaction: Transaction, deps: "Dependencies") -> Transaction:
     return settlement(deps)
 
 
@@ -40,6 +40,6 @@ class Dependencies:
 
     store: Store
     payments: Payments
-    settle: Callable[[Settlement, Transaction, "Dependencies"], Transaction] = _settle_here
+    settle: Callable[[SettleFunction, Transaction, "Dependencies"], Transaction] = _settle_here
     wait: Callable[[Transaction, "Dependencies"], Transaction] = _never_wait
     observe: Callable[[AttemptResult, Transaction], None] = _observe_nothing

@@ -7,7 +7,12 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Final
 
-from faregate.merchant.models import AccessRequest, FailedCompleteRequest, ResourceExecutionMetadata
+from faregate.merchant.models import (
+    AccessRequest,
+    CompleteRequest,
+    FailedCompleteRequest,
+    ResourceExecutionMetadata,
+)
 from faregate.rules.catalog import Catalog, Listing, PublishedRevision
 from faregate.rules.clock import MonotonicClock
 from faregate.rules.config import Seller, SettlementRule
@@ -35,7 +40,7 @@ from faregate.rules.records import (
     TransactionRecord,
 )
 from faregate.rules.settlement import IMMEDIATE
-from faregate.rules.store import NOTHING_FOUND, CompleteRequest, RecordPage, Uses, cut_page
+from faregate.rules.store import NOTHING_FOUND, RecordPage, Uses, cut_page
 from faregate.x402.models import SignedPayment, Terms
 from faregate.x402.tokens import Environment, Token
 

@@ -9,12 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Generic, Protocol, TypeVar
 
-from faregate.merchant.models import (
-    AccessRequest,
-    FailedCompleteRequest,
-    ResourceExecutionMetadata,
-    SucceededCompleteRequest,
-)
+from faregate.merchant.models import AccessRequest, CompleteRequest, ResourceExecutionMetadata
 from faregate.rules.catalog import Listing, PublishedRevision
 from faregate.rules.config import SettlementRule
 from faregate.rules.http import ParsedListQuery
@@ -32,7 +27,6 @@ from faregate.x402.tokens import Token
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-CompleteRequest = FailedCompleteRequest | SucceededCompleteRequest
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Protocol
 
-from faregate.rules.dependencies import AttemptResult, Dependencies, Settlement
+from faregate.rules.dependencies import AttemptResult, Dependencies, SettleFunction
 from faregate.rules.payments import Attempt
 from faregate.rules.records import FINAL, PENDING, Transaction
 from faregate.rules.settlement import run_attempt
@@ -40,7 +40,7 @@ RoundObserver = Callable[[], None]
 """Hears of each round of a loop, also of one that failed."""
 
 
-def run_observed(settlement: Settlement, deps: Dependencies, observe: AttemptObserver) -> Transaction:
+def run_observed(settlement: SettleFunction, deps: Dependencies, observe: AttemptObserver) -> Transaction:
     """Run a settlement; count and log the attempt that ends in it.
 
     If another worker holds the lease, there is none.
@@ -115,7 +115,7 @@ class Settlements:
         self._observe = observe
         self._clock = clock
 
-    def settle(self, settlement: Settlement, transaction: Transaction, deps: Dependencies) -> Transaction:
+    def settle(self, settlement: SettleFunction, transaction: Transaction, deps: Dependencies) -> Transaction:
         """Run a settlement; return the transaction as it stands when it has ended, or the time is over.
 
         If too many requests wait already, return the transaction as it stands now.
@@ -154,7 +154,7 @@ class Settlements:
         return found
 
     def settle_here(
-        self, settlement: Settlement, transaction: Transaction, deps: Dependencies
+        self, settlement: SettleFunction, transaction: Transaction, deps: Dependencies
     ) -> Transaction:
         """Run a settlement without a call over the network; it settles at once, or waits by its rule."""
         return run_observed(settlement, deps, self._observe)
@@ -169,7 +169,7 @@ class Settlements:
         except FutureTimeout:
             return None
 
-    def _run(self, settlement: Settlement, deps: Dependencies) -> Transaction:
+    def _run(self, settlement: SettleFunction, deps: Dependencies) -> Transaction:
         try:
             settled = run_observed(settlement, deps, self._observe)
         except Exception:

@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 
 from faregate.core.models import Response
 from faregate.merchant.models import (
+    CompleteRequest,
     ResourceExecutionCompleted,
     ResourceExecutionCompleteRequest,
     SucceededCompleteRequest,
@@ -31,7 +32,7 @@ from faregate.rules.operations.access import PROOF_HEADER
 from faregate.rules.receipts import build_completion
 from faregate.rules.records import PENDING, Transaction
 from faregate.rules.settlement import repeat, submit
-from faregate.rules.store import CompleteRequest, Store
+from faregate.rules.store import Store
 from faregate.x402.headers import InvalidPayload, parse_payment
 from faregate.x402.models import SignedPayment
 

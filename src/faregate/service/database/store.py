@@ -7,7 +7,12 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from faregate.merchant.models import AccessRequest, FailedCompleteRequest, ResourceExecutionMetadata
+from faregate.merchant.models import (
+    AccessRequest,
+    CompleteRequest,
+    FailedCompleteRequest,
+    ResourceExecutionMetadata,
+)
 from faregate.rules.catalog import Listing, PublishedRevision
 from faregate.rules.config import SettlementRule
 from faregate.rules.http import ParsedListQuery
@@ -16,7 +21,7 @@ from faregate.rules.payments import Attempt, PaymentVerified, SettlementPending,
 from faregate.rules.receipts import build_settlement_record
 from faregate.rules.records import AccessContext, DueSettlement, ExecutionRecord, PayerView, Transaction
 from faregate.rules.settlement import IMMEDIATE
-from faregate.rules.store import NOTHING_FOUND, CompleteRequest, RecordPage, Uses
+from faregate.rules.store import NOTHING_FOUND, RecordPage, Uses
 from faregate.service.database import lists, settlement, simulated, transactions
 from faregate.service.database.accounts import AccountRow, find_account
 from faregate.service.database.authorization import (
