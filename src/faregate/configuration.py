@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from faregate.errors import ConfigurationError
 
-Spell = Callable[[str], str]
+NameSetting = Callable[[str], str]
 """Gives the name of a setting, such as `public_url`, as the seller writes it."""
 Check = Callable[[Any], str]
 """Returns what is wrong with a value, such as `must be a number above 0`; "" if nothing is."""
@@ -68,34 +68,34 @@ class Setting:
     def is_list(self) -> bool:
         return tuple in self.types and str not in self.types
 
-    def read(self, value: object, spelling: str) -> Any:
+    def read(self, value: object, typed_name: str) -> Any:
         """Check a value that has a type, such as an argument. Raises `ConfigurationError`."""
         # True is an int to Python, and a mistake as a number.
         is_stray_bool = isinstance(value, bool) and bool not in self.types
         if not isinstance(value, self.types) or is_stray_bool:
             expected = " or ".join(kind.__name__ for kind in self.types)
-            raise ConfigurationError(f"{spelling} must be {expected}, not {type(value).__name__}.")
-        return self._check(Decimal(str(value)) if Decimal in self.types else value, spelling)
+            raise ConfigurationError(f"{typed_name} must be {expected}, not {type(value).__name__}.")
+        return self._check(Decimal(str(value)) if Decimal in self.types else value, typed_name)
 
-    def parse(self, text: str, spelling: str) -> Any:
+    def parse(self, text: str, typed_name: str) -> Any:
         """Parse a value that is text, such as an environment variable. Raises `ConfigurationError`."""
         if self.is_list:
-            return self._check(tuple(text.replace(",", " ").split()), spelling)
+            return self._check(tuple(text.replace(",", " ").split()), typed_name)
         if str in self.types:
-            return self._check(text, spelling)
+            return self._check(text, typed_name)
         parse, kind = _PARSERS[self.types[-1]]
         try:
             value = parse(text)
         except (KeyError, ValueError, InvalidOperation):
-            raise ConfigurationError(f"{spelling} must be {kind}, not {text!r}.") from None
-        return self._check(value, spelling)
+            raise ConfigurationError(f"{typed_name} must be {kind}, not {text!r}.") from None
+        return self._check(value, typed_name)
 
-    def _check(self, value: Any, spelling: str) -> Any:
+    def _check(self, value: Any, typed_name: str) -> Any:
         if self.choices and value not in self.choices:
-            raise ConfigurationError(f"{spelling} must be {_join(self.choices)}, not {value!r}.")
+            raise ConfigurationError(f"{typed_name} must be {_join(self.choices)}, not {value!r}.")
         check = self.description.check
         if check is not None and (fault := check(value)):
-            raise ConfigurationError(f"{spelling} {fault}.")
+            raise ConfigurationError(f"{typed_name} {fault}.")
         return tuple(value) if self.is_list else value
 
 
@@ -145,19 +145,19 @@ class GivenValues:
 
     settings: Mapping[str, Setting]
     values: dict[str, Any] = field(default_factory=dict[str, Any])
-    spelling: dict[str, str] = field(default_factory=dict[str, str])
+    typed_names: dict[str, str] = field(default_factory=dict[str, str])
 
-    def add(self, name: str, value: object, spelling: str) -> None:
+    def add(self, name: str, value: object, typed_name: str) -> None:
         """Add a value that has a type, unless there is one already. Raises `ConfigurationError`."""
         if name not in self.values:
-            self.values[name] = self.settings[name].read(value, spelling)
-            self.spelling[name] = spelling
+            self.values[name] = self.settings[name].read(value, typed_name)
+            self.typed_names[name] = typed_name
 
-    def add_text(self, name: str, text: str, spelling: str) -> None:
+    def add_text(self, name: str, text: str, typed_name: str) -> None:
         """Add a value that is text, unless there is one already. Raises `ConfigurationError`."""
         if name not in self.values:
-            self.values[name] = self.settings[name].parse(text, spelling)
-            self.spelling[name] = spelling
+            self.values[name] = self.settings[name].parse(text, typed_name)
+            self.typed_names[name] = typed_name
 
 
 # Checks

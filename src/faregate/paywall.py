@@ -13,7 +13,7 @@ from urllib.parse import quote
 from weakref import WeakSet
 
 from faregate import settings as config
-from faregate.configuration import Spell
+from faregate.configuration import NameSetting
 from faregate.core.driver import arun, run
 from faregate.core.interfaces import Journal
 from faregate.core.models import DEFAULT_MIME_TYPE, Offer, PaidRequest, Request, Response
@@ -59,7 +59,7 @@ class Paywall:
     is a `Journal` object, or makes one of a `JournalContext`. One paywall serves any number of threads
     and event loops. `on_event` is called with every event (`faregate.events`); it must not block.
     `payment_page` makes the page that people get with a 402, `payment_body` the JSON body that programs get
-    (docs/payment-page.md). Adapters that read the settings of a framework give `spell`, which makes
+    (docs/payment-page.md). Adapters that read the settings of a framework give `name_setting`, which makes
     `FAREGATE['PUBLIC_URL']` of `public_url`: messages name a setting as the seller wrote it.
     Raises `ConfigurationError`.
     """
@@ -73,14 +73,14 @@ class Paywall:
         payment_body: BuildBody | None = None,
         environ: Mapping[str, str] | None = None,
         transport: Any = None,
-        spell: Spell | None = None,
+        name_setting: NameSetting | None = None,
         **arguments: Unpack[config.Arguments],
     ) -> None:
         environ = _check_environ(os.environ if environ is None else environ)
-        self.settings = config.read_settings(environ, journal, arguments, spell)
+        self.settings = config.read_settings(environ, journal, arguments, name_setting)
         self.journal: Journal = self._make_journal(journal)
         self.resource_urls = ResourceUrls(
-            self.settings.public_url, self.settings.trust_host, self.settings.spell("public_url")
+            self.settings.public_url, self.settings.trust_host, self.settings.name_setting("public_url")
         )
         self._embedded: Any = None
         client = self._build_client_arguments(transport)
@@ -100,7 +100,7 @@ class Paywall:
             time.monotonic,
             self._events,
             self.instrumentation,
-            self.settings.spell,
+            self.settings.name_setting,
         )
         self.backend = MerchantBackend(self._client, self.journal, *shared)
         self.async_backend = AsyncMerchantBackend(self._async_client, as_async(self.journal), *shared)
@@ -108,7 +108,7 @@ class Paywall:
             EMBEDDED.add(self)
 
     def _instrument(self) -> GuardedInstrumentation:
-        telemetry = _import_telemetry(self.settings.spell("otel")).Telemetry(self.journal)
+        telemetry = _import_telemetry(self.settings.name_setting("otel")).Telemetry(self.journal)
         self._events.add(telemetry.observer)
         return GuardedInstrumentation(telemetry)
 
@@ -127,7 +127,7 @@ class Paywall:
         if journal is None or isinstance(journal, str):
             config.check_journal(settings)
             return journal_from_url(
-                settings.journal, settings.journal_keys, context, settings.spell("journal")
+                settings.journal, settings.journal_keys, context, settings.name_setting("journal")
             )
         # A class is callable too, and would be called with a context as its first argument.
         if isclass(journal):
@@ -145,16 +145,16 @@ class Paywall:
         )
 
     def _build_client_arguments(self, transport: Any) -> dict[str, Any]:
-        address, spelling = self.settings.base_url, self.settings.spell("base_url")
+        address, typed_name = self.settings.base_url, self.settings.name_setting("base_url")
         if self.settings.embedded:
             if transport is None:
-                transport = self._embedded = _load_embedded(spelling)
+                transport = self._embedded = _load_embedded(typed_name)
             address = config.EMULATOR_ADDRESS
-            spelling = ""  # there is no address that could be wrong
+            typed_name = ""  # there is no address that could be wrong
         return {
             "api_key": self.settings.api_key,
             "base_url": address,
-            "setting": spelling,
+            "setting": typed_name,
             "transport": transport,
             "timeout": self.settings.timeout,
         }

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, TypedDict, cast
 from faregate.configuration import (
     Description,
     GivenValues,
-    Spell,
+    NameSetting,
     above_zero,
     name_variable,
     read_declarations,
@@ -46,7 +46,7 @@ _MAKE_A_KEY = (
 class Settings:
     """Checked settings. `public_url` is empty when it was not set; sizes in bytes, times in seconds.
 
-    `spell` gives the name of one as the seller wrote it, or would write it, for messages.
+    `name_setting` gives the name of one as the seller wrote it, or would write it, for messages.
     """
 
     api_key: ApiKey
@@ -63,7 +63,7 @@ class Settings:
     redeliveries: int
     redelivery_window: float
     last_resort: str
-    spell: Spell = field(repr=False, compare=False)
+    name_setting: NameSetting = field(repr=False, compare=False)
 
     @property
     def completion_seconds(self) -> float:
@@ -214,15 +214,16 @@ OBJECTS: Final = {
 """Arguments of `Paywall` that may be objects. Of them only the journal can be named in the environment."""
 
 
-def from_config(values: Mapping[str, object], spell: Spell) -> Arguments:
+def from_config(values: Mapping[str, object], name_setting: NameSetting) -> Arguments:
     """Arguments of `values` by name, such as a framework's configuration; None is as good as none.
 
-    `spell` gives a name as the seller wrote it. Raises `ConfigurationError` for a value that is not valid.
+    `name_setting` gives a name as the seller wrote it. Raises `ConfigurationError` for an invalid
+    value.
     """
     given = GivenValues(SETTINGS)
     for name in SETTINGS:
         if (value := values.get(name)) is not None:
-            given.add(name, value, spell(name))
+            given.add(name, value, name_setting(name))
     return cast(Arguments, given.values)
 
 
@@ -232,7 +233,7 @@ def from_environ(environ: Mapping[str, str]) -> Arguments:
     Raises `ConfigurationError` for a value that cannot be read, and for a variable that looks misspelt.
     """
     known = {setting.variable for setting in SETTINGS.values()} | set(OTHER_VARIABLES)
-    check_spelling(environ, known)
+    check_setting_names(environ, known)
     given = GivenValues(SETTINGS)
     for name, setting in SETTINGS.items():
         if text := environ.get(setting.variable, "").strip():
@@ -240,7 +241,7 @@ def from_environ(environ: Mapping[str, str]) -> Arguments:
     return cast(Arguments, given.values)
 
 
-def check_spelling(variables: Iterable[str], known: Collection[str], where: str = "") -> None:
+def check_setting_names(variables: Iterable[str], known: Collection[str], where: str = "") -> None:
     """Raise `ConfigurationError` for a name that is nearly one of the known ones.
 
     For environment variables and Flask's config. `where` ends the name in the message, such as
@@ -263,34 +264,37 @@ def check_arguments(arguments: Iterable[str], own: Collection[str]) -> None:
 
 
 def read_settings(
-    environ: Mapping[str, str], journal: object, arguments: Arguments, spell_argument: Spell | None = None
+    environ: Mapping[str, str],
+    journal: object,
+    arguments: Arguments,
+    name_argument: NameSetting | None = None,
 ) -> Settings:
     """Settings from arguments, else from `environ`, else their defaults. Raises `ConfigurationError`.
 
-    `spell_argument` is given by a framework whose configuration the arguments come from.
+    `name_argument` is given by a framework whose configuration the arguments come from.
     """
     unknown = arguments.keys() - SETTINGS.keys()
     if unknown:
         hints = "".join(nearest_name(name, (*OBJECTS, *SETTINGS)) for name in sorted(unknown))
         raise ConfigurationError(f"{', '.join(sorted(unknown))}: no such option of the paywall.{hints}")
-    given = from_config(arguments, spell_argument or str)
+    given = from_config(arguments, name_argument or str)
     defaults = {name: setting.description.default for name, setting in SETTINGS.items()}
     values: dict[str, Any] = {**defaults, **from_environ(environ), **given}
     named = {*given, *(() if journal is None else ("journal",))}
-    spell = choose_spelling(environ, named, spell_argument)
+    name_setting = choose_setting_names(environ, named, name_argument)
 
-    base_url = _check_base_url(spell("base_url"), values["base_url"] or "")
-    api_key = _read_api_key(spell("api_key"), values["api_key"], base_url)
+    base_url = _check_base_url(name_setting("base_url"), values["base_url"] or "")
+    api_key = _read_api_key(name_setting("api_key"), values["api_key"], base_url)
     server_timeout = find_server_timeout()
     settings = Settings(
         api_key=api_key,
         base_url=base_url,
-        public_url=_check_public_url(spell("public_url"), values["public_url"] or ""),
+        public_url=_check_public_url(name_setting("public_url"), values["public_url"] or ""),
         journal=(journal if isinstance(journal, str) else "") or environ.get("FAREGATE_JOURNAL") or MEMORY,
-        journal_keys=_decode_journal_keys(spell("journal_key"), values["journal_key"] or "", api_key),
+        journal_keys=_decode_journal_keys(name_setting("journal_key"), values["journal_key"] or "", api_key),
         trust_host=values["trust_host"],
         max_request_seconds=_choose_request_seconds(
-            spell("max_request_seconds"), values["max_request_seconds"], server_timeout
+            name_setting("max_request_seconds"), values["max_request_seconds"], server_timeout
         ),
         redeliveries=values["redeliveries"],
         last_resort=values["last_resort"] or "",
@@ -299,28 +303,28 @@ def read_settings(
         timeout=values["timeout"],
         otel=values["otel"],
         redelivery_window=values["redelivery_window"],
-        spell=spell,
+        name_setting=name_setting,
     )
     _check_live(settings)
     _check_times(settings, server_timeout if values["max_request_seconds"] is None else None)
     return settings
 
 
-def choose_spelling(
-    environ: Mapping[str, str], named: Collection[str], spell_argument: Spell | None
-) -> Spell:
-    """Spell settings by where they were given: as an argument or as a variable.
+def choose_setting_names(
+    environ: Mapping[str, str], named: Collection[str], name_argument: NameSetting | None
+) -> NameSetting:
+    """Name settings by where they were given: as an argument or as a variable.
 
     One that was not given is a variable, or belongs where a framework's configuration has the others. A
     keyword argument is never asked for: keys do not belong in source code.
     """
 
-    def spell(name: str) -> str:
+    def name_setting(name: str) -> str:
         variable = name_variable(name)
-        belongs_there = spell_argument is not None and bool(named) and variable not in environ
-        return (spell_argument or str)(name) if name in named or belongs_there else variable
+        belongs_there = name_argument is not None and bool(named) and variable not in environ
+        return (name_argument or str)(name) if name in named or belongs_there else variable
 
-    return spell
+    return name_setting
 
 
 def read_service_settings(environ: Mapping[str, str]) -> tuple[ApiKey, str, float]:
@@ -385,11 +389,11 @@ def _check_times(settings: Settings, server_timeout: float | None) -> None:
         raise ConfigurationError(
             f"This server ends a request after {server_timeout:g} s, and {needed} s. Raise the server's "
             f"time-out to {math.ceil(least / SERVER_TIMEOUT_SHARE)} s or more (gunicorn: --timeout, uWSGI: "
-            f"harakiri), or make {settings.spell('timeout')} smaller."
+            f"harakiri), or make {settings.name_setting('timeout')} smaller."
         )
     raise ConfigurationError(
-        f"{settings.spell('max_request_seconds')} is {settings.max_request_seconds:g}, and {needed} of "
-        f"them: make it {least:g} or more, or {settings.spell('timeout')} smaller."
+        f"{settings.name_setting('max_request_seconds')} is {settings.max_request_seconds:g}, and {needed} "
+        f"of them: make it {least:g} or more, or {settings.name_setting('timeout')} smaller."
     )
 
 
@@ -425,7 +429,7 @@ def _check_live(settings: Settings) -> None:
         )
     if not settings.public_url:
         raise ConfigurationError(
-            f"A live key needs the address that clients use: set {settings.spell('public_url')}, "
+            f"A live key needs the address that clients use: set {settings.name_setting('public_url')}, "
             "such as https://api.example.com."
         )
 
@@ -466,19 +470,21 @@ class JournalSettings:
     namespace: str | None
 
 
-def read_journal_settings(environ: Mapping[str, str], spell: Spell = name_variable) -> JournalSettings:
+def read_journal_settings(
+    environ: Mapping[str, str], name_setting: NameSetting = name_variable
+) -> JournalSettings:
     """Read what it takes to look into a journal. Raises `ConfigurationError`."""
     defaults = {name: setting.description.default for name, setting in SETTINGS.items()}
     values: dict[str, Any] = {**defaults, **from_environ(environ)}
     # No API key is needed: without one, all namespaces are shown, and the journal key has to be set.
     base_url, given = values["base_url"] or "", values["api_key"]
     is_known = given or base_url == EMULATOR
-    api_key = _read_api_key(spell("api_key"), given, base_url) if is_known else None
-    keys = _decode_journal_keys(spell("journal_key"), values["journal_key"] or "", api_key)
+    api_key = _read_api_key(name_setting("api_key"), given, base_url) if is_known else None
+    keys = _decode_journal_keys(name_setting("journal_key"), values["journal_key"] or "", api_key)
     if not keys:
         raise ConfigurationError(
-            f"The journal is encrypted: set {spell('journal_key')} to the key that the workers have. If they "
-            f"have none, it is derived from their test key: set {spell('api_key')} to that."
+            f"The journal is encrypted: set {name_setting('journal_key')} to the key that the workers have. If "
+            f"they have none, it is derived from their test key: set {name_setting('api_key')} to that."
         )
     policy = replace(
         DEFAULT_POLICY, redeliveries=values["redeliveries"], redelivery_window=values["redelivery_window"]
@@ -497,8 +503,8 @@ def check_journal(settings: Settings) -> None:
         check_memory(settings)
     elif not settings.journal_keys:
         raise ConfigurationError(
-            f"With a live key the journal needs an encryption key: set {settings.spell('journal_key')}. "
-            f"{_MAKE_A_KEY}"
+            f"With a live key the journal needs an encryption key: set "
+            f"{settings.name_setting('journal_key')}. {_MAKE_A_KEY}"
         )
 
 
@@ -507,8 +513,8 @@ def check_memory(settings: Settings) -> None:
     if settings.api_key.environment == "live":
         raise ConfigurationError(
             "A live key with the memory journal would forget what payers are owed when the process ends. "
-            f"Set {settings.spell('journal')} to sqlite:////absolute/path (or redis:, postgresql:), or use a "
-            "test key."
+            f"Set {settings.name_setting('journal')} to sqlite:////absolute/path (or redis:, postgresql:), or use "
+            "a test key."
         )
     workers = find_server_workers() or 1
     if workers > 1:
@@ -519,8 +525,8 @@ def check_memory(settings: Settings) -> None:
             "may be done twice, and a payer who returns may not find the result. Set %s to a "
             "journal that they share, such as sqlite:////absolute/path, or run one worker.%s",
             workers,
-            settings.spell("journal"),
-            _ONE_EMULATOR.format(settings.spell("base_url")) if settings.embedded else "",
+            settings.name_setting("journal"),
+            _ONE_EMULATOR.format(settings.name_setting("base_url")) if settings.embedded else "",
         )
 
 

@@ -119,7 +119,7 @@ def test_a_mistake_is_a_sentence(environ: dict[str, str], arguments: Any, says: 
     assert str(caught.value).endswith(".")
 
 
-def spell_for_shop(name: str) -> str:
+def name_shop_setting(name: str) -> str:
     return f"shop.{name}"
 
 
@@ -128,7 +128,7 @@ def test_messages_after_the_start_name_a_setting_as_the_framework_does(
 ) -> None:
     monkeypatch.setattr("faregate.settings.find_server_workers", lambda: 2)
     environ = {"FAREGATE_BASE_URL": "emulator:"}
-    paywall = Paywall(environ=environ, timeout=5, spell=spell_for_shop)
+    paywall = Paywall(environ=environ, timeout=5, name_setting=name_shop_setting)
     [warning] = caplog.messages
     assert "Set shop.journal to" in warning
     assert "set FAREGATE_BASE_URL to" in warning
@@ -141,7 +141,7 @@ async def test_a_service_that_does_not_answer_is_named_with_its_setting() -> Non
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{unused.getsockname()[1]}"
-    paywall = Paywall(environ={}, base_url=address, api_key="svc_test_x", spell=spell_for_shop)
+    paywall = Paywall(environ={}, base_url=address, api_key="svc_test_x", name_setting=name_shop_setting)
     sold = offer("daily_report")
     with pytest.raises(NoAnswer, match=r"refused\. Check shop\.base_url, and that the service is running$"):
         paywall.backend.resolve_offer(sold)
@@ -162,7 +162,7 @@ def test_a_missing_journal_key_is_named_as_the_framework_names_it(caplog: pytest
         base_url="emulator:",
         public_url="https://seller.example",
         journal=JournalOfAnotherKey(),
-        spell=spell_for_shop,
+        name_setting=name_shop_setting,
     )
     app = PaywallMiddleware(lambda _environ, _start: [], paywall, offers={"/": "daily_report"})
     answer = Client(app).get("/", headers={"PAYMENT-SIGNATURE": "bm90aGluZw=="})
@@ -187,7 +187,7 @@ def test_a_missing_package_is_named_with_the_setting_that_needs_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, absent, None)
     with pytest.raises(ConfigurationError, match=f"^{re.escape(says)}"):
-        Paywall(environ=TEST, spell=spell_for_shop, **arguments)
+        Paywall(environ=TEST, name_setting=name_shop_setting, **arguments)
 
 
 def test_a_live_key_may_have_a_journal_of_its_own() -> None:

@@ -15,14 +15,14 @@ from django.utils.module_loading import import_string
 from faregate.checkout.path_rules import PathRules
 from faregate.core.interfaces import Journal
 from faregate.django.languages import LocalePathRules
-from faregate.django.options import find_journal_database, read_options, spell
+from faregate.django.options import find_journal_database, name_setting, read_options
 from faregate.errors import ConfigurationError
 from faregate.events import Event
 from faregate.journals.policy import DEFAULT_POLICY, JournalContext
 from faregate.journals.registry import journal_from_url
 from faregate.maintenance.journal import JournalView, make_view
 from faregate.paywall import MakeJournal, Paywall
-from faregate.settings import EMULATOR, SETTINGS, choose_spelling, from_config, read_journal_settings
+from faregate.settings import EMULATOR, SETTINGS, choose_setting_names, from_config, read_journal_settings
 
 payment_event = Signal()
 """Sent by the class `Paywall` with each event, as `event`. A receiver must not block."""
@@ -51,14 +51,14 @@ class Config:
 def get_config() -> Config:
     """The paywall of `settings.FAREGATE`, else of the environment. Raises `ConfigurationError`."""
     options = read_options()
-    arguments = from_config({name: options.get(name.upper()) for name in SETTINGS}, spell)
+    arguments = from_config({name: options.get(name.upper()) for name in SETTINGS}, name_setting)
     paywall = Paywall(
         journal=_choose_journal(options),
         on_event=_import_function(options, "ON_EVENT"),
         payment_page=_import_function(options, "PAYMENT_PAGE"),
         payment_body=_import_function(options, "PAYMENT_BODY"),
         transport=options.get("TRANSPORT"),
-        spell=spell,
+        name_setting=name_setting,
         **arguments,
     )
     paywall.add_observer(SignalObserver())
@@ -76,11 +76,13 @@ def get_journal_view() -> JournalView:
     own = environ.get("FAREGATE_JOURNAL") is None and options.get("JOURNAL") is not None
     if own or environ.get("FAREGATE_API_KEY") or environ.get("FAREGATE_BASE_URL") == EMULATOR:
         paywall = get_config().paywall
-        return make_view(paywall.journal, paywall.settings.namespace, paywall.settings.spell("journal"))
+        return make_view(
+            paywall.journal, paywall.settings.namespace, paywall.settings.name_setting("journal")
+        )
     context = JournalContext("", "", DEFAULT_POLICY)
     if using is not None:
         return make_view(_import_make_journal()(context, using=using), None)
-    typed = choose_spelling(os.environ, {name.lower() for name in options}, spell)
+    typed = choose_setting_names(os.environ, {name.lower() for name in options}, name_setting)
     settings = read_journal_settings(environ, typed)
     journal = journal_from_url(settings.journal, settings.keys, context, typed("journal"))
     return make_view(journal, None, typed("journal"))

@@ -26,7 +26,7 @@ def find_journal_database() -> str | None:
     return journal.removeprefix(DATABASE) or "default"
 
 
-def spell(name: str) -> str:
+def name_setting(name: str) -> str:
     """A setting as the seller writes it."""
     return f"FAREGATE[{name.upper()!r}]"
 

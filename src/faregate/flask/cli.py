@@ -48,7 +48,7 @@ def _open_target(target: str | None) -> AbstractContextManager[Any]:
     paywall = get_middleware(current_app).paywall
     if target == "journal":
         return nullcontext(
-            make_view(paywall.journal, paywall.settings.namespace, paywall.settings.spell("journal"))
+            make_view(paywall.journal, paywall.settings.namespace, paywall.settings.name_setting("journal"))
         )
     return nullcontext(paywall) if target == "paywall" else open_client_of(paywall)
 

@@ -38,7 +38,7 @@ from faregate.settings import (
     OTHER_VARIABLES,
     SETTINGS,
     Arguments,
-    check_spelling,
+    check_setting_names,
     from_config,
 )
 
@@ -73,7 +73,7 @@ _CHANGEABLE: tuple[type, ...] = (dict, list)
 _NAMES = (*SETTINGS, "journal", *_FUNCTIONS, *_RULES)
 
 
-def spell(name: str) -> str:
+def name_setting(name: str) -> str:
     """A setting as messages name it."""
     return f"{name_variable(name)} in the app's config"
 
@@ -86,7 +86,7 @@ class AppConfig:
 
     def __init__(self, app: Flask, has_own_paywall: bool) -> None:
         self._config = cast(dict[str, Any], app.config)
-        self._check_spelling()
+        self._check_setting_names()
         for name in _NAMES:
             self._config.setdefault(name_variable(name), None)
         # Lists and dicts may be changed in place.
@@ -104,11 +104,11 @@ class AppConfig:
     def read_arguments(self) -> Arguments:
         """The arguments of a paywall. Raises `ConfigurationError`."""
         values = {name: self[name] for name in SETTINGS}
-        return from_config(values, spell)
+        return from_config(values, name_setting)
 
     def check_unchanged(self) -> None:
         """Raise `ConfigurationError` for a setting that was made or changed after it was read."""
-        self._check_spelling()
+        self._check_setting_names()
         for key, value in self._read.items():
             if self._config.get(key) != value:
                 raise ConfigurationError(
@@ -116,10 +116,10 @@ class AppConfig:
                     "Faregate(app), or before paywall.init_app(app)."
                 )
 
-    def _check_spelling(self) -> None:
+    def _check_setting_names(self) -> None:
         # A misspelt FAREGATE_OFFERS or FAREGATE_REFUSE would leave everything below the prefixes free.
         known = {*map(name_variable, _NAMES), *OTHER_VARIABLES}
-        check_spelling(self._config, known, " in the app's config")
+        check_setting_names(self._config, known, " in the app's config")
 
 
 def _copy(value: Any) -> Any:
@@ -152,7 +152,10 @@ class Faregate:
         _check(paywall, (Paywall, type(None)), "Write init_app(app, Paywall(...)), or init_app(app) alone.")
         config = AppConfig(app, has_own_paywall=paywall is not None)
         ready = paywall or Paywall(
-            journal=config["journal"], spell=spell, **config.functions, **config.read_arguments()
+            journal=config["journal"],
+            name_setting=name_setting,
+            **config.functions,
+            **config.read_arguments(),
         )
         ready.add_observer(SignalObserver(ready))
         offers, refuse = config["offers"], config["refuse"] or ()

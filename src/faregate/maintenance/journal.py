@@ -125,7 +125,7 @@ class AdministrableJournal(Protocol):
 
 def get_shared_journal(paywall: Paywall) -> object:
     """The journal of a paywall. Raises `ConfigurationError` for one that only its own process can read."""
-    check_shared(paywall.journal, paywall.settings.spell("journal"))
+    check_shared(paywall.journal, paywall.settings.name_setting("journal"))
     return paywall.journal
 
 
@@ -149,14 +149,16 @@ def move_rows(paywall: Paywall, address: str) -> int:
     # Only the own environment: a test key must never take over live rows.
     former = replace(settings, base_url=address).namespace
     if former == settings.namespace:
-        raise ConfigurationError(f"{address} is the current address: {settings.spell('base_url')} names it.")
+        raise ConfigurationError(
+            f"{address} is the current address: {settings.name_setting('base_url')} names it."
+        )
     return journal.move(former)
 
 
 def find_problems(paywall: Paywall) -> Iterator[str]:
     """Yield what keeps this process from finding or finishing rows of its journal. Raises `JournalError`."""
     settings = paywall.settings
-    return find_journal_problems(paywall.journal, settings.namespace, settings.spell("journal_key"))
+    return find_journal_problems(paywall.journal, settings.namespace, settings.name_setting("journal_key"))
 
 
 def find_journal_problems(

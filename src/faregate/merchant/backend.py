@@ -75,10 +75,10 @@ class _MerchantBackend(Generic[C]):
         clock: Clock,
         events: EventDispatcher,
         instrumentation: GuardedInstrumentation | None,
-        spell: Callable[[str], str],
+        name_setting: Callable[[str], str],
     ) -> None:
         self.journal = journal
-        self._spell = spell
+        self._name_setting = name_setting
         self._instrumentation = instrumentation
         self._send: Send = client.send
         self._revisions = revisions
@@ -144,7 +144,7 @@ class _MerchantBackend(Generic[C]):
         return self._send(Call(build_closing(execution_id, body), parse_closed_execution))
 
     def log_warning(self, message: str, transaction_id: str | None, setting: str) -> None:
-        advice = f": check {self._spell(setting)}" if setting else ""
+        advice = f": check {self._name_setting(setting)}" if setting else ""
         about = f" [{transaction_id}]" if transaction_id else ""
         log(
             "sale",

@@ -85,7 +85,8 @@ def _check_journal(paywall: Paywall) -> Iterator[str]:
         try:
             os.close(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600))
         except OSError as error:
-            yield f"{paywall.settings.spell('last_resort')} names a file that cannot be written: {error}"
+            named = paywall.settings.name_setting("last_resort")
+            yield f"{named} names a file that cannot be written: {error}"
 
 
 def _check_offers(paywall: Paywall, offers: Iterable[Offer]) -> Iterator[str]:
@@ -116,8 +117,8 @@ def _check_permissions(paywall: Paywall, offer: Offer, revision: OfferRevision) 
             result = paywall.call(call)
         except Forbidden as error:
             yield (
-                f"The API key may not {purpose}: {error}. Set {paywall.settings.spell('api_key')} to a key "
-                "that may, or give this one the permission in your seller account."
+                f"The API key may not {purpose}: {error}. Set {paywall.settings.name_setting('api_key')} to a "
+                "key that may, or give this one the permission in your seller account."
             )
         except ServiceError:
             continue
@@ -169,7 +170,7 @@ def describe_journals(table: RouteTable) -> list[str]:
     except ConfigurationError:
         return []
     in_memory = (own for own in paywalls if is_in_memory(own.journal))
-    return [IN_MEMORY.format(own.settings.spell("journal")) for own in in_memory][:1]
+    return [IN_MEMORY.format(own.settings.name_setting("journal")) for own in in_memory][:1]
 
 
 def describe_instructions(table: RouteTable) -> list[str]:

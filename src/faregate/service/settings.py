@@ -218,14 +218,14 @@ def read_settings(options: Namespace, environ: Mapping[str, str] = os.environ) -
     return Settings(**given.values)
 
 
-def _add(given: GivenValues, name: str, value: object, spelling: str) -> None:
+def _add(given: GivenValues, name: str, value: object, typed_name: str) -> None:
     setting = _FILES.get(name, name)
     if name in _FILES and setting not in given.values:
-        value = _read_secret(value, spelling)
+        value = _read_secret(value, typed_name)
     if isinstance(value, str):
-        given.add_text(setting, value, spelling)
+        given.add_text(setting, value, typed_name)
     else:
-        given.add(setting, value, spelling)
+        given.add(setting, value, typed_name)
 
 
 def _add_variables(given: GivenValues, environ: Mapping[str, str]) -> None:
@@ -252,12 +252,12 @@ def _add_file(given: GivenValues, path: str) -> None:
         _add(given, name, value, f"{name} in {path}")
 
 
-def _read_secret(path: Any, spelling: str) -> str:
+def _read_secret(path: Any, typed_name: str) -> str:
     try:
         return Path(str(path)).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise ConfigurationError(f"{spelling}: cannot read {path}: {reason}") from None
+        raise ConfigurationError(f"{typed_name}: cannot read {path}: {reason}") from None
 
 
 def _check_kubernetes(environ: Mapping[str, str]) -> None:
