@@ -483,8 +483,8 @@ def read_journal_settings(
     keys = _decode_journal_keys(name_setting("journal_key"), values["journal_key"] or "", api_key)
     if not keys:
         raise ConfigurationError(
-            f"The journal is encrypted: set {name_setting('journal_key')} to the key that the workers have. If "
-            f"they have none, it is derived from their test key: set {name_setting('api_key')} to that."
+            f"The journal is encrypted: set {name_setting('journal_key')} to the key that the workers have. "
+            f"If they have none, it is derived from their test key: set {name_setting('api_key')} to that."
         )
     policy = replace(
         DEFAULT_POLICY, redeliveries=values["redeliveries"], redelivery_window=values["redelivery_window"]
@@ -513,8 +513,8 @@ def check_memory(settings: Settings) -> None:
     if settings.api_key.environment == "live":
         raise ConfigurationError(
             "A live key with the memory journal would forget what payers are owed when the process ends. "
-            f"Set {settings.name_setting('journal')} to sqlite:////absolute/path (or redis:, postgresql:), or use "
-            "a test key."
+            f"Set {settings.name_setting('journal')} to sqlite:////absolute/path (or redis:, postgresql:), "
+            "or use a test key."
         )
     workers = find_server_workers() or 1
     if workers > 1:

@@ -2,7 +2,9 @@
 
 import json
 import threading
-from dataclasses import replace
+import time
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -33,7 +35,7 @@ from faregate.x402.headers import build_payment_required, parse_payment
 from faregate.x402.tokens import Environment
 from tests.service import sales
 from tests.service.sales import resolve
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 from tests.support.watched_backend import Around, Call, watch
 
 
@@ -275,47 +277,86 @@ class _Known:
         return self
 
 
-def settle(known: _Known, gate: threading.Event, seconds: float) -> tuple[str, bool]:
-    """Settle by an operation that waits for `gate`; return the status, and whether it had ended by then."""
-    results: list[str] = []
+def settle(known: _Known, seconds: float, gate: threading.Event) -> str:
+    """Settle by an operation that waits for the gate; return the status that the caller gets."""
     settlements = Settlements(
-        threads=1, complete_seconds=seconds, waiters=CompletionWaiters(), observe=results.append
+        threads=1, complete_seconds=seconds, waiters=CompletionWaiters(), observe=lambda _: None
     )
-    transaction, ended = cast(Transaction, known), threading.Event()
+    transaction = cast(Transaction, known)
 
     def settle_slowly(_: Dependencies) -> Transaction:
-        gate.wait(20)
-        ended.set()
+        gate.wait(2 * PATIENCE)
         return transaction
 
     backend = Dependencies(cast(Any, known), cast(Any, None))
     found = settlements.settle(settle_slowly, transaction, backend)
-    has_ended = ended.is_set()
+    was_open = gate.is_set()
     gate.set()
     settlements.close()
-    return found.status, has_ended
+    return found.status if was_open else f"{found.status}, before the gate"
 
 
 def test_a_completion_waits_no_longer_than_it_may() -> None:
-    assert settle(_Known("settling"), threading.Event(), 0.3) == ("settling", False)
+    assert settle(_Known("settling"), 0.3, threading.Event()) == "settling, before the gate"
 
 
 def test_a_completion_returns_when_its_payment_has_ended() -> None:
     gate = threading.Event()
     gate.set()
-    assert settle(_Known("succeeded"), gate, 3600) == ("succeeded", True)
+    began = time.monotonic()
+    assert settle(_Known("succeeded"), 4 * PATIENCE, gate) == "succeeded"
+    assert time.monotonic() - began < 2 * PATIENCE
+
+
+@dataclass
+class _Timeline:
+    """A clock that only waiting moves, and the store and the waiters of a payment that never ends."""
+
+    now_seconds: float = 1000.0
+    submitted_at: datetime | None = None
+    status: str = "settling"
+    id: str = "txn_1"
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self.now_seconds, UTC)
+
+    def find_transaction(self, _: str) -> "_Timeline":
+        return self
+
+    def wait(self, _: str, seconds: float) -> None:
+        self.now_seconds += seconds
+
+
+@pytest.mark.parametrize(
+    ("submitted_ago", "waited"), [(None, 10), (0, 10), (4, 6), (10, 0), (12, 0), (-5, 10)]
+)
+def test_a_late_caller_waits_no_longer_than_the_first(submitted_ago: int | None, waited: float) -> None:
+    timeline = _Timeline()
+    if submitted_ago is not None:
+        timeline.submitted_at = timeline.now() - timedelta(seconds=submitted_ago)
+    settlements = Settlements(
+        threads=1,
+        complete_seconds=10,
+        waiters=cast(Any, timeline),
+        observe=lambda _: None,
+        clock=lambda: timeline.now_seconds,
+    )
+    backend = Dependencies(cast(Any, timeline), cast(Any, None))
+    assert settlements.wait(cast(Transaction, timeline), backend).status == "settling"
+    assert timeline.now_seconds - 1000 == waited
+    settlements.close()
 
 
 def test_waiting_completions_leave_threads_for_other_calls() -> None:
     gate = threading.Event()
     settlements = Settlements(
-        threads=4, complete_seconds=5, waiters=CompletionWaiters(), observe=lambda _: None
+        threads=4, complete_seconds=2 * PATIENCE, waiters=CompletionWaiters(), observe=lambda _: None
     )
     known = _Known("settling")
     transaction = cast(Transaction, known)
 
     def settle_slowly(_: Dependencies) -> Transaction:
-        gate.wait(10)
+        gate.wait(2 * PATIENCE)
         return transaction
 
     def complete() -> None:

@@ -117,8 +117,8 @@ def _check_permissions(paywall: Paywall, offer: Offer, revision: OfferRevision) 
             result = paywall.call(call)
         except Forbidden as error:
             yield (
-                f"The API key may not {purpose}: {error}. Set {paywall.settings.name_setting('api_key')} to a "
-                "key that may, or give this one the permission in your seller account."
+                f"The API key may not {purpose}: {error}. Set {paywall.settings.name_setting('api_key')} to "
+                "a key that may, or give this one the permission in your seller account."
             )
         except ServiceError:
             continue

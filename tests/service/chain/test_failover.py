@@ -15,6 +15,7 @@ from faregate.service.chain.deadline import get_time_left, limit_time
 from faregate.service.chain.direct.gas_account import GasAccount
 from faregate.service.chain.direct.signers import KeySigner
 from faregate.service.chain.failover import FIRST_REST, LONGEST_REST, Rest, take_turns
+from faregate.service.chain.rpc import CALL_SECONDS
 from tests.service.chain.books import Books, MakeReader
 from tests.service.chain.direct_fixtures import DirectSettlement
 from tests.service.chain.facilitated import sign_payment
@@ -97,12 +98,12 @@ def test_many_calls_that_fail_together_are_one_failure(peers: list[Peer]) -> Non
 
 def test_the_earliest_deadline_counts() -> None:
     assert get_time_left(5) == 5
-    with limit_time(3):
-        assert 2 < get_time_left(5) <= 3
+    with limit_time(300):
+        assert 200 < get_time_left(500) <= 300
+        with limit_time(1000):
+            assert get_time_left(1000) <= 300
         with limit_time(100):
-            assert get_time_left(100) <= 3
-        with limit_time(1):
-            assert get_time_left(5) <= 1
+            assert get_time_left(500) <= 100
         assert get_time_left(0.1) == 0.1
     assert get_time_left(5) == 5
 
@@ -137,33 +138,27 @@ def test_a_node_that_hangs_is_waited_for_once(
 def test_a_payment_is_verified_and_settled_although_the_preferred_node_hangs(
     chain: LocalChain, direct: DirectSettlement, hanging_url: str
 ) -> None:
-    """Within the 10 seconds that a seller waits for an answer to access, and for a completion."""
+    """The node that hangs is waited for once, by the first access; a seller waits longer than that."""
     worker = direct.start()
     reader = ChainReader(USDC.chain, [hanging_url, chain.url], clock=direct.clock)
     worker.account = GasAccount(reader, KeySigner(direct.gas.private_key), direct.clock, POLICY)
     worker.payments = PatientPayments(worker.account, reader, chain)
-    seconds: list[float] = []
     for _ in range(2):
         payment = sign_payment(direct.payer, DIRECT_TERMS)
-        began = time.monotonic()
         verified = worker.payments.verify(payment, DIRECT_TERMS, now=datetime.now(UTC), committed=0)
-        seconds.append(time.monotonic() - began)
         assert isinstance(verified, PaymentVerified)
-        began = time.monotonic()
         assert isinstance(worker.attempt(direct.books.add(payment)), PaymentSettled)
-        seconds.append(time.monotonic() - began)
-    assert seconds[0] < 5
-    assert max(seconds[1:]) < 3
+        hanging, _ = reader.client.nodes
+        assert hanging.requests == 1
     reader.close()
 
 
 def test_nodes_that_hang_do_not_hold_a_request(make_reader: MakeReader, hanging_url: str) -> None:
     reader = make_reader(hanging_url, hanging_url, hanging_url)
-    for _ in range(2):
-        began = time.monotonic()
-        with limit_time(3), pytest.raises(PaymentsUnavailable):
-            reader.get_head()
-        assert time.monotonic() - began < 4
+    began = time.monotonic()
+    with limit_time(1), pytest.raises(PaymentsUnavailable):
+        reader.get_head()
+    assert time.monotonic() - began < CALL_SECONDS, "what one call alone would have taken"
 
 
 def test_a_node_that_rests_is_asked_where_no_other_answers(
