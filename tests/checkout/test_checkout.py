@@ -1,33 +1,24 @@
 """The state of a checkout: what may follow what, and that nothing else does."""
 
 import tracemalloc
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from faregate.checkout.blocking_checkout import BlockingCheckout as Checkout
 from faregate.checkout.checkout import SkipHandler
 from faregate.checkout.path_rules import PathMatch
 from faregate.checkout.request import IncomingRequest
-from faregate.checkout.states import PASSING, State
-from faregate.core.models import Request
+from faregate.checkout.states import PASSING, TRANSITIONS, State
+from faregate.core.models import Request, Response
 from faregate.core.release import Bypass, may_be_result
 from faregate.errors import ConfigurationError
 from faregate.offers import offer
 from faregate.paywall import Paywall
-
-ALLOWED = {
-    State.NEW: {State.SOLD_INSIDE, State.FREE, State.AUTHORIZING, State.DECIDED, State.CLOSED},
-    State.SOLD_INSIDE: {State.FREE, State.AUTHORIZING, State.DECIDED, State.CLOSED},
-    State.FREE: {State.FREE, State.DECIDED, State.CLOSED},
-    State.AUTHORIZING: {State.AUTHORIZED, State.FREE, State.DECIDED, State.CLOSED},
-    State.AUTHORIZED: {State.COMPLETING, State.CLOSED},
-    State.DECIDED: {State.DECIDED, State.CLOSED},
-    State.COMPLETING: {State.COMPLETED, State.CLOSED},
-    State.COMPLETED: {State.CLOSED},
-    State.CLOSED: {State.CLOSED},
-}
 
 
 def make_checkout(match: PathMatch | None = None, bypass: str = "") -> Checkout:
@@ -51,13 +42,90 @@ def no_snapshot() -> Any:
 def test_a_checkout_moves_along_its_table_only(before: State, after: State) -> None:
     checkout = make_checkout()
     checkout.state = before
-    if after in ALLOWED[before]:
+    if after in TRANSITIONS[before]:
         checkout._move(after)
         assert checkout.state is after
         return
     with pytest.raises(RuntimeError, match=f"{before.name} cannot become {after.name}"):
         checkout._move(after)
     assert checkout.state is before
+
+
+# What the table must guarantee, however it is written
+
+
+def reach(start: State, without: State | None = None) -> set[State]:
+    """The states that may follow `start`, at once or later, on ways that do not pass `without`."""
+    reached: set[State] = set()
+    waiting = [start]
+    while waiting:
+        new = TRANSITIONS[waiting.pop()] - reached - {without}
+        reached |= new
+        waiting += new
+    return reached
+
+
+@pytest.mark.parametrize("needed", [State.AUTHORIZING, State.AUTHORIZED, State.COMPLETING])
+def test_no_way_to_a_completed_payment_leaves_out_a_step(needed: State) -> None:
+    assert State.COMPLETED in reach(State.NEW)
+    assert State.COMPLETED not in reach(State.NEW, without=needed)
+
+
+@pytest.mark.parametrize("begun", [State.AUTHORIZING, State.AUTHORIZED, State.COMPLETING, State.COMPLETED])
+def test_a_request_pays_once(begun: State) -> None:
+    assert begun not in reach(begun)
+
+
+@pytest.mark.parametrize("begun", [State.AUTHORIZED, State.COMPLETING, State.COMPLETED])
+def test_a_response_never_passes_as_it_is_once_the_handler_may_run(begun: State) -> None:
+    assert reach(begun).isdisjoint((*PASSING, State.DECIDED))
+
+
+def test_an_answer_is_never_taken_back() -> None:
+    assert reach(State.DECIDED) == {State.DECIDED, State.CLOSED}
+
+
+def test_a_free_response_never_becomes_a_sale() -> None:
+    assert State.AUTHORIZED not in reach(State.FREE)
+
+
+def test_each_request_can_end_and_nothing_follows() -> None:
+    assert all(State.CLOSED in TRANSITIONS[state] for state in State)
+    assert reach(State.CLOSED) == {State.CLOSED}
+
+
+Call = Callable[[Checkout], object]
+CALLS: dict[str, Call] = {
+    "authorize": lambda checkout: checkout.authorize(offer("text_summary"), no_snapshot),
+    "allow 200": lambda checkout: checkout.allow_unpaid(200),
+    "allow 404": lambda checkout: checkout.allow_unpaid(404),
+    "mark as sold inside": lambda checkout: checkout.mark_sold_inside(),
+    "refuse": lambda checkout: checkout.refuse_unsold(),
+    "buffer": lambda checkout: checkout.start_buffer(200, ()),
+    "complete": lambda checkout: checkout.complete(),
+    "fail": lambda checkout: checkout.fail(ValueError("the seller's")),
+    "close": lambda checkout: checkout.close(),
+}
+DONE_ANYWAY = (RuntimeError, ConfigurationError, SkipHandler, ValueError)
+"""What a call raises that comes at the wrong time, or that serves nothing."""
+
+
+@settings(max_examples=300)
+@given(st.lists(st.sampled_from(sorted(CALLS)), max_size=8))
+def test_once_a_price_was_asked_nothing_leaves_unpaid_whatever_is_called(names: list[str]) -> None:
+    """Of a request without a payment."""
+    checkout = make_checkout()
+    has_asked = False
+    for name in names:
+        has_asked = has_asked or name == "authorize"
+        try:
+            result = CALLS[name](checkout)
+        except DONE_ANYWAY:
+            continue
+        assert not (has_asked and result is True), "allowed to leave unpaid"
+        if isinstance(result, Response):
+            assert not 200 <= result.status < 400
+        assert checkout.payment is None
 
 
 @pytest.mark.parametrize("state", [State.NEW, State.FREE, State.AUTHORIZING, State.COMPLETED])
@@ -95,6 +163,15 @@ def test_an_unpaid_response_is_judged_anew_with_each_start() -> None:
     assert not checkout.allow_unpaid(404)
     assert checkout.complete().status == 502
     assert checkout.must_raise(raised.value)
+
+
+def test_a_price_after_the_response_began_cuts_the_response() -> None:
+    checkout = make_checkout()
+    assert checkout.allow_unpaid(200)
+    with pytest.raises(ConfigurationError, match="after the response began") as raised:
+        checkout.authorize(offer("text_summary"), no_snapshot)
+    assert checkout.late is raised.value
+    assert not checkout.allow_unpaid(404)
 
 
 @pytest.mark.parametrize(("sold_inside", "status"), [(False, 403), (True, None)])
