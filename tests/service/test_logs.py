@@ -102,10 +102,12 @@ def test_lines_of_workers_name_account_and_transaction(
     words = serve(tmp_path, "json", *real, "--workers", "0", "--complete-seconds", "0.2")
     work = ("work", "--database", database, "--log-format", "json", *real)
     chain.set_automine(False)
-    with running(tmp_path, *words, GAS=GAS_KEYS[1]) as (line, _, _log):
+    with running(tmp_path, *words, GAS=GAS_KEYS[1]) as (line, _, log):
         shop = open_shop(line)
         sold, proof = shop.authorize(Wallet(payer.private_key, clock=system_clock))
         assert shop.complete(sold, proof).status_code == 202
+        # A process that ends within its attempt leaves the lease of it.
+        assert eventually(lambda: '"result": "postponed"' in log.read_text())
     # The process that took the completion is gone.
     with running(tmp_path / "worker", *work, GAS=GAS_KEYS[1]) as (_, _worker, log):
 

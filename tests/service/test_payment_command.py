@@ -12,6 +12,7 @@ from faregate.system import system_clock
 from tests.service.command import CATALOG, call, running
 from tests.service.shops import open_shop
 from tests.support.chain import ChainPayer, LocalChain, chain, payer
+from tests.support.waiting import eventually
 
 __all__ = ["chain", "payer"]
 
@@ -27,10 +28,12 @@ def stuck(tmp_path: Path, chain: LocalChain, payer: ChainPayer, direct: tuple[st
     """A payment that was sent, and that no block takes."""
     chain.set_automine(False)
     words = ("--workers", "0", "--complete-seconds", "0.5", "--catalog", "catalog.toml", *direct)
-    with running(tmp_path, "serve", "--port", "0", "--json", *words, GAS=GAS_KEYS[1]) as (line, _, _log):
+    with running(tmp_path, "serve", "--port", "0", "--json", *words, GAS=GAS_KEYS[1]) as (line, _, log):
         shop = open_shop(line)
         sold, proof = shop.authorize(Wallet(payer.private_key, clock=system_clock))
         assert shop.complete(sold, proof).status_code == 202
+        # A process that ends within its attempt leaves the lease of it.
+        assert eventually(lambda: "settlement attempt" in log.read_text())
     return sold
 
 
