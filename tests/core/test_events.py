@@ -26,6 +26,8 @@ from faregate.core.results import (
     CompletionPending,
     CompletionRejected,
     CompletionUnpaid,
+    PaymentFailed,
+    StuckPayment,
     TransactionSettled,
     TransactionState,
     Unconfirmed,
@@ -90,6 +92,7 @@ from tests.core.flow_script import (
     handled,
     leased,
     looked_up,
+    play,
     recorded,
     reported_failed,
     rescheduled,
@@ -211,7 +214,9 @@ def test_a_settled_payment_is_counted_unless_another_worker_counts_it(answer: An
 @pytest.mark.parametrize("answer", [True, False, DISK])
 def test_an_unpaid_end_is_counted_unless_another_worker_counts_it(answer: Any) -> None:
     note = (WARNED,) if answer is DISK else ()
-    events = full_events_of(close_unpaid(ENTRY, "no_work"), ended("no_work", answer), *note)
+    script = (ended("no_work", answer), *note)
+    assert play(close_unpaid(ENTRY, "no_work"), *script) == PaymentFailed("no_work")
+    events = full_events_of(close_unpaid(ENTRY, "no_work"), *script)
     assert events == ([] if answer is False else [Failed(TXN, "no_work", ENTRY.sale)])
 
 
@@ -227,8 +232,11 @@ def test_a_charge_without_a_result_is_counted_unless_another_worker_counts_it(an
 def test_a_retry_that_cannot_be_written_is_held_and_one_too_old_is_stuck(answer: Any) -> None:
     payment = replace(ENTRY, sale=AMOUNT)
     script = (rescheduled(answer), *((WARNED,) if answer is not True else ()))
-    events = full_events_of(schedule_retry(payment, Unconfirmed("not proven")), *script)
-    stuck_event = Stuck(TXN, "still open: not proven", AMOUNT)
+    state, reason = Unconfirmed("not proven"), "still open: not proven"
+    expected = StuckPayment(state, reason) if answer is False else state
+    assert play(schedule_retry(payment, state), *script) == expected
+    events = full_events_of(schedule_retry(payment, state), *script)
+    stuck_event = Stuck(TXN, reason, AMOUNT)
     assert events == [stuck_event if answer is False else Held(TXN, "not proven", AMOUNT)]
 
 
