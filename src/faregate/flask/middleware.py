@@ -128,9 +128,11 @@ def watch_views(app: Flask) -> None:
 
     @wraps(ensure_sync)
     def noted(function: Callable[..., Any]) -> Callable[..., Any]:
+        if not has_request_context():
+            return ensure_sync(function)
         # The object behind the proxy: each access to an attribute of a proxy looks up the context again.
-        asked: Any = cast(Any, request)._get_current_object() if has_request_context() else None  # noqa: SLF001
-        rule = None if asked is None else asked.url_rule
+        asked = cast(Any, request)._get_current_object()  # noqa: SLF001
+        rule = asked.url_rule
         if rule is not None and app.view_functions.get(rule.endpoint) is function:
             checkout = find_checkout(asked.environ)
             if checkout is not None:
