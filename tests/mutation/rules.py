@@ -1211,6 +1211,8 @@ MUTANTS = (
     Mutant("a-node-that-is-away-makes-differences", RECONCILIATION, "                    is_unused = self._chain.is_unused(payment)", "                    is_unused = True", RECONCILIATION_TESTS),
     Mutant("a-transfer-of-another-authorization-counts", "src/faregate/service/chain/transfers.py", "_find_place(log, log.logIndex - 1)", "_find_place(log, log.logIndex - 4)", ("tests/service/chain/test_transfers.py",)),
     Mutant("a-node-without-logs-is-an-empty-chain", "src/faregate/service/chain/transfers.py", "            raise\n        raise _TooManyLogs", "            return ()\n        raise _TooManyLogs", ("tests/service/chain/test_transfers.py",)),
+    Mutant("a-full-disk-is-well", "src/faregate/service/commands/doctor.py", "            check_writes(database)\n", "            pass\n", ("tests/service/test_doctor.py",)),
+    Mutant("refunds-of-failed-payments-take-from-revenue", SQL + "refunds.py", '        T.final_status == "succeeded",\n', "", ("tests/service/test_console.py",)),
     Mutant("one-node-says-what-was-received", CHAIN + "transfers.py", "if 2 * count > len(answers)]", "if count]", NODES_TESTS),
     Mutant("a-transfer-that-one-node-hides-is-nothing", CHAIN + "transfers.py", "if 2 * count == len(answers)]", "if False]", NODES_TESTS),
     Mutant("half-of-the-nodes-decide", CHAIN + "chain_view.py", "if 2 * count <= len(answers):", "if 2 * count < len(answers):", NODES_TESTS),

@@ -2,7 +2,13 @@
 
 import json
 import logging
+import os
+import resource
+import sqlite3
+import subprocess
+import sys
 from collections.abc import Generator
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -56,6 +62,28 @@ def test_a_new_folder_lacks_tables(tmp_path: Path) -> None:
     status, findings = diagnose(tmp_path)
     assert status == 1
     assert findings[0]["remedy"] == "Run `faregate service init`."
+
+
+def test_a_database_that_takes_no_writes_is_an_error(shop: Path) -> None:
+    """As on a full disk: it can still be read, and a process that only reads calls it well."""
+    [file] = shop.glob("*.db")
+    with closing(sqlite3.connect(file)) as open_elsewhere:  # so that its log is there
+        open_elsewhere.execute("SELECT count(*) FROM accounts").fetchone()
+        ran = subprocess.run(
+            [sys.executable, "-m", "faregate", "service", "doctor", "--json"],
+            cwd=shop,
+            env={**os.environ, "FAREGATE_SERVICE_DATABASE": f"sqlite:///{file}"},
+            preexec_fn=allow_no_files_to_grow,
+            capture_output=True,
+            check=False,
+        )
+    findings = json.loads(ran.stdout)["findings"]
+    assert find_errors(findings)[0].startswith("database: reading works, and writing does not: sqlite://")
+    assert ran.returncode == 1
+
+
+def allow_no_files_to_grow() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, 1))
 
 
 def test_a_simulation_works_and_pays_nobody(shop: Path) -> None:

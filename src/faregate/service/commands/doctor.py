@@ -20,6 +20,7 @@ from faregate.service.chain.rpc import RpcError
 from faregate.service.database.accounts import AccountRow
 from faregate.service.database.clock import Stamps
 from faregate.service.database.engine import Database
+from faregate.service.database.generation import check_writes
 from faregate.service.database.keys import list_keys
 from faregate.service.database.reports import read_database_clock
 from faregate.service.environment_payments import EnvironmentPayments, build_payments
@@ -32,6 +33,7 @@ MOST_SECONDS_APART = 10
 
 _SUBJECT = "database"
 _REMEDY = "Start it, create it, give its user rights to its tables, or mend `database` or `database_file`."
+_WRITE_REMEDY = "Make room on its disk, and let its user write. Until then nothing is sold or settled."
 MOST_SECONDS_BEHIND = 30
 """Blocks of Base come every two seconds. A payment is good for a minute or so."""
 
@@ -103,6 +105,11 @@ def check_database(settings: Settings) -> Findings:
         if missing:
             text = f"{database.name} lacks migrations {', '.join(missing)}"
             yield report_error(_SUBJECT, text, "Run `faregate service init`.")
+            return
+        try:
+            check_writes(database)
+        except FaregateError as error:
+            yield report_error(_SUBJECT, f"reading works, and writing does not: {error}", _WRITE_REMEDY)
             return
         yield report_ok(_SUBJECT, f"{database.name} is reachable and current")
         books = Books(database, Stamps(database, system_clock))
