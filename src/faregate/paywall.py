@@ -10,7 +10,6 @@ from importlib import import_module
 from inspect import isclass, iscoroutinefunction
 from typing import Any, TypeVar, Unpack, cast
 from urllib.parse import quote
-from weakref import WeakSet
 
 from faregate import settings as config
 from faregate.configuration import NameSetting
@@ -47,9 +46,6 @@ PRICE_SECONDS = 300.0
 
 MakeJournal = Callable[[JournalContext], Journal]
 """Makes the journal of a paywall."""
-
-EMBEDDED: "WeakSet[Paywall]" = WeakSet()
-"""Those that sell with the emulator inside this process, for tests that plug in another one."""
 
 
 class Paywall:
@@ -105,7 +101,7 @@ class Paywall:
         self.backend = MerchantBackend(self._client, self.journal, *shared)
         self.async_backend = AsyncMerchantBackend(self._async_client, as_async(self.journal), *shared)
         if self._embedded is not None:
-            EMBEDDED.add(self)
+            self._embedded.paywalls.add(self)
 
     def _instrument(self) -> GuardedInstrumentation:
         telemetry = _import_telemetry(self.settings.name_setting("otel")).Telemetry(self.journal)

@@ -70,7 +70,7 @@ class PaywallResponder:
     _is_open = False
     """Whether there is a checkout."""
     _state = State.NEW
-    """Before a checkout is opened: NEW, UNPAID or CLOSED."""
+    """Before a checkout is opened: NEW, FREE or CLOSED."""
     _is_body_read = False
     _is_compared = False
     _receive_lock: anyio.Lock | None = None

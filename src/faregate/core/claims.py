@@ -8,9 +8,8 @@ This module only defines the results. `faregate.journals.row.Row.claim_again` de
 that is known already. `faregate.core.flow` acts on it, and `faregate.core.responses` builds the answers.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
-from typing import Any
 
 from faregate.core.models import Outcome, Response
 from faregate.events import UNKNOWN_SALE, Sale
@@ -41,24 +40,12 @@ class Claimant:
     replay: ReplayPolicy = ReplayPolicy.SAME_PROOF
 
 
-@dataclass(slots=True)
-class Seen:
-    """A row as the journal that granted its lease last read or wrote it, and the stamp it had; or nothing.
-
-    So a write needs no read before it: it is made on the condition that the row still has this stamp.
-    """
-
-    row: Any = None
-    stamp: int = 0
-
-
 @frozen
 class Lease:
-    """The right to write one row, until another worker gets a newer one. Only the journal uses `seen`."""
+    """The right to write one row, until another process is given a newer lease of it."""
 
     key: bytes
     fence: int
-    seen: Seen = field(default_factory=Seen, compare=False, repr=False)
 
 
 @frozen

@@ -5,6 +5,8 @@ An answer that does not arrive is the exception that the client has for it.
 
 import time
 from functools import cache
+from typing import Any
+from weakref import WeakSet
 
 import anyio
 import httpx
@@ -22,6 +24,8 @@ class EmbeddedTransport:
 
     def __init__(self, emulator: Emulator) -> None:
         self.emulator = self._own = emulator
+        self.paywalls: WeakSet[Any] = WeakSet()
+        """Those that sell with it, which start again when a test puts another emulator in its place."""
 
     @property
     def is_replaced(self) -> bool:

@@ -25,7 +25,7 @@ from faregate.journals.codec import NOT_READ
 from faregate.journals.encryption import LookupKey
 from faregate.journals.operations import BlockingCall, Delete, Find, Insert, Procedure
 from faregate.journals.quota import Quota
-from faregate.journals.row import Holder, Row, find_use, size_of
+from faregate.journals.row import Holder, Row, RowLease, find_use, keep_copy, read_copy, size_of
 from faregate.journals.row_access import RowAccess, make_id
 from faregate.journals.states import RowState
 from faregate.journals.store import Record, TransactionTaken, may_be_removed
@@ -91,7 +91,7 @@ class Procedures:
 
     def _count(self, row: Row, stamp: int) -> Claim:
         self._quota.add(1, 0)
-        return self._rows.grant(Claimed(Lease(row.key, row.fence)), row, stamp, self._policy.claim_lease)
+        return self._rows.grant(Claimed(RowLease(row.key, row.fence)), row, stamp, self._policy.claim_lease)
 
     def _claim_existing(
         self, record: Record, lookup_keys: dict[bytes, LookupKey], claimant: Claimant, now: float
@@ -215,7 +215,7 @@ class Procedures:
     def abandon_claim(self, lease: Lease) -> Procedure[bool]:
         self._heartbeat.remove(lease.key)
         # Usually the row has not been written since. Delete it without reading it first.
-        row, stamp = lease.seen.row, lease.seen.stamp
+        row, stamp = read_copy(lease)
         if row is not None and row.may_be_forgotten(lease) and (yield Delete(lease.key, stamp)):
             self._quota.free(1)
             return True
@@ -245,12 +245,12 @@ class Procedures:
         self, lease: Lease, change: Callable[[Row], bool], *, durable: bool = False
     ) -> Procedure[tuple[Row | None, bool]]:
         """Apply `change` by compare-and-swap. Return the row, if there is one, and whether it changed."""
-        row, stamp = lease.seen.row, lease.seen.stamp
+        row, stamp = read_copy(lease)
         for _ in range(ATTEMPTS):
             if row is not None and change(after := row.copy()):
                 written = yield from self._rows.replace(row, stamp, after, durable)
                 if written is not None:
-                    lease.seen.row, lease.seen.stamp = after, written
+                    keep_copy(lease, after, written)
                     return after, True
             record: Record | None = yield Find([lease.key])
             if record is None:

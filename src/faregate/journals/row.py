@@ -279,13 +279,13 @@ class Row:
         self.owner = holder.owner
         self.generation += 1
         self.lease_until, self.touched_at = until, now
-        return Lease(self.key, self.fence)
+        return RowLease(self.key, self.fence)
 
     def to_pending_payment(self, seller: str) -> PendingPayment:
         """Describe the row for recovery by a process that sells as `seller`."""
         waiting = self.state is RowState.WAITING or (self.state is RowState.STUCK and self.outcome is None)
         return PendingPayment(
-            Lease(self.key, self.fence),
+            RowLease(self.key, self.fence),
             self.proof,
             self.transaction_id,
             self.revision_id,
@@ -492,6 +492,35 @@ class Row:
         Taken from the key, a hash, so that rows need no random numbers.
         """
         return 0.75 + self.key[self.holds_so_far % len(self.key)] / 510
+
+
+@dataclass(slots=True)
+class RowCopy:
+    """A row as the journal that granted its lease last read or wrote it, and the stamp it had; or nothing.
+
+    So a write needs no read before it: it is made on the condition that the row still has this stamp.
+    """
+
+    row: Row | None = None
+    stamp: int = 0
+
+
+@frozen
+class RowLease(Lease):
+    """A lease with a copy of its row."""
+
+    copy: RowCopy = field(default_factory=RowCopy, compare=False, repr=False)
+
+
+def read_copy(lease: Lease) -> tuple[Row | None, int]:
+    """Return the copy of the row that a lease carries, and its stamp."""
+    return (lease.copy.row, lease.copy.stamp) if isinstance(lease, RowLease) else (None, 0)
+
+
+def keep_copy(lease: Lease, row: Row, stamp: int) -> None:
+    """Note what was written under a lease."""
+    if isinstance(lease, RowLease):
+        lease.copy.row, lease.copy.stamp = row, stamp
 
 
 def _get_retention(policy: JournalPolicy) -> float:

@@ -14,7 +14,7 @@ from faregate.journals.heartbeat import Heartbeat
 from faregate.journals.operations import BlockingCall, Find, FindResult, Procedure, Replace
 from faregate.journals.owner_locks import get_locks, get_owner_until, has_lock
 from faregate.journals.policy import JournalPolicy
-from faregate.journals.row import Holder, Row, size_of
+from faregate.journals.row import Holder, Row, keep_copy, size_of
 from faregate.journals.states import RowState
 from faregate.journals.store import Record, RowStore
 
@@ -49,7 +49,7 @@ class RowAccess:
         """Note what was written with the lease of this claim, if it has one, and renew the lease."""
         if isinstance(claim, Claimed | Resumable):
             lease = claim.lease if isinstance(claim, Claimed) else claim.entry.lease
-            lease.seen.row, lease.seen.stamp = row, stamp
+            keep_copy(lease, row, stamp)
             self.heartbeat.add(row.key, seconds)
         return claim
 

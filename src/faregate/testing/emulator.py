@@ -15,7 +15,6 @@ from faregate.emulator.emulator import Emulator
 from faregate.emulator.tenants import Tenants
 from faregate.emulator.transports import get_embedded_transport
 from faregate.errors import ConfigurationError
-from faregate.paywall import EMBEDDED
 from faregate.rules.builtin import TEST_KEY, build_tenant_keys
 from faregate.rules.config import Account, Key
 from faregate.rules.identifiers import SeededIds
@@ -50,7 +49,7 @@ def use_emulator(emulator: Emulator) -> Generator[None]:
 
 def _reset_paywalls() -> None:
     # A copy: a paywall that another thread creates meanwhile must not break the loop.
-    for paywall in list(EMBEDDED):
+    for paywall in list(get_embedded_transport().paywalls):
         paywall.forget()
 
 
