@@ -2,7 +2,7 @@
 
 They must not be carried over a fork: two processes would write to one socket, and even to close a connection
 sends a message on it. So connections are kept per process id, and a child leaves its parent's alone.
-`psycopg_pool` would start threads, which do not survive a fork, and would hold connections from the start.
+A child would use its parent's connections with `psycopg_pool`, which also starts threads (decision 9).
 """
 
 import os
