@@ -14,6 +14,8 @@ from faregate.service.chain.evidence import (
     Effect,
     Log,
     Receipt,
+    build_block_filter,
+    build_end_filter,
     read_effect,
     select_logs,
 )
@@ -120,8 +122,18 @@ def test_logs_of_anything_else_prove_nothing(logs: tuple[Log, ...]) -> None:
 def test_the_logs_of_a_transaction_are_those_of_its_block_and_hash() -> None:
     end, paid = use(4), transfer(5)
     others = (transfer(5, transactionHash=OTHER_HASH), transfer(5, blockHash=OTHER_HASH))
-    assert select_logs(end, (*others, end, paid)).logs == (end, paid)
+    part = select_logs(end, (*others, end, paid))
+    assert part == receipt(end, paid)
     assert read_effect(select_logs(end, (end, paid)), TOKEN, PAYMENT) is Effect.PAID
+
+
+def test_filters_ask_for_the_logs_of_this_payer_in_these_blocks() -> None:
+    payer, nonce = encode_topic(PAYER), encode_topic(NONCE)
+    asked = {"address": TOKEN.address, "fromBlock": "0xa", "toBlock": "0x14"}
+    assert build_end_filter(TOKEN, PAYMENT, 10, 20) == {**asked, "topics": [[USED, CANCELED], payer, nonce]}
+    asked["toBlock"] = "0xa"
+    topics = [[USED, CANCELED, TRANSFER], payer]
+    assert build_block_filter(TOKEN, PAYMENT, 10) == {**asked, "topics": topics}
 
 
 @pytest.mark.parametrize(
