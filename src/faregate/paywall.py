@@ -18,7 +18,6 @@ from faregate.core.interfaces import Journal
 from faregate.core.models import DEFAULT_MIME_TYPE, Offer, PaidRequest, Request, Response
 from faregate.core.prices import ask_price
 from faregate.core.recovery import BATCH, SweepReport, never, sweep
-from faregate.core.result_bodies import ResultBodies
 from faregate.core.terms import Price, read_prices, read_terms
 from faregate.errors import ConfigurationError, FaregateError
 from faregate.events import UNKNOWN_SALE, Sale
@@ -83,7 +82,6 @@ class Paywall:
         self._client = Sender(**client)
         self._async_client = AsyncSender(**client)
         self._revisions = RevisionCache(time.monotonic)
-        self.result_bodies = ResultBodies()
         self._instructions: dict[str, str] = {}
         self._priced_at: dict[str, float] = {}
         self._events = EventDispatcher(on_event, self.settings.last_resort)
@@ -111,7 +109,6 @@ class Paywall:
     def forget(self) -> None:
         """Reset the paywall, for tests: empty a journal in memory, and forget the revisions."""
         self._revisions.forget()
-        self.result_bodies = ResultBodies()
         self._instructions.clear()
         self._priced_at.clear()
         if isinstance(self.journal, MemoryJournal):

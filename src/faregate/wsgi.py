@@ -59,10 +59,6 @@ OnRelease = Callable[[Response], Headers]
 """Called with a result that is released; gives more headers for its payer."""
 
 
-_COMPRESSED = 1024
-"""How much longer than the longest result a compressed one may be: small bodies grow."""
-
-
 class PaywallMiddleware:
     """Holds every response of a paid handler until its payment is proven.
 
@@ -414,7 +410,7 @@ def _has_length_of_result(headers: list[tuple[str, str]]) -> bool:
     declared, encoding = (header_values(tuple(headers), f"content-{name}") for name in ("length", "encoding"))
     length = int(declared[0]) if declared and declared[0].isdecimal() else None
     if encoding and length is not None:
-        return length <= RESULTS.longest + _COMPRESSED
+        return length <= RESULTS.limit
     return RESULTS.has_length(length)
 
 

@@ -284,3 +284,44 @@ def test_middleware_may_answer_for_itself_after_a_sale() -> None:
     with client.stream("GET", "/unzipped") as answer:
         assert b"".join(answer.iter_raw()) == b"no gzip at all"
     assert client.get("/free").text.startswith("free: /free")
+
+
+def test_what_middleware_said_before_it_was_sold_is_no_copy() -> None:
+    words = '{"status":"well","since":"today"}'
+
+    class Own:
+        def __init__(self, app: Any) -> None:
+            self.app = app
+
+        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+            health = PlainTextResponse(words)
+            await (health if scope.get("path") == "/healthz" else self.app)(scope, receive, send)
+
+    @paid("daily_report")
+    async def report(request: Request) -> Response:
+        return PlainTextResponse(words)
+
+    front = Middleware(PaywallMiddleware, paywall=make_paywall())
+    routes = [Route("/sold", report, methods=["POST"])]
+    client = _client(Starlette(routes=routes, middleware=[front, Middleware(Own)]))
+    for _ in range(2):
+        assert client.get("/healthz").text == words
+        assert buy(client).text == words
+
+
+def test_an_error_with_the_body_of_a_result_is_withheld() -> None:
+    content, kept = Content(), list[str]()
+
+    class Stale:
+        def __init__(self, app: Any) -> None:
+            self.app = app
+
+        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+            stale = PlainTextResponse("".join(kept), 404)
+            await (stale if scope.get("path") == "/stale" else self.app)(scope, receive, send)
+
+    client = _client(inside_starlette(content, Middleware(Stale)))
+    kept.append(buy(client).text)
+    answer = client.get("/stale")
+    assert answer.status_code == 502
+    assert not content.found_in([answer.content])

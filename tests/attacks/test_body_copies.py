@@ -33,6 +33,7 @@ from faregate.offers import offer  # noqa: E402
 from tests.adapters.django_views import PAYWALL, project  # noqa: E402
 
 KIND = "copies of a body"
+WELL = b'{"status":"well","since":"today"}'
 METHODS = ("GET", "HEAD", "POST", "PUT", "OPTIONS")
 PATHS = ("/sold", "/SOLD", "/sold/", "/free", "/broken", "/page/any/thing", "/none", "/?x=/sold")
 
@@ -240,23 +241,23 @@ def test_nor_does_it_compressed(place: str, layers: tuple[Layer | None, Layer | 
 def test_middleware_and_functions_before_the_view_answer_for_themselves() -> None:
     """Also with the words of a result, which they said before it was sold."""
     app = flask.Flask("seller")
-    own = {"/healthz": b"well", "/static.css": b"a {}", "/metrics": b"up 1"}
-    run, words = app.wsgi_app, "well"
+    own = {"/healthz": WELL, "/static.css": b"a {}", "/metrics": b"up 1"}
+    run, words = app.wsgi_app, WELL.decode()
 
     def answer(environ: Any, start_response: Any) -> Any:
         body = own.get(environ["PATH_INFO"])
         return (run if body is None else Response(body))(environ, start_response)
 
     app.wsgi_app = answer  # type: ignore[method-assign]
-    app.before_request(lambda: "well" if flask.request.path == "/alive" else None)
+    app.before_request(lambda: words if flask.request.path == "/alive" else None)
     app.register_error_handler(404, lambda _error: ("<app>", 200))
     seller = Seller(app)
     app.add_url_rule("/sold", "sold", paywall.paid("daily_report")(lambda: words), methods=["POST"])
     app.add_url_rule("/members", "members", lambda: words)
     for _ in range(2):
         asked = [seller.ask(path).data for path in (*own, "/alive", "/any/page", "/members")]
-        assert asked == [*own.values(), b"well", b"<app>", b"well"]
-        assert seller.buy("/sold", method="POST").data == b"well"
+        assert asked == [*own.values(), WELL, b"<app>", WELL]
+        assert seller.buy("/sold", method="POST").data == WELL
 
 
 def test_a_view_or_an_error_handler_may_give_what_another_one_sells() -> None:

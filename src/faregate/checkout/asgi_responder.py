@@ -30,6 +30,7 @@ from faregate.checkout.asgi_scope import (
 from faregate.checkout.async_checkout import AsyncAsk, AsyncCheckout
 from faregate.checkout.checkout import SkipHandler, build_timeout_error
 from faregate.checkout.contexts import run_in_context
+from faregate.checkout.copies import RESULTS
 from faregate.checkout.exception_handlers import WatchedScope, watch_handlers
 from faregate.checkout.held_answer import HeldAnswer, may_be_copy
 from faregate.checkout.path_rules import PathMatch
@@ -85,9 +86,7 @@ class PaywallResponder:
     """The status with which a route answered, by what the probes around the routers saw."""
     _probe: object = None
     """The probe that saw the answer first: of routers in each other, that of the innermost."""
-    _chunks: list[bytes] | None = None
-    _noted = b""
-    """What the router has sent of the body of a result."""
+    _relayed_status = 0
     _held: HeldAnswer | None = None
     _is_no_copy = False
 
@@ -105,6 +104,8 @@ class PaywallResponder:
     ) -> None:
         self._paywall = paywall
         self._has_probes = has_probes
+        self._chunks: list[bytes] = []
+        # What a router has sent of the body of a result, if in chunks.
         self._path_match = path_match
         self._find_bypass = find_bypass
         self._server_scope = server_scope
@@ -142,6 +143,7 @@ class PaywallResponder:
 
     def _prepare_checkout(self) -> None:
         checkout = self.checkout
+        checkout.is_compared = self._has_probes or _RESPONDER in self._server_scope
         self._body: list[bytes] = []
         self._read_ahead_messages: deque[Message] = deque()
         self._is_compared = checkout.body_length is not None
@@ -252,9 +254,12 @@ class PaywallResponder:
         """
         if self._held is not None:
             return self._hold(self._held, message)
-        if self._has_probes and self._may_be_copy(message):
-            self._held = HeldAnswer(message, self._paywall.result_bodies)
-            return _do_nothing()
+        if self._has_probes and message["type"] == _START and not self._is_no_copy:
+            # Free, and from no route.
+            is_decided = self._is_open and self.checkout.state not in _UNDECIDED
+            if not is_decided and message["status"] != self._routed_status and may_be_copy(message):
+                self._held = HeldAnswer(message)
+                return _do_nothing()
         if not self._is_open and self._may_pass_unopened(message):
             pass
         elif self.checkout.state not in PASSING:
@@ -318,13 +323,24 @@ class PaywallResponder:
         if kind == _START and self._probe is None:
             self._probe = probe
             if is_routed():
-                self.note_routed(message["status"])
-        if self._is_open and self.checkout.is_work_paid:
+                self._routed_status = message["status"]
+                if _RESPONDER in self._server_scope:
+                    self._server_scope[_RESPONDER].note_routed(message["status"])
+        if self._is_open and self.checkout.state is State.AUTHORIZED and self.checkout.is_work_paid:
             if kind == _START:
-                if not is_copy(message.get("headers", ())) and self.checkout.may_be_result(message["status"]):
+                self._relayed_status = status = message["status"]
+                if status < 400 or self.checkout.may_be_result(status):
                     message = {**message, "headers": [*message.get("headers", ()), RAW_MARK]}
             elif kind == _BODY and self._probe is probe:
-                self._note_body(message)
+                # As the router sent it: what stands between may change it.
+                body = bytes(message.get("body", b""))
+                if self._chunks or message.get("more_body", False):
+                    self._chunks.append(body)
+                    body = b"".join(self._chunks)
+                status = self._relayed_status
+                if not message.get("more_body", False) and (status < 400 or not is_error(status)):
+                    self.checkout.recorded = body
+                    RESULTS.add(body)
         return send(message)
 
     def note_routed(self, status: int) -> None:
@@ -332,35 +348,6 @@ class PaywallResponder:
         self._routed_status = status
         if _RESPONDER in self._server_scope:
             self._server_scope[_RESPONDER].note_routed(status)
-
-    def _note_body(self, message: Message) -> None:
-        """Record the body of a result as its router sent it: what stands between may change it."""
-        self._chunks = self._chunks or []
-        self._chunks.append(bytes(message.get("body", b"")))
-        if not message.get("more_body", False):
-            self._noted = b"".join(self._chunks)
-            self._chunks = None
-            self._paywall.result_bodies.note(self._noted)
-
-    def _note_whole_body(self) -> None:
-        """Record the body of a result as it leaves, if something between the router and here changed it."""
-        checkout, body = self.checkout, self.checkout.buffer.body
-        if (
-            body is not self._noted
-            and checkout.is_work_paid
-            and checkout.may_be_result(checkout.buffer.status)
-        ):
-            self._paywall.result_bodies.note(body)
-
-    def _may_be_copy(self, message: Message) -> bool:
-        """Whether what begins so is to be compared with the results: it is free, and came from no route."""
-        results = self._paywall.result_bodies
-        if message["type"] != _START or not results.longest or self._is_no_copy:
-            return False
-        status, is_decided = message["status"], self._is_open and self.checkout.state not in _UNDECIDED
-        if is_decided or status == self._routed_status or is_error(status):
-            return False
-        return may_be_copy(message, results)
 
     async def _hold(self, held: HeldAnswer, message: Message) -> None:
         """Hold an answer until it is compared; then send it, unless it is a copy."""
@@ -375,7 +362,6 @@ class PaywallResponder:
         self._is_no_copy = False
 
     async def _complete(self) -> None:
-        self._note_whole_body()
         answer = await self.checkout.acomplete()
         await self._emit(answer)
         if not answer.released:

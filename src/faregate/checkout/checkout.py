@@ -88,6 +88,10 @@ class Checkout:
     find_route: FindRoute | None = None
     find_handler: FindHandler | None = None
     late: ConfigurationError | None = None
+    is_compared = True
+    """Whether answers that no handler made are compared with the bodies of results."""
+    recorded = b""
+    """The body that was recorded as it came from the handler: it leaves as it is, or changed."""
     called_handler: bool | None = None
     """Whether the framework has called a handler for this request; None if the adapter cannot tell."""
     outer: "Checkout | None" = None
@@ -540,8 +544,10 @@ class Checkout:
         self.find_route = self.find_handler = self._call = self.outer = None
 
     def _make_result(self) -> HandlerResult | Exception:
-        if self.buffer.has_started and not is_error((response := self.buffer.build()).status):
-            RESULTS.add(response.body)
+        if self.is_compared:
+            body, status = self.buffer.body, self.buffer.status
+            if body != self.recorded and (status < 400 or not is_error(status)):
+                RESULTS.add(body)
         # A framework may have caught these errors; what it answered instead is not sold.
         failure = self._sold_twice or self.buffer.too_large
         if failure is not None:

@@ -10,92 +10,89 @@ A copy is not found if it was changed or cut, or if another process made the res
 """
 
 import zlib
-from contextlib import suppress
-from typing import Generic, TypeVar
+from array import array
 
-T = TypeVar("T")
-
-_GZIP = b"\x1f\x8b"
-_MOST = 10_000
-_PART = 4096
-"""How many bytes of each end of a body are compared: a result may have megabytes."""
-
-_Digest = tuple[int, int]
-
-
-class _Recent(Generic[T]):
-    """A set of the last values: at least `most` of them, and at most twice as many. It needs no lock."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._new: set[T] = set()
-        self._old: set[T] = set()
-
-    def add(self, value: T) -> None:
-        self._new.add(value)
-        if len(self._new) >= self._most:
-            self._old, self._new = self._new, set()
-
-    def __contains__(self, value: T) -> bool:
-        return value in self._new or value in self._old
+_SIZE = 2**18
+"""How many bodies are recorded at most, in eight bytes each. A new one may take the place of an old one."""
+_SHORTEST = 20
+"""A shorter body, such as `{"status": "ok"}`, is likely to be the same without being a copy."""
+_SAMPLED = 4096
+"""How many bytes at either end of a body are hashed, with its length: a large one takes no longer."""
+_COMPRESSED = 1024
+"""By how many bytes compression may lengthen a body."""
+_STARTS = (b"\x1f\x8b", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
+"""How gzip and zlib (`Content-Encoding: deflate`) begin."""
 
 
 class ResultRecord:
-    """The bodies of the last results, as digests, and of the answers that were there before them.
+    """The bodies of the last results, as hashes, and of the answers that were there before them.
 
-    A health check may answer `{"status":"ok"}`, and so may what is sold: what was answered without a handler
-    before it was the body of a result is no copy of that.
+    What was answered without a handler before it was the body of a result is no copy of that. The hashes are
+    keyed by the process. The record has a fixed size, and needs no lock.
     """
 
-    def __init__(self, most: int = _MOST) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
         """Forget everything: for tests."""
-        most = self._most
-        self._results: _Recent[_Digest] = _Recent(most)
-        self._own: _Recent[_Digest] = _Recent(most)
-        self._lengths: _Recent[int] = _Recent(most)
+        self._results, self._own = array("q"), array("q")
+        self._lengths = bytearray()
         self.longest = 0
-        """Of all results, in bytes."""
+        """Of all results, in bytes; 0 as long as there is none."""
+        self.limit = 0
+        """No longer answer is a copy, compressed or not."""
 
     def add(self, body: bytes) -> None:
         """Remember the body of a result."""
-        if not body:
+        length = len(body)
+        if length < _SHORTEST:
             return
-        digest = _digest(body)
-        self._results.add(digest)
-        self._lengths.add(digest[0])
-        self.longest = max(self.longest, digest[0])
-
-    def has_length(self, length: int | None) -> bool:
-        """Whether a result has had this many bytes."""
-        return length is not None and length in self._lengths
-
-    def is_copy(self, body: bytes) -> bool:
-        """Whether this is the body of a result, also if it was compressed with gzip since."""
-        if body.startswith(_GZIP):
-            with suppress(zlib.error):
-                plain = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(body, self.longest + 1)
-                return self._has(plain) or self._has(body)
-        return self._has(body)
-
-    def _has(self, body: bytes) -> bool:
-        if len(body) not in self._lengths:
-            return False
-        digest = _digest(body)
-        return digest in self._results and digest not in self._own
+        if not self._results:  # not before something is sold
+            self._lengths, self._results = bytearray(_SIZE), array("q", bytes(8 * _SIZE))
+        key = hash((length, body[:_SAMPLED], body[-_SAMPLED:]))
+        self._results[key % _SIZE] = key
+        self._lengths[length % _SIZE] = 1
+        if length > self.longest:
+            self.longest, self.limit = length, length + _COMPRESSED
 
     def add_own(self, body: bytes) -> None:
         """Remember the body of an answer that is no copy."""
-        if body:
-            self._own.add(_digest(body))
+        if len(body) < _SHORTEST:
+            return
+        if not self._own:
+            self._own = array("q", bytes(8 * _SIZE))
+        key = _hash(body)
+        self._own[key % _SIZE] = key
+
+    def has_length(self, length: int | None) -> bool:
+        """Whether a result may have had this many bytes. Lengths with one remainder share a mark."""
+        return (
+            length is not None and _SHORTEST <= length <= self.longest and self._lengths[length % _SIZE] == 1
+        )
+
+    def is_copy(self, body: bytes) -> bool:
+        """Whether this is the body of a result, also if it was compressed with gzip or zlib since."""
+        if self._has(body):
+            return True
+        if not self.longest or len(body) > self.limit or not body.startswith(_STARTS):
+            return False
+        try:
+            # 32 is added for any header, of gzip or of zlib.
+            return self._has(zlib.decompressobj(zlib.MAX_WBITS + 32).decompress(body, self.longest + 1))
+        except zlib.error:
+            return False
+
+    def _has(self, body: bytes) -> bool:
+        if not self.has_length(len(body)):
+            return False
+        key = _hash(body)
+        is_own = bool(self._own) and self._own[key % _SIZE] == key
+        return self._results[key % _SIZE] == key and not is_own
 
 
-def _digest(body: bytes) -> _Digest:
-    length = len(body)
-    return length, hash(body if length <= 2 * _PART else body[:_PART] + body[-_PART:])
+def _hash(body: bytes) -> int:
+    return hash((len(body), body[:_SAMPLED], body[-_SAMPLED:]))
 
 
 RESULTS = ResultRecord()

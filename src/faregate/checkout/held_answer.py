@@ -1,17 +1,16 @@
 """An ASGI answer that came from no route, held until it is compared with the results. Pure."""
 
 from faregate.checkout.asgi_scope import Message
-from faregate.core.result_bodies import ResultBodies
+from faregate.checkout.copies import RESULTS
 
 _BODY = "http.response.body"
 
 
 class HeldAnswer:
-    """The messages of an answer, from its start on, until it is whole or longer than any result."""
+    """The messages of an answer, from its start on, until it is whole or too long to be a copy."""
 
-    def __init__(self, start: Message, results: ResultBodies) -> None:
+    def __init__(self, start: Message) -> None:
         self.messages = [start]
-        self._results = results
         self._length = 0
 
     def append(self, message: Message) -> bool:
@@ -20,22 +19,27 @@ class HeldAnswer:
         if message["type"] != _BODY:
             return True  # a file that the server sends, or what ends a body
         self._length += len(message.get("body", b""))
-        return not message.get("more_body", False) or self._length > self._results.longest
+        return not message.get("more_body", False) or self._length > RESULTS.limit
 
     def is_copy(self) -> bool:
-        """Whether the body is that of a result. An answer that is not whole is longer than any."""
-        bodies = [message.get("body", b"") for message in self.messages if message["type"] == _BODY]
-        encoding = read_header(self.messages[0], b"content-encoding").decode("latin-1")
-        return self._length <= self._results.longest and self._results.has(b"".join(bodies), encoding)
+        """Whether the body is that of a result; if not, it is remembered as one that was there before."""
+        last = self.messages[-1]
+        if last["type"] != _BODY or last.get("more_body", False):
+            return False
+        body = b"".join([message.get("body", b"") for message in self.messages[1:]])
+        if RESULTS.is_copy(body):
+            return True
+        RESULTS.add_own(body)
+        return False
 
 
-def may_be_copy(start: Message, results: ResultBodies) -> bool:
-    """Whether an answer that begins so may have the body of a result, as far as its headers tell.
+def may_be_copy(start: Message) -> bool:
+    """Whether an answer that begins so is to be compared, as far as its headers tell.
 
     An event stream may go on for ever, so it cannot be held until it is whole.
     """
     length = read_header(start, b"content-length")
-    is_longer = length.isdigit() and int(length) > results.longest
+    is_longer = length.isdigit() and int(length) > RESULTS.limit > 0
     return not is_longer and not read_header(start, b"content-type").startswith(b"text/event-stream")
 
 

@@ -175,7 +175,10 @@ def mark_results(app: Flask) -> None:
         if (checkout := find_checkout(environ)) is not None and response.is_sequence:
             # Functions after the request may compress or change what the cache keeps as it is here.
             if checkout.state is State.AUTHORIZED and not is_error(response.status_code):
-                RESULTS.add(response.get_data())
+                chunks: Any = response.response
+                is_one = len(chunks) == 1 and type(chunks[0]) is bytes  # as Flask makes them
+                checkout.recorded = chunks[0] if is_one else response.get_data()
+                RESULTS.add(checkout.recorded)
             elif checkout.state is State.NEW:
                 checkout.check_body(response.iter_encoded())
         return process(*arguments)
