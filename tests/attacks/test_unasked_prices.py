@@ -324,3 +324,215 @@ def test_nor_does_one_in_a_dependency(forget: Asking) -> None:
 def test_what_is_awaited_is_sold(ask: Asking, kind: Any) -> None:
     trial = run_trial(answer_after(ask, kind))
     assert (trial.leaks, trial.outcome) == ([], SOLD), trial
+
+
+# Prices that a function looks up, that a class has, and that are added to a route too late
+
+
+OWN = paid("daily_report")
+OWN_PRICES = {"report": [OWN]}
+
+
+class Shop:
+    price = OWN
+
+    def give(self) -> Any:
+        return self.price
+
+    def give_on(self) -> Any:
+        return self.give()
+
+
+def give_own() -> Any:
+    return OWN
+
+
+async def give_own_later() -> Any:
+    return OWN
+
+
+def choose_own(name: str = "report") -> Any:
+    return OWN_PRICES[name][0] if name in OWN_PRICES else None
+
+
+LOOKING_UP: dict[str, Any] = {
+    "a lambda": lambda: OWN,
+    "a declaration": lambda: Depends(OWN),
+    "a container": lambda: OWN_PRICES["report"][0],
+    "a container's method": lambda: OWN_PRICES.get("report"),
+    "a class": lambda: Shop.price,
+    "a method": Shop().give,
+    "a method of a method": Shop().give_on,
+    "another function": lambda: give_own(),
+    "an async function": give_own_later,
+    "a choice": choose_own,
+}
+
+
+@pytest.mark.parametrize("is_placed", [False, True])
+@pytest.mark.parametrize("name", LOOKING_UP)
+def test_a_dependency_that_looks_up_a_price_fails_the_start(name: str, is_placed: bool) -> None:
+    def make(paywall: Paywall, content: Content) -> Any:
+        app = FastAPI(openapi_url=None)
+        app.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=paywall)
+        if is_placed:
+            app.add_api_route("/other", lambda: content.mark("other"), dependencies=[Depends(OWN)])
+        app.add_api_route("/sold", lambda: content.mark("body"), dependencies=[Depends(LOOKING_UP[name])])
+        return app
+
+    trial = run_trial(make)
+    figures.count("prices that a function looks up", trial.leaks, max(trial.tries, 1))
+    assert (trial.leaks, trial.outcome, "looks up paid('daily_report')" in trial.said) == ([], START, True), (
+        trial
+    )
+
+
+def taken_for_a_payment(app: FastAPI, content: Content) -> None:
+    def sold(payment: Annotated[Payment | None, Depends(give_own)]) -> str:
+        return content.mark("body")
+
+    app.add_api_route("/sold", sold)
+
+
+def below_another_dependency(app: FastAPI, content: Content) -> None:
+    def check(payment: Payment = Depends(give_own)) -> None:
+        return None
+
+    app.add_api_route("/sold", lambda: content.mark("body"), dependencies=[Depends(check)])
+
+
+def added_to_a_route(app: FastAPI, content: Content) -> None:
+    app.add_api_route("/sold", lambda: content.mark("body"))
+    for route in app.routes:
+        getattr(route, "dependencies").append(Depends(OWN))  # noqa: B009 - of routes of FastAPI
+
+
+def of_a_dependency_class(app: FastAPI, content: Content) -> None:
+    class Common:
+        payment: Any = Depends(OWN)
+
+    def sold(common: Annotated[Common, Depends()]) -> str:
+        return content.mark("body")
+
+    app.add_api_route("/sold", sold)
+
+
+def in_an_annotation_of_a_class(app: FastAPI, content: Content) -> None:
+    class Common:
+        payment: Annotated[Payment, Depends(OWN)]
+
+    app.add_api_route("/sold", lambda: content.mark("body"), dependencies=[Depends(Common)])
+
+
+def of_the_class_of_a_view(app: FastAPI, content: Content) -> None:
+    class View:
+        payment: Any = Depends(OWN)
+
+        def sold(self) -> str:
+            return content.mark("body")
+
+    app.add_api_route("/sold", View().sold)
+
+
+UNSEEN = (
+    taken_for_a_payment,
+    below_another_dependency,
+    added_to_a_route,
+    of_a_dependency_class,
+    in_an_annotation_of_a_class,
+    of_the_class_of_a_view,
+)
+
+
+@pytest.mark.parametrize("add", UNSEEN)
+def test_a_price_that_fastapi_never_sees_fails_the_start(add: Callable[[FastAPI, Content], None]) -> None:
+    def make(paywall: Paywall, content: Content) -> Any:
+        app = FastAPI(openapi_url=None)
+        app.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=paywall)
+        add(app, content)
+        return app
+
+    trial = run_trial(make)
+    figures.count("prices that a function looks up", trial.leaks, max(trial.tries, 1))
+    assert (trial.leaks, trial.outcome) == ([], START), trial
+
+
+def test_what_a_route_asks_for_as_well_is_sold() -> None:
+    def make(paywall: Paywall, content: Content) -> Any:
+        class Common:
+            payment: Any = Depends(OWN)
+
+            def __init__(self, payment: Annotated[Payment, Depends(OWN)]) -> None:
+                self.payment = payment
+
+        app = FastAPI(openapi_url=None)
+        app.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=paywall)
+        app.add_api_route("/sold", lambda: content.mark("body"), dependencies=[Depends(Common)])
+        return app
+
+    assert run_trial(make).outcome == SOLD
+
+
+# Functions that name a price and do more with it, or whose caller does
+
+
+SEEN: list[str] = []
+
+
+def count_prices() -> None:
+    SEEN.append(OWN.faregate_offer.sells)
+
+
+def describe_prices() -> int:
+    return len(repr(OWN_PRICES))
+
+
+async def ask_members(request: Request, response: Response) -> None:
+    if "x-member" not in request.headers:
+        await OWN(request, response)
+
+
+def refuse_strangers() -> None:
+    if not OWN_PRICES:
+        raise LookupError
+
+
+def list_prices() -> Any:
+    return OWN_PRICES
+
+
+@pytest.mark.parametrize("name", [count_prices, describe_prices, ask_members, refuse_strangers])
+def test_a_dependency_that_does_more_is_left_alone(name: Any) -> None:
+    app = FastAPI(openapi_url=None)
+    app.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=make_paywall())
+    app.add_api_route("/", lambda: "free", dependencies=[Depends(name)])
+    with TestClient(app, headers={"x-member": "yes"}) as client:
+        assert client.get("/").text == '"free"'
+
+
+def test_a_page_may_be_given_a_list_of_prices() -> None:
+    def page(prices: Annotated[Any, Depends(list_prices)]) -> list[str]:
+        return [price.faregate_offer.sells for price in prices["report"]]
+
+    app = FastAPI(openapi_url=None)
+    app.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=make_paywall())
+    app.add_api_route("/", page)
+    with TestClient(app) as client:
+        assert client.get("/").json() == ["daily_report"]
+
+
+def test_a_price_of_a_class_may_be_awaited() -> None:
+    def make(paywall: Paywall, content: Content) -> Any:
+        class View:
+            price = paid("daily_report")
+
+            async def sold(self, request: Request, response: Response) -> str:
+                await self.price(request, response)
+                return content.mark("body")
+
+        app = FastAPI(openapi_url=None)
+        app.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=paywall)
+        app.add_api_route("/sold", View().sold)
+        return app
+
+    assert run_trial(make).outcome == SOLD

@@ -686,6 +686,11 @@ MUTANTS = (
            "        async def ask_late() -> Payment:\n"
            "            return await _authorize(authorize(connection, self._sold, ask), response)\n"
            "        return ask_late()", UNASKED),
+    Mutant("looked-up-price-starts", HANDLERS, "        if price is not None:\n", "        if False:\n", UNASKED),
+    Mutant("looked-up-price-that-is-taken-for-a-payment-starts", HANDLERS, "if one.name is None or _takes_payment(receiver, one.name):", "if one.name is None:", UNASKED),
+    Mutant("price-added-to-a-route-starts", HANDLERS, "for sold in (sold for call in added for", "for sold in (sold for call in () for", UNASKED),
+    Mutant("price-of-a-class-starts", HANDLERS, ", *_find_in_classes(handler, calls)]", "]", UNASKED),
+    Mutant("lookup-that-calls-others-is-refused", "src/faregate/checkout/lookups.py", "if not all(_is_harmless(value, is_wanted) for value, _ in named):", "if False:", UNASKED),
     Mutant("price-of-no-route-starts-silently", STARLETTE, "                warn_unsold(app)  # now that all routes are there\n", "                pass\n", UNSOLD),
     Mutant("price-of-no-route-is-silent-without-a-lifespan", STARLETTE, '                warn_unsold(scope.get("app", self.app))\n', "                pass\n", UNSOLD),
     Mutant("price-of-no-route-is-well", "src/faregate/cli/routes.py", "[*check(table), *describe_unsold()]", "check(table)", UNSOLD),

@@ -71,40 +71,23 @@ def make_gate() -> Any:
 Declare = Callable[[FastAPI, RequirePayment], Any]
 
 
-def returned_by_a_lambda(app: FastAPI, price: RequirePayment) -> Any:
+def returned_to_a_parameter(app: FastAPI, price: RequirePayment) -> Any:
     prices = {"report": price}
-    app.add_api_route("/sold", lambda: "content", dependencies=[Depends(lambda: prices["report"])])
 
-
-def returned_in_depends(app: FastAPI, price: RequirePayment) -> Any:
-    prices = {"report": price}
-    app.add_api_route("/sold", lambda: "content", dependencies=[Depends(lambda: Depends(prices["report"]))])
-
-
-def added_to_the_routes(app: FastAPI, price: RequirePayment) -> Any:
-    app.add_api_route("/sold", lambda: "content")
-    for route in app.routes:
-        getattr(route, "dependencies").append(Depends(price))  # noqa: B009 - of routes of FastAPI
-
-
-def attribute_of_a_dependency(app: FastAPI, price: RequirePayment) -> Any:
-    class Common:
-        payment: Any = Depends(price)
-
-    def sold(common: Annotated[Common, Depends()]) -> str:
+    def sold(payment: Annotated[Any, Depends(lambda: prices["report"])]) -> str:
         return "content"
 
     app.add_api_route("/sold", sold)
 
 
-def attribute_of_a_view(app: FastAPI, price: RequirePayment) -> Any:
-    class View:
-        payment: Any = Depends(price)
+def returned_by_a_function_that_counts(app: FastAPI, price: RequirePayment) -> Any:
+    prices, asked = {"report": price}, list[str]()
 
-        def sold(self) -> str:
-            return "content"
+    def get_price() -> Any:
+        asked.append("report")
+        return prices["report"]
 
-    app.add_api_route("/sold", View().sold)
+    app.add_api_route("/sold", lambda: "content", dependencies=[Depends(get_price)])
 
 
 def in_an_annotation_that_nothing_can_read(app: FastAPI, price: RequirePayment) -> Any:
@@ -115,11 +98,8 @@ def in_an_annotation_that_nothing_can_read(app: FastAPI, price: RequirePayment) 
 
 
 DECLARED: tuple[Declare, ...] = (
-    returned_by_a_lambda,
-    returned_in_depends,
-    added_to_the_routes,
-    attribute_of_a_dependency,
-    attribute_of_a_view,
+    returned_to_a_parameter,
+    returned_by_a_function_that_counts,
     in_an_annotation_that_nothing_can_read,
 )
 

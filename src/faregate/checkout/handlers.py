@@ -4,16 +4,19 @@ An adapter's decorator marks the function it returns with the offer, `faregate_o
 was given with `faregate_sold`: who runs the latter was given the handler without its price.
 """
 
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from inspect import Signature, getattr_static, isclass, signature
-from types import FunctionType, SimpleNamespace
+from inspect import Signature, get_annotations, getattr_static, isclass, signature
+from types import FunctionType, MethodType, SimpleNamespace
 from typing import Any, get_args, get_type_hints
 
 from faregate.checkout.callables import get_closure, get_module, walk, walk_chain
+from faregate.checkout.lookups import find_looked_up
 from faregate.core.models import Offer
+from faregate.core.usage import Payment
 
 OFFER, SOLD, MAKES_OFFERS = "faregate_offer", "faregate_sold", "faregate_makes_offers"
 _PRICE = "faregate_guard"
@@ -29,12 +32,17 @@ class Handler:
 
 
 def inspect_handler(
-    handler: Any, dependant: Any = None, overrides: Any = (), follow: Follow = walk
+    handler: Any,
+    dependant: Any = None,
+    overrides: Any = (),
+    follow: Follow = walk,
+    dependencies: Iterable[Any] = (),
 ) -> Handler:
     """Find the offers of a handler and of the dependencies that are solved before it.
 
     `dependant` is FastAPI's tree of dependencies; those in `overrides` are replaced, as in tests. `follow`
-    lists what the handler calls: `walk_chain` for one that may hold other handlers, too.
+    lists what the handler calls: `walk_chain` for one that may hold other handlers, too. `dependencies` are
+    those in the list of a route, which FastAPI reads when it makes the route.
     """
     offers, unpriced, mistake = dict[Offer, None](), None, ""
     for one in follow(handler, through_self=True):
@@ -42,7 +50,8 @@ def inspect_handler(
             offers[offer] = None
         unpriced = unpriced or _get_offer(one, SOLD)
     calls = list(_find_dependencies(dependant, overrides))
-    declared = list(_find_declared(handler, overrides))
+    declared = [*_find_declared(handler, overrides), *_find_in_classes(handler, calls)]
+    added = [one.dependency for one in dependencies if one.dependency and one.dependency not in overrides]
     possible = (*calls, *(call for call, _ in declared), *_find_parameters(handler))
     if any(_read(one, MAKES_OFFERS) for one in possible):
         mistake = (
@@ -65,6 +74,12 @@ def inspect_handler(
     for offer, function in unasked:
         if offer not in offers:
             mistake = _UNASKED.format(name_handler(function), offer.sells)
+    for sold in (sold for call in added for sold in _list_marked(call) if sold not in offers):
+        mistake = _ADDED.format(name_handler(handler), sold.sells)
+    for call in _find_unused(dependant, overrides):
+        price = None if list(_list_marked(call)) else find_looked_up(call, _has_offer)
+        if price is not None:
+            mistake = _LOOKED_UP.format(name_handler(call), name_handler(handler), _read(price, OFFER).sells)
     return Handler(tuple(offers), mistake)
 
 
@@ -73,6 +88,14 @@ _UNASKED = (
     "add_api_route), for the parameters that they see: a decorator of the function needs functools.wraps, "
     "and a partial leaves the payment alone. For a route of Starlette (add_route, Route) use the paid of "
     "faregate.starlette."
+)
+_ADDED = (
+    "The dependencies of the route of {} have paid({!r}), and its route does not ask for it: it was added "
+    "after the route was made. Write @app.get(..., dependencies=[Depends(paid(...))])."
+)
+_LOOKED_UP = (
+    "The dependency {} of {} looks up paid({!r}), and its route does not ask for what a dependency returns. "
+    "Name the price itself: Depends(paid(...))."
 )
 
 
@@ -165,6 +188,51 @@ def _find_dependencies(dependant: Any, overrides: Any) -> Iterator[Any]:
             yield from _find_dependencies(one, overrides)
 
 
+def _has_offer(value: Any) -> bool:
+    return _get_offer(value, OFFER) is not None
+
+
+def _find_unused(dependant: Any, overrides: Any) -> Iterator[Any]:
+    """The dependencies whose value is thrown away, or is taken for a `Payment`."""
+    receiver = getattr(dependant, "call", None)
+    for one in getattr(dependant, "dependencies", ()):
+        if one.call not in overrides:
+            if one.name is None or _takes_payment(receiver, one.name):
+                yield one.call
+            yield from _find_unused(one, overrides)
+
+
+def _takes_payment(receiver: Any, name: str) -> bool:
+    function = receiver.__init__ if isclass(receiver) else receiver
+    annotation = getattr(function, "__annotations__", {}).get(name)
+    return any(_names_payment(hint) for hint in _resolve(getattr(function, "__func__", function), annotation))
+
+
+def _names_payment(hint: Any) -> bool:
+    return hint is Payment or any(map(_names_payment, get_args(hint)))
+
+
+def _find_in_classes(handler: Any, calls: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+    """The dependencies that attributes of classes declare, each with the class: nothing solves them.
+
+    Looked at are the class of a method, and those that are dependencies. A price itself, not in `Depends`,
+    may be an attribute: a method can await it.
+    """
+    own = handler.__self__ if isinstance(handler, MethodType) else None
+    for kind in (own if isclass(own) else type(own), *filter(isclass, calls)):
+        for base in kind.__mro__[:-1]:
+            annotations = list[Any]()
+            with suppress(NameError):  # a name that is known to type checkers only
+                annotations = list(get_annotations(base).values())
+            written = [
+                part for one in annotations for hint in _resolve(base, one) for part in _list_metadata(hint)
+            ]
+            for value in (*vars(base).values(), *written):
+                call = _read(value, "dependency")
+                if callable(call) and call is not value:
+                    yield call, kind
+
+
 def _find_declared(handler: Any, overrides: Any) -> Iterator[tuple[Any, Any]]:
     """The dependencies that parameters of a handler declare, at any depth; each with the function.
 
@@ -188,12 +256,18 @@ def _find_parameters(handler: Any) -> Iterator[Any]:
         yield from handler.__defaults__ or ()
         yield from (handler.__kwdefaults__ or {}).values()
         for annotation in handler.__annotations__.values():
-            with suppress(Exception):  # a name that is known to type checkers only
-                written = SimpleNamespace(__annotations__={"": annotation})
-                hints = get_type_hints(
-                    written, handler.__globals__, get_closure(handler), include_extras=True
-                )
-                yield from _list_metadata(hints[""])
+            for hint in _resolve(handler, annotation):
+                yield from _list_metadata(hint)
+
+
+def _resolve(owner: Any, annotation: Any) -> Iterator[Any]:
+    """Give the type that an annotation of a function or of a class is; nothing if it cannot be read."""
+    names = getattr(owner, "__globals__", None) or vars(
+        sys.modules.get(getattr(owner, "__module__", "")) or sys
+    )
+    with suppress(Exception):  # a name that is known to type checkers only
+        written = SimpleNamespace(__annotations__={"": annotation})
+        yield get_type_hints(written, names, get_closure(owner), include_extras=True)[""]
 
 
 def _list_metadata(hint: Any) -> Iterator[Any]:

@@ -146,8 +146,9 @@ class HandlerResolver:
         provider = getattr(route, "dependency_overrides_provider", None)
         overrides = getattr(provider, "dependency_overrides", ())
         handler, dependant = _pick_sold(endpoint, method), getattr(route, "dependant", None)
+        named = getattr(route, "dependencies", ())
         if overrides:
-            return inspect_handler(handler, dependant, overrides)
+            return inspect_handler(handler, dependant, overrides, dependencies=named)
         # An application that has no routes may hold handlers for several paths.
         follow = walk_chain if route is None else walk
         key = (id(endpoint), id(route), method)
@@ -155,7 +156,7 @@ class HandlerResolver:
             if len(self._cache) >= _CACHE_SIZE:
                 self._cache.clear()
             provider = provider if hasattr(provider, "dependency_overrides") else _NO_OVERRIDES
-            inspected = inspect_handler(handler, dependant, follow=follow)
+            inspected = inspect_handler(handler, dependant, follow=follow, dependencies=named)
             # Endpoint and route are kept too, so that their ids are not given to other objects.
             self._cache[key] = (endpoint, route, provider, inspected, self._leads_on(endpoint))
         return self._cache[key][3]

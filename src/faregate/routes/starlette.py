@@ -199,12 +199,14 @@ def _build_row(
 def _group_methods(kind: type[BaseRoute], route: Any) -> Iterator[tuple[tuple[str, ...], Handler]]:
     """Methods with their handler: one pair for a function, one for each offer of an endpoint class."""
     dependant = getattr(route, "dependant", None)
+    named = getattr(route, "dependencies", ())
     if issubclass(kind, WebSocketRoute):
-        yield WEBSOCKET, inspect_handler(route.endpoint, dependant)
+        yield WEBSOCKET, inspect_handler(route.endpoint, dependant, dependencies=named)
     elif isclass(route.endpoint) and issubclass(route.endpoint, HTTPEndpoint):
         yield from _group_endpoint_methods(route.endpoint, route)
     else:
-        yield _sort_methods(route.methods or ()), inspect_handler(route.endpoint, dependant)
+        handler = inspect_handler(route.endpoint, dependant, dependencies=named)
+        yield _sort_methods(route.methods or ()), handler
 
 
 def _group_endpoint_methods(
