@@ -479,6 +479,14 @@ def test_what_a_route_asks_for_as_well_is_sold() -> None:
 SEEN: list[str] = []
 
 
+NOTE = functools.partial(SEEN.append, "asked")
+
+
+def note_and_return() -> Any:
+    NOTE()
+    return OWN
+
+
 def count_prices() -> None:
     SEEN.append(OWN.faregate_offer.sells)
 
@@ -501,7 +509,9 @@ def list_prices() -> Any:
     return OWN_PRICES
 
 
-@pytest.mark.parametrize("name", [count_prices, describe_prices, ask_members, refuse_strangers])
+@pytest.mark.parametrize(
+    "name", [note_and_return, count_prices, describe_prices, ask_members, refuse_strangers]
+)
 def test_a_dependency_that_does_more_is_left_alone(name: Any) -> None:
     app = FastAPI(openapi_url=None)
     app.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=make_paywall())
