@@ -686,6 +686,7 @@ MUTANTS = (
            "        async def ask_late() -> Payment:\n"
            "            return await _authorize(authorize(connection, self._sold, ask), response)\n"
            "        return ask_late()", UNASKED),
+    Mutant("memo-above-a-price-of-flask", "src/faregate/flask/decorators.py", "            check_memo(guard)\n", "", ("tests/attacks/test_memos.py",)),
     Mutant("looked-up-price-starts", HANDLERS, "        if price is not None:\n", "        if False:\n", UNASKED),
     Mutant("looked-up-price-that-is-taken-for-a-payment-starts", HANDLERS, "if one.name is None or _takes_payment(receiver, one.name):", "if one.name is None:", UNASKED),
     Mutant("price-added-to-a-route-starts", HANDLERS, "for sold in (sold for call in added for", "for sold in (sold for call in () for", UNASKED),

@@ -17,6 +17,7 @@ from faregate.checkout.callables import is_async
 from faregate.checkout.checkout import SkipHandler
 from faregate.checkout.copies import RESULTS
 from faregate.checkout.handlers import OFFER, find_offers, mark_price
+from faregate.checkout.memos import check_memo
 from faregate.checkout.states import State
 from faregate.checkout.wsgi_environ import find_path
 from faregate.core.models import Choose, Offer
@@ -128,9 +129,14 @@ def wrap_view(view: View, sold: Offer) -> View:
 
     is_coroutine = iscoroutinefunction(view)  # looked up once, not for each request
     prices_inside = len(find_offers(view))
+    is_checked = False
 
     @wraps(view)
     def guard(*args: Any, **kwargs: Any) -> Any:
+        nonlocal is_checked
+        if not is_checked:
+            check_memo(guard)
+            is_checked = True
         stopped = authorize(sold, prices_inside)
         if stopped is not None:
             return stopped
