@@ -21,7 +21,6 @@ from faregate.checkout.arguments import check_choose
 from faregate.checkout.callables import get_module, is_async, walk
 from faregate.checkout.checkout import SkipHandler
 from faregate.checkout.handlers import find_offers, mark_price
-from faregate.checkout.memos import check_memo
 from faregate.core.models import Choose, Offer
 from faregate.core.release import MARK, may_be_result
 from faregate.core.responses import NO_STORE
@@ -137,14 +136,9 @@ def _make_async_guard(view: View, sold: Offer) -> View:
 
 def _make_guard(view: View, sold: Offer) -> View:
     prices_inside = len(find_offers(view))
-    is_checked = False
 
     @wraps(view)
     def guard(*args: Any, **kwargs: Any) -> Any:
-        nonlocal is_checked
-        if not is_checked:
-            check_memo(guard)
-            is_checked = True
         if _is_loop_running():
             # An async view behind a plain function, as classes have them.
             return _run_async(view, sold, prices_inside, args, kwargs)

@@ -17,7 +17,6 @@ from faregate.checkout.callables import is_async
 from faregate.checkout.checkout import SkipHandler
 from faregate.checkout.copies import RESULTS
 from faregate.checkout.handlers import OFFER, find_offers, mark_price
-from faregate.checkout.memos import check_memo
 from faregate.checkout.states import State
 from faregate.checkout.wsgi_environ import find_path
 from faregate.core.models import Choose, Offer
@@ -25,6 +24,7 @@ from faregate.core.release import MARK, is_error, may_be_result
 from faregate.core.responses import NO_STORE, build_preflight
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
+from faregate.flask.memos import check_memo
 from faregate.flask.middleware import ENTERED, NAME, DeferredSave, defer_session_writes
 from faregate.flask.placement import (
     EXEMPT,

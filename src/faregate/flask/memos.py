@@ -16,8 +16,8 @@ def check_memo(guard: Any) -> None:
     A memo answers in place of the function: from its second call on, nothing is asked. Goes through all
     objects, so it is for the first call. Raises `ConfigurationError`.
     """
-    for one in gc.get_referrers(guard):
-        if type(one) is _MEMO and one.__wrapped__ is guard:
+    for referrer in gc.get_referrers(guard):
+        if type(referrer) is _MEMO and referrer.__wrapped__ is guard:
             raise ConfigurationError(
                 f"A memo of functools stands above the price of {name_handler(guard)}: it would give the "
                 "result away after one sale. Put @cache or @lru_cache below @paid."
