@@ -38,6 +38,8 @@ def may_be_copy(start: Message) -> bool:
 
     An event stream may go on for ever, so it cannot be held until it is whole.
     """
+    if not 200 <= start["status"] <= 599:
+        return False  # no final response: it is judged before the application goes on
     length = read_header(start, b"content-length")
     is_longer = length.isdigit() and int(length) > RESULTS.limit > 0
     return not is_longer and not read_header(start, b"content-type").startswith(b"text/event-stream")
