@@ -2,8 +2,9 @@
 
 import gzip
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, cast
 
+import anyio
 import pytest
 from fastapi import Depends, FastAPI
 from fastapi.responses import PlainTextResponse as FastAPIResponse
@@ -48,11 +49,11 @@ KEYS: list[Key] = [by_path, folded, one_for_all]
 class Memo:
     """Keeps the bodies of what succeeded, and answers with them in a response of its own."""
 
-    def __init__(self, app: Any, key: Key, chunk: int = 0) -> None:
+    def __init__(self, app: Any, key: Key, chunk: int = 0, kept: dict[str, bytes] | None = None) -> None:
         self.app = app
         self._key = key
         self._chunk = chunk
-        self.kept: dict[str, bytes] = {}
+        self.kept: dict[str, bytes] = {} if kept is None else kept
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -127,6 +128,19 @@ def on_a_router(content: Content, *layers: Middleware) -> Any:
     return Starlette(routes=[Mount("/", inner)], middleware=[front])
 
 
+def around_each_route(content: Content, *layers: Middleware) -> Any:
+    kept: dict[str, bytes] = {}
+    shared = [
+        Middleware(Memo, **cast(Any, layer.kwargs), kept=kept) if cast(Any, layer.cls) is Memo else layer
+        for layer in layers
+    ]
+    routes = starlette_routes(content)
+    for route in routes:
+        for layer in reversed(shared):  # as `Route(middleware=[...])` does
+            route.app = layer.cls(route.app, *layer.args, **layer.kwargs)
+    return Starlette(routes=routes, middleware=[Middleware(PaywallMiddleware, paywall=make_paywall())])
+
+
 def inside_fastapi(content: Content, *layers: Middleware) -> Any:
     return _build_fastapi(content, lambda: content.mark("body") * 40, *layers)
 
@@ -154,6 +168,7 @@ BUILD = [
     around_starlette,
     in_a_mount,
     on_a_router,
+    around_each_route,
     inside_fastapi,
     inside_fastapi_with_a_response,
 ]
@@ -284,6 +299,49 @@ def test_middleware_may_answer_for_itself_after_a_sale() -> None:
     with client.stream("GET", "/unzipped") as answer:
         assert b"".join(answer.iter_raw()) == b"no gzip at all"
     assert client.get("/free").text.startswith("free: /free")
+
+
+class Feed:
+    """Sends a chunk of `/feed`, and the next one when the first has arrived, all in one message."""
+
+    arrived: list[Any]
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope.get("path") != "/feed":
+            await self.app(scope, receive, send)
+            return
+        headers = iter([(b"content-type", b"application/x-ndjson"), (b"x-own", b"1")])
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        buffer = bytearray(b'{"tick": 1, "of": "a feed"}')
+        message = {"type": "http.response.body", "body": memoryview(buffer), "more_body": True}
+        await send(message)
+        assert self.arrived, "the first chunk is held"
+        message["body"], message["more_body"] = b"!", False
+        await send(message)
+
+
+def test_a_feed_of_middleware_is_not_held_after_a_sale() -> None:
+    app = inside_starlette(Content(), Middleware(Feed))
+    buy(_client(app))
+    Feed.arrived = arrived = list[Any]()
+
+    async def send(message: Any) -> None:
+        shown = {"headers": list(message["headers"])} if "headers" in message else {}
+        body = {"body": bytes(message["body"])} if "body" in message else {}
+        arrived.append({**message, **shown, **body})
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    scope = {"type": "http", "method": "GET", "path": "/feed", "raw_path": b"/feed", "query_string": b""}
+    scope |= {"root_path": "", "scheme": "http", "headers": [(b"host", b"seller.example")]}
+    anyio.run(app, scope, receive, send)
+    start, first, last = arrived
+    assert (b"x-own", b"1") in start["headers"]
+    assert (first["body"], last["body"]) == (b'{"tick": 1, "of": "a feed"}', b"!")
 
 
 def test_what_middleware_said_before_it_was_sold_is_no_copy() -> None:

@@ -50,6 +50,7 @@ FindBypass = Callable[[Scope, Scope, int], Bypass | None]
 """`checkout.FindBypass`, also given the server's scope and the application's."""
 
 _START, _BODY = "http.response.start", "http.response.body"
+_SEQUENCES = (list, tuple)
 _FREE, _CLOSED = State.FREE, State.CLOSED  # Python 3.11 takes 0.15 us to find a member in its class
 
 _UNDECIDED = (State.NEW, State.FREE)
@@ -254,6 +255,8 @@ class PaywallResponder:
         """
         if self._held is not None:
             return self._hold(self._held, message)
+        if message["type"] == _START and type(message.get("headers", ())) not in _SEQUENCES:
+            message = {**message, "headers": list(message["headers"])}  # they are read more than once
         if self._has_probes and message["type"] == _START and not self._is_no_copy:
             # Free, and from no route.
             is_decided = self._is_open and self.checkout.state not in _UNDECIDED

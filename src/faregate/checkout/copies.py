@@ -37,7 +37,7 @@ class ResultRecord:
     def forget(self) -> None:
         """Forget everything: for tests."""
         self._results, self._own = array("q"), array("q")
-        self._lengths = bytearray()
+        self._lengths, self._beginnings = bytearray(), bytearray()
         self.longest = 0
         """Of all results, in bytes; 0 as long as there is none."""
         self.limit = 0
@@ -49,10 +49,12 @@ class ResultRecord:
         if length < _SHORTEST:
             return
         if not self._results:  # not before something is sold
-            self._lengths, self._results = bytearray(_SIZE), array("q", bytes(8 * _SIZE))
+            self._lengths, self._beginnings = bytearray(_SIZE), bytearray(_SIZE)
+            self._results = array("q", bytes(8 * _SIZE))
         key = hash((length, body[:_SAMPLED], body[-_SAMPLED:]))
         self._results[key % _SIZE] = key
         self._lengths[length % _SIZE] = 1
+        self._beginnings[hash(body[:_SHORTEST]) % _SIZE] = 1
         if length > self.longest:
             self.longest, self.limit = length, length + _COMPRESSED
 
@@ -70,6 +72,20 @@ class ResultRecord:
         return (
             length is not None and _SHORTEST <= length <= self.longest and self._lengths[length % _SIZE] == 1
         )
+
+    def may_begin(self, beginning: bytes) -> bool:
+        """Whether the body of a result may begin so, also if it was compressed since."""
+        if beginning.startswith(_STARTS):
+            try:
+                inflater = zlib.decompressobj(zlib.MAX_WBITS + 32)
+                beginning = inflater.decompress(beginning, _SHORTEST)
+            except zlib.error:
+                return False
+        elif len(beginning) < 2:
+            return True  # it may be the first byte of one that is compressed
+        if len(beginning) < _SHORTEST:
+            return True
+        return bool(self._beginnings) and self._beginnings[hash(beginning[:_SHORTEST]) % _SIZE] == 1
 
     def is_copy(self, body: bytes) -> bool:
         """Whether this is the body of a result, also if it was compressed with gzip or zlib since."""

@@ -4,6 +4,8 @@ from faregate.checkout.asgi_scope import Message
 from faregate.checkout.copies import RESULTS
 
 _BODY = "http.response.body"
+_COMPARED = 1024
+"""How many bytes of a beginning are looked at: enough of one that is compressed."""
 
 
 class HeldAnswer:
@@ -12,14 +14,23 @@ class HeldAnswer:
     def __init__(self, start: Message) -> None:
         self.messages = [start]
         self._length = 0
+        self._beginning = b""
 
     def append(self, message: Message) -> bool:
         """Append a message; return whether the answer is to be held no longer."""
-        self.messages.append(message)
         if message["type"] != _BODY:
+            self.messages.append(message)
             return True  # a file that the server sends, or what ends a body
-        self._length += len(message.get("body", b""))
-        return not message.get("more_body", False) or self._length > RESULTS.limit
+        # Its sender may use the message and its buffer again.
+        body = bytes(message.get("body", b""))
+        self.messages.append({**message, "body": body})
+        self._length += len(body)
+        if not message.get("more_body", False) or self._length > RESULTS.limit:
+            return True
+        # A feed may be slow, or go on for ever: it is held only where a result has begun like it.
+        if len(self._beginning) < _COMPARED:
+            self._beginning += body[:_COMPARED]
+        return not RESULTS.may_begin(self._beginning)
 
     def is_copy(self) -> bool:
         """Whether the body is that of a result; if not, it is remembered as one that was there before."""
@@ -42,7 +53,7 @@ def may_be_copy(start: Message) -> bool:
         return False  # no final response: it is judged before the application goes on
     length = read_header(start, b"content-length")
     is_longer = length.isdigit() and int(length) > RESULTS.limit > 0
-    return not is_longer and not read_header(start, b"content-type").startswith(b"text/event-stream")
+    return not is_longer and not read_header(start, b"content-type").lower().startswith(b"text/event-stream")
 
 
 def read_header(start: Message, name: bytes) -> bytes:

@@ -5,6 +5,7 @@ the routers, which may have kept the result of a paid handler.
 """
 
 from functools import partial
+from types import FunctionType
 from typing import Any
 
 from faregate.checkout.asgi_responder import find_responder
@@ -24,6 +25,19 @@ class RouterProbe:
         self.app = app
         self._router = router
         self._endpoints: dict[int, tuple[Any, bool]] = {}
+        self._wrapped: dict[int, Any] = {}
+        """The endpoints of routes that have middleware of their own, by id."""
+
+    def add_route(self, route: Any) -> None:
+        """Put a probe inside the middleware of a route, as `Route(middleware=[...])` has it."""
+        endpoint, outermost = getattr(route, "endpoint", None), getattr(route, "app", None)
+        # Without middleware it is the endpoint, or the function or class that Starlette makes of it.
+        if endpoint is None or outermost is endpoint or isinstance(outermost, FunctionType | type | None):
+            return
+        self._wrapped[id(endpoint)] = endpoint
+        layers = _list_layers(outermost)
+        if len(layers) > 1 and not any(isinstance(layer, RouterProbe) for layer in layers):
+            layers[-2].app = _RouteProbe(layers[-1], self._router)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         responder = find_responder(scope)
@@ -37,6 +51,8 @@ class RouterProbe:
         Such an application has middleware of its own. The router has written the endpoint into the scope.
         """
         endpoint = scope.get("endpoint")
+        if id(endpoint) in self._wrapped:
+            return False  # the middleware of the route answered: the probe inside saw nothing
         if endpoint is None:
             endpoint = find_fallback(self._router)
         known = self._endpoints.get(id(endpoint))
@@ -53,31 +69,46 @@ class RouterProbe:
         )
 
 
+class _RouteProbe(RouterProbe):
+    """Stands inside the middleware of one route: what it sees is the route's own answer."""
+
+    def _is_routed(self, scope: Scope) -> bool:
+        return True
+
+
 def add_probes(app: Any) -> bool:
     """Put a probe around each router of an application, unless it has one. Whether there is any router."""
-    routers = [one for one, _ in list_routers(app) if callable(getattr(one, "middleware_stack", None))]
-    for router in routers:
-        _add_probe(router)
-    return bool(routers)
+    probed = [
+        (router, routes)
+        for router, routes in list_routers(app)
+        if callable(getattr(router, "middleware_stack", None))
+    ]
+    for router, routes in probed:
+        probe = _add_probe(router)
+        for route in routes:
+            probe.add_route(route)
+    return bool(probed)
 
 
-def _add_probe(router: Any) -> None:
-    layers = _list_layers(router)
-    if any(isinstance(layer, RouterProbe) for layer in layers):
-        return
+def _add_probe(router: Any) -> RouterProbe:
+    layers = _list_layers(router.middleware_stack, router)
+    for layer in layers:
+        if isinstance(layer, RouterProbe):
+            return layer
     probe = RouterProbe(layers[-1], router)
     if len(layers) > 1:
         layers[-2].app = probe
     else:
         router.middleware_stack = probe
+    return probe
 
 
-def _list_layers(router: Any) -> list[Any]:
-    """The middleware of a router, outermost first, as far as it names what it calls; then what it calls."""
-    layers = [router.middleware_stack]
+def _list_layers(outermost: Any, router: Any = None) -> list[Any]:
+    """The middleware from the outermost on, as far as it names what it calls; then what it calls."""
+    layers = [outermost]
     while len(layers) < _MAX_LAYERS:
         inner: Any = getattr(layers[-1], "__dict__", {}).get("app")
-        if not callable(inner) or inner is router:
+        if not callable(inner) or (router is not None and inner is router):
             break
         layers.append(inner)
     return layers
