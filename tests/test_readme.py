@@ -9,6 +9,7 @@ import sys
 from collections.abc import Generator
 from contextlib import AbstractContextManager
 from inspect import iscoroutinefunction
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -17,6 +18,7 @@ import pytest
 from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.server import serve
 from tests.servers.http import serving, serving_wsgi
+from tests.service.in_process import build_environ
 from tests.support.snippets import APPS, PAGES, SNIPPETS, Snippet, run
 
 SELLER = "http://127.0.0.1:8000"
@@ -44,8 +46,14 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Generator[str]:
 
 
 @pytest.mark.parametrize("snippet", APPS, ids=lambda one: one.place)
-def test_an_app_is_paid(snippet: Snippet, service: str) -> None:
+def test_an_app_is_paid(
+    snippet: Snippet, service: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     assert snippet.pays, "say before the snippet what it sells: <!-- pays: GET /path -->"
+    if "price=" in snippet.code:
+        for name, value in build_environ(tmp_path).items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.delenv("FAREGATE_API_KEY")
     with serving_any(run(snippet.code).app) as seller:
         for request in snippet.pays:
             method, path = request.split()

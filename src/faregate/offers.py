@@ -6,6 +6,7 @@ from inspect import currentframe
 from typing import Any, TypedDict, Unpack, cast, overload
 
 from faregate.core.models import Choose, Offer, OfferChoice
+from faregate.core.terms import Price
 from faregate.errors import ConfigurationError, nearest_name
 from faregate.merchant.backend import build_resource
 from faregate.x402.tokens import SettlementAsset
@@ -30,6 +31,7 @@ class OfferOptions(TypedDict, total=False):
     max_result_bytes: int | None
     max_work_seconds: float | None
     replay: bool
+    price: str | Price | None
 
 
 @overload
@@ -94,8 +96,7 @@ def _check_options(options: Mapping[str, object]) -> None:
     if unknown:
         hints = "".join(nearest_name(name, (*known, "among")) for name in unknown)
         raise ConfigurationError(
-            f"{', '.join(unknown)}: no such option of an offer.{hints} The options are {', '.join(known)}; "
-            "the price is set in your seller account."
+            f"{', '.join(unknown)}: no such option of an offer.{hints} The options are {', '.join(known)}."
         )
 
 

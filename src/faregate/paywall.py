@@ -19,7 +19,7 @@ from faregate.core.models import DEFAULT_MIME_TYPE, Offer, PaidRequest, Request,
 from faregate.core.prices import ask_price
 from faregate.core.recovery import BATCH, SweepReport, never, sweep
 from faregate.core.terms import Price, read_prices, read_terms
-from faregate.errors import ConfigurationError, FaregateError
+from faregate.errors import ConfigurationError, FaregateError, ServiceError
 from faregate.events import UNKNOWN_SALE, Sale
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.policy import JournalContext, JournalPolicy
@@ -71,17 +71,18 @@ class Paywall:
         name_setting: NameSetting | None = None,
         **arguments: Unpack[config.Arguments],
     ) -> None:
-        environ = _check_environ(os.environ if environ is None else environ)
+        environ = self._environ = _check_environ(os.environ if environ is None else environ)
         self.settings = config.read_settings(environ, journal, arguments, name_setting)
+        self._has_own_journal = not isinstance(journal, str | None)
+        self._embedded: Any = None
+        client = self._build_client_arguments(transport)
         self.journal: Journal = self._make_journal(journal)
         self.resource_urls = ResourceUrls(
             self.settings.public_url, self.settings.trust_host, self.settings.name_setting("public_url")
         )
-        self._embedded: Any = None
-        client = self._build_client_arguments(transport)
         self._client = Sender(**client)
         self._async_client = AsyncSender(**client)
-        self._revisions = RevisionCache(time.monotonic)
+        self._revisions = RevisionCache(time.monotonic, self.settings.embedded, self._hint_at_prices())
         self._instructions: dict[str, str] = {}
         self._priced_at: dict[str, float] = {}
         self._events = EventDispatcher(on_event, self.settings.last_resort)
@@ -98,8 +99,16 @@ class Paywall:
         )
         self.backend = MerchantBackend(self._client, self.journal, *shared)
         self.async_backend = AsyncMerchantBackend(self._async_client, as_async(self.journal), *shared)
-        if self._embedded is not None:
+        if self.settings.base_url == config.EMULATOR and self._embedded is not None:
             self._embedded.paywalls.add(self)
+
+    def _hint_at_prices(self) -> str:
+        if self.settings.base_url != config.SERVICE:
+            return ""
+        return (
+            " Write its price beside it, as in paid('name', price='0.05 USDC'), or name a catalog that has "
+            "it in FAREGATE_SERVICE_CATALOG."
+        )
 
     def _instrument(self) -> GuardedInstrumentation:
         telemetry = _import_telemetry(self.settings.name_setting("otel")).Telemetry(self.journal)
@@ -141,8 +150,8 @@ class Paywall:
         address, typed_name = self.settings.base_url, self.settings.name_setting("base_url")
         if self.settings.embedded:
             if transport is None:
-                transport = self._embedded = _load_embedded(typed_name)
-            address = config.EMULATOR_ADDRESS
+                transport = self._embedded = self._load_service(typed_name)
+            address = config.IN_PROCESS[address]
             typed_name = ""  # there is no address that could be wrong
         return {
             "api_key": self.settings.api_key,
@@ -151,6 +160,14 @@ class Paywall:
             "transport": transport,
             "timeout": self.settings.timeout,
         }
+
+    def _load_service(self, typed_name: str) -> Any:
+        """Load the service that runs inside this process. Raises `ConfigurationError`."""
+        if self.settings.base_url == config.EMULATOR:
+            return _load_emulator(typed_name)
+        lacking = config.find_lacking(self.settings, self._has_own_journal)
+        service = config.load_service(typed_name)
+        return service.open_in_process(self.environment, self._environ, lacking)
 
     def build_request(
         self,
@@ -250,7 +267,13 @@ class Paywall:
         self._revisions.expect(offers)
         if self._is_in_process:
             for offer in offers:
-                self.backend.resolve_offer(offer)
+                self._resolve_at_start(offer)
+
+    def _resolve_at_start(self, offer: Offer) -> None:
+        try:
+            self.backend.resolve_offer(offer)
+        except ServiceError as error:
+            raise ConfigurationError(f"The service in this process cannot start: {error}") from error
 
     @property
     def _is_in_process(self) -> bool:
@@ -375,7 +398,7 @@ def _import_telemetry(setting: str) -> Any:
         ) from error
 
 
-def _load_embedded(setting: str) -> Any:
+def _load_emulator(setting: str) -> Any:
     # By name: the emulator's packages are an extra, and nothing in production may import them.
     try:
         get_embedded_transport = import_module("faregate.emulator.transports").get_embedded_transport

@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import Annotated, Any, Final, TypedDict, cast
 
 from faregate.configuration import (
@@ -25,9 +26,12 @@ from faregate.merchant.address import make_namespace
 from faregate.merchant.api_key import ApiKey
 from faregate.merchant.formats import find_url_fault
 from faregate.server_config import find_server_timeout, find_server_workers
+from faregate.x402.tokens import ENVIRONMENTS
 
 EMULATOR = "emulator:"
-EMULATOR_ADDRESS = "http://emulator.invalid"
+SERVICE = "service:"
+IN_PROCESS = {EMULATOR: "http://emulator.invalid", SERVICE: "http://service.invalid"}
+"""The services that run inside the application's process, and the address that their calls carry."""
 _THIS_MACHINE = ("127.", "localhost", "[::1]")
 MAX_REDELIVERIES = 1000
 OTHER_VARIABLES = ("FAREGATE_JOURNAL", "FAREGATE_PAYER_KEY", "FAREGATE_READ_ONLY_KEY")
@@ -72,7 +76,8 @@ class Settings:
 
     @property
     def embedded(self) -> bool:
-        return self.base_url == EMULATOR
+        """Whether the service runs inside this process."""
+        return self.base_url in IN_PROCESS
 
     @property
     def namespace(self) -> str:
@@ -98,13 +103,17 @@ class Arguments(TypedDict, total=False):
 
     base_url: Annotated[
         str | None,
-        Description("address of the service; `emulator:` runs one inside this process", shown="required"),
+        Description(
+            "address of the service; `service:` runs it [inside this process](one-process.md), `emulator:` "
+            "runs one for tests",
+            shown="required",
+        ),
     ]
     api_key: Annotated[
         str | None,
         Description(
             "your private key; its prefix, `svc_test_` or `svc_live_`, selects the environment",
-            shown="required; `svc_test_emulator` with `emulator:`",
+            shown="required; `svc_test_emulator` with `emulator:`, none with `service:`",
         ),
     ]
     public_url: Annotated[
@@ -183,6 +192,13 @@ class Arguments(TypedDict, total=False):
             "seconds for one call to the service; at most half of it [waiting](client.md#calls-under-way)",
             10.0,
             check=above_zero,
+        ),
+    ]
+    environment: Annotated[
+        str | None,
+        Description(
+            "`test` or `live`, for `service:`, which has no API key; any other service is told by the key",
+            shown="`test` with `service:`",
         ),
     ]
 
@@ -284,13 +300,13 @@ def read_settings(
     name_setting = choose_setting_names(environ, named, name_argument)
 
     base_url = _check_base_url(name_setting("base_url"), values["base_url"] or "")
-    api_key = _read_api_key(name_setting("api_key"), values["api_key"], base_url)
+    api_key = _read_api_key(name_setting, values["api_key"], base_url, values["environment"])
     server_timeout = find_server_timeout()
     settings = Settings(
         api_key=api_key,
         base_url=base_url,
         public_url=_check_public_url(name_setting("public_url"), values["public_url"] or ""),
-        journal=(journal if isinstance(journal, str) else "") or environ.get("FAREGATE_JOURNAL") or MEMORY,
+        journal=(journal if isinstance(journal, str) else "") or find_journal(environ, base_url),
         journal_keys=_decode_journal_keys(name_setting("journal_key"), values["journal_key"] or "", api_key),
         trust_host=values["trust_host"],
         max_request_seconds=_choose_request_seconds(
@@ -339,7 +355,7 @@ def read_service_settings(environ: Mapping[str, str]) -> tuple[ApiKey, str, floa
             "`faregate emulator` prints."
         )
     base_url = _check_base_url("FAREGATE_BASE_URL", given.get("base_url") or "")
-    api_key = _read_api_key("FAREGATE_API_KEY", given.get("api_key"), base_url)
+    api_key = _read_api_key(name_variable, given.get("api_key"), base_url, given.get("environment"))
     timeout = given.get("timeout", SETTINGS["timeout"].description.default)
     return api_key, base_url, timeout
 
@@ -348,12 +364,13 @@ def _check_base_url(name: str, address: str) -> str:
     if not address:
         raise ConfigurationError(
             f"Where is the merchant service? Set {name} to its address, "
-            "or to emulator: to run one inside this process."
+            "to service: to run it inside this process, or to emulator: for tests."
         )
-    if address in (EMULATOR.rstrip(":"), f"{EMULATOR}//"):
-        raise ConfigurationError(f"{name} is {address!r}: use {EMULATOR!r} to run one in this process.")
+    for kind in IN_PROCESS:
+        if address in (kind.rstrip(":"), f"{kind}//"):
+            raise ConfigurationError(f"{name} is {address!r}: use {kind!r} to run one in this process.")
     # An address with `@` or `?` may contain a password. The client refuses it without repeating it.
-    if address != EMULATOR and "://" not in address and not {"@", "?"} & set(address):
+    if address not in IN_PROCESS and "://" not in address and not {"@", "?"} & set(address):
         scheme = "http" if address.startswith(_THIS_MACHINE) else "https"
         raise ConfigurationError(f"{name} is {address!r}, and has no scheme: use '{scheme}://{address}'.")
     return address
@@ -397,17 +414,30 @@ def _check_times(settings: Settings, server_timeout: float | None) -> None:
     )
 
 
-def _read_api_key(name: str, key: str | None, address: str) -> ApiKey:
-    if not key and address != EMULATOR:
+def _read_api_key(
+    name_setting: NameSetting, key: str | None, address: str, environment: str | None
+) -> ApiKey:
+    if environment not in (None, *ENVIRONMENTS):
+        raise ConfigurationError(f"{name_setting('environment')} must be test or live, not {environment!r}.")
+    if not key and address not in IN_PROCESS:
         raise ConfigurationError(
-            f"Which seller is this? Set {name} to the private key from your seller account "
-            "(svc_test_... to try things out, svc_live_... for real money)."
+            f"Which seller is this? Set {name_setting('api_key')} to the private key from your seller "
+            "account (svc_test_... to try things out, svc_live_... for real money)."
         )
+    wanted = environment or "test"
     try:
-        return ApiKey(key or "svc_test_emulator")
+        # The service in this process asks for no key: this one says the environment, and leaves no process.
+        given = ApiKey(key or {EMULATOR: "svc_test_emulator"}.get(address, f"svc_{wanted}_service"))
     except ConfigurationError as error:
         key = ""  # a traceback with locals would show it
-        raise ConfigurationError(f"{name}: {error}") from None
+        raise ConfigurationError(f"{name_setting('api_key')}: {error}") from None
+    if given.environment != wanted and (environment is not None or address == SERVICE):
+        source = "of the emulator" if not key else f"in {name_setting('api_key')}"
+        raise ConfigurationError(
+            f"The key {source} is of {given.environment}, and {name_setting('environment')} says {wanted}: "
+            "make both say the same."
+        )
+    return ApiKey(f"svc_{wanted}_service") if address == SERVICE else given
 
 
 def _check_public_url(name: str, url: str) -> str:
@@ -423,11 +453,12 @@ def _check_public_url(name: str, url: str) -> str:
 def _check_live(settings: Settings) -> None:
     if settings.api_key.environment != "live":
         return
-    if settings.embedded:
+    if settings.base_url == EMULATOR:
         raise ConfigurationError(
             "A live key was given to the emulator. Use the test key svc_test_emulator, or none."
         )
-    if not settings.public_url:
+    # The service in this process names all that is missing at once.
+    if not settings.public_url and settings.base_url != SERVICE:
         raise ConfigurationError(
             f"A live key needs the address that clients use: set {settings.name_setting('public_url')}, "
             "such as https://api.example.com."
@@ -478,8 +509,8 @@ def read_journal_settings(
     values: dict[str, Any] = {**defaults, **from_environ(environ)}
     # No API key is needed: without one, all namespaces are shown, and the journal key has to be set.
     base_url, given = values["base_url"] or "", values["api_key"]
-    is_known = given or base_url == EMULATOR
-    api_key = _read_api_key(name_setting("api_key"), given, base_url) if is_known else None
+    is_known = given or base_url in IN_PROCESS
+    api_key = _read_api_key(name_setting, given, base_url, values["environment"]) if is_known else None
     keys = _decode_journal_keys(name_setting("journal_key"), values["journal_key"] or "", api_key)
     if not keys:
         raise ConfigurationError(
@@ -490,11 +521,48 @@ def read_journal_settings(
         DEFAULT_POLICY, redeliveries=values["redeliveries"], redelivery_window=values["redelivery_window"]
     )
     return JournalSettings(
-        environ.get("FAREGATE_JOURNAL") or MEMORY,
+        find_journal(environ, base_url),
         keys,
         policy,
         make_namespace(api_key.environment, base_url) if api_key and base_url else None,
     )
+
+
+def find_journal(environ: Mapping[str, str], base_url: str) -> str:
+    """Find the journal that nobody gave as an argument: that of the service in this process is its database.
+
+    Raises `ConfigurationError`.
+    """
+    given = environ.get("FAREGATE_JOURNAL")
+    if given or base_url != SERVICE:
+        return given or MEMORY
+    # By name: the service's packages are an extra.
+    return str(load_service(name_variable("base_url")).find_database(environ))
+
+
+def find_lacking(settings: Settings, has_own_journal: bool) -> dict[str, str]:
+    """Find what is missing to take real money in this process: variables, and what each is."""
+    if settings.api_key.environment != "live":
+        return {}
+    needed = {
+        "public_url": (settings.public_url, "the address that clients use, such as https://api.example.com"),
+        "journal_key": (
+            settings.journal_keys or has_own_journal,
+            "base64 of 32 random bytes, which encrypts stored results",
+        ),
+    }
+    return {settings.name_setting(name): text for name, (given, text) in needed.items() if not given}
+
+
+def load_service(setting: str) -> Any:
+    """Import the service for this process. Raises `ConfigurationError` if its packages are not installed."""
+    try:
+        return import_module("faregate.service.in_process")
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"{setting} is {SERVICE}, which needs the service's packages: pip install 'faregate[service]' "
+            f"({error.name} is missing)"
+        ) from error
 
 
 def check_journal(settings: Settings) -> None:
@@ -526,7 +594,7 @@ def check_memory(settings: Settings) -> None:
             "journal that they share, such as sqlite:////absolute/path, or run one worker.%s",
             workers,
             settings.name_setting("journal"),
-            _ONE_EMULATOR.format(settings.name_setting("base_url")) if settings.embedded else "",
+            _ONE_EMULATOR.format(settings.name_setting("base_url")) if settings.base_url == EMULATOR else "",
         )
 
 

@@ -291,7 +291,13 @@ BREAKS: Final = (
         "    settlement_asset: SettlementAsset\n",
         '    settlement_asset: SettlementAsset = "USDC"\n',
     ),
-    Break("POST /access", "`revision_id`", _ACCESS, "if revision.id != listing.active.id:", "if False:"),
+    Break(
+        "POST /access",
+        "`revision_id`",
+        _ACCESS,
+        "if revision.id != listing.active.id and not deps.sells_earlier:",
+        "if False:",
+    ),
     Break(
         "POST /access",
         "`settlement_asset`",

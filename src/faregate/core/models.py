@@ -3,11 +3,12 @@
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
-from typing import Any
+from typing import Any, Protocol
 
 from faregate.errors import ConfigurationError
 from faregate.events import UNKNOWN_SALE, Sale
 from faregate.frozen import frozen
+from faregate.x402.prices import AssetAmount, parse_price
 
 Header = tuple[str, str]
 Headers = tuple[Header, ...]
@@ -85,6 +86,15 @@ class WireRequest:
 DEFAULT_MIME_TYPE = "application/json"
 
 
+class WrittenPrice(Protocol):
+    """A price as `find_price` of a paywall returns it: `"0.05"` of `"USDC"`."""
+
+    @property
+    def amount(self) -> str: ...
+    @property
+    def asset(self) -> str: ...
+
+
 @frozen
 class Offer:
     """The offer of one handler.
@@ -92,8 +102,9 @@ class Offer:
     `sells` is an integration key or an `acr_` revision id. `asset` None takes the revision's own.
     `max_result_bytes` and `max_work_seconds` None take the paywall's. With `replay` False, a result that was
     delivered once is never handed out again. `mime_type` None takes that of the route, or else JSON;
-    `description` None the handler's docstring. `billable` are the statuses that are sold; None takes 2xx and
-    redirects, or below a path prefix 2xx only. Raises `ConfigurationError`.
+    `description` None the handler's docstring. `price`, such as `"0.05 USDC"`, is for a service inside this
+    process; None takes that of the seller's account or catalog. `billable` are the statuses that are sold;
+    None takes 2xx and redirects, or below a path prefix 2xx only. Raises `ConfigurationError`.
     """
 
     sells: str
@@ -104,9 +115,15 @@ class Offer:
     max_result_bytes: int | None = None
     max_work_seconds: float | None = None
     replay: bool = True
+    price: "str | WrittenPrice | None" = None
 
     def __post_init__(self) -> None:
         _check_offer(self)
+
+    @property
+    def amount(self) -> AssetAmount | None:
+        """The price that was written beside the offer; None if its price is set elsewhere."""
+        return None if self.price is None else parse_price(str(self.price))
 
     @property
     def alternatives(self) -> "tuple[Offer, ...]":
@@ -125,10 +142,38 @@ def _check_offer(offer: Any) -> None:
     limits = (offer.max_result_bytes, offer.max_work_seconds)
     if not all(most is None or (is_number(most) and 0 < most < math.inf) for most in limits):
         raise ConfigurationError("max_result_bytes and max_work_seconds must be numbers above 0.")
+    if offer.price is not None:
+        _check_price(offer)
     if offer.asset not in (None, "EURC", "USDC"):
         raise ConfigurationError(f"asset={offer.asset!r}: the service settles in EURC or USDC.")
     if not isinstance(offer.replay, bool):
         raise ConfigurationError(f"replay={offer.replay!r}: it is True or False.")
+
+
+def _check_price(offer: Any) -> None:
+    """Keep the price as text in one spelling, and its asset. Raises `ConfigurationError`."""
+    given = offer.price
+    # A `Price`, such as `find_price` returns, has both as text.
+    text = given if isinstance(given, str) else f"{given.amount} {given.asset}" if _is_price(given) else None
+    try:
+        if text is None:
+            raise ValueError("write it as text, such as '0.05 USDC': numbers of other kinds are rounded")
+        amount = parse_price(text)
+    except ValueError as error:
+        raise ConfigurationError(f"{offer.sells!r} has price={given!r}: {error}.") from None
+    if offer.asset not in (None, amount.asset):
+        raise ConfigurationError(
+            f"{offer.sells!r} has asset={offer.asset!r} and price={given!r}: leave the asset out."
+        )
+    if offer.sells.startswith("acr_"):
+        raise ConfigurationError(
+            f"{offer.sells!r} is a published revision, which has a price: name a key, or leave price= out."
+        )
+    offer.price = str(amount)
+
+
+def _is_price(value: Any) -> bool:
+    return all(isinstance(getattr(value, name, None), str) for name in ("amount", "asset"))
 
 
 def _are_statuses(values: Any) -> bool:

@@ -26,7 +26,7 @@ from faregate.errors import ConfigurationError
 from faregate.merchant.types import MAX_ATOMIC
 from faregate.rules.app import Service
 from faregate.rules.builtin import builtin_account, with_tenant_keys
-from faregate.rules.catalog import Listing
+from faregate.rules.catalog import Listing, PublishedRevision, declare_price
 from faregate.rules.clock import Clock
 from faregate.rules.config import (
     Account,
@@ -40,6 +40,7 @@ from faregate.rules.payments import Ledger
 from faregate.rules.settlement import settle_due
 from faregate.rules.state import EnvironmentState
 from faregate.system import random_challenge, random_id, system_clock
+from faregate.x402.prices import AssetAmount
 from faregate.x402.tokens import TOKENS, Environment, SettlementAsset
 
 T = TypeVar("T")
@@ -382,6 +383,18 @@ class Emulator:
                 _check_price(key, revision, required=store.catalog.listings[key].require_payment)
             for store in found:
                 store.catalog.publish(key, revision, store.clock.edit())
+
+    def publish_prices(self, prices: Mapping[str, AssetAmount]) -> dict[str, PublishedRevision]:
+        """Ask these prices from now on, as code that sells with `emulator:` declares them.
+
+        Returns the revisions in test. A resource that the account lacks is added.
+        """
+        with self._lock:
+            for store in self._service.environments.values():
+                for key, amount in prices.items():
+                    declare_price(store.catalog, key, amount, store.clock.edit)
+            listings = self._service.environments["test"].catalog.listings
+            return {key: listings[key].active for key in prices}
 
     def _load(self, document: StateDocument) -> None:
         # Loaded into a new service first: if the document does not fit, the current state is untouched.

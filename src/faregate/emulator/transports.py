@@ -3,6 +3,7 @@
 An answer that does not arrive is the exception that the client has for it.
 """
 
+import json
 import time
 from functools import cache
 from typing import Any
@@ -16,7 +17,10 @@ from faregate.emulator.delivery import Delivery
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.tenants import Tenants
 from faregate.errors import BadAnswer, NoAnswer
+from faregate.merchant.calls import PRICES
 from faregate.rules.asgi import decode_headers
+from faregate.rules.http import json_value_response
+from faregate.x402.prices import parse_price
 
 
 class EmbeddedTransport:
@@ -33,6 +37,8 @@ class EmbeddedTransport:
         return self.emulator is not self._own
 
     def send(self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float) -> Response:
+        if url.endswith(PRICES):
+            return self._publish(body or b"{}")
         delivery = self._deliver(method, url, headers, body)
         time.sleep(_get_delay(delivery, seconds))
         return _receive(delivery)
@@ -40,6 +46,8 @@ class EmbeddedTransport:
     async def asend(
         self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float
     ) -> Response:
+        if url.endswith(PRICES):
+            return self._publish(body or b"{}")
         delivery = self._deliver(method, url, headers, body)
         await anyio.sleep(_get_delay(delivery, seconds))
         return _receive(delivery)
@@ -49,6 +57,14 @@ class EmbeddedTransport:
 
     async def aclose(self) -> None:
         """Do nothing, like `close`."""
+
+    def _publish(self, body: bytes) -> Response:
+        """Have the emulator ask the prices of the code; they are not calls of the Merchant API."""
+        prices = {key: parse_price(price) for key, price in json.loads(body).items()}
+        published = self.emulator.publish_prices(prices)
+        return json_value_response(
+            {key: {"id": one.id, "asset": one.token.symbol} for key, one in published.items()}
+        )
 
     def _deliver(self, method: str, url: str, headers: Headers, body: bytes | None) -> Delivery:
         path = "/" + url.split("/", 3)[3]

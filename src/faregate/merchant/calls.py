@@ -20,6 +20,8 @@ PROOF: Final = "PAYMENT-SIGNATURE"
 INSTRUCTIONS: Final = "payment-required"
 PAYMENT_RESPONSE: Final = "payment-response"
 _PLAIN: Final = re.compile(r"\w+", re.ASCII)
+PRICES: Final = "/prices"
+"""No operation of the Merchant API: a service inside this process publishes the prices of the code there."""
 JSON: Final[Headers] = (("Content-Type", "application/json"),)
 
 

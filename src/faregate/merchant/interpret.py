@@ -52,6 +52,11 @@ _VISIBLE = re.compile(r"[!-~]+", re.ASCII)
 _SIGNS_OF_PAYMENT = ("receipt", "payment_response", "transaction_hash", "settled_at", "settled_atomic")
 
 
+def parse_published(reply: Response) -> dict[str, OfferRevision]:
+    """Parse what a service inside this process has published, by integration key."""
+    return {key: OfferRevision(one["id"], one["asset"]) for key, one in parse_object(reply).items()}
+
+
 # Access
 
 

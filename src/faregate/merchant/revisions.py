@@ -12,8 +12,9 @@ from faregate.core.models import Offer, OfferRevision, Response, WireRequest
 from faregate.core.results import Predictability
 from faregate.errors import ConfigurationError, nearest_name
 from faregate.logs import log
-from faregate.merchant.calls import ROOT, Call
-from faregate.merchant.interpret import parse_revisions
+from faregate.merchant.calls import JSON, PRICES, ROOT, Call
+from faregate.merchant.interpret import parse_published, parse_revisions
+from faregate.merchant.json_text import to_json
 
 _CONTRACTS = WireRequest("GET", f"{ROOT}/contracts?include_integration_key=true")
 FRESH_SECONDS = 300.0
@@ -26,10 +27,18 @@ ASK_SECONDS = 5.0
 
 
 class RevisionCache:
-    """The active revisions, by revision id and by integration key."""
+    """The active revisions, by revision id and by integration key.
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    `takes_prices`: the service runs in this process, and publishes the prices that are written in the code.
+    What is published for this code is what it sells, whatever revision is the active one. `hint` ends the
+    message about a key that is not sold.
+    """
+
+    def __init__(self, clock: Callable[[], float], takes_prices: bool = False, hint: str = "") -> None:
         self._clock = clock
+        self._takes_prices = takes_prices
+        self._hint = hint
+        self._declared: dict[str, Offer] = {}
         self._expected: dict[str, Offer] = {}
         self._logged: set[str] = set()
         self.forget()
@@ -37,17 +46,45 @@ class RevisionCache:
     def forget(self) -> None:
         """As if nothing had been read yet."""
         self._revisions: dict[str, OfferRevision] = {}
+        self._published: dict[str, OfferRevision] = {}
         self._read_at = self._asked_at = float("-inf")
         self._refused_at: dict[str, float] = {}
         self._predictability = Predictability.UNKNOWN
         self._judged_at = self._judging_at = float("-inf")
 
     def expect(self, offers: Iterable[Offer]) -> None:
-        """Look for these offers whenever the document is read, and log what is missing, once."""
+        """Look for these offers whenever the document is read, and log what is missing, once.
+
+        Raises `ConfigurationError` for a price that cannot be asked.
+        """
+        offers = list(offers)
+        for offer in offers:
+            self._declare(offer)
         self._expected.update({offer.sells: offer for offer in offers})
+
+    def _declare(self, offer: Offer) -> None:
+        """Remember the price of an offer. Raises `ConfigurationError` for one that cannot be asked."""
+        if offer.price is None:
+            return
+        if not self._takes_prices:
+            raise ConfigurationError(
+                f"{offer.sells!r} has price={offer.price!r}, and the price of a service elsewhere is set in "
+                "your account there: leave price= out, or run the service in this process "
+                "(FAREGATE_BASE_URL=service:)."
+            )
+        first = self._declared.setdefault(offer.sells, offer)
+        if first.price != offer.price:
+            raise ConfigurationError(
+                f"{offer.sells!r} is sold for {first.price} and for {offer.price}: write one price, or "
+                "two names."
+            )
 
     def resolve(self, offer: Offer) -> OfferRevision | None:
         """Return the revision; None if the caller has to request it. Raises `ConfigurationError`."""
+        self._declare(offer)
+        if offer.sells in self._declared:
+            published = self._published.get(offer.sells)
+            return None if published is None else _check_asset(offer, published)
         now = self._clock()
         if offer.sells in self._revisions:
             # When the cache is stale, one request refreshes it, and the others use what is there.
@@ -60,6 +97,8 @@ class RevisionCache:
 
     def find(self, offer: Offer) -> OfferRevision | None:
         """Return the revision, however old. Raises `ConfigurationError`."""
+        if offer.sells in self._declared:
+            return self._published.get(offer.sells)
         return self._check_asset(offer) if offer.sells in self._revisions else None
 
     def find_newer(self, offer: Offer, rejected: OfferRevision) -> OfferRevision | None:
@@ -67,6 +106,9 @@ class RevisionCache:
 
         Raises `ConfigurationError`.
         """
+        if offer.sells in self._declared:
+            published = self._published.get(offer.sells)
+            return None if published == rejected else published
         revision = self._revisions.get(offer.sells)
         is_newer = revision is not None and revision.revision_id != rejected.revision_id
         # Read because of a refusal, a moment ago: reading it again would not help. One that was read before
@@ -90,7 +132,8 @@ class RevisionCache:
 
     def find_asset(self, sells: str) -> str | None:
         """Return the asset that was read last; None if nothing was."""
-        return self._revisions[sells].asset if sells in self._revisions else None
+        revision = self._published.get(sells) or self._revisions.get(sells)
+        return None if revision is None else revision.asset
 
     def recall_predictability(self) -> Predictability:
         """Return what is known about the service's instructions; `UNKNOWN` if the caller has to find out."""
@@ -107,7 +150,14 @@ class RevisionCache:
         self._judged_at = self._clock()
 
     def build_call(self, offer: Offer) -> Call[OfferRevision]:
-        """The call that reads the contracts document and gives the offer's rules."""
+        """The call that reads the contracts document and gives the offer's rules.
+
+        For an offer with a price it publishes the prices of this code.
+        """
+        if offer.sells in self._declared:
+            prices = {sells: declared.price for sells, declared in self._declared.items()}
+            request = WireRequest("POST", PRICES, JSON, to_json(prices))
+            return Call(request, lambda reply: self._store_published(reply, offer))
         return Call(_CONTRACTS, lambda reply: self._store(reply, offer))
 
     def _store(self, reply: Response, offer: Offer) -> OfferRevision:
@@ -119,6 +169,11 @@ class RevisionCache:
         if offer.sells not in self._revisions:
             raise self._build_error(offer)
         return self._check_asset(offer)
+
+    def _store_published(self, reply: Response, offer: Offer) -> OfferRevision:
+        # Replaced, never changed: other threads read it.
+        self._published = {**self._published, **parse_published(reply)}
+        return _check_asset(offer, self._published[offer.sells])
 
     def _log_missing(self, wanted: Offer) -> None:
         for offer in {**self._expected, wanted.sells: wanted}.values():
@@ -132,13 +187,7 @@ class RevisionCache:
                 )
 
     def _check_asset(self, offer: Offer) -> OfferRevision:
-        revision = self._revisions[offer.sells]
-        if offer.asset not in (None, revision.asset):
-            raise ConfigurationError(
-                f"{offer.sells!r} is offered for {offer.asset}, but its revision settles in "
-                f"{revision.asset}. Say asset={revision.asset!r}, or leave the asset out."
-            )
-        return revision
+        return _check_asset(offer, self._revisions[offer.sells])
 
     def _build_error(self, offer: Offer) -> ConfigurationError:
         names = sorted(name for name in self._revisions if not name.startswith("acr_"))
@@ -146,5 +195,14 @@ class RevisionCache:
         hint = nearest_name(offer.sells, names)
         return ConfigurationError(
             f"Nothing is sold as {offer.sells!r} in this environment.{hint} Use an integration key or the id "
-            f"of an active revision from your seller account (integration keys here: {listed})."
+            f"of an active revision from your seller account (integration keys here: {listed}).{self._hint}"
         )
+
+
+def _check_asset(offer: Offer, revision: OfferRevision) -> OfferRevision:
+    if offer.asset not in (None, revision.asset):
+        raise ConfigurationError(
+            f"{offer.sells!r} is offered for {offer.asset}, but its revision settles in "
+            f"{revision.asset}. Say asset={revision.asset!r}, or leave the asset out."
+        )
+    return revision

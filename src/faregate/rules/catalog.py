@@ -22,6 +22,7 @@ from faregate.rules.config import (
     SettlementRule,
 )
 from faregate.rules.identifiers import derive_id
+from faregate.x402.prices import AssetAmount
 from faregate.x402.tokens import TOKENS, Environment, Token, format_price
 
 
@@ -125,6 +126,23 @@ class Catalog:
 
     def active(self, moment: datetime) -> Iterator[Listing]:
         return (listing for listing in self.listings.values() if not listing.is_archived(moment))
+
+
+def declare_price(
+    catalog: Catalog, key: str, amount: AssetAmount, get_moment: Callable[[], datetime]
+) -> None:
+    """Make this the active price of a resource, and add the resource if it is not there."""
+    listing = catalog.listings.get(key)
+    if listing is None:
+        moment = get_moment()
+        rules = Revision(amount=amount.atomic, asset=amount.asset)
+        resource = Resource(key=key, name=key, revisions=(rules,), created_at=moment)
+        catalog.put(_build_listing(catalog.environment, catalog.owner, resource, timedelta()))
+        return
+    active = listing.active.rules
+    if (active.amount, active.asset) != (amount.atomic, amount.asset):
+        price = {"amount": amount.atomic, "asset": amount.asset, "price_label": None}
+        catalog.publish(key, active.model_copy(update=price), get_moment())
 
 
 def derive_org_id(seller: Seller) -> str:

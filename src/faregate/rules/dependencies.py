@@ -35,7 +35,8 @@ class Dependencies:
 
     `settle` runs a settlement. It may stop waiting for it, and return the transaction as it then stands.
     `wait` does not settle a pending transaction: it waits for the call or the worker that does. `observe` is
-    called with the result of each attempt to settle that ends, and with its transaction.
+    called with the result of each attempt to settle that ends, and with its transaction. `sells_earlier`: a
+    published revision may be sold although it is not the active one any more.
     """
 
     store: Store
@@ -43,3 +44,4 @@ class Dependencies:
     settle: Callable[[SettleFunction, Transaction, "Dependencies"], Transaction] = _settle_here
     wait: Callable[[Transaction, "Dependencies"], Transaction] = _never_wait
     observe: Callable[[AttemptResult, Transaction], None] = _observe_nothing
+    sells_earlier: bool = False

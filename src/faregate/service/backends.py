@@ -2,8 +2,10 @@
 
 import itertools
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from faregate.rules.app import KeyGrant
+from faregate.rules.config import CAPABILITIES
 from faregate.rules.dependencies import Dependencies
 from faregate.rules.http import INVALID_KEY, build_401
 from faregate.service.books import Books
@@ -59,6 +61,16 @@ class Backends:
         if store is None:
             raise build_401(f"{owner.account.environment} keys are not allowed here")
         return KeyGrant(owner.capabilities, self.build_dependencies(store))
+
+    def open_own(self, account: AccountRow) -> KeyGrant:
+        """Return what an application in this process may do: everything, for its account.
+
+        It sells at the prices in its code, also while a newer version of it beside has other ones.
+        """
+        store = self.open_store(account)
+        if store is None:
+            raise build_401(f"{account.environment} payments are not served here")
+        return KeyGrant(CAPABILITIES, replace(self.build_dependencies(store), sells_earlier=True))
 
     def open_store(self, account: AccountRow) -> SqlStore | None:
         """Open the store of this account; None if its environment is not served."""

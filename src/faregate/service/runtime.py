@@ -110,11 +110,11 @@ class Runtime:
             end=self.end,
         )
 
-    def begin(self) -> None:
-        """Start the workers."""
+    def begin(self, *, daemon: bool = False) -> None:
+        """Start the workers. With `daemon`, the caller ends them before the process ends."""
         for number, loop in enumerate(self._build_loops()):
             # No daemons: the process ends after the attempts that have begun.
-            thread = threading.Thread(target=loop.run, name=f"faregate-worker-{number}")
+            thread = threading.Thread(target=loop.run, name=f"faregate-worker-{number}", daemon=daemon)
             thread.start()
             self._threads.append(thread)
 

@@ -12,7 +12,7 @@ import re
 import tomllib
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -21,12 +21,19 @@ from faregate.commands import Option
 from faregate.configuration import Check, GivenValues, between, describe, read_declarations
 from faregate.errors import ConfigurationError, nearest_name
 from faregate.merchant.formats import find_url_fault
+from faregate.rules.config import find_address_fault
 from faregate.x402.tokens import ENVIRONMENTS, Environment
 
 PREFIX: Final = "FAREGATE_SERVICE_"
 _FILES: Final = {"database_file": "database"}
 """Settings that name a file, and the secret that the file holds."""
 DEFAULT_DATABASE: Final = "sqlite:///faregate-service.db"
+IN_PROCESS: Final = "service:"
+"""`FAREGATE_BASE_URL` of an application that has the service inside its process."""
+IN_PROCESS_DATABASE: Final = "sqlite:///faregate.db"
+TEST_FACILITATOR: Final = "https://x402.org/facilitator"
+TEST_NODE: Final = "https://sepolia.base.org"
+"""Both are public, of Base Sepolia, and limited. There is none to name for Base."""
 PaymentsMode = Literal["simulated", "facilitator", "direct"]
 _check_count: Final = between(1, 1000)
 _check_rate: Final = between(0, 1_000_000)
@@ -43,6 +50,10 @@ def _check_urls(urls: Sequence[object]) -> str:
 
 def _check_fee(gwei: Decimal) -> str:
     return "" if gwei.is_finite() and 0 < gwei <= 100_000 else "must be above 0, and at most 100000"
+
+
+def _check_pay_to(address: str) -> str:
+    return find_address_fault(address) or ""
 
 
 def _matches(pattern: str, form: str) -> Check:
@@ -69,6 +80,10 @@ class Settings:
         in_repr=False,
     )
     catalog: str | None = describe("apply this catalog before serving (TOML)")
+    pay_to: str | None = describe(
+        "the address that is paid, for `FAREGATE_BASE_URL=service:`; a catalog names its own",
+        check=_check_pay_to,
+    )
     payments: PaymentsMode = describe(
         "who moves the money: simulated (nobody), facilitator (x402 facilitators over HTTP) or direct (the "
         "service's own gas account)",
@@ -215,6 +230,9 @@ def read_settings(options: Namespace, environ: Mapping[str, str] = os.environ) -
     config = getattr(options, "config", None) or environ.get(f"{PREFIX}CONFIG")
     if config:
         _add_file(given, config)
+    if environ.get("FAREGATE_BASE_URL", "").strip() == IN_PROCESS:
+        # A command beside an application that has the service inside: the same database and chain.
+        _add_defaults(given, environ.get("FAREGATE_ENVIRONMENT", "").strip() or "test")
     return Settings(**given.values)
 
 
@@ -226,6 +244,74 @@ def _add(given: GivenValues, name: str, value: object, typed_name: str) -> None:
         given.add_text(setting, value, typed_name)
     else:
         given.add(setting, value, typed_name)
+
+
+def read_in_process_settings(
+    environment: Environment, environ: Mapping[str, str], lacking: Mapping[str, str]
+) -> Settings:
+    """Read the settings of a service inside an application, for one environment.
+
+    `lacking` are settings of the application that are missing, and what each is. Raises `ConfigurationError`,
+    which lists all that is missing.
+    """
+    _check_kubernetes(environ)
+    given = GivenValues(SETTINGS)
+    _add_variables(given, environ)
+    if config := environ.get(f"{PREFIX}CONFIG"):
+        _add_file(given, config)
+    payments = given.values.get("payments", "facilitator")
+    needed = _list_needed(environment, payments)
+    missing = {f"{PREFIX}{name.upper()}": text for name, text in needed.items() if name not in given.values}
+    missing |= lacking
+    if missing:
+        lines = (f"  {name}: {text}" for name, text in missing.items())
+        taken = "real money" if environment == "live" else f"{payments} payments on the test network"
+        raise ConfigurationError("\n".join((f"To take {taken} in this process, set", *lines)))
+    _add_defaults(given, environment)
+    settings = Settings(**given.values)
+    if environment == "live" and settings.payments == "simulated":
+        raise ConfigurationError(
+            f"{PREFIX}PAYMENTS is simulated, which moves no money, and FAREGATE_ENVIRONMENT is live."
+        )
+    other = "live" if environment == "test" else "test"
+    other_urls: dict[str, Any] = {f"rpc_{other}": (), f"facilitator_{other}": ()}
+    return replace(settings, **other_urls)
+
+
+def find_in_process_database(environ: Mapping[str, str]) -> str:
+    """Find where a service inside an application keeps everything. Raises `ConfigurationError`."""
+    given = GivenValues(SETTINGS)
+    _add_variables(given, environ)
+    if config := environ.get(f"{PREFIX}CONFIG"):
+        _add_file(given, config)
+    return str(given.values.get("database", IN_PROCESS_DATABASE))
+
+
+def _list_needed(environment: Environment, payments: str) -> dict[str, str]:
+    """List what a service inside an application has no default for, and what each is."""
+    needed: dict[str, str] = {}
+    if payments != "simulated":
+        needed["pay_to"] = "the address that is paid: that of your wallet, 0x and 40 hex digits"
+    if payments == "direct":
+        needed["gas_key"] = "where the key of the gas account is: file:PATH, env:NAME or call:module.function"
+    if environment == "live":
+        needed["database"] = "what keeps all payments: sqlite:////folder/file.db or postgresql://..."
+        needed["rpc_live"] = "the URL of a node of Base"
+        if payments == "facilitator":
+            needed["facilitator_live"] = "the URL of a facilitator that settles on Base"
+    return needed
+
+
+def _add_defaults(given: GivenValues, environment: str) -> None:
+    """Add what a service inside an application has where nothing was given."""
+    given.add("database", IN_PROCESS_DATABASE, "database")
+    given.add("payments", "facilitator", "payments")
+    payments = given.values["payments"]
+    if environment != "test" or payments == "simulated":
+        return
+    given.add("rpc_test", (TEST_NODE,), "rpc_test")
+    if payments == "facilitator":
+        given.add("facilitator_test", (TEST_FACILITATOR,), "facilitator_test")
 
 
 def _add_variables(given: GivenValues, environ: Mapping[str, str]) -> None:

@@ -100,8 +100,22 @@ TABLES = (
 )
 
 
+_SERVICE = (
+    "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('alembic_version', 'gas_accounts')"
+)
+
+
+def _is_service(connection: sqlite3.Connection) -> bool:
+    """Whether the file has the tables of the service, which a journal may stand beside."""
+    [known] = connection.execute(_SERVICE).fetchone()
+    return bool(known == 2)
+
+
 def exists(connection: sqlite3.Connection, path: Path) -> bool:
-    """Whether the file has this schema; False if it is empty. Raises `JournalUnreadable` otherwise."""
+    """Whether the file has this schema; False if it is empty, or has the service's tables alone.
+
+    Raises `JournalUnreadable` otherwise.
+    """
     [application] = connection.execute("PRAGMA application_id").fetchone()
     [version] = connection.execute("PRAGMA user_version").fetchone()
     if application == APPLICATION_ID and version == VERSION:
@@ -115,6 +129,8 @@ def exists(connection: sqlite3.Connection, path: Path) -> bool:
             "use the newer faregate that wrote it"
         )
     [tables] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if tables and not application and not version and _is_service(connection):
+        return False
     if application or version or tables:
         raise JournalUnreadable(f"{path} is another program's database: name another file for the journal")
     return False

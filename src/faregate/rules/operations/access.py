@@ -56,7 +56,7 @@ def access(call: ParsedRequest, deps: Dependencies) -> Response:
     repeated = None if earlier is None else _repeat(earlier, listing, request, now)
     if repeated is not None:
         return repeated
-    context = _resolve_purchase(request, listing, revision, now, store)
+    context = _resolve_purchase(request, listing, revision, now, deps)
     if not listing.require_payment:
         return _build_response(AccessDecision(transaction_id=None), store.begin_execution(context))
     if earlier is not None:
@@ -123,14 +123,14 @@ def _explain_refusal(transaction: Transaction, now: datetime) -> str:
 
 
 def _resolve_purchase(
-    request: AccessRequest, listing: Listing, revision: PublishedRevision, now: datetime, store: Store
+    request: AccessRequest, listing: Listing, revision: PublishedRevision, now: datetime, deps: Dependencies
 ) -> AccessContext:
     """Resolve what is sold now; 422 if it cannot be bought."""
     if listing.is_archived(now):
         raise invalid_request("the resource is archived")
-    if revision.id != listing.active.id:
+    if revision.id != listing.active.id and not deps.sells_earlier:
         raise invalid_request("the revision is not the active one of its resource")
-    return store.resolve(request, listing, revision)
+    return deps.store.resolve(request, listing, revision)
 
 
 def _authorize(

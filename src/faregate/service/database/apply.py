@@ -29,7 +29,7 @@ from faregate.service.database.schema import accounts
 from faregate.service.database.types import to_datetime
 from faregate.x402.tokens import ENVIRONMENTS, Environment, format_price
 
-_NEXT_CATALOG: Final = (
+NEXT_CATALOG: Final = (
     update(accounts)
     .where(accounts.c.id == bindparam("of_account"))
     .values(catalog_changes=accounts.c.catalog_changes + 1)
@@ -123,14 +123,14 @@ def _apply(
     # Two, because `after` is edited in place.
     before, after = load_catalog(connection, account), load_catalog(connection, account)
     wanted = build_catalog(config, environment, account.org).listings
-    changes += _create_missing(connection, account, after, wanted, moment)
+    changes += create_missing(connection, account, after, wanted, moment)
     for key in before.listings:
         if key in wanted:
             changes += _update(after, wanted[key], moment)
         elif not after.listings[key].archived_at:
             changes.append(_leave_or_archive(after, key, moment, archive_missing))
     if save_versions(connection, account.id, before, after):
-        connection.execute(_NEXT_CATALOG, {"of_account": account.id})
+        connection.execute(NEXT_CATALOG, {"of_account": account.id})
     return changes
 
 
@@ -143,7 +143,7 @@ def _describe_seller(known: AccountRow | None, wanted: Seller) -> str:
     return ", ".join((name, address, *([] if wanted.id is None else [f"id {wanted.id}"])))
 
 
-def _create_missing(
+def create_missing(
     connection: Connection,
     account: AccountRow,
     catalog: Catalog,

@@ -1,0 +1,118 @@
+"""Publish the prices that are written in an application's code.
+
+What was published is never changed. Another price is a new revision; one that was published before is sold
+again. So processes with the old and the new code may start in any order, and each sells at its own price.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import Connection
+
+from faregate.errors import ConfigurationError
+from faregate.rules.catalog import Catalog, Listing, PublishedRevision, build_catalog
+from faregate.rules.config import Account, Key, Resource, Revision
+from faregate.service.database.accounts import AccountRow, find_account
+from faregate.service.database.apply import NEXT_CATALOG, create_missing
+from faregate.service.database.catalog import load_catalog, save_versions
+from faregate.service.database.clock import LOCK_ALL, Stamps
+from faregate.service.database.engine import Database
+from faregate.service.database.types import to_datetime
+from faregate.x402.prices import AssetAmount
+
+_NAME: Final = "price in code"
+"""The name of revisions that come from code. Those of a catalog have another one, or none."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredPrice:
+    """What an application sells under this integration key."""
+
+    key: str
+    amount: AssetAmount
+
+    @property
+    def revision(self) -> Revision:
+        return Revision(amount=self.amount.atomic, asset=self.amount.asset, name=_NAME)
+
+
+def publish_prices(
+    database: Database, stamps: Stamps, account: AccountRow, prices: Iterable[DeclaredPrice]
+) -> Mapping[str, PublishedRevision]:
+    """Publish what is not published yet; return the revision of each key.
+
+    All is published or nothing. Raises `ConfigurationError` for a price that contradicts a catalog, and
+    `DatabaseError`.
+    """
+    wanted = {price.key: price for price in prices}
+    with database.read() as connection:
+        published = _find_all(load_catalog(connection, account), wanted)
+    if len(published) == len(wanted):  # in most processes: nothing is written, and nothing locked
+        return published
+    with database.write() as connection:
+        if not database.is_sqlite:
+            connection.execute(LOCK_ALL)
+        return _publish(connection, stamps, account, wanted)
+
+
+def _publish(
+    connection: Connection, stamps: Stamps, account: AccountRow, wanted: Mapping[str, DeclaredPrice]
+) -> Mapping[str, PublishedRevision]:
+    moment = to_datetime(stamps.take_alone(connection, account.id))
+    account = find_account(connection, account.org, account.environment) or account
+    # Two, because `after` is edited in place.
+    before, after = load_catalog(connection, account), load_catalog(connection, account)
+    for _ in create_missing(connection, account, after, _build_listings(account, after, wanted), moment):
+        pass
+    published = _find_all(after, wanted)
+    for key, price in wanted.items():
+        if key not in published:
+            after.publish(key, price.revision, moment)
+    if save_versions(connection, account.id, before, after):
+        connection.execute(NEXT_CATALOG, {"of_account": account.id})
+    return _find_all(after, wanted)
+
+
+def _build_listings(
+    account: AccountRow, catalog: Catalog, wanted: Mapping[str, DeclaredPrice]
+) -> Mapping[str, Listing]:
+    """Build the resources that the catalog lacks."""
+    made = tuple(
+        Resource(key=price.key, name=price.key, revisions=(price.revision,))
+        for key, price in wanted.items()
+        if key not in catalog.listings
+    )
+    if not made:
+        return {}
+    # An account has a key. This one stands in, and is not stored.
+    listed = Account(resources=made, keys=(Key(key="svc_test_none"),))
+    return build_catalog(listed, account.environment, account.org).listings
+
+
+def _find_all(catalog: Catalog, wanted: Mapping[str, DeclaredPrice]) -> dict[str, PublishedRevision]:
+    found = {key: _find(catalog, price) for key, price in wanted.items()}
+    return {key: revision for key, revision in found.items() if revision is not None}
+
+
+def _find(catalog: Catalog, price: DeclaredPrice) -> PublishedRevision | None:
+    """Find the latest revision at this price. Raises `ConfigurationError` if a catalog says another one."""
+    listing = catalog.listings.get(price.key)
+    if listing is None:
+        return None
+    active = listing.active
+    if active.rules.name != _NAME:
+        if (active.rules.amount, active.token.symbol) == (price.amount.atomic, price.amount.asset):
+            return active
+        known = AssetAmount(active.rules.amount, active.token.symbol)
+        raise ConfigurationError(
+            f"{price.key!r} is sold for {price.amount} in the code, and for {known} in the catalog: make "
+            "both say the same, or leave one out."
+        )
+    if listing.archived_at is not None:
+        raise ConfigurationError(
+            f"{price.key!r} is archived in the catalog, and the code sells it: restore it there, or leave it "
+            "out here."
+        )
+    same = (one for one in reversed(listing.revisions) if one.rules == price.revision)
+    return next(same, None)

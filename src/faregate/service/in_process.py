@@ -1,0 +1,289 @@
+"""The service inside an application's process: a transport of the merchant client without HTTP.
+
+`FAREGATE_BASE_URL=service:` loads it. No port is opened, and no API key exists: who has the process has the
+account. Everything that lasts is in one database, so that another worker, or `faregate service work` on the
+same database, goes on when this process ends.
+"""
+
+import atexit
+import json
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Final
+
+import anyio
+import anyio.to_thread
+from anyio.lowlevel import RunVar
+
+from faregate.core.models import Headers, Response, WireRequest
+from faregate.errors import ConfigurationError, FaregateError, NoAnswer
+from faregate.merchant.calls import PRICES, finishes_payment
+from faregate.rules.app import KeyGrant, respond
+from faregate.rules.builtin import builtin_account
+from faregate.rules.config import Seller
+from faregate.rules.http import json_value_response
+from faregate.rules.store import StoreUnavailable
+from faregate.service.books import EXAMPLE_PAY_TO, Books, check_recipient
+from faregate.service.chain.deadline import limit_time
+from faregate.service.commands.setup import apply_catalog, refuse_at_start
+from faregate.service.database.accounts import (
+    AccountRow,
+    ensure_account,
+    find_account,
+    list_accounts,
+    update_account,
+)
+from faregate.service.database.clock import LOCK_ALL
+from faregate.service.database.engine import DatabaseError
+from faregate.service.database.publish import DeclaredPrice, publish_prices
+from faregate.service.database.simulated import set_up_ledger
+from faregate.service.database.upgrade import upgrade
+from faregate.service.runtime import Runtime, open_runtime
+from faregate.service.settings import Settings, find_in_process_database, read_in_process_settings
+from faregate.x402.prices import parse_price
+from faregate.x402.tokens import Environment
+
+SELLER_ID: Final = "in-process"
+"""The id of the seller whom the settings name. A catalog may name another one."""
+_THREADS: Final = 40
+"""Calls of one event loop that run at the same time, and as many completions beside them."""
+_log = logging.getLogger("faregate.service")
+find_database = find_in_process_database
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """The service as this process has opened it."""
+
+    runtime: Runtime
+    account: AccountRow
+    close: Callable[[], None]
+
+
+class InProcessService:
+    """The service in this process, for one environment. Thread-safe; nothing is opened before the first call.
+
+    After a fork, each process opens its own.
+    """
+
+    is_replaced: ClassVar = False
+    """No test puts another one in its place."""
+
+    def __init__(self, settings: Settings, environment: Environment) -> None:
+        self._settings = settings
+        self._environment: Final[Environment] = environment
+        self._limiters = tuple(RunVar[anyio.CapacityLimiter](f"faregate.service.{n}") for n in range(2))
+        self._lock = threading.RLock()
+        self._running: _Running | None = None
+        self._has_begun = False
+        self._pid = 0
+        _services.add(self)
+
+    # The transport
+
+    def send(self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float) -> Response:
+        """Answer one call in this thread. Raises `NoAnswer` while the database is away."""
+        path = "/" + url.split("/", 3)[3]
+        try:
+            with limit_time(seconds):
+                if path == PRICES:
+                    return json_value_response(self._publish(json.loads(body or b"{}")))
+                running = self._open()
+                self._begin(running)
+                return respond(WireRequest(method, path, headers, body), _Own(running))
+        except (DatabaseError, StoreUnavailable) as error:
+            raise NoAnswer(f"the service's database is away: {error}") from error
+
+    async def asend(
+        self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float
+    ) -> Response:
+        """Answer one call in another thread: it may wait for the database and for a node."""
+        # Access waits for facilitators and nodes. However slow they are, what was sold must be completed.
+        limiter = self._get_limiter(int(finishes_payment(url)))
+        call = partial(self.send, method, url, headers, body, seconds)
+        return await anyio.to_thread.run_sync(call, limiter=limiter)
+
+    def close(self) -> None:
+        """Stop the workers, and close the database. A later call opens it again."""
+        with self._lock:
+            running, self._running = self._running, None
+            has_begun, self._has_begun = self._has_begun, False
+            is_own = self._pid == os.getpid()
+        if running is None or not is_own:
+            return
+        if has_begun:
+            running.runtime.end()
+        running.close()
+
+    async def aclose(self) -> None:
+        """Do what `close` does, without blocking the event loop."""
+        await anyio.to_thread.run_sync(self.close)
+
+    def _get_limiter(self, kind: int) -> anyio.CapacityLimiter:
+        try:
+            return self._limiters[kind].get()
+        except LookupError:
+            limiter = anyio.CapacityLimiter(_THREADS)
+            self._limiters[kind].set(limiter)
+            return limiter
+
+    # The service
+
+    def start(self) -> None:
+        """Open the database, and settle what waits. Raises `ConfigurationError`."""
+        try:
+            self._begin(self._open())
+        except (DatabaseError, StoreUnavailable) as error:
+            raise ConfigurationError(f"The service in this process cannot start: {error}") from error
+
+    def _open(self) -> _Running:
+        running = self._running
+        if running is not None and self._pid == os.getpid():
+            return running
+        with self._lock:
+            if self._running is None or self._pid != os.getpid():
+                self._running, self._has_begun = _open(self._settings, self._environment), False
+                self._pid = os.getpid()
+            return self._running
+
+    def _begin(self, running: _Running) -> None:
+        if self._has_begun:
+            return
+        with self._lock:
+            if not self._has_begun and self._running is running:
+                running.runtime.begin(daemon=True)
+                self._has_begun = True
+
+    def _publish(self, wanted: Mapping[str, str]) -> dict[str, Any]:
+        running = self._open()
+        books = running.runtime.books
+        prices = [DeclaredPrice(key, parse_price(price)) for key, price in wanted.items()]
+        published = publish_prices(books.database, books.stamps, running.account, prices)
+        return {key: {"id": one.id, "asset": one.token.symbol} for key, one in published.items()}
+
+    # Forks
+
+    def forget(self) -> None:
+        """For a child after a fork: leave what is open to the parent, and open anew."""
+        if self._running is not None:
+            _abandoned.append(self._running)  # closing it would end locks and sessions of the parent
+        self._lock = threading.RLock()
+        self._running, self._has_begun = None, False
+
+
+class _Own:
+    """The `Accounts` of calls from this process: whatever key they carry, they are the seller's own."""
+
+    def __init__(self, running: _Running) -> None:
+        self._running = running
+
+    def authenticate(self, secret: str) -> KeyGrant:
+        runtime, account = self._running.runtime, self._running.account
+        # As it is now: another process may have published a price.
+        with runtime.books.database.read() as connection:
+            current = find_account(connection, account.org, account.environment)
+        return runtime.backends.open_own(current or account)
+
+
+def _open(settings: Settings, environment: Environment) -> _Running:
+    """Open the database, with its tables and the seller's account. Raises `ConfigurationError`."""
+    with ExitStack() as stack:
+        _prepare_tables(settings)
+        runtime = stack.enter_context(open_runtime(settings, pool_size=settings.pool_size))
+        account = _ensure_account(runtime.books, settings, environment)
+        check_recipient(settings, account.name, account.pay_to)
+        runtime.warn_of_unserved()
+        return _Running(runtime, account, stack.pop_all().close)
+
+
+def _prepare_tables(settings: Settings) -> None:
+    """Create the tables, or bring them to this version: one of many workers does it, the others wait."""
+    upgrade(settings.database)
+
+
+def _ensure_account(books: Books, settings: Settings, environment: Environment) -> AccountRow:
+    """Return the account of this environment; make the one that the settings name.
+
+    Raises `ConfigurationError`.
+    """
+    if settings.catalog is not None:
+        apply_catalog(books, settings, settings.catalog, review=refuse_at_start(settings.catalog))
+    with books.database.write() as connection:
+        if not books.database.is_sqlite:
+            connection.execute(LOCK_ALL)
+        known = [one for one in list_accounts(connection) if one.environment == environment]
+        if len(known) > 1:
+            names = ", ".join(sorted(one.seller_id or one.name for one in known))
+            raise ConfigurationError(
+                f"The database {books.database.name} has several sellers ({names}), and an application is "
+                "one of them: give it a database of its own."
+            )
+        if known and known[0].seller_id != SELLER_ID:
+            return _check_seller(known[0], settings)
+        seller = Seller(id=SELLER_ID, name="Seller", pay_to=settings.pay_to or EXAMPLE_PAY_TO)
+        account, is_created = ensure_account(connection, seller, environment, books.stamps.now())
+        books.stamps.take_alone(connection, account.id)
+        if update_account(connection, account, seller) and not is_created:
+            _log.warning("payments go to %s from now on, instead of %s", seller.pay_to, account.pay_to)
+        if settings.payments == "simulated":
+            set_up_ledger(connection, account, builtin_account())
+        return find_account(connection, account.org, environment) or account
+
+
+def _check_seller(account: AccountRow, settings: Settings) -> AccountRow:
+    """Return the account of a catalog. Raises `ConfigurationError` if the settings name another address."""
+    if settings.pay_to is not None and settings.pay_to.lower() != account.pay_to.lower():
+        raise ConfigurationError(
+            f"FAREGATE_SERVICE_PAY_TO is {settings.pay_to}, and the catalog of the database pays "
+            f"{account.pay_to}: make both say the same, or leave one out."
+        )
+    return account
+
+
+# One service for each process and settings
+
+_opened: dict[tuple[Settings, Environment], InProcessService] = {}
+_opening = threading.Lock()
+_services: "weakref.WeakSet[InProcessService]" = weakref.WeakSet()
+_abandoned: list[_Running] = []
+
+
+def open_in_process(
+    environment: Environment, environ: Mapping[str, str], lacking: Mapping[str, str]
+) -> InProcessService:
+    """Return the service of this process; nothing is opened yet. Raises `ConfigurationError`.
+
+    Paywalls with the same settings share it. `lacking` are settings of the paywall that are missing.
+    """
+    settings = read_in_process_settings(environment, environ, lacking)
+    with _opening:
+        known = _opened.get((settings, environment))
+        if known is None:
+            known = _opened[settings, environment] = InProcessService(settings, environment)
+        return known
+
+
+@atexit.register
+def _close_all() -> None:
+    for service in list(_services):
+        try:
+            service.close()
+        except FaregateError as error:
+            _log.warning("the service did not close: %s", error)
+
+
+def _forget_all() -> None:
+    global _opening
+    _opening = threading.Lock()
+    for service in list(_services):
+        service.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)

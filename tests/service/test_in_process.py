@@ -1,0 +1,317 @@
+"""The service inside an application's process: `FAREGATE_BASE_URL=service:`."""
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from fastapi import Depends, FastAPI
+from flask import Flask
+from sqlalchemy import func, select, text
+from starlette.testclient import TestClient
+
+from faregate import ConfigurationError, Offer, Paywall
+from faregate.emulator.wallet import Wallet
+from faregate.fastapi import PaywallMiddleware, paid
+from faregate.flask import Faregate
+from faregate.service import in_process
+from faregate.service.database.schema import api_keys, transactions
+from tests.service.in_process import PAY_TO, Buyer, build_environ, open_books_of, open_paywall
+
+PRICED = Offer("daily_report", price="0.05 USDC")
+
+
+def build_fastapi(environ: dict[str, str], price: str = "0.05 USDC") -> FastAPI:
+    app = FastAPI()
+    app.add_middleware(PaywallMiddleware, paywall=Paywall(environ=environ))
+
+    @app.get("/report", dependencies=[Depends(paid("daily_report", price=price))])
+    async def report() -> dict[str, str]:
+        return {"report": "sunny"}
+
+    return app
+
+
+def read_terms(asked: Any) -> dict[str, Any]:
+    terms: dict[str, Any] = json.loads(base64.b64decode(asked.headers["payment-required"]))["accepts"][0]
+    return terms
+
+
+def count_sales(environ: dict[str, str]) -> tuple[int, int]:
+    """Count the transactions, and those that have succeeded."""
+    with open_books_of(environ) as books, books.database.read() as connection:
+        ended = select(transactions.c.final_status)
+        statuses = list(connection.execute(ended).scalars())
+    return len(statuses), statuses.count("succeeded")
+
+
+def test_fastapi_sells_with_a_price_in_code(tmp_path: Path) -> None:
+    environ = build_environ(tmp_path)
+    with TestClient(build_fastapi(environ)) as client:
+        buyer = Buyer(client, Wallet())
+        asked = buyer.ask()
+        assert asked.status_code == 402
+        assert (read_terms(asked)["amount"], read_terms(asked)["payTo"]) == ("50000", PAY_TO)
+        proof = buyer.wallet.pay(asked.headers["payment-required"])
+        first, second = buyer.send(proof), buyer.send(proof)
+        assert first.json() == second.json() == {"report": "sunny"}
+        assert first.headers["payment-response"] == second.headers["payment-response"]
+        forged = buyer.send(proof[:-8] + "AAAAAAA=")
+        assert forged.status_code == 402
+    assert count_sales(environ) == (1, 1)
+
+
+def test_flask_sells_with_a_price_in_code(tmp_path: Path) -> None:
+    environ = build_environ(tmp_path)
+    app, paywall = Flask("shop"), Faregate()
+
+    @app.get("/report")
+    @paywall.paid("daily_report", price="0.05 EURC")
+    def report() -> dict[str, str]:
+        return {"report": "sunny"}
+
+    with open_paywall(environ) as own:
+        paywall.init_app(app, own)
+        buyer = Buyer(app.test_client(), Wallet())
+        assert buyer.buy().json == {"report": "sunny"}
+    assert count_sales(environ) == (1, 1)
+
+
+def test_the_journal_is_in_the_database_of_the_service(tmp_path: Path) -> None:
+    environ = build_environ(tmp_path)
+    with TestClient(build_fastapi(environ)) as client:
+        assert Buyer(client, Wallet()).buy().status_code == 200
+    with open_books_of(environ) as books, books.database.read() as connection:
+        assert connection.execute(text("SELECT state FROM journal")).scalars().all() == ["settled"]
+        assert connection.execute(select(func.count()).select_from(api_keys)).scalar_one() == 0
+    assert {one.name.partition("-")[0] for one in tmp_path.iterdir()} == {"shop.db"}
+
+
+def test_a_journal_of_ones_own_stays_possible(tmp_path: Path) -> None:
+    other = f"sqlite:///{tmp_path / 'journal.db'}"
+    environ = build_environ(tmp_path, FAREGATE_JOURNAL=other)
+    with open_paywall(environ) as paywall:
+        assert paywall.settings.journal == other
+
+
+def test_work_runs_on_trio_too(tmp_path: Path) -> None:
+    environ = build_environ(tmp_path)
+
+    async def resolve() -> str:
+        paywall = Paywall(environ=environ)
+        try:
+            revision = await paywall.async_backend.resolve_offer(PRICED)  # type: ignore[misc]
+            return str(revision.asset)
+        finally:
+            await paywall.aclose()
+
+    assert anyio.run(resolve, backend="trio") == "USDC"
+    assert anyio.run(resolve) == "USDC"
+
+
+# Prices
+
+
+def test_a_changed_price_is_a_new_revision_and_the_old_code_sells_at_its_own(tmp_path: Path) -> None:
+    environ = build_environ(tmp_path)
+    with (
+        TestClient(build_fastapi(environ)) as before,
+        TestClient(build_fastapi(environ, "0.10 USDC")) as after,
+    ):
+        old, new = Buyer(before, Wallet()), Buyer(after, Wallet())
+        for _ in range(2):
+            assert (read_terms(old.ask())["amount"], read_terms(new.ask())["amount"]) == ("50000", "100000")
+            assert old.buy().status_code == new.buy().status_code == 200
+    assert list_amounts(environ) == [50_000, 100_000]
+
+
+def test_starting_again_publishes_nothing(tmp_path: Path) -> None:
+    environ = build_environ(tmp_path)
+    for price in ("0.05 USDC", "0.10 USDC", "0.05 USDC", "0.10 USDC", "0.050 USD"):
+        with open_paywall(environ, Offer("daily_report", price=price)):
+            pass
+    assert list_amounts(environ) == [50_000, 100_000]
+
+
+def list_amounts(environ: dict[str, str]) -> list[int]:
+    """The prices of all revisions in test, in their order."""
+    with open_books_of(environ) as books, books.database.read() as connection:
+        rows = connection.execute(
+            text(
+                "SELECT amount FROM revisions JOIN accounts ON accounts.id = revisions.account "
+                "WHERE environment = 'test' ORDER BY resource, number"
+            )
+        )
+        return [int(amount) for amount in rows.scalars()]
+
+
+def test_two_prices_for_one_name_fail_at_start(tmp_path: Path) -> None:
+    environ = build_environ(tmp_path)
+    with (
+        pytest.raises(ConfigurationError, match=r"'daily_report' is sold for 0.05 USDC and for 0.10 USDC"),
+        open_paywall(environ, PRICED, Offer("daily_report", price="0.10 USDC")),
+    ):
+        pass
+    assert not (tmp_path / "shop.db").exists()
+
+
+def test_a_name_without_a_price_fails_at_start_and_names_both_ways(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ConfigurationError, match=r"Nothing is sold as 'report'.*price='0.05 USDC'.*CATALOG"),
+        open_paywall(build_environ(tmp_path), Offer("report")),
+    ):
+        pass
+
+
+CATALOG = """
+[seller]
+name = "Shop"
+pay_to = "{pay_to}"
+
+[[resources]]
+key = "daily_report"
+name = "Daily report"
+[[resources.revisions]]
+amount = "50000"
+[[resources]]
+key = "weekly_report"
+name = "Weekly report"
+[[resources.revisions]]
+amount = "70000"
+"""
+
+
+def write_catalog(folder: Path, pay_to: str = PAY_TO) -> str:
+    (folder / "catalog.toml").write_text(CATALOG.format(pay_to=pay_to))
+    return str(folder / "catalog.toml")
+
+
+def test_a_catalog_has_prices_too(tmp_path: Path) -> None:
+    environ = build_environ(tmp_path, FAREGATE_SERVICE_CATALOG=write_catalog(tmp_path))
+    with open_paywall(environ, PRICED, Offer("weekly_report")) as paywall:
+        assert paywall.find_asset("weekly_report") == "USDC"
+    assert list_amounts(environ) == [50_000, 70_000]
+
+
+def test_a_price_that_contradicts_the_catalog_fails_at_start(tmp_path: Path) -> None:
+    environ = build_environ(tmp_path, FAREGATE_SERVICE_CATALOG=write_catalog(tmp_path))
+    with (
+        pytest.raises(ConfigurationError, match=r"sold for 0.06 USDC in the code, and for 0.05 USDC in the"),
+        open_paywall(environ, Offer("daily_report", price="0.06 USDC")),
+    ):
+        pass
+    assert list_amounts(environ) == [50_000, 70_000]
+
+
+def test_another_address_than_the_catalogs_fails_at_start(tmp_path: Path) -> None:
+    other = "0x857b06519E91e3A54538791bDbb0E22373e36b66"
+    environ = build_environ(tmp_path, FAREGATE_SERVICE_CATALOG=write_catalog(tmp_path, other))
+    with (
+        pytest.raises(ConfigurationError, match=f"PAY_TO is {PAY_TO}, and the catalog"),
+        open_paywall(environ, PRICED),
+    ):
+        pass
+
+
+def test_a_price_needs_a_service_in_this_process() -> None:
+    environ = {"FAREGATE_BASE_URL": "http://127.0.0.1:9", "FAREGATE_API_KEY": "svc_test_x"}
+    with pytest.raises(ConfigurationError, match="the price of a service elsewhere is set in your account"):
+        Paywall(environ=environ).expect([PRICED])
+
+
+def test_the_emulator_asks_the_price_of_the_code(payer: Any) -> None:
+    app = build_fastapi({"FAREGATE_BASE_URL": "emulator:"}, "0.07 USDC")
+    with TestClient(app) as client:
+        asked = client.get("/report")
+        assert read_terms(asked)["amount"] == "70000"
+        assert payer.get(client, "/report").paid
+
+
+# What is missing or wrong
+
+
+def list_missing(folder: Path, **variables: str) -> list[str]:
+    environ = build_environ(folder, **{"FAREGATE_SERVICE_PAY_TO": "", **variables})
+    with pytest.raises(ConfigurationError) as raised:
+        Paywall(environ=environ)
+    _, *lines = str(raised.value).splitlines()
+    return [line.partition(":")[0].strip() for line in lines]
+
+
+def test_the_test_network_needs_an_address_alone(tmp_path: Path) -> None:
+    assert list_missing(tmp_path, FAREGATE_SERVICE_PAYMENTS="") == ["FAREGATE_SERVICE_PAY_TO"]
+    environ = build_environ(tmp_path, FAREGATE_SERVICE_PAYMENTS="")
+    [made] = [Paywall(environ=environ)]
+    settings = made._embedded._settings
+    assert settings.payments == "facilitator"
+    assert (settings.rpc_test, settings.facilitator_test) == (
+        ("https://sepolia.base.org",),
+        ("https://x402.org/facilitator",),
+    )
+    assert settings.environments == ("test",)
+
+
+def test_real_money_needs_everything_named(tmp_path: Path) -> None:
+    live = {"FAREGATE_ENVIRONMENT": "live", "FAREGATE_SERVICE_PAYMENTS": "", "FAREGATE_SERVICE_DATABASE": ""}
+    assert list_missing(tmp_path, **live) == [
+        "FAREGATE_SERVICE_PAY_TO",
+        "FAREGATE_SERVICE_DATABASE",
+        "FAREGATE_SERVICE_RPC_LIVE",
+        "FAREGATE_SERVICE_FACILITATOR_LIVE",
+        "FAREGATE_PUBLIC_URL",
+        "FAREGATE_JOURNAL_KEY",
+    ]
+    direct = {**live, "FAREGATE_SERVICE_PAYMENTS": "direct"}
+    assert "FAREGATE_SERVICE_GAS_KEY" in list_missing(tmp_path, **direct)
+
+
+def test_simulated_payments_are_never_live(tmp_path: Path) -> None:
+    environ = build_environ(
+        tmp_path,
+        FAREGATE_ENVIRONMENT="live",
+        FAREGATE_PUBLIC_URL="https://shop.example",
+        FAREGATE_JOURNAL_KEY=base64.b64encode(bytes(32)).decode(),
+        FAREGATE_SERVICE_RPC_LIVE="http://127.0.0.1:9",
+    )
+    with pytest.raises(ConfigurationError, match="PAYMENTS is simulated, which moves no money"):
+        Paywall(environ=environ)
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        (PAY_TO.replace("B", "b"), "FAREGATE_SERVICE_PAY_TO is mistyped"),
+        ("0x12", "FAREGATE_SERVICE_PAY_TO must be an address"),
+    ],
+)
+def test_the_address_is_checked(tmp_path: Path, address: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        Paywall(environ=build_environ(tmp_path, FAREGATE_SERVICE_PAY_TO=address))
+
+
+def test_a_newer_database_is_an_error_that_says_so(tmp_path: Path) -> None:
+    environ = build_environ(tmp_path)
+    with open_paywall(environ, PRICED):
+        pass
+    with open_books_of(environ) as books, books.database.write() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with (
+        pytest.raises(ConfigurationError, match="migration 9999, which this faregate does not know"),
+        open_paywall(environ, PRICED),
+    ):
+        pass
+
+
+def test_a_folder_that_is_not_there_is_named_at_start(tmp_path: Path) -> None:
+    environ = build_environ(tmp_path / "absent")
+    with pytest.raises(ConfigurationError, match="absent"), open_paywall(environ, PRICED):
+        pass
+
+
+def test_paywalls_with_the_same_settings_share_a_service(tmp_path: Path) -> None:
+    environ = build_environ(tmp_path)
+    with open_paywall(environ, PRICED) as first, open_paywall(environ, PRICED) as second:
+        assert first._embedded is second._embedded
+    assert in_process._opened
