@@ -352,6 +352,16 @@ class Paywall:
     def close(self) -> None:
         self._client.close()
 
+    async def astart(self) -> None:
+        """Have a service in this process settle what waits, before the first request comes.
+
+        Raises `ConfigurationError`.
+        """
+        if self.settings.base_url == config.SERVICE and self._embedded is not None:
+            from anyio.to_thread import run_sync
+
+            await run_sync(self._embedded.start)
+
     async def aclose(self) -> None:
         await self._async_client.aclose()
 

@@ -99,6 +99,8 @@ class Lifespan:
         # If the drain timed out, running requests still need the connections.
         if self._is_drained:
             await self._paywall.aclose()
+        if message["type"] == "lifespan.startup.complete":
+            await self._paywall.astart()
         self._phase = _NEXT[message["type"]]
         await self._server_send(message)
         if self._phase is Phase.SERVING and self._sweep_every is not None:

@@ -169,6 +169,12 @@ class InProcessService:
 
     # Forks
 
+    def close_idle(self) -> None:
+        """Before a fork, close the connections that are not in use."""
+        running = self._running
+        if running is not None and self._pid == os.getpid():
+            running.runtime.books.database.close_idle()
+
     def forget(self) -> None:
         """For a child after a fork: leave what is open to the parent, and open anew."""
         if self._running is not None:
@@ -278,6 +284,11 @@ def _close_all() -> None:
             _log.warning("the service did not close: %s", error)
 
 
+def _close_idle() -> None:
+    for service in list(_services):
+        service.close_idle()
+
+
 def _forget_all() -> None:
     global _opening
     _opening = threading.Lock()
@@ -286,4 +297,4 @@ def _forget_all() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_all)
+    os.register_at_fork(before=_close_idle, after_in_child=_forget_all)

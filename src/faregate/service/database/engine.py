@@ -162,6 +162,10 @@ class Database:
         with self.write() if self.is_sqlite else self.read() as connection:
             yield connection
 
+    def close_idle(self) -> None:
+        """Close the connections that nobody uses: before a fork, over which none may be carried."""
+        self._engine.dispose()
+
     def close(self) -> None:
         """Close all connections. Those in use are closed when they are returned."""
         self._engine.dispose()
