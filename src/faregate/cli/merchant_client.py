@@ -3,6 +3,7 @@
 import os
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -22,7 +23,7 @@ from faregate.merchant.api_key import ApiKey
 from faregate.merchant.client import MerchantClient
 from faregate.paywall import Paywall
 from faregate.reports.reader import PatientClient
-from faregate.settings import EMULATOR, read_service_settings
+from faregate.settings import EMULATOR, IN_PROCESS, SERVICE, load_service, read_service_settings
 
 
 def open_client_from_environ(_arguments: object) -> AbstractContextManager[MerchantClient]:
@@ -44,8 +45,12 @@ def open_client(api_key: ApiKey, base_url: str, timeout: float) -> Generator[Mer
             f"FAREGATE_BASE_URL is {EMULATOR}, a service that lives inside one process and ends with it. Run "
             "`faregate emulator` and set FAREGATE_BASE_URL to its address."
         )
+    transport: Any = None
+    if base_url == SERVICE:
+        service = load_service("FAREGATE_BASE_URL")
+        transport, base_url = service.open_reader(api_key.environment, os.environ), IN_PROCESS[SERVICE]
     BaseURL(base_url, api_key.environment, "FAREGATE_BASE_URL")
-    with PatientClient(api_key, base_url, timeout=timeout) as client:
+    with PatientClient(api_key, base_url, timeout=timeout, transport=transport) as client:
         try:
             yield client
         except FaregateError as error:

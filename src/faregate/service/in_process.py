@@ -69,14 +69,16 @@ class _Running:
 class InProcessService:
     """The service in this process, for one environment. Thread-safe; nothing is opened before the first call.
 
-    After a fork, each process opens its own.
+    After a fork, each process opens its own. With `is_reader` it makes no tables, no account and no workers:
+    for a command beside the application.
     """
 
     is_replaced: ClassVar = False
     """No test puts another one in its place."""
 
-    def __init__(self, settings: Settings, environment: Environment) -> None:
+    def __init__(self, settings: Settings, environment: Environment, *, is_reader: bool = False) -> None:
         self._settings = settings
+        self._is_reader = is_reader
         self._environment: Final[Environment] = environment
         self._limiters = tuple(RunVar[anyio.CapacityLimiter](f"faregate.service.{n}") for n in range(2))
         self._lock = threading.RLock()
@@ -148,12 +150,13 @@ class InProcessService:
             return running
         with self._lock:
             if self._running is None or self._pid != os.getpid():
-                self._running, self._has_begun = _open(self._settings, self._environment), False
+                open_it = _open_to_read if self._is_reader else _open
+                self._running, self._has_begun = open_it(self._settings, self._environment), False
                 self._pid = os.getpid()
             return self._running
 
     def _begin(self, running: _Running) -> None:
-        if self._has_begun:
+        if self._has_begun or self._is_reader:
             return
         with self._lock:
             if not self._has_begun and self._running is running:
@@ -205,6 +208,14 @@ def _open(settings: Settings, environment: Environment) -> _Running:
         account = _ensure_account(runtime.books, settings, environment)
         check_recipient(settings, account.name, account.pay_to)
         runtime.warn_of_unserved()
+        return _Running(runtime, account, stack.pop_all().close)
+
+
+def _open_to_read(settings: Settings, environment: Environment) -> _Running:
+    """Open what an application has written. Raises `ConfigurationError`."""
+    with ExitStack() as stack:
+        runtime = stack.enter_context(open_runtime(settings))
+        account = runtime.books.find_account(environment, None)
         return _Running(runtime, account, stack.pop_all().close)
 
 
@@ -273,6 +284,14 @@ def open_in_process(
         if known is None:
             known = _opened[settings, environment] = InProcessService(settings, environment)
         return known
+
+
+def open_reader(environment: Environment, environ: Mapping[str, str]) -> InProcessService:
+    """Return a transport that reads what the application in another process has written.
+
+    Raises `ConfigurationError`.
+    """
+    return InProcessService(read_in_process_settings(environment, environ, {}), environment, is_reader=True)
 
 
 @atexit.register

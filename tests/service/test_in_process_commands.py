@@ -1,0 +1,54 @@
+"""The commands beside an application that has the service inside: on its database, without a server."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from faregate.cli import main
+from faregate.emulator.wallet import Wallet
+from tests.service.in_process import Buyer, build_environ
+from tests.service.test_in_process import build_fastapi
+
+
+@pytest.fixture
+def _sold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An application has sold a report, and has ended."""
+    environ = build_environ(tmp_path)
+    with TestClient(build_fastapi(environ)) as client:
+        assert Buyer(client, Wallet()).buy().status_code == 200
+    monkeypatch.chdir(tmp_path)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    assert main(list(words)) == 0, capsys.readouterr()
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.usefixtures("_sold")
+def test_transactions_and_reports_are_read_from_the_database(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = run(capsys, "transactions", "--json")
+    [sold] = listed["transactions"] if isinstance(listed, dict) else listed
+    assert sold["status"] == "succeeded"
+    assert main(["receipt", sold["id"]]) == 0
+    assert main(["report"]) == 0
+    assert main(["holds", "list"]) == 0
+
+
+@pytest.mark.usefixtures("_sold")
+def test_the_commands_of_the_service_work_on_the_same_database(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["service", "doctor"]) == 0, capsys.readouterr()
+    assert main(["service", "export"]) == 0, capsys.readouterr()
+
+
+def test_a_command_before_the_first_start_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in build_environ(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    assert main(["transactions"]) != 0
+    assert "lacks migrations" in capsys.readouterr().err
