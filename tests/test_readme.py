@@ -19,7 +19,7 @@ from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.server import serve
 from tests.servers.http import serving, serving_wsgi
 from tests.service.in_process import build_environ
-from tests.support.snippets import APPS, PAGES, SNIPPETS, Snippet, run
+from tests.support.snippets import APPS, PAGES, ROOT, SNIPPETS, Snippet, run
 
 SELLER = "http://127.0.0.1:8000"
 SERVICE = "http://127.0.0.1:8402"
@@ -84,7 +84,7 @@ def test_the_embedded_emulator_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_readme_has_twelve_lines_per_framework() -> None:
     shown = [one for one in SNIPPETS if one.place.startswith("README") and not one.takes_fixtures]
     lengths = {one.place: len(one.code.splitlines()) for one in shown}
-    assert len(lengths) == 5
+    assert len(lengths) == 6
     assert max(lengths.values()) <= 12, lengths
 
 
@@ -106,3 +106,16 @@ def _buy(method: str, url: str) -> None:
     paid = httpx.request(method, url, headers={"PAYMENT-SIGNATURE": proof})
     assert paid.status_code == 200, paid.text
     assert "PAYMENT-RESPONSE" in paid.headers
+
+
+def test_the_application_is_not_longer_than_that_of_the_x402_package() -> None:
+    """With all its settings, as docs/migrate-from-x402.md shows both."""
+    page = (ROOT / "docs" / "migrate-from-x402.md").read_text()
+    settings = count_lines(page.partition("```ini\n")[2])
+    for part in page.split("## Before and after")[1:]:
+        before, after = (count_lines(one) for one in part.split("```python\n")[1:3])
+        assert after + settings <= before, (after, settings, before)
+
+
+def count_lines(text: str) -> int:
+    return sum(1 for line in text.partition("```")[0].splitlines() if line.strip())

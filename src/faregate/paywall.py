@@ -352,6 +352,13 @@ class Paywall:
     def close(self) -> None:
         self._client.close()
 
+    def find_service_faults(self) -> list[str]:
+        """Say what keeps a service in this process from taking payments; it asks nodes and facilitators."""
+        if self.settings.base_url != config.SERVICE or self._embedded is None:
+            return []
+        faults: list[str] = self._embedded.find_faults()
+        return faults
+
     async def astart(self) -> None:
         """Have a service in this process settle what waits, before the first request comes.
 

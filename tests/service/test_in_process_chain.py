@@ -15,7 +15,9 @@ from flask import Flask
 from starlette.testclient import TestClient
 
 from faregate.emulator.wallet import Wallet
+from faregate.fastapi import list_routes
 from faregate.flask import Faregate
+from faregate.routes.check import check
 from faregate.system import system_clock
 from tests.service.in_process import PAY_TO, Buyer, build_environ, open_paywall
 from tests.service.test_in_process import build_fastapi, count_sales
@@ -163,3 +165,16 @@ def test_a_killed_process_loses_no_payment(tmp_path: Path, chain: LocalChain, pa
             assert eventually(lambda: buyer.send(proof).status_code == 200)
     assert (folder / "runs").read_text() == "run\n"
     assert chain.get_balance(USDC, PAY_TO) == 50_000
+
+
+def test_a_check_asks_the_node_and_the_facilitator(
+    tmp_path: Path, chain: LocalChain, payer: ChainPayer
+) -> None:
+    with run_facilitator(chain.url) as facilitator:
+        app = build_fastapi(on_chain(tmp_path, chain, facilitator.url))
+        assert check(list_routes(app)) == []
+    [fault] = check(list_routes(app))
+    assert "facilitator_test" in fault
+    environ = on_chain(tmp_path, chain, facilitator.url) | {"FAREGATE_SERVICE_RPC_TEST": NOWHERE}
+    faults = check(list_routes(build_fastapi(environ)))
+    assert any("rpc_test" in fault for fault in faults), faults

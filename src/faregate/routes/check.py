@@ -58,7 +58,7 @@ def check(table: RouteTable) -> list[str]:
     except ConfigurationError as error:
         return [*problems, str(error)]
     for own, sold in offers.items():
-        problems += [*_check_journal(own), *_check_offers(own, sold)]
+        problems += [*_check_journal(own), *_check_offers(own, sold), *own.find_service_faults()]
     checked = {offer for sold in offers.values() for offer in sold}
     problems += [
         f"{offer.sells} was not checked: there is no paywall in front of its route."

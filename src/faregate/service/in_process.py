@@ -31,6 +31,7 @@ from faregate.rules.http import json_value_response
 from faregate.rules.store import StoreUnavailable
 from faregate.service.books import EXAMPLE_PAY_TO, Books, check_recipient
 from faregate.service.chain.deadline import limit_time
+from faregate.service.commands.doctor import Level, check_payments
 from faregate.service.commands.setup import apply_catalog, refuse_at_start
 from faregate.service.database.accounts import (
     AccountRow,
@@ -143,6 +144,11 @@ class InProcessService:
             self._begin(self._open())
         except (DatabaseError, StoreUnavailable) as error:
             raise ConfigurationError(f"The service in this process cannot start: {error}") from error
+
+    def find_faults(self) -> list[str]:
+        """Ask the nodes and the facilitators; say what keeps payments from being taken. Blocking."""
+        found = check_payments(self._settings)
+        return [f"{one.subject}: {one.text} {one.remedy}" for one in found if one.level is Level.ERROR]
 
     def _open(self) -> _Running:
         running = self._running
