@@ -22,7 +22,7 @@ from faregate.journals.policy import DEFAULT_POLICY, JournalContext
 from faregate.journals.registry import journal_from_url
 from faregate.maintenance.journal import JournalView, make_view
 from faregate.paywall import MakeJournal, Paywall
-from faregate.settings import EMULATOR, SETTINGS, choose_setting_names, from_config, read_journal_settings
+from faregate.settings import IN_PROCESS, SETTINGS, choose_setting_names, from_config, read_journal_settings
 
 payment_event = Signal()
 """Sent by the class `Paywall` with each event, as `event`. A receiver must not block."""
@@ -74,7 +74,7 @@ def get_journal_view() -> JournalView:
     named = {f"FAREGATE_{name}": value for name, value in options.items() if isinstance(value, str)}
     environ = {**os.environ, **named}
     own = environ.get("FAREGATE_JOURNAL") is None and options.get("JOURNAL") is not None
-    if own or environ.get("FAREGATE_API_KEY") or environ.get("FAREGATE_BASE_URL") == EMULATOR:
+    if own or environ.get("FAREGATE_API_KEY") or environ.get("FAREGATE_BASE_URL") in IN_PROCESS:
         paywall = get_config().paywall
         return make_view(
             paywall.journal, paywall.settings.namespace, paywall.settings.name_setting("journal")
