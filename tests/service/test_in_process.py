@@ -13,6 +13,8 @@ from sqlalchemy import func, select, text
 from starlette.testclient import TestClient
 
 from faregate import ConfigurationError, Offer, Paywall
+from faregate.core.models import Request
+from faregate.core.results import AccessGranted
 from faregate.emulator.wallet import Wallet
 from faregate.fastapi import PaywallMiddleware, paid
 from faregate.flask import Faregate
@@ -133,6 +135,27 @@ def test_starting_again_publishes_nothing(tmp_path: Path) -> None:
         with open_paywall(environ, Offer("daily_report", price=price)):
             pass
     assert list_amounts(environ) == [50_000, 100_000]
+
+
+def test_a_payment_of_the_old_price_is_completed_by_code_with_a_new_one(tmp_path: Path) -> None:
+    """The worker that had it authorized was killed before its journal knew the transaction."""
+    environ = build_environ(tmp_path)
+    with TestClient(build_fastapi(environ)) as before:
+        buyer = Buyer(before, Wallet())
+        instructions = buyer.ask().headers["payment-required"]
+        proof = buyer.wallet.pay(instructions)
+    url = json.loads(base64.b64decode(instructions))["resource"]["url"]
+    with open_paywall(environ, PRICED) as paywall:
+        revision: Any = paywall.backend.resolve_offer(PRICED)
+        unpaid = Request("GET", "/report")
+        request = paywall.build_request(PRICED, unpaid, url)
+        access: Any = paywall.backend.call_access(request, revision, proof)
+        assert isinstance(access, AccessGranted)
+    with TestClient(build_fastapi(environ, "0.10 USDC")) as after:
+        buyer.client = after
+        paid_for, again = buyer.send(proof), buyer.send(proof)
+        assert paid_for.json() == again.json() == {"report": "sunny"}
+    assert count_sales(environ) == (1, 1)
 
 
 def list_amounts(environ: dict[str, str]) -> list[int]:

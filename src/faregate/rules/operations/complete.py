@@ -44,6 +44,8 @@ def complete(call: ParsedRequest, deps: Dependencies) -> Response:
     # Compared byte by byte: the authorization alone is public once it is settled.
     if not transaction.is_proof(payment.header):
         raise invalid_request("PAYMENT-SIGNATURE is not the payment this transaction was authorized with")
+    if deps.sells_earlier:
+        request = _name_own_revision(request, transaction, deps.store)
     if transaction.context.revision.id != request.revision_id:
         raise HttpError(TRANSACTION_MISMATCH, "the transaction was authorized for another revision")
     if transaction.accepted is None:
@@ -51,6 +53,18 @@ def complete(call: ParsedRequest, deps: Dependencies) -> Response:
     else:
         transaction = _repeat_outcome(transaction, transaction.accepted, request, deps)
     return _build_response(transaction)
+
+
+def _name_own_revision(request: CompleteRequest, transaction: Transaction, store: Store) -> CompleteRequest:
+    """Name the revision that the transaction was authorized for, if another of its resource is named.
+
+    Code with a new price may complete a payment of the old price: access repeats its transaction, and the
+    process that knew the revision was killed.
+    """
+    known = store.find_revision(request.revision_id)
+    if known is None or known[0].id != transaction.context.listing.id:
+        return request
+    return request.model_copy(update={"revision_id": transaction.context.revision.id})
 
 
 def find_transaction(identifier: str, store: Store) -> Transaction:
