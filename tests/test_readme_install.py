@@ -98,8 +98,8 @@ def test_every_command_runs(terminal: Terminal) -> None:
 
 @pytest.mark.parametrize(
     "part",
-    ["from faregate.fastapi", "from faregate.flask", "from faregate.asgi"],
-    ids=lambda part: part.split(".")[-1],
+    ["from faregate.fastapi import Payment", "from faregate.flask", "from faregate.asgi"],
+    ids=["fastapi", "flask", "asgi"],
 )
 def test_each_example_runs_with_what_was_installed(part: str, terminal: Terminal) -> None:
     (terminal.folder / "shop.py").write_text(snippet(part))
