@@ -122,8 +122,11 @@ def read_declarations(declared: type) -> dict[str, Setting]:
     """Read the settings that a TypedDict or a dataclass declares, by name."""
     hints = get_type_hints(declared, include_extras=True)
     if is_dataclass(declared):
-        made = fields(declared)
-        return {one.name: _build_setting(one.name, hints[one.name], **one.metadata) for one in made}
+        declarations = fields(declared)
+        return {
+            entry.name: _build_setting(entry.name, hints[entry.name], **entry.metadata)
+            for entry in declarations
+        }
     return {name: _build_setting(name, *get_args(hint)) for name, hint in hints.items()}
 
 

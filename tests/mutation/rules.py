@@ -299,6 +299,8 @@ MUTANTS = (
     Mutant("a-mount-counts-as-a-route", "src/faregate/routes/probes.py", "(endpoint, not self._leads_on(endpoint))", "(endpoint, True)", COPIED_BODIES),
     Mutant("middleware-of-a-route-counts-as-the-route", "src/faregate/routes/probes.py", "        if id(endpoint) in self._wrapped:\n", "        if False:\n", COPIED_BODIES),
     Mutant("feeds-are-held-to-their-end", "src/faregate/checkout/held_answer.py", "return not RESULTS.may_begin(self._beginning)", "return False", COPIED_BODIES),
+    Mutant("beginnings-of-results-are-not-recorded", "src/faregate/checkout/copies.py", "        self._beginnings[hash(body[:_SHORTEST]) % _SIZE] = 1\n", "", COPIED_BODIES),
+    Mutant("a-payment-of-an-old-price-is-held", "src/faregate/rules/operations/complete.py", "    if deps.sells_earlier:\n", "    if False:\n", ("tests/service/test_in_process.py",)),
     Mutant("flask-copies-are-not-marked", FLASK + "decorators.py", "        headers.add(*MARK)\n", "        pass\n", (*COPIES, *FLASK_CACHES)),
     Mutant("django-copies-are-not-marked", DJANGO + "decorators.py", "if may_be_result(answer.status_code, (sold,)):", "if False:", COPIES),
     Mutant("early-messages-leave", ASGI_RESPONDER, "if is_start or self._state is not _FREE:", "if is_start:", COPIES),

@@ -360,8 +360,8 @@ class PaywallResponder:
             bypass = self._find_bypass(self._server_scope, self._scope, held.messages[0]["status"])
             self.checkout.withhold(COPIED if bypass is None else bypass.mistake)
         self._held, self._is_no_copy = None, True
-        for one in held.messages:
-            await self.send(one)
+        for held_message in held.messages:
+            await self.send(held_message)
         self._is_no_copy = False
 
     async def _complete(self) -> None:

@@ -41,7 +41,7 @@ def find_looked_up(function: Any, is_wanted: Callable[[Any], bool]) -> Any:
                 return None
             waiting += named
         else:
-            waiting += ((one, None) for one in _list_contents(value))
+            waiting += ((held, None) for held in _list_contents(value))
     return wanted
 
 
@@ -59,8 +59,8 @@ def _list_named(
 
     None if the function does more than look values up. `owner` is the object of a method.
     """
-    instructions = [one for code in _list_codes(function.__code__) for one in get_instructions(code)]
-    if any(one.opname.startswith(_EFFECTS) for one in instructions):
+    instructions = [step for code in _list_codes(function.__code__) for step in get_instructions(code)]
+    if any(step.opname.startswith(_EFFECTS) for step in instructions):
         return None
     values = {**function.__globals__, **get_closure(function)}
     globals_named = _list_names(instructions, _GLOBALS)
@@ -68,7 +68,7 @@ def _list_named(
     owners = [value for value, _ in held if not is_wanted(value)] + ([] if owner is None else [owner])
     attributes = [_list_attributes(owners, name) for name in _list_names(instructions, _ATTRIBUTES)]
     named = [*held, *(pair for pairs in attributes for pair in pairs)]
-    if any(one.opname.startswith("CALL") and "INTRINSIC" not in one.opname for one in instructions):
+    if any(step.opname.startswith("CALL") and "INTRINSIC" not in step.opname for step in instructions):
         takes_others = function.__code__.co_argcount > (owner is not None)
         if takes_others or len(held) < len(globals_named) or not all(attributes):
             return None
@@ -82,7 +82,7 @@ _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR")
 
 
 def _list_names(instructions: list[Instruction], operations: tuple[str, ...]) -> list[str]:
-    return list(dict.fromkeys(one.argval for one in instructions if one.opname in operations))
+    return list(dict.fromkeys(step.argval for step in instructions if step.opname in operations))
 
 
 def _list_codes(code: CodeType) -> Iterator[CodeType]:

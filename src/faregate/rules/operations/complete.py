@@ -1,8 +1,9 @@
 """The two completions: of a transaction, and of a free execution (spec: Endpoints, States).
 
 The rules for a transaction in their order. Unknown: 404. Another proof than the authorized one: 422. Another
-revision: 409. The first completion fixes outcome and values. The same one again is answered with the current
-status; another outcome or other values are 409.
+revision: 409, except where `sells_earlier` is set and it is of the same resource. The first completion fixes
+outcome and values. The same one again is answered with the current status; another outcome or other values
+are 409.
 """
 
 from functools import partial
