@@ -36,7 +36,7 @@ def main() -> int:
     try:
         if arguments.chain:
             return _run_on_chain(reporter, arguments)
-        with run_servers(arguments.seller) as where:
+        with run_servers(arguments.seller or SELLER) as where:
             reporter.title("faregate", "a seller, the merchant service and a payer, on this machine")
             _addresses(reporter, where)
             return _run(reporter, where, lambda: play(reporter, where), serve=arguments.serve)
@@ -53,7 +53,9 @@ def _run_on_chain(reporter: Reporter, arguments: argparse.Namespace) -> int:
     from .chain_servers import run_chain_servers  # what it needs is loaded for a chain only
 
     reporter.title("faregate", "real x402 transactions, on a local chain (no money)")
-    with run_chain_servers(reporter, direct=arguments.direct, seller=arguments.seller) as where:
+    with run_chain_servers(
+        reporter, direct=arguments.direct, one_process=arguments.one_process, seller=arguments.seller
+    ) as where:
         return _run(reporter, where, lambda: play_on_chain(reporter, where), serve=arguments.serve)
 
 
@@ -96,9 +98,7 @@ def _leave(number: int, _frame: object) -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/demo", description="Plays a scenario of paid requests.")
     parser.add_argument("--serve", action="store_true", help="leave the servers up at the end")
-    parser.add_argument(
-        "--seller", type=Path, default=SELLER, metavar="DIR", help="another app.py to play it with"
-    )
+    parser.add_argument("--seller", type=Path, metavar="DIR", help="another app.py to play it with")
     parser.add_argument(
         "--chain",
         action="store_true",
@@ -107,9 +107,15 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--direct", action="store_true", help="with --chain: the service settles by itself, no facilitator"
     )
+    parser.add_argument(
+        "--one-process",
+        action="store_true",
+        help="with --chain: the service is in the seller's process; one of its workers is killed",
+    )
     arguments = parser.parse_args()
-    if arguments.direct and not arguments.chain:
-        parser.error("--direct goes with --chain")
+    for option in ("direct", "one_process"):
+        if getattr(arguments, option) and not arguments.chain:
+            parser.error(f"--{option.replace('_', '-')} goes with --chain")
     return arguments
 
 

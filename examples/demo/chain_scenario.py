@@ -1,7 +1,11 @@
 """The scenario on a chain: real transfers, two official clients, a facilitator that dies, and the books."""
 
 import asyncio
+import os
+import signal
 from typing import Any
+
+import httpx
 
 from examples.chain.payer import ChainPayer
 from examples.chain.typescript_payer import pay
@@ -17,11 +21,12 @@ from .scenario import Scenario
 FUNDS = 1_000_000
 PRICE = 50_000
 PATIENCE = 30
+_COME_BACK = {202, 409, 503}
 
 
 async def play_on_chain(tell: Reporter, where: ChainServers) -> None:
     """The whole scenario. Raises `Untrue` at the first thing that is not as printed."""
-    async with AsyncMerchantClient(where.api_key, where.service) as books:
+    async with where.open_books() as books:
         await ChainStory(tell, where, books).play()
 
 
@@ -49,6 +54,8 @@ class ChainStory:
             self._check_balance(payer)
             if self._where.can_be_stuck:
                 await self.stuck(payer)
+                if self._where.has_workers:
+                    await self.killed(payer)
             self._spent |= payer.receipts
         await self.typescript()
         await self.books()
@@ -104,17 +111,54 @@ class ChainStory:
         chain.mine()
         chain.set_automine(True)
         tell.say("Blocks come again.")
+        await self._return(payer, proof)
+        after = chain.get_balance(self._where.token, self._where.pay_to)
+        tell.claim("the money moved once", after - before, PRICE)
+
+    async def killed(self, payer: Payer) -> None:
+        """A worker dies while it settles a payment; another one goes on with it."""
+        tell, chain = self._tell, self._where.chain
+        tell.step(
+            "A worker is killed while it settles",
+            "What it knew is in the database. Another worker goes on with the payment.",
+        )
+        before = chain.get_balance(self._where.token, self._where.pay_to)
+        runs = await self._count_runs(payer)
+        proof = await payer.sign(await payer.ask("/patient"), "/patient")
+        chain.set_automine(False)
+        tell.sent("GET /patient", "no block is made")
+        answering = asyncio.create_task(payer.show("/patient", proof))
+        while not answering.done() and int(chain.call("txpool_status")["pending"], 16) == 0:
+            await asyncio.sleep(0.05)
+        worker = int((await payer.ask("/health")).data["last_process"])
+        os.kill(worker, signal.SIGKILL)
+        tell.say("The transfer is sent, and the worker that did the work is killed.")
+        [answer] = await asyncio.gather(answering, return_exceptions=True)
+        tell.claim("the payer gets no answer", isinstance(answer, httpx.TransportError), True)
+        chain.mine()
+        chain.set_automine(True)
+        tell.say("Blocks come again.")
+        await self._return(payer, proof)
+        tell.claim("the work ran once", await self._count_runs(payer) - runs, 1)
+        after = chain.get_balance(self._where.token, self._where.pay_to)
+        tell.claim("the money moved once", after - before, PRICE)
+
+    async def _return(self, payer: Payer, proof: dict[str, str]) -> None:
+        """Send the same proof, as a payer without a result must, until the result comes."""
+        answer = await payer.show("/patient", proof)
         for _ in range(PATIENCE):
-            if answer.status != 202:
+            if answer.status not in _COME_BACK:
                 break
             await asyncio.sleep(float(answer.headers.get("Retry-After", "1")))
             answer = await payer.show("/patient", proof)
+        tell = self._tell
         tell.sent("GET /patient", "the same proof again")
         tell.came(answer)
         tell.claim("delivered", (answer.status, answer.data.get("result")), (200, "done once"))
         tell.claim("with its receipt", _is_paid(answer), True)
-        after = chain.get_balance(self._where.token, self._where.pay_to)
-        tell.claim("the money moved once", after - before, PRICE)
+
+    async def _count_runs(self, payer: Payer) -> int:
+        return int((await payer.ask("/health")).data["worked"].get("patient", 0))
 
     async def typescript(self) -> None:
         folder, tell = self._where.typescript, self._tell

@@ -6,14 +6,18 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import tomllib
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 from unittest.mock import patch
+
+import httpx
 
 from examples.chain.anvil import NoAnvil, install_anvil
 from examples.chain.facilitator import GAS_KEYS, FacilitatorProcess, run_facilitator
@@ -21,28 +25,42 @@ from examples.chain.local import LocalChain, start_any_chain
 from examples.chain.node_process import NoNode
 from examples.chain.typescript_payer import NoTypeScript, install_client
 from faregate.cli import main
+from faregate.merchant.client import AsyncMerchantClient
+from faregate.service.in_process import open_reader
+from faregate.settings import IN_PROCESS, SERVICE
 from faregate.x402.eip712 import derive_address
 from faregate.x402.tokens import TOKENS, Token
 
 from .reporter import Reporter
-from .servers import SELLER, DidNotStart, Servers, clean_environment, server
+from .servers import PATIENCE, SELLER, DidNotStart, Servers, clean_environment, server
 
 CATALOG: Final = Path(__file__).with_name("catalog.toml")
+PAY_TO: Final[str] = tomllib.loads(CATALOG.read_text())["seller"]["pay_to"]
+ONE_PROCESS_SELLER: Final = Path(__file__).parent.parent / "one_process"
 TOKEN: Final = TOKENS["test", "USDC"]
 _GAS_KEY: Final = "DEMO_GAS_KEY"
 _COMPLETE_SECONDS: Final = "3"
 PY_EVM: Final = "py-evm==0.12.1b1"
 
 
+OpenBooks = Callable[[], AsyncMerchantClient]
+
+
 @dataclass(frozen=True)
 class ChainServers(Servers):
-    """Where everybody is. No facilitator: the service settles by itself. No client: there is no npm."""
+    """Where everybody is. No facilitator: the service settles by itself. No client: there is no npm.
+
+    `open_books` opens the books as the seller reads them. With `has_workers`, the seller has several, and the
+    service is inside each.
+    """
 
     chain: LocalChain
     token: Token
     pay_to: str
     facilitator: FacilitatorProcess | None
     typescript: Path | None
+    open_books: OpenBooks
+    has_workers: bool
 
     @property
     def can_be_stuck(self) -> bool:
@@ -51,7 +69,9 @@ class ChainServers(Servers):
 
 
 @contextmanager
-def run_chain_servers(tell: Reporter, *, direct: bool, seller: Path = SELLER) -> Generator[ChainServers]:
+def run_chain_servers(
+    tell: Reporter, *, direct: bool = False, one_process: bool = False, seller: Path | None = None
+) -> Generator[ChainServers]:
     """Everything, until the block ends. Each part is told as it starts."""
     tell.step("Everything starts", "What comes from npm is installed once, into .cache.")
     with ExitStack() as stack:
@@ -69,15 +89,69 @@ def run_chain_servers(tell: Reporter, *, direct: bool, seller: Path = SELLER) ->
             tell.part("facilitator", facilitator.url, "the official one, x402 for Python")
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         environ = _settings(folder, chain, facilitator)
-        key = _prepare(environ)
-        service = stack.enter_context(server("the service", ["faregate", "service", "serve"], environ))
+        run_seller = _run_one_process if one_process else _run_service_and_seller
+        servers, open_books = stack.enter_context(run_seller(tell, environ, seller))
+        yield ChainServers(
+            servers.service,
+            servers.seller,
+            servers.api_key,
+            chain,
+            TOKEN,
+            PAY_TO,
+            facilitator,
+            typescript,
+            open_books,
+            has_workers=one_process,
+        )
+
+
+@contextmanager
+def _run_service_and_seller(
+    tell: Reporter, environ: Mapping[str, str], seller: Path | None
+) -> Generator[tuple[Servers, OpenBooks]]:
+    key = _prepare(environ)
+    with server("the service", ["faregate", "service", "serve"], environ) as service:
         tell.part("service", service, "faregate service, on SQLite")
-        uvicorn = ["uvicorn", "--app-dir", str(seller), "--port", "0", "--no-access-log", "app:app"]
-        told = {"FAREGATE_API_KEY": key, "FAREGATE_BASE_URL": service}
-        url = stack.enter_context(server("the seller", uvicorn, told))
-        tell.part("seller", url, "examples/fastapi")
-        pay_to = tomllib.loads(CATALOG.read_text())["seller"]["pay_to"]
-        yield ChainServers(service, url, key, chain, TOKEN, pay_to, facilitator, typescript)
+        uvicorn = ["uvicorn", "--app-dir", str(seller or SELLER), "--port", "0", "--no-access-log", "app:app"]
+        with server("the seller", uvicorn, {"FAREGATE_API_KEY": key, "FAREGATE_BASE_URL": service}) as url:
+            tell.part("seller", url, "examples/fastapi")
+            yield Servers(service, url, key), partial(AsyncMerchantClient, key, service)
+
+
+@contextmanager
+def _run_one_process(
+    tell: Reporter, environ: Mapping[str, str], seller: Path | None
+) -> Generator[tuple[Servers, OpenBooks]]:
+    """The seller with the service inside, in two workers. Its books are read beside it."""
+    with tempfile.NamedTemporaryFile() as work_log:
+        named = {"FAREGATE_BASE_URL": "service:", "FAREGATE_SERVICE_PAY_TO": PAY_TO}
+        environ = {**environ, **named, "WORK_LOG": work_log.name}
+        folder = str(seller or ONE_PROCESS_SELLER)
+        uvicorn = ["uvicorn", "--app-dir", folder, "--port", "0", "--no-access-log"]
+        # The demo kills a worker. Uvicorn must not: it would, if a busy machine delayed a health check.
+        workers = ["--workers", "2", "--timeout-worker-healthcheck", "60", "app:app"]
+        with server("the seller", [*uvicorn, *workers], environ) as url:
+            tell.part("seller", url, "examples/one_process, two workers")
+            _wait_for_workers(url)
+            with closing(open_reader("test", environ)) as reader:
+                key, address = "svc_test_service", IN_PROCESS[SERVICE]
+                yield (
+                    Servers("in the seller's process", url, ""),
+                    partial(AsyncMerchantClient, key, address, transport=reader),
+                )
+
+
+def _wait_for_workers(url: str) -> None:
+    """Wait until a worker listens: uvicorn names the address before it starts them."""
+    give_up = time.monotonic() + PATIENCE
+    while True:
+        try:
+            httpx.get(f"{url}/health", trust_env=False)
+            return
+        except httpx.TransportError:
+            if time.monotonic() > give_up:
+                raise DidNotStart("no worker of the seller listens") from None
+            time.sleep(0.05)
 
 
 def _install(tell: Reporter) -> Path | None:

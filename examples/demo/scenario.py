@@ -62,7 +62,7 @@ class Scenario:
         tell.facts(_receipt(answer), "PAYMENT-RESPONSE, decoded:")
         tell.claim("the receipt is for this payer", answer.paid and answer.paid.payer, self._payer.address)
         tell.claim("the work ran once", await self._runs("report"), 1)
-        tell.sent('POST /summary {"text": "..."}', "a paid POST that reports its tokens")
+        tell.sent('POST /summary {"text": "..."}', "a paid POST")
         answer = await self._payer.pay("/summary", {"text": "a text of six words, to sum up"})
         tell.came(answer)
         tell.claim("paid, with a receipt", (answer.status, _is_paid(answer)), (200, True))

@@ -15,7 +15,7 @@ from typing import IO
 SELLER = Path(__file__).parent.parent / "fastapi"
 TEST_KEY = "svc_test_emulator"
 
-_PATIENCE = 30.0
+PATIENCE = 30.0
 _ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
 
 
@@ -67,7 +67,7 @@ def server(name: str, module: Sequence[str], environ: Mapping[str, str]) -> Gene
 
 def _address_of(name: str, process: subprocess.Popen[bytes], log: IO[str]) -> str:
     """Both servers say where they listen once they do."""
-    give_up = time.monotonic() + _PATIENCE
+    give_up = time.monotonic() + PATIENCE
     while True:
         ended = process.poll() is not None
         log.seek(0)

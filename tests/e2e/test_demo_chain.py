@@ -19,7 +19,11 @@ PRICE = 50_000
 
 @pytest.mark.parametrize(
     "options",
-    [pytest.param([], id="facilitator"), pytest.param(["--direct"], id="direct", marks=pytest.mark.full)],
+    [
+        pytest.param([], id="facilitator"),
+        pytest.param(["--direct"], id="direct", marks=pytest.mark.full),
+        pytest.param(["--one-process"], id="one process"),
+    ],
 )
 def test_all_is_as_told(options: list[str]) -> None:
     require_anvil()
@@ -30,7 +34,8 @@ def test_all_is_as_told(options: list[str]) -> None:
     for step in ("202 Accepted", "delivered", "TypeScript client", "all three are equal, to the unit"):
         assert step in told.stdout
     assert max(len(line) for line in told.stdout.splitlines()) <= 80
-    assert ("facilitator is killed" in told.stdout) == (options == [])
+    assert ("facilitator is killed" in told.stdout) == ("--direct" not in options)
+    assert ("worker is killed" in told.stdout) == ("--one-process" in options)
     assert ("client pays" in told.stdout.split("TypeScript")[1]) == _has_typescript()
 
 
@@ -42,11 +47,12 @@ def _has_typescript() -> bool:
     return True
 
 
-def test_direct_is_said_of_a_chain_only() -> None:
-    told = demo("--direct")
+@pytest.mark.parametrize("option", ["--direct", "--one-process"])
+def test_it_is_said_of_a_chain_only(option: str) -> None:
+    told = demo(option)
 
     assert (told.returncode, told.stdout) == (2, "")
-    assert "--direct goes with --chain" in told.stderr
+    assert f"{option} goes with --chain" in told.stderr
 
 
 Books = tuple[list[TransactionDetail], dict[str, int]]
