@@ -1,13 +1,15 @@
 """A revision that is not active any more, rules that cannot be read anew, and what the cache keeps."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from faregate.core.claims import Claimed
 from faregate.core.flow import serve
-from faregate.core.models import Offer, OfferRevision, Response
-from faregate.core.results import AccessFailed, Predictability, RevisionRejected
+from faregate.core.models import Offer, OfferRevision, Response, WorkSucceeded
+from faregate.core.results import AccessFailed, AccessGranted, Predictability, RevisionRejected
 from faregate.core.steps import CallAccess, GetKnownRevision, RefreshRevision, Sleep
 from faregate.errors import BadAnswer, ConfigurationError, NoAnswer
 from faregate.merchant.interpret import parse_revisions
@@ -21,20 +23,30 @@ from faregate.merchant.revisions import (
 from tests.core.flow_script import (
     ACR,
     ALL_KEYS,
+    LEASE_HELD,
     OFFER,
+    PAID,
     PROOF,
+    RESULT,
     RULES,
+    TXN,
     UNPAID,
     WARNED,
+    WORK,
     Raise,
     abandoned,
     accessed,
     claimed,
+    completed,
     found,
+    handled,
     other_encoding,
     play,
     play_sale,
+    recorded,
     sale,
+    settled,
+    started,
 )
 from tests.support.clock import Clock
 
@@ -58,6 +70,16 @@ def test_a_new_revision_sells_to_who_paid_already_as_well() -> None:
     asked_anew = (CallAccess(sale(), NEWER, PROOF), UNPAID)
     script = (claimed(), found(), accessed(REJECTED), (REFRESH, NEWER), asked_anew)
     assert play_sale(*script, ALL_KEYS, other_encoding(), abandoned()).status == 402
+
+
+def test_what_was_authorized_before_is_completed_under_its_own_revision() -> None:
+    """The row has the transaction of an earlier request, whose work never began; the price is new since."""
+    repeated = (CallAccess(sale(), NEWER, PROOF), AccessGranted(TXN))
+    script = (claimed(Claimed(LEASE_HELD, TXN, ACR)), found(NEWER), repeated, started())
+    result = replace(WORK, values={})
+    outcome = WorkSucceeded(RESULT, (), result.duration_ms)
+    sold = (handled(result), recorded(outcome), completed(PAID, outcome=outcome), settled())
+    assert play_sale(*script, *sold).body == RESULT.body
 
 
 @pytest.mark.parametrize("again", [RULES, Raise(NoAnswer("down")), Raise(ConfigurationError("no such key"))])

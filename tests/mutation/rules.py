@@ -338,6 +338,8 @@ MUTANTS = (
     # The emulator and the payers of the command line: what a seller's tests, and a payer's money, rely on
     Mutant("an-authorization-is-used-twice", "src/faregate/rules/operations/access.py", "if received.payment is None or received.uses.by_authorization is not None:", "if received.payment is None:", REBUILT),
     Mutant("funds-are-reserved-twice", "src/faregate/service/database/types.py", "return funds is None or int(value) + spent <= int(funds)", "return True", ("tests/service/test_store.py", "tests/service/test_concurrency.py")),
+    Mutant("an-old-price-is-paid-for-ever", "src/faregate/rules/operations/access.py", "if now >= open_until or len", "if len", ("tests/service/test_in_process.py", "-k", "402")),
+    Mutant("an-old-payment-under-a-new-revision", FLOW, "is_known = claim.transaction_id == transaction_id", "is_known = False", ("tests/core/test_revisions.py",)),
     Mutant("complete-with-other-bytes", "src/faregate/rules/operations/complete.py", "    if not transaction.is_proof(payment.header):", "    if False:", REBUILT),
     # The SQL store of the self-hosted service
     Mutant("sql-outcome-twice", DATABASE + "transactions.py", "where(OF_ID, T.outcome.is_(None))", "where(OF_ID)", SQL_STORE),

@@ -158,6 +158,59 @@ def test_a_payment_of_the_old_price_is_completed_by_code_with_a_new_one(tmp_path
     assert count_sales(environ) == (1, 1)
 
 
+def test_an_open_402_stays_payable_at_its_price(tmp_path: Path) -> None:
+    """The code with the new price answers in its place, and the code with the old one still runs beside."""
+    environ = build_environ(tmp_path)
+    with TestClient(build_fastapi(environ)) as before:
+        buyer = Buyer(before, Wallet())
+        asked, late = buyer.ask(), buyer.ask()
+        with TestClient(build_fastapi(environ, "0.10 USDC")) as after:
+            buyer.client = after
+            asked_anew = buyer.ask()
+            proof = buyer.wallet.pay(asked.headers["payment-required"])
+            first, again = buyer.send(proof), buyer.send(proof)
+            assert first.json() == again.json() == {"report": "sunny"}
+            assert read_settled(first) == read_settled(again) == "50000"
+            buyer.client = before
+            assert read_settled(buyer.pay(asked_anew)) == "100000"
+            end_open_prices(environ)
+            buyer.client = after
+            refused = buyer.pay(late)
+            assert refused.status_code == 402
+            assert read_terms(refused)["amount"] == "100000"
+    assert count_sales(environ) == (2, 2)
+
+
+def test_a_payment_of_no_price_is_refused_while_an_old_one_is_open(tmp_path: Path) -> None:
+    environ = build_environ(tmp_path)
+    with (
+        TestClient(build_fastapi(environ)) as before,
+        TestClient(build_fastapi(environ, "0.10 USDC")) as after,
+    ):
+        assert Buyer(before, Wallet()).ask().status_code == 402
+        buyer = Buyer(after, Wallet())
+        asked = json.loads(base64.b64decode(buyer.ask().headers["payment-required"]))
+        asked["accepts"][0]["amount"] = "1"
+        proof = buyer.wallet.pay(base64.b64encode(json.dumps(asked).encode()).decode())
+        refused = buyer.send(proof)
+        assert refused.status_code == 402
+        assert read_terms(refused)["amount"] == "100000"
+    assert count_sales(environ) == (0, 0)
+
+
+def read_settled(bought: Any) -> str:
+    """The amount that the proof of a payment names."""
+    assert bought.status_code == 200, bought.text
+    return str(json.loads(base64.b64decode(bought.headers["payment-response"]))["amount"])
+
+
+def end_open_prices(environ: dict[str, str]) -> None:
+    """As if the prices had been published an hour earlier; the processes read them again."""
+    with open_books_of(environ) as books, books.database.write() as connection:
+        connection.execute(text("UPDATE resource_versions SET valid_from = valid_from - 3600000000"))
+        connection.execute(text("UPDATE accounts SET catalog_changes = catalog_changes + 1"))
+
+
 def list_amounts(environ: dict[str, str]) -> list[int]:
     """The prices of all revisions in test, in their order."""
     with open_books_of(environ) as books, books.database.read() as connection:

@@ -251,7 +251,10 @@ def _serve_first_use(request: PaidRequest, proof: str, claim: Claimed) -> Flow[R
         sale = yield from describe_access(request, revision, began)
     match access:
         case AccessGranted(transaction_id):
-            payment = PendingPayment(lease, proof, transaction_id, revision.revision_id, sale=sale)
+            # A payment of an earlier request may have been authorized for a revision that was active then.
+            is_known = claim.transaction_id == transaction_id
+            revision_id = claim.revision_id if is_known else revision.revision_id
+            payment = PendingPayment(lease, proof, transaction_id, revision_id, sale=sale)
             return (yield from _run_and_settle(request, revision, payment))
         case AccessPending(_, transaction_id) if transaction_id is not None:
             # Keep the payment, because it may still settle. Without a row its payer would be asked to pay

@@ -1,8 +1,9 @@
 """`POST /merchant/v1/access`: may the payer receive the resource? (spec: Endpoints)
 
-The rules in their order. An unknown revision or another asset than the revision's: 422. The proof of an open
-transaction for the same resource and URL: that transaction again, even if the revision was superseded or the
-resource archived since. Another revision than the active one, or an archived resource: 422. A resource
+The rules in their order. An unknown revision or another asset than the revision's: 422. Where `sells_earlier`
+is set, the revision is the one whose price is paid, if a 402 that asked it may still be open. The proof of an
+open transaction for the same resource and URL: that transaction again, even if the revision was superseded or
+the resource archived since. Another revision than the active one, or an archived resource: 422. A resource
 without required payment: free. No proof, an unreadable one or a used authorization: 402. Any other proof is
 verified.
 
@@ -11,7 +12,7 @@ other bytes learns nothing about the transaction.
 """
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from pydantic import TypeAdapter
@@ -50,9 +51,11 @@ def access(call: ParsedRequest, deps: Dependencies) -> Response:
     proof = call.only_header(PROOF_HEADER)
     request = call.body_as(_request)
     listing, revision = _find_named(request, store)
+    now = store.now()
+    if deps.sells_earlier and proof is not None:
+        revision = _find_paid(proof, listing, revision, now)
     received = _read_payment(proof, revision.token, store)
     earlier = received.uses.by_proof
-    now = store.now()
     repeated = None if earlier is None else _repeat(earlier, listing, request, now)
     if repeated is not None:
         return repeated
@@ -75,6 +78,26 @@ def _find_named(request: AccessRequest, store: Store) -> tuple[Listing, Publishe
     if revision.token.symbol != request.settlement_asset:
         raise invalid_request(f"the revision is settled in {revision.token.symbol}")
     return listing, revision
+
+
+def _find_paid(proof: str, listing: Listing, named: PublishedRevision, now: datetime) -> PublishedRevision:
+    """Find the revision whose price the proof pays, or return the named one.
+
+    Code with a new price was started beside code with the old one, or in its place. What either has asked
+    stays payable for as long as an authorization is valid, by whichever of them answers.
+    """
+    open_until = listing.updated_at + timedelta(seconds=listing.resource.max_timeout_seconds)
+    if now >= open_until or len(listing.revisions) == 1:
+        return named
+    try:
+        payment = parse_payment(proof)
+    except InvalidPayload:
+        return named
+    asset = str(payment.accepted.get("asset")).lower()
+    for revision in (named, *listing.revisions[-2:]):
+        if (payment.value, asset) == (revision.rules.amount, revision.token.address.lower()):
+            return revision
+    return named
 
 
 def _read_payment(proof: str | None, token: Token, store: Store) -> _ReceivedPayment:
