@@ -198,8 +198,11 @@ class Server:
 
 
 @contextmanager
-def running(stack: Stack, service_url: str, folder: Path) -> Generator[Server]:
-    """The stack as a process, on a free port, with a folder for its logs and its journal."""
+def running(stack: Stack, service_url: str, folder: Path, **variables: str) -> Generator[Server]:
+    """The stack as a process, on a free port, with a folder for its logs and its journal.
+
+    `variables` are more of its environment, or others.
+    """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     environ = {
@@ -211,6 +214,7 @@ def running(stack: Stack, service_url: str, folder: Path) -> Generator[Server]:
         "CONTRACT_INTERFACE": stack.interface,
         "CONTRACT_LOG": str(folder / "executions"),
         "CONTRACT_TIMEOUT": str(TIMEOUT),
+        **variables,
     }
     server = Server(stack, port, environ, folder / "server.log")
     try:
