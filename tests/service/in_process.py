@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flask import Flask
+
 from faregate import Offer, Paywall
 from faregate.emulator.wallet import Wallet
+from faregate.flask import Faregate
 from faregate.service.books import Books
 from faregate.service.database.clock import Stamps
 from faregate.service.database.engine import Database
@@ -36,6 +39,13 @@ def open_paywall(environ: Mapping[str, str], *offers: Offer, **arguments: Any) -
         yield paywall
     finally:
         paywall.close()
+
+
+def build_flask(paywall: Paywall) -> Flask:
+    app, extension = Flask("seller"), Faregate()
+    app.get("/report")(extension.paid("daily_report", price="0.05 USDC")(lambda: {"report": "sunny"}))
+    extension.init_app(app, paywall)
+    return app
 
 
 @contextmanager

@@ -1,22 +1,30 @@
 """Faults below an application with the service inside: a clear error or a 503, and nothing is lost."""
 
 import os
+import sqlite3
 import subprocess
 import sys
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
+import pytest
 from examples.chain.local import start_any_chain
 from sqlalchemy import text
 from starlette.testclient import TestClient
 
+from faregate import ConfigurationError, Offer
 from faregate.emulator.wallet import Wallet
 from faregate.fastapi import list_routes
 from faregate.routes.check import check
-from tests.service.in_process import Buyer, build_environ, open_books_of
-from tests.service.test_in_process import build_fastapi, count_sales
+from faregate.service.database.engine import Database
+from tests.service.databases import DATABASES, empty_database
+from tests.service.in_process import Buyer, build_environ, open_books_of, open_paywall
+from tests.service.test_in_process import build_fastapi, count_sales, list_amounts
 from tests.service.test_in_process_chain import on_chain
 from tests.support.chain import LocalChain, chain, require_anvil
 from tests.support.facilitators import run_facilitator
+from tests.support.preloaded import PreloadedPython
 
 __all__ = ["chain"]
 
@@ -91,3 +99,149 @@ def test_a_node_of_another_chain_is_named_and_takes_nothing(tmp_path: Path, chai
         with TestClient(build_fastapi(environ)) as client:
             assert Buyer(client, Wallet()).buy().status_code == 503
     assert count_sales(environ) == (0, 0)
+
+
+# The database
+
+STARTING = """
+import os
+import sys
+
+from faregate import Offer
+from faregate.emulator.wallet import Wallet
+from tests.service.in_process import Buyer, build_flask, open_paywall
+
+sys.stdin.readline()
+with open_paywall(os.environ, Offer("daily_report", price="0.05 USDC")) as paywall:
+    assert Buyer(build_flask(paywall).test_client(), Wallet()).buy().status_code == 200
+"""
+
+
+@contextmanager
+def start_python(code: str, environ: Mapping[str, str]) -> Generator[PreloadedPython]:
+    settings = {name: value for name, value in os.environ.items() if not name.startswith("FAREGATE_")}
+    with PreloadedPython(["-c", code], settings | dict(environ), str(ROOT)) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("kind", DATABASES)
+def test_one_of_many_workers_makes_the_tables(kind: str, tmp_path: Path) -> None:
+    with empty_database(kind, tmp_path) as url, ExitStack() as stack:
+        environ = build_environ(tmp_path, FAREGATE_SERVICE_DATABASE=url)
+        workers = [stack.enter_context(start_python(STARTING, environ)) for _ in range(4)]
+        for worker in workers:
+            worker.stdin.write("now\n")
+            worker.stdin.flush()
+        assert [worker.wait(120) for worker in workers] == [0] * 4
+        assert count_sales(environ) == (4, 4)
+        assert list_amounts(environ) == [50_000]
+
+
+@pytest.mark.parametrize("kind", DATABASES)
+def test_an_older_worker_sells_on_when_a_newer_one_has_changed_the_database(
+    kind: str, tmp_path: Path
+) -> None:
+    with empty_database(kind, tmp_path) as url:
+        environ = build_environ(tmp_path, FAREGATE_SERVICE_DATABASE=url)
+        with TestClient(build_fastapi(environ)) as client:
+            buyer = Buyer(client, Wallet())
+            assert buyer.buy().status_code == 200
+            with open_books_of(environ) as books, books.database.write() as connection:
+                connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+            assert buyer.buy().status_code == 200
+        with (
+            pytest.raises(ConfigurationError, match="migration 9999, which this faregate does not know"),
+            open_paywall(environ, Offer("daily_report", price="0.05 USDC")),
+        ):
+            pass
+        assert count_sales(environ) == (2, 2)
+
+
+def test_a_locked_database_is_503_and_sells_when_it_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Database.__init__, "__kwdefaults__", {"pool_size": 10, "timeout": 0.3})
+    environ = build_environ(tmp_path)
+    with TestClient(build_fastapi(environ)) as client:
+        buyer = Buyer(client, Wallet())
+        proof = buyer.wallet.pay(buyer.ask().headers["payment-required"])
+        with closing(sqlite3.connect(tmp_path / "shop.db", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            refused = buyer.send(proof)
+            assert refused.status_code == 503
+            assert refused.headers["retry-after"]
+            with (
+                pytest.raises(ConfigurationError, match=r"cannot start: .* sqlite:////.*shop\.db"),
+                open_paywall(environ, Offer("daily_report", price="0.06 USDC")),
+            ):
+                pass
+            other.execute("ROLLBACK")
+        assert buyer.send(proof).status_code == 200
+    assert count_sales(environ) == (1, 1)
+
+
+FULL = """
+import os
+import resource
+from pathlib import Path
+
+from faregate import Offer
+from faregate.emulator.wallet import Wallet
+from tests.service.in_process import Buyer, build_flask, open_paywall
+
+with open_paywall(os.environ, Offer("daily_report", price="0.05 USDC")) as paywall:
+    buyer = Buyer(build_flask(paywall).test_client(), Wallet())
+    asked = buyer.ask()
+    assert buyer.pay(asked).status_code == 200
+    log = next(Path(os.environ["FOLDER"]).glob("shop.db-wal"))
+    everything = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (log.stat().st_size, everything[1]))
+    proof = buyer.wallet.pay(asked.headers["payment-required"])
+    for _ in range(3):
+        refused = buyer.send(proof)
+        assert refused.status_code == 503, (refused.status_code, refused.text)
+    resource.setrlimit(resource.RLIMIT_FSIZE, everything)
+    bought = buyer.send(proof)
+    assert bought.status_code == 200, (bought.status_code, bought.text)
+"""
+
+
+def test_a_full_disk_is_503_and_sells_when_there_is_room(tmp_path: Path) -> None:
+    """No file of the process may grow: what writes to it fails as on a full disk."""
+    environ = build_environ(tmp_path, FOLDER=str(tmp_path))
+    with start_python(FULL, environ) as process:
+        assert process.wait(120) == 0
+    assert count_sales(environ) == (2, 2)
+
+
+READ_ONLY = """
+import os
+import sys
+
+from faregate import ConfigurationError, Offer
+from tests.service.in_process import open_paywall
+
+os.seteuid(int(os.environ["WHO"]))
+try:
+    with open_paywall(os.environ, Offer("daily_report", price="0.05 USDC")):
+        pass
+except ConfigurationError as error:
+    print(error)
+"""
+
+
+def test_a_folder_that_cannot_be_written_is_named_at_start(tmp_path: Path) -> None:
+    """The administrator may write everywhere, so somebody else starts it."""
+    (folder := tmp_path / "shop").mkdir(mode=0o555)
+    who = "65534" if os.geteuid() == 0 else str(os.geteuid())
+    for one in (tmp_path, *tmp_path.parents[:2]):
+        if os.stat(one).st_uid == os.geteuid():
+            one.chmod(0o755)
+    with start_python(READ_ONLY, build_environ(folder, WHO=who)) as process:
+        said, _ = process.communicate(120)
+    assert "cannot start" in said
+    assert "shop.db" in said
+    assert list(folder.iterdir()) == []

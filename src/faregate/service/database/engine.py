@@ -71,8 +71,7 @@ class Database:
             else _create_postgres(address, pool_size, timeout)
         )
         self._timeout = timeout
-        typed = address.set(drivername=address.get_backend_name())  # without the name of the driver
-        self.name: Final = typed.render_as_string(hide_password=True)
+        self.name: Final = _name_database(address)
         # On both databases a connection commits each statement by itself, unless a transaction was begun.
         self._engine: Final = engine
         # That of statements of sales: libpq numbers the parameters.
@@ -182,6 +181,11 @@ class Inserts:
 
     def get(self, connection: Connection) -> Any:
         return self._statements[connection.dialect.name]
+
+
+def _name_database(address: URL) -> str:
+    """Name it as it was typed: without the driver, and without the password."""
+    return address.set(drivername=address.get_backend_name()).render_as_string(hide_password=True)
 
 
 def _describe_failure(error: Exception, database: str) -> DatabaseError:
@@ -315,7 +319,7 @@ def _begin_immediate(engine: Engine, connection: Any, timeout: float) -> None:
                 if getattr(error, "sqlite_errorcode", None) not in _BUSY:
                     raise
                 if time.monotonic() > end:
-                    name = engine.url.render_as_string(hide_password=True)
+                    name = _name_database(engine.url)
                     raise DatabaseError(f"another process has been writing to {name} for too long") from None
             else:
                 return
