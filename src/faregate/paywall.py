@@ -300,7 +300,7 @@ class Paywall:
         if self._is_in_process and sells not in self._instructions and self._may_ask_price(sells):
             offer = Offer(sells)
             with suppress(FaregateError):
-                if (answer := run(ask_price(offer, NOT_FOR_SALE), self.backend)) is not None:
+                if (answer := run(ask_price(self.backend, offer, NOT_FOR_SALE))) is not None:
                     self.record_price(offer, answer)
         instructions = self._instructions.get(sells)
         prices = () if instructions is None else read_prices(instructions)
@@ -318,7 +318,7 @@ class Paywall:
 
         with suppress(FaregateError), move_on_after(1):
             for offer in due:
-                if (answer := await arun(ask_price(offer, NOT_FOR_SALE), self.async_backend)) is not None:
+                if (answer := await arun(ask_price(self.async_backend, offer, NOT_FOR_SALE))) is not None:
                     self.record_price(offer, answer)
 
     def _may_ask_price(self, sells: str) -> bool:
@@ -341,13 +341,13 @@ class Paywall:
         """
         _check_sweep(limit, should_stop)
         with watch_sweep(self.instrumentation):
-            return run(sweep(limit, should_stop, self.environment), self.backend)
+            return run(sweep(self.backend, limit, should_stop, self.environment))
 
     async def asweep(self, limit: int = BATCH, should_stop: Callable[[], bool] = never) -> SweepReport:
         """`sweep`, async."""
         _check_sweep(limit, should_stop)
         with watch_sweep(self.instrumentation):
-            return await arun(sweep(limit, should_stop, self.environment), self.async_backend)
+            return await arun(sweep(self.async_backend, limit, should_stop, self.environment))
 
     def close(self) -> None:
         self._client.close()

@@ -15,7 +15,7 @@ from faregate.core.claims import (
     Resumable,
     SettlementWrite,
 )
-from faregate.core.flow import serve
+from faregate.core.interfaces import Flow, RunHandler
 from faregate.core.models import (
     HandlerResult,
     Offer,
@@ -28,14 +28,14 @@ from faregate.core.models import (
     WorkSucceeded,
 )
 from faregate.core.results import AccessGranted, AccessUnpaid, CompletionPaid, CompletionUnpaid
-from faregate.core.steps import (
+from faregate.events import UNKNOWN_SALE, Event, Expired, Refused, Swept
+from tests.core.steps import (
     AbandonClaim,
     CallAccess,
     CallComplete,
     ClaimProof,
     EmitEvent,
     FindOtherEncoding,
-    Flow,
     GetTime,
     GetTransaction,
     HasUnknownKeys,
@@ -49,12 +49,11 @@ from faregate.core.steps import (
     RecordTransaction,
     RemoveUnfetched,
     ResolveOffer,
-    RunHandler,
     ScheduleRetry,
     Sleep,
     WriteFallback,
+    serve,
 )
-from faregate.events import UNKNOWN_SALE, Event, Expired, Refused, Swept
 
 TXN = "txn_0190aaaaaaaa7aaa8aaaaaaaaaaaaaaa"
 OTHER_TXN = "txn_0190bbbbbbbb7bbb8bbbbbbbbbbbbbbb"

@@ -4,10 +4,7 @@ from typing import Any
 
 import pytest
 
-from faregate.core.completion import complete_success
-from faregate.core.flow import serve
 from faregate.core.models import HandlerResult, WorkFailed, WorkSucceeded
-from faregate.core.recovery import sweep
 from faregate.core.results import (
     AccessFailed,
     CompletionPending,
@@ -17,7 +14,6 @@ from faregate.core.results import (
     TransactionState,
     Unconfirmed,
 )
-from faregate.core.steps import GetKnownRevision, LogWarning
 from faregate.errors import JournalError, NoAnswer, ResultTooLarge, TooManyCalls
 from faregate.events import Held
 from tests.core.flow_script import (
@@ -59,6 +55,7 @@ from tests.core.flow_script import (
     thrice,
     warnings_of,
 )
+from tests.core.steps import GetKnownRevision, LogWarning, complete_success, serve, sweep
 
 DISK = Raise(JournalError("disk"))
 TOO_LARGE = handled(Raise(ResultTooLarge("big")))

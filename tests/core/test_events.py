@@ -10,16 +10,9 @@ from typing import Any, get_args
 import pytest
 
 from faregate.core.claims import InProgress, PendingPayment, Replayable, SettlementWrite
-from faregate.core.completion import (
-    close_paid,
-    close_unpaid,
-    complete_success,
-    mark_stuck,
-    schedule_retry,
-)
-from faregate.core.flow import serve
+from faregate.core.interfaces import RunHandler
 from faregate.core.models import HandlerResult, Response, WorkFailed
-from faregate.core.recovery import BATCH, sweep
+from faregate.core.recovery import BATCH
 from faregate.core.results import (
     AccessGranted,
     CompletionPaid,
@@ -31,17 +24,6 @@ from faregate.core.results import (
     TransactionSettled,
     TransactionState,
     Unconfirmed,
-)
-from faregate.core.steps import (
-    CallAccess,
-    EmitEvent,
-    GetTime,
-    LeaseNext,
-    LogWarning,
-    RecordFinal,
-    RecordSettlement,
-    RemoveUnfetched,
-    RunHandler,
 )
 from faregate.errors import ConfigurationError, HandlerError, JournalError
 from faregate.events import (
@@ -100,6 +82,23 @@ from tests.core.flow_script import (
     sale,
     settled,
     stuck,
+)
+from tests.core.steps import (
+    CallAccess,
+    EmitEvent,
+    GetTime,
+    LeaseNext,
+    LogWarning,
+    RecordFinal,
+    RecordSettlement,
+    RemoveUnfetched,
+    close_paid,
+    close_unpaid,
+    complete_success,
+    mark_stuck,
+    schedule_retry,
+    serve,
+    sweep,
 )
 
 BEGUN = [Authorized(TXN), Worked(TXN, 200, 5)]

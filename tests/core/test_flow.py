@@ -14,7 +14,7 @@ from faregate.core.claims import (
     ReplayPolicy,
     RequestMismatch,
 )
-from faregate.core.flow import serve
+from faregate.core.interfaces import RunHandler
 from faregate.core.models import (
     HandlerResult,
     Offer,
@@ -35,18 +35,6 @@ from faregate.core.results import (
     CompletionUnknown,
     CompletionUnpaid,
     TransactionState,
-)
-from faregate.core.steps import (
-    AbandonClaim,
-    CallAccess,
-    ClaimProof,
-    CloseExecution,
-    GetKnownRevision,
-    HasUnknownKeys,
-    MarkStuck,
-    ResolveOffer,
-    RunHandler,
-    ScheduleRetry,
 )
 from faregate.errors import (
     BadAnswer,
@@ -110,6 +98,18 @@ from tests.core.flow_script import (
     settled,
     started,
     thrice,
+)
+from tests.core.steps import (
+    AbandonClaim,
+    CallAccess,
+    ClaimProof,
+    CloseExecution,
+    GetKnownRevision,
+    HasUnknownKeys,
+    MarkStuck,
+    ResolveOffer,
+    ScheduleRetry,
+    serve,
 )
 
 # Situation 1

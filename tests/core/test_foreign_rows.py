@@ -10,10 +10,7 @@ import pytest
 
 from faregate.core import responses
 from faregate.core.claims import Claimed, SettlementWrite
-from faregate.core.completion import complete_success
-from faregate.core.flow import serve
 from faregate.core.models import Response, WorkFailed
-from faregate.core.recovery import recover, sweep
 from faregate.core.results import (
     CompletionRejected,
     CompletionUnpaid,
@@ -22,7 +19,6 @@ from faregate.core.results import (
     TransactionSettled,
     TransactionState,
 )
-from faregate.core.steps import Postpone
 from faregate.errors import BadAnswer, Forbidden, NoAnswer, TransactionNotFound
 from faregate.events import Authorized, Released, Settled, Worked
 from faregate.merchant.interpret import parse_access, parse_completion, parse_transaction_state
@@ -61,6 +57,7 @@ from tests.core.flow_script import (
     settled,
     stuck,
 )
+from tests.core.steps import Postpone, complete_success, recover, serve, sweep
 
 FOREIGN = replace(HELD, foreign=True)
 INTERRUPTED = WorkFailed("interrupted")

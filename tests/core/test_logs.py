@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from faregate.core.claims import PendingPayment
-from faregate.core.flow import serve
+from faregate.core.interfaces import Flow
 from faregate.core.models import WorkFailed
-from faregate.core.recovery import sweep
 from faregate.core.results import (
     AccessFailed,
     AccessGranted,
@@ -19,7 +18,6 @@ from faregate.core.results import (
     TransactionSettled,
     TransactionState,
 )
-from faregate.core.steps import Flow, LogWarning
 from faregate.errors import BadAnswer, ConfigurationError, JournalError, NoAnswer, ResultTooLarge
 from tests.core.flow_script import (
     ALL_KEYS,
@@ -57,6 +55,7 @@ from tests.core.flow_script import (
     thrice,
     warnings_of,
 )
+from tests.core.steps import LogWarning, serve, sweep
 
 DISK = Raise(JournalError("disk full"))
 FULL = Raise(JournalError("no space"))

@@ -72,7 +72,7 @@ def unreachable() -> Paywall:
 def test_logging_that_raises_does_not_reach_a_flow(
     unreachable: Paywall, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    end = drive(serve(sale(None)), unreachable.backend)
+    end = drive(serve(unreachable.backend, sale(None)))
     assert isinstance(end, Response)
     assert end.status == 503
     assert "nothing can be sold" in capsys.readouterr().err
@@ -82,7 +82,7 @@ def test_logging_that_raises_does_not_reach_a_flow(
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_logging_that_raises_does_not_reach_an_awaiting_flow(unreachable: Paywall, backend: str) -> None:
     async def go() -> Any:
-        end = await adrive(serve(sale(None)), unreachable.async_backend)
+        end = await adrive(serve(unreachable.async_backend, sale(None)))
         await unreachable.aclose()
         return end
 

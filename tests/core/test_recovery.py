@@ -7,7 +7,7 @@ import pytest
 
 from faregate.core.claims import Lease
 from faregate.core.models import WorkFailed
-from faregate.core.recovery import SweepReport, sweep
+from faregate.core.recovery import SweepReport
 from faregate.core.results import (
     CompletionRejected,
     CompletionUnknown,
@@ -15,7 +15,6 @@ from faregate.core.results import (
     TransactionSettled,
     TransactionState,
 )
-from faregate.core.steps import AbandonClaim, GetTransaction, RecordFinal, RecordOutcome, ScheduleRetry
 from faregate.errors import Forbidden, NoAnswer, TransactionNotFound
 from faregate.events import Stuck, Swept
 from tests.core.flow_script import (
@@ -59,6 +58,7 @@ from tests.core.flow_script import (
     stuck,
     thrice,
 )
+from tests.core.steps import AbandonClaim, GetTransaction, RecordFinal, RecordOutcome, ScheduleRetry, sweep
 
 # Situation 13
 

@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 
 from faregate.core.claims import Claimed
-from faregate.core.flow import serve
 from faregate.core.models import Offer, OfferRevision, Response, WorkSucceeded
 from faregate.core.results import AccessFailed, AccessGranted, Predictability, RevisionRejected
-from faregate.core.steps import CallAccess, GetKnownRevision, RefreshRevision, Sleep
 from faregate.errors import BadAnswer, ConfigurationError, NoAnswer
 from faregate.merchant.interpret import parse_revisions
 from faregate.merchant.revisions import (
@@ -48,6 +46,7 @@ from tests.core.flow_script import (
     settled,
     started,
 )
+from tests.core.steps import CallAccess, GetKnownRevision, RefreshRevision, Sleep, serve
 from tests.support.clock import Clock
 
 NEWER = OfferRevision("acr_0190bbbbbbbb7bbb8bbbbbbbbbbbbbbb", "USDC")

@@ -22,18 +22,10 @@ from faregate.core.claims import (
     ReplayPolicy,
     Resumable,
 )
-from faregate.core.flow import CROWD_PAUSES, serve
+from faregate.core.flow import CROWD_PAUSES
 from faregate.core.models import Headers, Offer, PaidRequest, Response
 from faregate.core.request_headers import EXACT, MAX_COOKIES, PREDICTABLE, STABLE, find_credentials
 from faregate.core.results import AccessFailed, AccessUnpaid, Predictability, TransactionSettled
-from faregate.core.steps import (
-    CallComplete,
-    ClaimProof,
-    GetKnownRevision,
-    RecallPredictability,
-    RecordPredictability,
-    Sleep,
-)
 from faregate.errors import NoAnswer
 from faregate.events import Redelivered, Refused
 from tests.core.flow_script import (
@@ -64,6 +56,15 @@ from tests.core.flow_script import (
     recorded,
     sale,
     settled,
+)
+from tests.core.steps import (
+    CallComplete,
+    ClaimProof,
+    GetKnownRevision,
+    RecallPredictability,
+    RecordPredictability,
+    Sleep,
+    serve,
 )
 from tests.support.headers import encode_header
 

@@ -398,7 +398,7 @@ def test_a_payer_learns_when_to_come_back() -> None:
     paywall = Paywall(base_url="http://emulator.invalid", api_key=TEST_KEY, transport=transport, environ={})
 
     def ask() -> Any:
-        return drive(serve(sale(None)), paywall.backend)
+        return drive(serve(paywall.backend, sale(None)))
 
     assert ask().status == 402
     transport._limits.get()._others.enter()

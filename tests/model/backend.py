@@ -3,11 +3,12 @@
 from typing import Any, NamedTuple
 
 from faregate.core.claims import PendingPayment
+from faregate.core.interfaces import RunHandler
 from faregate.core.models import HandlerResult, Offer, OfferRevision, Outcome, PaidRequest, Response
 from faregate.core.results import CompletionPaid, Predictability
-from faregate.core.steps import RunHandler, Step
 from faregate.errors import JournalError
 from tests.core.flow_script import RULES
+from tests.core.steps import Question
 from tests.model import service
 from tests.model.invariants import Facts, Violation, named, told, worked
 from tests.model.replies import LATE, LOST, WELL, Raised, meaning, transaction
@@ -35,9 +36,9 @@ class ModelBackend:
         self._numbers = numbers
         self._transactions = {transaction(number): number for number in self.payments}
         self._how = How()
-        self.under_way: list[Step[Any]] = []
+        self.under_way: list[Question] = []
 
-    def asked(self, question: Step[Any] | None, how: How) -> Any:
+    def asked(self, question: Question | None, how: How) -> Any:
         """The answer; a `Raised` if it is an exception."""
         self._how = how
         if how.fault == LATE and question is not None:
@@ -103,7 +104,7 @@ class ModelBackend:
     def _acts(self) -> bool:
         return "before" not in self._how.fault
 
-    def arrives(self, question: Step[Any]) -> None:
+    def arrives(self, question: Question) -> None:
         """What was under way for long: nobody waits for its answer any more."""
         self.under_way.remove(question)
         self.asked(question, How(LOST[1]))
@@ -129,7 +130,7 @@ class ModelBackend:
 
     def emit_event(self, event: object) -> None: ...
 
-    def log_warning(self, message: str, transaction_id: str | None, setting: str) -> None: ...
+    def log_warning(self, message: str, transaction_id: str | None = None, setting: str = "") -> None: ...
 
     def close_execution(self, execution_id: str, rules: OfferRevision, work: HandlerResult | None) -> None:
         raise NotImplementedError("nothing is free here")

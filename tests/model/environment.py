@@ -4,19 +4,19 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from faregate.core.steps import (
+from faregate.core.interfaces import RunHandler
+from faregate.errors import JournalError
+from faregate.journals.memory import MemoryJournal
+from faregate.journals.persistent import PersistentJournal
+from tests.core.steps import (
     CallAccess,
     CallComplete,
     GetTime,
     GetTransaction,
+    Question,
     RecallPredictability,
-    RunHandler,
-    Step,
     WriteFallback,
 )
-from faregate.errors import JournalError
-from faregate.journals.memory import MemoryJournal
-from faregate.journals.persistent import PersistentJournal
 from tests.journals.stores import STEADY
 from tests.model.backend import BAD_WORK, REFUSES, SLOWLY, STORE_AFTER, STORE_BEFORE, WAITS, How, ModelBackend
 from tests.model.dict_store import DictStore
@@ -56,7 +56,7 @@ class Environment:
 
     # What goes wrong
 
-    def how(self, question: Step[Any]) -> How:
+    def how(self, question: Question) -> How:
         """Drawn for each question."""
         if self.calm:
             return WELL
@@ -76,7 +76,7 @@ class Environment:
         """With an answer in hand that it never looked at."""
         return not self.calm and self._happens(self._fault_plan.gone / 4)
 
-    def _over_the_network(self, question: Step[Any]) -> How:
+    def _over_the_network(self, question: Question) -> How:
         faults = ACCESS_FAULTS if isinstance(question, CallAccess) else FAULTS
         fault = self._rng.choice(faults) if self._happens(self._fault_plan.network) else WELL.fault
         if isinstance(question, GetTransaction) or not self._happens(self._fault_plan.course):

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from faregate.core.steps import Flow, Step
+from faregate.core.interfaces import Flow
+from tests.core.steps import Question
 from tests.model.flow_tree import loud
 from tests.model.knowledge import BLANK
 
@@ -16,7 +17,7 @@ class Actor:
         self.proof = proof
         self.knowledge = BLANK
         self._flow = flow
-        self.question: Step[Any] = loud(flow, None)
+        self.question: Question = loud(flow, None)
 
     def goes_on(self, answer: Any) -> None:
         """Raises what the flow raises, and `StopIteration` at its end."""

@@ -7,19 +7,19 @@ replaying the answers that lead to it. Questions that nobody else can notice are
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from faregate.core.interfaces import Flow
 from faregate.core.models import HandlerResult
 from faregate.core.results import Predictability
-from faregate.core.steps import (
+from tests.core.flow_script import RULES
+from tests.core.steps import (
     EmitEvent,
-    Flow,
     GetTime,
     LogWarning,
+    Question,
     RecallPredictability,
     ResolveOffer,
     Sleep,
-    Step,
 )
-from tests.core.flow_script import RULES
 from tests.model.knowledge import BLANK, Knowledge
 from tests.model.notation import brief
 from tests.model.replies import Raised
@@ -73,7 +73,7 @@ class Place:
         return f" -> {brief(self._answers[-1])}{end}"
 
 
-def _replay(flow: Flow[Any], answers: tuple[Any, ...]) -> tuple[Step[Any] | None, End | None]:
+def _replay(flow: Flow[Any], answers: tuple[Any, ...]) -> tuple[Question | None, End | None]:
     try:
         question = loud(flow, None)
         for answer in answers:
@@ -87,9 +87,9 @@ def _replay(flow: Flow[Any], answers: tuple[Any, ...]) -> tuple[Step[Any] | None
     return question, None
 
 
-def loud(flow: Flow[Any], answer: Any) -> Step[Any]:
+def loud(flow: Flow[Any], answer: Any) -> Question:
     """The next question that somebody else may notice."""
-    question = flow.throw(answer.error()) if isinstance(answer, Raised) else flow.send(answer)
+    question: Question = flow.throw(answer.error()) if isinstance(answer, Raised) else flow.send(answer)
     while isinstance(
         question, Sleep | LogWarning | EmitEvent | ResolveOffer | GetTime | RecallPredictability
     ):

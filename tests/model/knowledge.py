@@ -3,16 +3,16 @@
 from typing import Any, NamedTuple
 
 from faregate.core.claims import Claimed, PendingPayment, Resumable
+from faregate.core.interfaces import RunHandler
 from faregate.core.results import AccessGranted, AccessPending, CompletionPaid
-from faregate.core.steps import (
+from tests.core.steps import (
     CallAccess,
     CallComplete,
     LeaseNext,
+    Question,
     RecordOutcome,
     RecordSettlement,
     RecordTransaction,
-    RunHandler,
-    Step,
 )
 from tests.model.invariants import Violation
 from tests.model.replies import Raised
@@ -26,7 +26,7 @@ class Knowledge(NamedTuple):
     proven: bool = False
     fences: frozenset[int] = frozenset()
 
-    def after(self, question: Step[Any] | None, answer: Any) -> "Knowledge":
+    def after(self, question: Question | None, answer: Any) -> "Knowledge":
         if self.lost and isinstance(question, CallComplete | RunHandler | RecordSettlement):
             raise Violation(f"it lost its lease, and asked {type(question).__name__}")
         return Knowledge(
@@ -40,13 +40,13 @@ class Knowledge(NamedTuple):
 BLANK = Knowledge()
 
 
-def _id_in(question: Step[Any] | None, answer: Any) -> str:
+def _id_in(question: Question | None, answer: Any) -> str:
     if isinstance(question, CallAccess) and isinstance(answer, AccessGranted | AccessPending):
         return answer.transaction_id or ""
     return ""
 
 
-def _is_lost(lost: bool, question: Step[Any] | None, answer: Any) -> bool:
+def _is_lost(lost: bool, question: Question | None, answer: Any) -> bool:
     """Refused, or not known to be written: either way it sends nothing."""
     if isinstance(question, LeaseNext):
         return False

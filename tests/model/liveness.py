@@ -7,7 +7,7 @@ comes back with each of the proofs.
 from itertools import count
 from typing import Any
 
-from faregate.core.steps import Flow
+from faregate.core.interfaces import Flow
 from faregate.journals.states import RowState
 from tests.model.backend import How, ModelBackend
 from tests.model.flow_tree import loud

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from faregate.core.claims import Claimed, PendingPayment, Resumable
-from faregate.core.steps import (
+from tests.core.steps import (
     AbandonClaim,
     MarkStuck,
     RecordFinal,

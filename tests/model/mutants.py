@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from faregate.core.claims import AlreadyUsed, Claim, Claimed, Lease
-from faregate.core.recovery import sweep
 from faregate.errors import JournalError
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.policy import JournalPolicy
 from faregate.journals.row import Holder, Row
 from faregate.journals.states import RowState
+from tests.core.steps import sweep
 from tests.model import mutated_flows
 from tests.model.mutated_flows import Wrap
 from tests.model.scope import ANEW, FIRST, Flows, Scope

@@ -3,27 +3,27 @@
 from collections.abc import Callable
 from typing import Any
 
+from faregate.core.interfaces import Flow
 from faregate.core.models import Response, WorkSucceeded
 from faregate.core.results import CompletionPaid, CompletionPending
-from faregate.core.steps import (
+from tests.core.steps import (
     AbandonClaim,
     CallComplete,
     FindOtherEncoding,
-    Flow,
+    Question,
     RecordOutcome,
     RecordTransaction,
-    Step,
 )
 from tests.model.replies import INSTRUCTIONS, PAYMENT_RESPONSE
 
 PAID = CompletionPaid(PAYMENT_RESPONSE, "{}")
 Wrap = Callable[[Flow[Any]], Flow[Any]]
-Meddle = Callable[[Step[Any]], Flow[Any]]
+Meddle = Callable[[Question], Flow[Any]]
 
 
 def _between(flow: Flow[Any], meddle: Meddle) -> Flow[Any]:
     """Every question of the flow goes through `meddle`, and its answer comes back through it."""
-    advance: Callable[[Any], Step[Any]] = flow.send
+    advance: Callable[[Any], Question] = flow.send
     answer: Any = None
     while True:
         try:
@@ -43,9 +43,9 @@ def released_on_202(flow: Flow[Any]) -> Flow[Any]:
 
 
 def released_without_an_answer(flow: Flow[Any]) -> Flow[Any]:
-    def meddle(question: Step[Any]) -> Flow[Any]:
+    def meddle(question: Question) -> Flow[Any]:
         try:
-            return (yield from question)
+            return (yield question)
         except Exception:
             if isinstance(question, CallComplete) and isinstance(question.outcome, WorkSucceeded):
                 return PAID
@@ -81,9 +81,9 @@ def deaf_to_a_refused_start(flow: Flow[Any]) -> Flow[Any]:
     )
 
 
-def _replacing(change: Callable[[Step[Any], Any], Any]) -> Meddle:
-    def meddle(question: Step[Any]) -> Flow[Any]:
-        answer = yield from question
+def _replacing(change: Callable[[Question, Any], Any]) -> Meddle:
+    def meddle(question: Question) -> Flow[Any]:
+        answer = yield question
         return change(question, answer)
 
     return meddle

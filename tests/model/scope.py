@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from faregate.core.flow import serve
+from faregate.core.interfaces import Flow
 from faregate.core.models import PaidRequest
-from faregate.core.recovery import sweep
-from faregate.core.steps import Flow
 from tests.core.flow_script import sale
+from tests.core.steps import serve, sweep
 from tests.model.backend import SLOWLY
 from tests.support.encodings import encode_payment
 

@@ -4,7 +4,7 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-from faregate.core.steps import ClaimProof, LeaseNext, Step
+from tests.core.steps import ClaimProof, LeaseNext, Question
 from tests.model.backend import STORE_AFTER, STORE_BEFORE, How, ModelBackend
 from tests.model.checks import check_end, checked
 from tests.model.flow_tree import Place
@@ -93,7 +93,7 @@ class Space:
             after[3 + flow] = self._tables.places.number(self._walk)
         return tuple(after)
 
-    def _fence(self, state: State, question: Step[Any] | None) -> int:
+    def _fence(self, state: State, question: Question | None) -> int:
         """For whoever takes a row: the least that nobody has."""
         if not isinstance(question, ClaimProof | LeaseNext):
             return 0

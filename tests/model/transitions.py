@@ -1,10 +1,10 @@
 """What can happen in a state of a small model."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
+from faregate.core.interfaces import RunHandler
 from faregate.core.models import WorkSucceeded
-from faregate.core.steps import CallAccess, CallComplete, GetTransaction, RunHandler, Step, WriteFallback
+from tests.core.steps import CallAccess, CallComplete, GetTransaction, Question, WriteFallback
 from tests.model.backend import BAD_WORK, REFUSES, SLOWLY, STORE_AFTER, STORE_BEFORE, WAITS, How
 from tests.model.frozen_journal import jumped
 from tests.model.interning import ENDED, Left, Move, State, Tables
@@ -53,7 +53,7 @@ class Choices:
         if remaining.crashes:
             yield Move(CRASHES, flow)
 
-    def _ways(self, question: Step[Any] | None, payment: Payment, left: Left) -> Iterator[How]:
+    def _ways(self, question: Question | None, payment: Payment, left: Left) -> Iterator[How]:
         """How a question may be answered."""
         yield How()
         if isinstance(question, RunHandler):

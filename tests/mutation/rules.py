@@ -139,9 +139,9 @@ MCP_STREAMS = ("tests/adapters/test_mcp_streams.py",)
 
 MUTANTS = (
     # A result leaves only on proof
-    Mutant("release-while-settling", SETTLEMENT, "return (yield from schedule_retry(payment, StillSettling(reply)))",
+    Mutant("release-while-settling", SETTLEMENT, "return (yield from schedule_retry(backend, payment, StillSettling(reply)))",
            'return PaymentProven(outcome.result, "")'),
-    Mutant("release-unproven", SETTLEMENT, 'return (yield from schedule_retry(payment, Unconfirmed("not proven")))',
+    Mutant("release-unproven", SETTLEMENT, 'return (yield from schedule_retry(backend, payment, Unconfirmed("not proven")))',
            'return PaymentProven(outcome.result, "")'),
     Mutant("release-on-get", RECOVERY, "        case TransactionState.PENDING:\n",
            "        case TransactionState.SUCCEEDED:\n"
@@ -157,9 +157,9 @@ MUTANTS = (
            "            self.outcome, WorkSucceeded\n        ):",
            "if self.state not in (RowState.SUCCEEDED, RowState.STUCK, RowState.RUNNING):"),
     # Never run unpaid, never twice
-    Mutant("run-without-proof", FLOW, 'yield from LogWarning("access granted a transaction without a proof", transaction_id)\n'
-           "            return (yield from _refuse(request, responses.build_unavailable(502)))",
-           "return (yield from _serve_free(request, revision, AccessFree()))"),
+    Mutant("run-without-proof", FLOW, 'yield backend.log_warning("access granted a transaction without a proof", transaction_id)\n'
+           "            return (yield from _refuse(backend, request, responses.build_unavailable(502)))",
+           "return (yield from _serve_free(backend, request, revision, AccessFree()))"),
     Mutant("run-without-start", FLOW, "if not has_started:", "if False:"),
     Mutant("claim-never-busy", ROW, "if self.is_leased(now, policy, owner_until):\n            return InProgress()", "if False:\n            return InProgress()"),
     Mutant("rerun-interrupted", ROW, "if self.state in (RowState.CLAIMED, RowState.OPEN):\n            return self._claim_unstarted",
@@ -168,10 +168,10 @@ MUTANTS = (
     Mutant("transaction-not-unique", MEMORY, "return self._transactions.get(transaction_id, key) == key", "return True"),
     Mutant("no-fencing", ROW, "return self.fence == lease.fence and", "return"),
     # The outcome is recorded once, then reported
-    Mutant("complete-before-decide", SETTLEMENT, "    if not (yield from record_outcome(payment, _remove_cookies(outcome))):\n"
+    Mutant("complete-before-decide", SETTLEMENT, "    if not (yield from record_outcome(backend, payment, _remove_cookies(outcome))):\n"
            "        return LeaseLost()\n"
-           "    if is_observed:\n        yield from EmitEvent(\n            Worked(",
-           "    if is_observed:\n        yield from EmitEvent(\n            Worked("),
+           "    if is_observed:\n        yield backend.emit_event(\n            Worked(",
+           "    if is_observed:\n        yield backend.emit_event(\n            Worked("),
     Mutant("decide-twice", ROW, "self._is_held(lease, RowState.RUNNING, *", "self._is_held(lease, RowState.RUNNING, RowState.SUCCEEDED, *"),
     Mutant("charge-for-errors", FLOW, "if status in request.billable and", "if"),
     # What may leave unpaid (`core.release`)
@@ -200,16 +200,16 @@ MUTANTS = (
     Mutant("reply-cut-short", TRANSPORTS + "exchange.py", 'if any(name.lower() in ("content-length", "transfer-encoding") for name, _ in self._headers):', "if False:",
            ("tests/merchant/test_exchange.py",)),
     Mutant("failed-into-a-settlement", RECOVERY, "        case TransactionState.PENDING | TransactionState.CONTRADICTORY:\n"
-           '            return (yield from schedule_retry(payment, Unconfirmed("settling")))\n',
+           '            return (yield from schedule_retry(backend, payment, Unconfirmed("settling")))\n',
            ""),
-    Mutant("completed-by-others-and-stuck", RECOVERY, "            yield from LogWarning(\n"
+    Mutant("completed-by-others-and-stuck", RECOVERY, "            yield backend.log_warning(\n"
            '                "a payment settled although its work was reported as failed", payment.transaction_id\n'
            "            )\n"
-           "            return (yield from close_paid(payment, receipt, outcome.code))\n",
-           "            return (yield from complete_failure(payment, outcome, repeated=repeated))\n"),
+           "            return (yield from close_paid(backend, payment, receipt, outcome.code))\n",
+           "            return (yield from complete_failure(backend, payment, outcome, repeated=repeated))\n"),
     Mutant("overtaken-and-told-used", FLOW, "build_unconfirmed(payment.transaction_id)))\n    if not ours:\n",
            "build_unconfirmed(payment.transaction_id)))\n    if False:\n"),
-    Mutant("no-last-resort", FLOW, "        yield from WriteFallback(payment.transaction_id, payment.revision_id)\n"
+    Mutant("no-last-resort", FLOW, "        yield backend.write_fallback(payment.transaction_id, payment.revision_id)\n"
            "        return (",
            "        return ("),
     Mutant("last-resort-not-on-the-disk", OBSERVERS, "        os.fsync(file)\n", ""),
@@ -217,9 +217,9 @@ MUTANTS = (
     Mutant("people-take-what-is-settled", OPEN_PAYMENTS, '        if record is None or record["expires_at"] is not None:\n            return None\n', "        if record is None:\n            return None\n", STORE_TESTS),
     Mutant("started-without-a-flush", PROCEDURES, "            row, changed = yield from self._change(lease, change, durable=True)", "            row, changed = yield from self._change(lease, change)", STORE_TESTS),
     Mutant("decided-without-a-flush", PROCEDURES, "            lease, lambda row: row.record_outcome(lease, outcome, now, policy), durable=True\n", "            lease, lambda row: row.record_outcome(lease, outcome, now, policy)\n", STORE_TESTS),
-    Mutant("402-for-a-decision-that-was-lost", SETTLEMENT, "if not (yield from record_outcome(payment, WorkFailed(code))):\n"
+    Mutant("402-for-a-decision-that-was-lost", SETTLEMENT, "if not (yield from record_outcome(backend, payment, WorkFailed(code))):\n"
            "        return LeaseLost()",
-           "if not (yield from record_outcome(payment, WorkFailed(code))):\n"
+           "if not (yield from record_outcome(backend, payment, WorkFailed(code))):\n"
            "        return PaymentFailed(code)"),
     # A payment buys the offer that its request chose
     Mutant("choice-is-not-bound", FLOW, "    if request.is_chosen:\n", "    if False:\n", CHOICES),
@@ -238,13 +238,13 @@ MUTANTS = (
     Mutant("dropped-without-a-trace-in-redis", f"{REDIS}journal.lua", "stamp = '-1' .. row.stamp, ", "", PAID_BEFORE),
     Mutant("unfetched-and-sold-again", "src/faregate/journals/open_payments.py", "self._policy.paid_retention\n", "0.0\n", PAID_BEFORE),
     Mutant("402-for-a-transaction-that-was-learned", PROCEDURES, "                return unknown\n", "                return True\n", STORE_TESTS),
-    Mutant("402-while-unknown", FLOW, "            return (yield from _answer_settlement(request, payment, settlement))\n"
+    Mutant("402-while-unknown", FLOW, "            return (yield from _answer_settlement(backend, request, payment, settlement))\n"
            "        case Replayable(",
-           "            return (yield from _ask_for_new_payment(request, payment.transaction_id))\n"
+           "            return (yield from _ask_for_new_payment(backend, request, payment.transaction_id))\n"
            "        case Replayable("),
-    Mutant("402-after-paid-without-result", RECOVERY, '            return (yield from close_paid(payment, receipt, "not_started"))\n'
+    Mutant("402-after-paid-without-result", RECOVERY, '            return (yield from close_paid(backend, payment, receipt, "not_started"))\n'
            "        case TransactionState.AUTHORIZED:",
-           '            yield from close_paid(payment, receipt, "not_started")\n'
+           '            yield from close_paid(backend, payment, receipt, "not_started")\n'
            '            return PaymentFailed("payment_failed")\n'
            "        case TransactionState.AUTHORIZED:"),
     Mutant("handler-forges-payment-response", RESPONSES, '        "payment-response",\n', ""),

@@ -3,16 +3,16 @@
 Here are those that several campaigns break. Each campaign has others, which only it can reach.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from faregate.core import completion, flow, recovery
 from faregate.core.claims import PendingPayment
+from faregate.core.interfaces import Backend, Flow
 from faregate.core.models import Response, WorkSucceeded
 from faregate.core.results import Completion, CompletionPaid, PaymentProven, Settlement
-from faregate.core.steps import Flow
 from faregate.merchant import backend, interpret
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -23,9 +23,11 @@ def complete_before_outcome(patch: pytest.MonkeyPatch) -> None:
     """The service is told what the journal does not know yet."""
     honest = completion.report_success
 
-    def report_success(entry: PendingPayment, outcome: WorkSucceeded, is_observed: bool) -> Flow[Settlement]:
-        yield from completion._complete(entry, outcome)
-        return (yield from honest(entry, outcome, is_observed))
+    def report_success(
+        backend: Backend, entry: PendingPayment, outcome: WorkSucceeded, is_observed: bool
+    ) -> Flow[Settlement]:
+        yield from completion._complete(backend, entry, outcome)
+        return (yield from honest(backend, entry, outcome, is_observed))
 
     patch.setattr(flow, "report_success", report_success)
 
@@ -33,7 +35,9 @@ def complete_before_outcome(patch: pytest.MonkeyPatch) -> None:
 def release_on_a_look(patch: pytest.MonkeyPatch) -> None:
     """What the service says of a payment is taken for the proof of it."""
 
-    def complete_success(payment: PendingPayment, outcome: Any, **_: Any) -> Generator[Any, Any, Settlement]:
+    def complete_success(
+        _backend: Backend, payment: PendingPayment, outcome: Any, **_: Any
+    ) -> Flow[Settlement]:
         yield from ()
         return PaymentProven(outcome.result, "bm8=")
 

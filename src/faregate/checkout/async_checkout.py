@@ -38,8 +38,8 @@ class AsyncCheckout(Checkout):
         if self._may_begin(sold):
             try:
                 chosen = await ask(sold.choose) if isinstance(sold, OfferChoice) and ask else None
-                flow = self._begin_flow(sold, self._pick(sold, chosen))
-                self._handle_first_step(await adrive(flow, self._paywall.async_backend), snapshot)
+                flow = self._begin_flow(self._paywall.async_backend, sold, self._pick(sold, chosen))
+                self._handle_first_step(await adrive(flow), snapshot)
             except ConfigurationError as mistake:
                 self._decide_mistake(mistake)
                 raise
@@ -102,7 +102,7 @@ class AsyncCheckout(Checkout):
 
     async def _drive_to_end(self, result: HandlerResult | Exception) -> None:
         try:
-            self._set_answer(await adrive(self._get_flow(), self._paywall.async_backend, result))
+            self._set_answer(await adrive(self._get_flow(), result))
         finally:
             if self.state is State.COMPLETING:  # the flow raised, so that there is no answer
                 self._move(State.COMPLETED)

@@ -30,8 +30,8 @@ class BlockingCheckout(Checkout):
         if self._may_begin(sold):
             try:
                 chosen = ask(sold.choose) if isinstance(sold, OfferChoice) and ask else None
-                flow = self._begin_flow(sold, self._pick(sold, chosen))
-                self._handle_first_step(drive(flow, self._paywall.backend), snapshot)
+                flow = self._begin_flow(self._paywall.backend, sold, self._pick(sold, chosen))
+                self._handle_first_step(drive(flow), snapshot)
             except ConfigurationError as mistake:
                 self._decide_mistake(mistake)
                 raise
@@ -56,4 +56,4 @@ class BlockingCheckout(Checkout):
         if self._work is not None:
             self._work.end(result)
         self._move(State.COMPLETING)
-        return self._set_answer(drive(self._get_flow(), self._paywall.backend, result))
+        return self._set_answer(drive(self._get_flow(), result))

@@ -31,6 +31,7 @@ from faregate.checkout.states import PASSING, TRANSITIONS, State
 from faregate.checkout.work import Restore, Work
 from faregate.core import responses
 from faregate.core.flow import serve
+from faregate.core.interfaces import Backend, Flow, RunHandler
 from faregate.core.models import HandlerResult, Headers, Offer, OfferChoice, Response
 from faregate.core.release import (
     COPIED,
@@ -40,7 +41,6 @@ from faregate.core.release import (
     is_marked,
     may_be_result,
 )
-from faregate.core.steps import Flow, RunHandler
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError, SoldTwice, WorkInterrupted, WorkTimedOut
 from faregate.offers import OFFERS_MADE
@@ -297,7 +297,7 @@ class Checkout:
             raise SkipHandler(500)
         return offer
 
-    def _begin_flow(self, sold: Offer, offer: Offer) -> Flow[Response]:
+    def _begin_flow(self, backend: Backend, sold: Offer, offer: Offer) -> Flow[Response]:
         incoming = self.incoming
         request = incoming.request.with_body_digest(self._body_digest)
         resource_url = self._paywall.resource_urls.build(
@@ -320,7 +320,7 @@ class Checkout:
             self.outer.mark_sold_inside()
         self._offer, self._result_bytes = offer, paid_request.result_bytes
         self._resource_url = resource_url
-        self._flow = serve(paid_request)
+        self._flow = serve(backend, paid_request)
         return self._flow
 
     def _find_route(self) -> str | None:

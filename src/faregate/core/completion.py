@@ -3,10 +3,13 @@
 The rules are at the top of `faregate.core.flow`.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
-from faregate.core.claims import PendingPayment, SettlementWrite
+from faregate.core.claims import Lease, PendingPayment, SettlementWrite
+from faregate.core.interfaces import Backend, Flow, MaybeAwaitable
 from faregate.core.models import Outcome, WorkFailed, WorkSucceeded
 from faregate.core.results import (
     Completion,
@@ -28,20 +31,6 @@ from faregate.core.results import (
     Unconfirmed,
 )
 from faregate.core.sales import describe, describe_receipt, measure
-from faregate.core.steps import (
-    CallComplete,
-    EmitEvent,
-    Flow,
-    GetTime,
-    JournalWrite,
-    LogWarning,
-    MarkStuck,
-    RecordFinal,
-    RecordOutcome,
-    RecordSettlement,
-    ScheduleRetry,
-    Sleep,
-)
 from faregate.errors import ServiceError
 from faregate.events import Failed, Held, Released, Settled, Stuck, Worked
 
@@ -55,36 +44,41 @@ RETRY_BUDGET_SECONDS = 3.0
 """No call is repeated later than this after its first attempt began: a payer waits."""
 
 
-def report_success(payment: PendingPayment, outcome: WorkSucceeded, is_observed: bool) -> Flow[Settlement]:
+def report_success(
+    backend: Backend, payment: PendingPayment, outcome: WorkSucceeded, is_observed: bool
+) -> Flow[Settlement]:
     """Write the outcome, then complete. `is_observed`: whether there is a listener for events."""
     # Write the outcome before calling complete. After a crash the next worker must find the outcome that the
     # service has, and the result that the payer may have been charged for.
-    if not (yield from record_outcome(payment, _remove_cookies(outcome))):
+    if not (yield from record_outcome(backend, payment, _remove_cookies(outcome))):
         return LeaseLost()
     if is_observed:
-        yield from EmitEvent(
+        yield backend.emit_event(
             Worked(payment.transaction_id, outcome.result.status, outcome.duration_ms, payment.sale)
         )
     return (
-        yield from complete_success(payment, outcome, repeated=False, awaited=True, is_observed=is_observed)
+        yield from complete_success(
+            backend, payment, outcome, repeated=False, awaited=True, is_observed=is_observed
+        )
     )
 
 
-def report_failure(payment: PendingPayment, code: str) -> Flow[Settlement]:
+def report_failure(backend: Backend, payment: PendingPayment, code: str) -> Flow[Settlement]:
     """Write the outcome `failed` with its failure code, then report it."""
-    if not (yield from record_outcome(payment, WorkFailed(code))):
+    if not (yield from record_outcome(backend, payment, WorkFailed(code))):
         return LeaseLost()
-    return (yield from complete_failure(payment, WorkFailed(code), repeated=False))
+    return (yield from complete_failure(backend, payment, WorkFailed(code), repeated=False))
 
 
-def record_outcome(payment: PendingPayment, outcome: Outcome) -> Flow[bool]:
+def record_outcome(backend: Backend, payment: PendingPayment, outcome: Outcome) -> Flow[bool]:
     """Write the outcome. False: another worker has the row, or whether it was written is unknown."""
     try:
-        return (yield from RecordOutcome(payment.lease, outcome))
+        is_recorded: bool = yield backend.journal.record_outcome(payment.lease, outcome)
     except Exception as error:
         # It may have been written. Complete is not called now: the next reader of the row decides.
-        yield from LogWarning(f"the journal could not write the outcome: {error}", payment.transaction_id)
+        yield backend.log_warning(f"the journal could not write the outcome: {error}", payment.transaction_id)
         return False
+    return is_recorded
 
 
 def _remove_cookies(outcome: WorkSucceeded) -> WorkSucceeded:
@@ -97,6 +91,7 @@ def _remove_cookies(outcome: WorkSucceeded) -> WorkSucceeded:
 
 
 def complete_success(
+    backend: Backend,
     payment: PendingPayment,
     outcome: WorkSucceeded,
     *,
@@ -109,82 +104,88 @@ def complete_success(
     `repeated`: the outcome was written by an earlier attempt. `awaited`: the payer waits for the result.
     """
     if is_observed:
-        payment, completion = yield from _measure_completion(payment, outcome)
+        payment, completion = yield from _measure_completion(backend, payment, outcome)
     else:
-        completion = yield from _complete(payment, outcome)
+        completion = yield from _complete(backend, payment, outcome)
     match completion:
         case CompletionPaid(payment_response, receipt):
             # From here on the payment is proven, whatever happens to the journal: if that cannot be written,
             # the result leaves all the same.
-            step = RecordSettlement(payment.lease, payment_response, receipt, awaited)
-            record = yield from write(step, SettlementWrite.FIRST, payment.transaction_id)
+            record = yield from _record_settlement(backend, payment, payment_response, receipt, awaited)
             if is_observed:
                 payment = describe_receipt(payment, receipt)
                 # Two workers may complete a payment whose lease was lost: it is reported, and counted, once.
                 if record is SettlementWrite.FIRST:
-                    yield from EmitEvent(Settled(payment.transaction_id, awaited, payment.sale))
+                    yield backend.emit_event(Settled(payment.transaction_id, awaited, payment.sale))
             if awaited and record is SettlementWrite.DELIVERED_ELSEWHERE:
                 return DeliveredElsewhere()
             if awaited and is_observed:
-                yield from EmitEvent(Released(payment.transaction_id, payment.sale))
+                yield backend.emit_event(Released(payment.transaction_id, payment.sale))
             return PaymentProven(outcome.result, payment_response)
         case CompletionPending(reply):
-            return (yield from schedule_retry(payment, StillSettling(reply)))
+            return (yield from schedule_retry(backend, payment, StillSettling(reply)))
         case CompletionUnpaid():
-            return (yield from close_unpaid(payment, "payment_failed"))
+            return (yield from close_unpaid(backend, payment, "payment_failed"))
         case CompletionRejected(status, code):
-            yield from LogWarning(f"completion was refused: {status} {code}", payment.transaction_id)
+            yield backend.log_warning(f"completion was refused: {status} {code}", payment.transaction_id)
             refused = CompletionRefused(completion)
-            return (yield from _handle_refusal(payment, refused, completion, repeated))
+            return (yield from _handle_refusal(backend, payment, refused, completion, repeated))
         case CompletionUnknown(reason):
-            yield from LogWarning(f"the payment is not proven: {reason}", payment.transaction_id)
-            return (yield from schedule_retry(payment, Unconfirmed("not proven")))
+            yield backend.log_warning(f"the payment is not proven: {reason}", payment.transaction_id)
+            return (yield from schedule_retry(backend, payment, Unconfirmed("not proven")))
 
 
-def complete_failure(payment: PendingPayment, outcome: WorkFailed, *, repeated: bool) -> Flow[Settlement]:
+def complete_failure(
+    backend: Backend, payment: PendingPayment, outcome: WorkFailed, *, repeated: bool
+) -> Flow[Settlement]:
     """Report work that gave nothing to sell."""
-    payment, completion = yield from _measure_completion(payment, outcome)
+    payment, completion = yield from _measure_completion(backend, payment, outcome)
     match completion:
         case CompletionUnpaid():
-            return (yield from close_unpaid(payment, outcome.code))
+            return (yield from close_unpaid(backend, payment, outcome.code))
         case CompletionPaid(_, receipt):
-            yield from LogWarning(
+            yield backend.log_warning(
                 "the service settled a payment that was reported as failed", payment.transaction_id
             )
-            return (yield from close_paid(payment, receipt, outcome.code))
+            return (yield from close_paid(backend, payment, receipt, outcome.code))
         case CompletionRejected(status, code):
-            yield from LogWarning(f"a failed outcome was refused: {status} {code}", payment.transaction_id)
+            yield backend.log_warning(
+                f"a failed outcome was refused: {status} {code}", payment.transaction_id
+            )
             # The payer got nothing, so they need not know that the report was refused.
             refused = Unconfirmed(CompletionRefused(completion).reason)
-            return (yield from _handle_refusal(payment, refused, completion, repeated))
+            return (yield from _handle_refusal(backend, payment, refused, completion, repeated))
         case _:
-            yield from LogWarning("a failed outcome is not acknowledged yet", payment.transaction_id)
-            return (yield from schedule_retry(payment, Unconfirmed("not acknowledged")))
+            yield backend.log_warning("a failed outcome is not acknowledged yet", payment.transaction_id)
+            return (yield from schedule_retry(backend, payment, Unconfirmed("not acknowledged")))
 
 
-def _measure_completion(payment: PendingPayment, outcome: Outcome) -> Flow[tuple[PendingPayment, Completion]]:
+def _measure_completion(
+    backend: Backend, payment: PendingPayment, outcome: Outcome
+) -> Flow[tuple[PendingPayment, Completion]]:
     """The payment, with the time that its completion took, and the first clear answer."""
-    began = yield from GetTime()
-    completion = yield from _complete(payment, outcome)
-    return describe(payment, complete_ms=(yield from measure(began))), completion
+    began: float = yield backend.get_time()
+    completion = yield from _complete(backend, payment, outcome)
+    return describe(payment, complete_ms=(yield from measure(backend, began))), completion
 
 
-def _complete(payment: PendingPayment, outcome: Outcome) -> Flow[Completion]:
+def _complete(backend: Backend, payment: PendingPayment, outcome: Outcome) -> Flow[Completion]:
     """The first clear answer. To complete twice is safe: the service keeps the first outcome."""
-    began = yield from GetTime()
+    began: float = yield backend.get_time()
     pauses = iter(COMPLETE_PAUSES)
     while True:
         try:
-            completion = yield from CallComplete(payment, outcome)
+            completion: Completion = yield backend.call_complete(payment, outcome)
         # The service may have acted. Sending the same outcome again is the only way to find out.
         except ServiceError as error:
             completion = CompletionUnknown(str(error))
         if not _is_retryable(completion) or (pause := next(pauses, None)) is None:
             return completion
         # Do not repeat a call that used up its whole time-out: a payer waits.
-        if (yield from GetTime()) - began > RETRY_BUDGET_SECONDS:
+        now: float = yield backend.get_time()
+        if now - began > RETRY_BUDGET_SECONDS:
             return completion
-        yield from Sleep(pause)
+        yield backend.sleep(pause)
 
 
 def _is_retryable(completion: Completion) -> bool:
@@ -197,61 +198,114 @@ def _is_retryable(completion: Completion) -> bool:
 # Writes to the journal afterwards. An error in one of these changes nothing for the payer.
 
 
-def schedule_retry(payment: PendingPayment, state: OpenPayment) -> Flow[Settlement]:
+def schedule_retry(backend: Backend, payment: PendingPayment, state: OpenPayment) -> Flow[Settlement]:
     """Keep the row for the payer or the sweep, until it is older than the journal's horizon."""
     # A row that could not be written is kept, too: its lease ends by itself, and it is due then.
-    if not (yield from write(ScheduleRetry(payment.lease), True, payment.transaction_id)):
-        return (yield from _report_stuck(payment, state, f"still open: {state.reason}"))
-    yield from EmitEvent(Held(payment.transaction_id, state.reason, payment.sale))
+    if not (yield from give_back(backend, payment)):
+        return (yield from _report_stuck(backend, payment, state, f"still open: {state.reason}"))
+    yield backend.emit_event(Held(payment.transaction_id, state.reason, payment.sale))
     return state
 
 
 def _handle_refusal(
-    payment: PendingPayment, state: OpenPayment, rejection: CompletionRejected, repeated: bool
+    backend: Backend,
+    payment: PendingPayment,
+    state: OpenPayment,
+    rejection: CompletionRejected,
+    repeated: bool,
 ) -> Flow[Settlement]:
     """Retry, unless the service refused this transaction before: its answer will not change."""
     if repeated and rejection.is_about_the_transaction:
-        return (yield from mark_stuck(payment, state))
-    return (yield from schedule_retry(payment, state))
+        return (yield from mark_stuck(backend, payment, state))
+    return (yield from schedule_retry(backend, payment, state))
 
 
-def mark_stuck(payment: PendingPayment, state: OpenPayment) -> Flow[Settlement]:
+def mark_stuck(backend: Backend, payment: PendingPayment, state: OpenPayment) -> Flow[Settlement]:
     """Keep the row for an operator: the sweep need not come back."""
-    yield from write(MarkStuck(payment.lease, state.reason), None, payment.transaction_id)
-    return (yield from _report_stuck(payment, state, state.reason))
+    mark = partial(backend.journal.mark_stuck, payment.lease, state.reason)
+    yield from _write(backend, "mark the payment as stuck", mark, None, payment.transaction_id)
+    return (yield from _report_stuck(backend, payment, state, state.reason))
 
 
-def _report_stuck(payment: PendingPayment, state: OpenPayment, reason: str) -> Flow[Settlement]:
-    yield from LogWarning(f"an operator must resolve this: {reason} (faregate holds)", payment.transaction_id)
-    yield from EmitEvent(Stuck(payment.transaction_id, reason, payment.sale))
+def _report_stuck(
+    backend: Backend, payment: PendingPayment, state: OpenPayment, reason: str
+) -> Flow[Settlement]:
+    yield backend.log_warning(
+        f"an operator must resolve this: {reason} (faregate holds)", payment.transaction_id
+    )
+    yield backend.emit_event(Stuck(payment.transaction_id, reason, payment.sale))
     return StuckPayment(state, reason)
 
 
-def close_unpaid(payment: PendingPayment, code: str) -> Flow[Settlement]:
+def close_unpaid(backend: Backend, payment: PendingPayment, code: str) -> Flow[Settlement]:
     """End the row: nothing was charged, for certain."""
-    step = RecordFinal(payment.lease, reason=code)
     # Emit the event also if the journal cannot be written: perhaps no other worker ever will.
-    if (yield from write(step, True, payment.transaction_id)):
-        yield from EmitEvent(Failed(payment.transaction_id, code, payment.sale))
+    if (yield from _record_final(backend, payment, reason=code)):
+        yield backend.emit_event(Failed(payment.transaction_id, code, payment.sale))
     return PaymentFailed(code)
 
 
-def close_paid(payment: PendingPayment, receipt: str, reason: str) -> Flow[Settlement]:
+def close_paid(backend: Backend, payment: PendingPayment, receipt: str, reason: str) -> Flow[Settlement]:
     """End the row: the payer was charged, and there is no result to deliver, for this reason."""
-    step = RecordFinal(payment.lease, paid=True, reason=reason, receipt=receipt)
-    if (yield from write(step, True, payment.transaction_id)):
+    if (yield from _record_final(backend, payment, paid=True, reason=reason, receipt=receipt)):
         payment = describe_receipt(payment, receipt)
-        yield from EmitEvent(Settled(payment.transaction_id, sale=payment.sale))
+        yield backend.emit_event(Settled(payment.transaction_id, sale=payment.sale))
     return PaidWithoutResult()
 
 
-def write(step: JournalWrite[T], otherwise: T, transaction_id: str | None = None) -> Flow[T]:
-    """Perform a step that writes to the journal. If it fails, log that and return `otherwise`.
+def give_back(backend: Backend, payment: PendingPayment) -> Flow[bool]:
+    """Give the lease back; the row stays owed. False: it was open for too long, and is stuck."""
+    schedule = partial(backend.journal.schedule_retry, payment.lease)
+    action = "schedule a retry of the payment"
+    return (yield from _write(backend, action, schedule, True, payment.transaction_id))
+
+
+def postpone(backend: Backend, payment: PendingPayment) -> Flow[None]:
+    """Give the lease back for long: the row is another seller's to finish."""
+    give_back_for_long = partial(backend.journal.postpone, payment.lease)
+    yield from _write(backend, "postpone the payment", give_back_for_long, None, payment.transaction_id)
+
+
+def abandon_claim(backend: Backend, lease: Lease, transaction_id: str | None = None) -> Flow[None]:
+    """Give up a claim for which no work was started."""
+    abandon = partial(backend.journal.abandon_claim, lease)
+    yield from _write(backend, "give up the claim", abandon, False, transaction_id)
+
+
+def _record_settlement(
+    backend: Backend, payment: PendingPayment, payment_response: str, receipt: str, delivered: bool
+) -> Flow[SettlementWrite]:
+    """Write what proves the payment before the first byte leaves.
+
+    `delivered` False: no payer waits for it.
+    """
+    record = partial(backend.journal.record_settlement, payment.lease, payment_response, receipt, delivered)
+    action, otherwise = "record the settlement", SettlementWrite.FIRST
+    return (yield from _write(backend, action, record, otherwise, payment.transaction_id))
+
+
+def _record_final(
+    backend: Backend, payment: PendingPayment, *, paid: bool = False, reason: str, receipt: str = ""
+) -> Flow[bool]:
+    """Record that the payment has ended. `paid` False: it failed for certain, and the payer may pay again."""
+    record = partial(backend.journal.record_final, payment.lease, paid, reason, receipt)
+    return (yield from _write(backend, "record the end of the payment", record, True, payment.transaction_id))
+
+
+def _write(
+    backend: Backend,
+    action: str,
+    write: Callable[[], MaybeAwaitable[T]],
+    otherwise: T,
+    transaction_id: str | None,
+) -> Flow[T]:
+    """Write to the journal. If that fails, log that it could not do `action`, and return `otherwise`.
 
     A row that is not written stays owed, and the sweep ends it.
     """
     try:
-        return (yield from step)
+        written: T = yield write()
     except Exception as error:
-        yield from LogWarning(f"the journal could not {step.action}: {error}", transaction_id)
+        yield backend.log_warning(f"the journal could not {action}: {error}", transaction_id)
         return otherwise
+    return written

@@ -1,4 +1,4 @@
-"""The flow of one paid request, as a generator of steps (`faregate.core.steps`). Pure.
+"""The flow of one paid request, as a generator that yields what its backend gives. Pure.
 
 Rules
 1. The handler runs only after access returned a transaction for this proof and the journal has its id: at
@@ -12,8 +12,9 @@ Rules
    first to record the settlement counts the sale, and one that records after a delivery releases nothing.
 6. A reply that cannot be understood counts neither as paid nor as failed.
 
-Writing a flow: only `yield from` (a bare `yield` would give the step's answer no type), no `yield` in
-`finally` (a closed generator may not yield), and `except Exception`, never `BaseException`: on a
+Writing a flow: each call of the backend is yielded, and its answer gets the type that the backend declares
+(`answer: Access = yield backend.call_access(...)`; a test compares the two, because type checkers do not). No
+`yield` in `finally` (a closed generator may not yield), and `except Exception`, never `BaseException`: on a
 `GeneratorExit` or a cancellation the process is going away, and the sweep takes over.
 """
 
@@ -34,7 +35,8 @@ from faregate.core.claims import (
     RequestMismatch,
     Resumable,
 )
-from faregate.core.completion import RETRY_BUDGET_SECONDS, report_failure, report_success, write
+from faregate.core.completion import RETRY_BUDGET_SECONDS, abandon_claim, report_failure, report_success
+from faregate.core.interfaces import Backend, Flow, RunHandler
 from faregate.core.models import (
     HandlerResult,
     OfferRevision,
@@ -59,28 +61,6 @@ from faregate.core.results import (
     Settlement,
 )
 from faregate.core.sales import describe, describe_access, describe_resumed, measure
-from faregate.core.steps import (
-    AbandonClaim,
-    CallAccess,
-    ClaimProof,
-    CloseExecution,
-    EmitEvent,
-    FindOtherEncoding,
-    Flow,
-    GetKnownRevision,
-    GetTime,
-    HasUnknownKeys,
-    LogWarning,
-    RecallPredictability,
-    RecordPending,
-    RecordPredictability,
-    RecordTransaction,
-    RefreshRevision,
-    ResolveOffer,
-    RunHandler,
-    Sleep,
-    WriteFallback,
-)
 from faregate.core.usage import check_values
 from faregate.errors import (
     FaregateError,
@@ -100,81 +80,87 @@ CROWD_PAUSES = (0.1, 0.2, 0.4, 0.8)
 """Seconds to wait, again and again, for what another request is asking the service."""
 
 
-def serve(request: PaidRequest) -> Flow[Response]:
+def serve(backend: Backend, request: PaidRequest) -> Flow[Response]:
     """Serve one request on a paid handler; return what the payer gets."""
     try:
         proof = find_proof(request.http)
     except BadProof as bad:
-        return _refuse(request, responses.build_refused(bad.status, bad.code, bad.message))
+        return _refuse(backend, request, responses.build_refused(bad.status, bad.code, bad.message))
     # The service takes no longer URL. This is the request's fault, not the offer's.
     if len(request.resource_url) > MAX_RESOURCE_URL:
         too_long = responses.build_refused(
             414, "uri_too_long", "A paid resource's URL may have 2048 characters."
         )
-        return _refuse(request, too_long)
-    return _serve_without_proof(request) if proof is None else _serve_with_proof(request, proof)
+        return _refuse(backend, request, too_long)
+    return (
+        _serve_without_proof(backend, request)
+        if proof is None
+        else _serve_with_proof(backend, request, proof)
+    )
 
 
-def _serve_without_proof(request: PaidRequest) -> Flow[Response]:
-    revision = yield from _find_revision(request)
+def _serve_without_proof(backend: Backend, request: PaidRequest) -> Flow[Response]:
+    revision = yield from _find_revision(backend, request)
     if isinstance(revision, AccessFailed):
-        return (yield from _refuse_access(request, revision))
-    revision, access = yield from _call_access(request, revision, None)
+        return (yield from _refuse_access(backend, request, revision))
+    revision, access = yield from _call_access(backend, request, revision, None)
     match access:
         case AccessFree():
-            return (yield from _serve_free(request, revision, access))
+            return (yield from _serve_free(backend, request, revision, access))
         # Nobody signed a payment, so the transaction could never be completed. The work must not run.
         case AccessGranted(transaction_id):
-            yield from LogWarning("access granted a transaction without a proof", transaction_id)
-            return (yield from _refuse(request, responses.build_unavailable(502)))
+            yield backend.log_warning("access granted a transaction without a proof", transaction_id)
+            return (yield from _refuse(backend, request, responses.build_unavailable(502)))
         case _:
-            return (yield from _refuse_access(request, access))
+            return (yield from _refuse_access(backend, request, access))
 
 
-def _serve_with_proof(request: PaidRequest, proof: str) -> Flow[Response]:
+def _serve_with_proof(backend: Backend, request: PaidRequest, proof: str) -> Flow[Response]:
     try:
-        claim: Claim | Response = yield from _build_claim(request, proof, ReplayPolicy.SAME_CLIENT)
+        claimant = _build_claimant(request, ReplayPolicy.SAME_CLIENT)
+        claim: Claim = yield backend.journal.claim(proof, claimant)
     except Exception as error:
         # Catch everything: a seller's own journal may raise any error. Without a claim, two workers could do
         # the work for one payment.
-        yield from LogWarning(f"the journal could not claim the proof: {error}")
-        return (yield from _refuse(request, responses.build_unavailable(503)))
+        yield backend.log_warning(f"the journal could not claim the proof: {error}")
+        return (yield from _refuse(backend, request, responses.build_unavailable(503)))
     if isinstance(claim, ClientUnverified):
-        claim = yield from _claim_without_credentials(request, proof, claim.transaction_id)
+        other = yield from _claim_without_credentials(backend, request, proof, claim.transaction_id)
+        if isinstance(other, Response):
+            return other
+        claim = other
     match claim:
-        case Response():
-            return claim
         case Claimed():
-            return (yield from _serve_first_use(request, proof, claim))
+            return (yield from _serve_first_use(backend, request, proof, claim))
         case Resumable(payment):
             payment = describe_resumed(payment, request)
-            settlement = yield from recover(payment, awaited=True)
-            return (yield from _answer_settlement(request, payment, settlement))
+            settlement = yield from recover(backend, payment, awaited=True)
+            return (yield from _answer_settlement(backend, request, payment, settlement))
         case Replayable(result, payment_response, transaction_id):
-            yield from EmitEvent(Redelivered(transaction_id, request.sale))
+            yield backend.emit_event(Redelivered(transaction_id, request.sale))
             return responses.build_paid(result, payment_response, transaction_id)
         case InProgress():
-            return (yield from _refuse(request, responses.build_in_progress()))
+            return (yield from _refuse(backend, request, responses.build_in_progress()))
         case RequestMismatch():
-            return (yield from _refuse(request, responses.build_already_used()))
+            return (yield from _refuse(backend, request, responses.build_already_used()))
         case ClientMismatch():
-            return (yield from _refuse(request, responses.build_other_client()))
+            return (yield from _refuse(backend, request, responses.build_other_client()))
         case AlreadyUsed(transaction_id) | ClientUnverified(transaction_id):
-            return (yield from _refuse(request, responses.build_already_used(transaction_id)))
+            return (yield from _refuse(backend, request, responses.build_already_used(transaction_id)))
         case AlreadyFailed():
-            return (yield from _ask_for_new_payment(request, None))
+            return (yield from _ask_for_new_payment(backend, request, None))
 
 
 def _answer_settlement(
-    request: PaidRequest, payment: PendingPayment, settlement: Settlement
+    backend: Backend, request: PaidRequest, payment: PendingPayment, settlement: Settlement
 ) -> Flow[Response]:
     if isinstance(settlement, PaymentFailed):
-        return (yield from _ask_for_new_payment(request, payment.transaction_id))
+        return (yield from _ask_for_new_payment(backend, request, payment.transaction_id))
     return responses.build_settlement(settlement, payment.transaction_id)
 
 
-def _build_claim(request: PaidRequest, proof: str, replay: ReplayPolicy) -> ClaimProof:
-    """Build the step that claims the proof for this request and its credentials."""
+def _build_claimant(request: PaidRequest, replay: ReplayPolicy) -> Claimant:
+    """Build the request and its credentials, for which a proof is claimed."""
     http = request.http
     allowed = replay if request.offer.replay else ReplayPolicy.NEVER
     named = f"{http.method} {http.url}"
@@ -182,48 +168,54 @@ def _build_claim(request: PaidRequest, proof: str, replay: ReplayPolicy) -> Clai
         # The seller's choice may depend on headers or a body that the claim does not cover, so the chosen
         # offer is part of the claim. A payment for a small result must not start the work of a large one.
         named = f"{named} as {request.offer.sells}"
-    return ClaimProof(proof, Claimant(named, find_credentials(http.headers), http.body_digest, allowed))
+    return Claimant(named, find_credentials(http.headers), http.body_digest, allowed)
 
 
 def _claim_without_credentials(
-    request: PaidRequest, proof: str, transaction_id: str
+    backend: Backend, request: PaidRequest, proof: str, transaction_id: str
 ) -> Flow[Claim | Response]:
     """Claim without credentials, but only where the payer alone can know the proof."""
-    predictability = yield from _find_predictability(request)
+    predictability = yield from _find_predictability(backend, request)
     if predictability is Predictability.PREDICTABLE:
-        return (yield from _refuse(request, responses.build_not_recognized(transaction_id)))
+        return (yield from _refuse(backend, request, responses.build_not_recognized(transaction_id)))
     if predictability is not Predictability.UNPREDICTABLE:
-        return (yield from _refuse(request, responses.build_unconfirmed(transaction_id)))
+        return (yield from _refuse(backend, request, responses.build_unconfirmed(transaction_id)))
     try:
-        return (yield from _build_claim(request, proof, ReplayPolicy.SAME_PROOF))
+        claimant = _build_claimant(request, ReplayPolicy.SAME_PROOF)
+        claim: Claim = yield backend.journal.claim(proof, claimant)
     except Exception as error:
-        yield from LogWarning(f"the journal could not claim the proof: {error}", transaction_id)
-        return (yield from _refuse(request, responses.build_unconfirmed(transaction_id)))
+        yield backend.log_warning(f"the journal could not claim the proof: {error}", transaction_id)
+        return (yield from _refuse(backend, request, responses.build_unconfirmed(transaction_id)))
+    return claim
 
 
-def _recall_predictability() -> Flow[Predictability]:
+def _recall_predictability(
+    backend: Backend,
+) -> Flow[Predictability]:
     """Return what is known of the instructions. One request finds out, others wait for its result."""
-    predictability = yield from RecallPredictability()
+    predictability: Predictability = yield backend.recall_predictability()
     for pause in CROWD_PAUSES:
         if predictability is not Predictability.BEING_CHECKED:
             break
-        yield from Sleep(pause)
-        predictability = yield from RecallPredictability()
+        yield backend.sleep(pause)
+        predictability = yield backend.recall_predictability()
     return predictability
 
 
-def _find_predictability(request: PaidRequest) -> Flow[Predictability]:
+def _find_predictability(backend: Backend, request: PaidRequest) -> Flow[Predictability]:
     """Return whether instructions can be guessed; neither answer if that cannot be found out now."""
-    known = yield from _recall_predictability()
+    known = yield from _recall_predictability(
+        backend,
+    )
     if known is not Predictability.UNKNOWN:
         return known
-    revision = yield from _find_revision(request)
+    revision = yield from _find_revision(backend, request)
     if isinstance(revision, AccessFailed):
         return Predictability.UNKNOWN
     # Compare two answers: a stranger can predict a 402 that has no fresh value.
     instructions: list[str] = []
     for _ in range(2):
-        revision, access = yield from _call_access(request, revision, None)
+        revision, access = yield from _call_access(backend, request, revision, None)
         # An offer that is free now, or a service that fails, says nothing about the instructions.
         if not isinstance(access, AccessUnpaid):
             return Predictability.UNKNOWN
@@ -231,276 +223,297 @@ def _find_predictability(request: PaidRequest) -> Flow[Predictability]:
     predictability = Predictability.UNPREDICTABLE
     if not (len(instructions) == 2 and are_unpredictable(*instructions)):
         predictability = Predictability.PREDICTABLE
-        yield from LogWarning(
+        yield backend.log_warning(
             "payment instructions can be guessed: delivered results are not replayed without credentials"
         )
-    yield from RecordPredictability(predictability)
+    yield backend.record_predictability(predictability)
     return predictability
 
 
-def _serve_first_use(request: PaidRequest, proof: str, claim: Claimed) -> Flow[Response]:
+def _serve_first_use(backend: Backend, request: PaidRequest, proof: str, claim: Claimed) -> Flow[Response]:
     lease = claim.lease
-    revision = yield from _find_revision(request)
+    revision = yield from _find_revision(backend, request)
     if isinstance(revision, AccessFailed):
-        yield from write(AbandonClaim(lease), False)
-        return (yield from _refuse_access(request, revision))
-    began = (yield from GetTime()) if request.is_observed else 0.0
-    revision, access = yield from _call_access(request, revision, proof)
+        yield from abandon_claim(backend, lease)
+        return (yield from _refuse_access(backend, request, revision))
+    began: float = (yield backend.get_time()) if request.is_observed else 0.0
+    revision, access = yield from _call_access(backend, request, revision, proof)
     sale = UNKNOWN_SALE
     if request.is_observed:
-        sale = yield from describe_access(request, revision, began)
+        sale = yield from describe_access(backend, request, revision, began)
     match access:
         case AccessGranted(transaction_id):
             # A payment of an earlier request may have been authorized for a revision that was active then.
             is_known = claim.transaction_id == transaction_id
             revision_id = claim.revision_id if is_known else revision.revision_id
             payment = PendingPayment(lease, proof, transaction_id, revision_id, sale=sale)
-            return (yield from _run_and_settle(request, revision, payment))
+            return (yield from _run_and_settle(backend, request, revision, payment))
         case AccessPending(_, transaction_id) if transaction_id is not None:
             # Keep the payment, because it may still settle. Without a row its payer would be asked to pay
             # again.
             payment = PendingPayment(lease, proof, transaction_id, revision.revision_id, sale=sale)
-            yield from _record_pending(payment)
-            return (yield from _refuse_access(request, access))
+            yield from _record_pending(backend, payment)
+            return (yield from _refuse_access(backend, request, access))
         # Give the claim up, so that the proof can still pay for something.
         case AccessFree():
-            yield from write(AbandonClaim(lease), False)
-            return (yield from _serve_free(request, revision, access))
+            yield from abandon_claim(backend, lease)
+            return (yield from _serve_free(backend, request, revision, access))
         case AccessUnpaid() if claim.transaction_id:
             # An earlier attempt was authorized and never ended; its authorization is over by now.
             payment = PendingPayment(lease, proof, claim.transaction_id, claim.revision_id, sale=sale)
-            settlement = yield from recover(payment, awaited=True)
-            return (yield from _answer_settlement(request, payment, settlement))
+            settlement = yield from recover(backend, payment, awaited=True)
+            return (yield from _answer_settlement(backend, request, payment, settlement))
         case AccessUnpaid():
-            return (yield from _handle_refused_proof(request, lease, proof, access))
+            return (yield from _handle_refused_proof(backend, request, lease, proof, access))
         case _:
-            yield from write(AbandonClaim(lease), False)
-            return (yield from _refuse_access(request, access))
+            yield from abandon_claim(backend, lease)
+            return (yield from _refuse_access(backend, request, access))
 
 
 def _handle_refused_proof(
-    request: PaidRequest, lease: Lease, proof: str, access: AccessUnpaid
+    backend: Backend, request: PaidRequest, lease: Lease, proof: str, access: AccessUnpaid
 ) -> Flow[Response]:
     """Answer a 402 to a proof. Its payment may be in use: by another worker, or in another encoding.
 
     Another worker took this claim over meanwhile. Another encoding has a row of its own, under which the
     service knows the payment.
     """
-    may_be_missed = yield from _may_miss_rows()
+    may_be_missed = yield from _may_miss_rows(
+        backend,
+    )
     try:
-        use = yield from FindOtherEncoding(lease, proof)
-        ours = yield from AbandonClaim(lease)
+        use: InProgress | AlreadyUsed | None = yield backend.journal.find_other_encoding(lease, proof)
+        ours: bool = yield backend.journal.abandon_claim(lease)
     except Exception as error:
         # It is unknown whether the payment is in use. A 402 would make the payer sign a second payment.
-        yield from LogWarning(f"the journal could not find out whether a refused payment is in use: {error}")
-        return (yield from _refuse(request, responses.build_unavailable(503)))
+        yield backend.log_warning(
+            f"the journal could not find out whether a refused payment is in use: {error}"
+        )
+        return (yield from _refuse(backend, request, responses.build_unavailable(503)))
     if not ours or isinstance(use, InProgress):
-        return (yield from _refuse(request, responses.build_in_progress()))
+        return (yield from _refuse(backend, request, responses.build_in_progress()))
     if use is not None:
         # Do not tell the transaction: a stranger can read an authorization on the chain and send it.
-        return (yield from _refuse(request, responses.build_already_used()))
+        return (yield from _refuse(backend, request, responses.build_already_used()))
     if may_be_missed:
-        return (yield from _refuse(request, responses.build_unconfirmed(None)))
-    return (yield from _refuse_access(request, access))
+        return (yield from _refuse(backend, request, responses.build_unconfirmed(None)))
+    return (yield from _refuse_access(backend, request, access))
 
 
-def _may_miss_rows() -> Flow[bool]:
+def _may_miss_rows(
+    backend: Backend,
+) -> Flow[bool]:
     """Whether this payment may have a row encrypted with a key that this process lacks.
 
     Then the payer must not be asked to pay. It happens while workers are restarted, one after the other, with
     a new journal key.
     """
     try:
-        if not (yield from HasUnknownKeys()):
+        is_missed: bool = yield backend.journal.has_unknown_keys()
+        if not is_missed:
             return False
-        yield from LogWarning(
+        yield backend.log_warning(
             "the journal has rows under a key that this process does not have", setting="journal_key"
         )
     except Exception as error:
         # Count this as missing rows: a payer who comes back is better off than one who pays twice.
-        yield from LogWarning(f"the journal could not list the keys that its rows need: {error}")
+        yield backend.log_warning(f"the journal could not list the keys that its rows need: {error}")
     return True
 
 
 # Access
 
 
-def _find_revision(request: PaidRequest) -> Flow[OfferRevision | AccessFailed]:
+def _find_revision(backend: Backend, request: PaidRequest) -> Flow[OfferRevision | AccessFailed]:
     try:
-        return (yield from ResolveOffer(request.offer))
+        revision: OfferRevision = yield backend.resolve_offer(request.offer)
+        return revision
     except ServiceError as error:
         failure = error
     except FaregateError as error:
         return AccessFailed(502, f"nothing can be sold: {error}")
-    known = yield from _get_known_revision(request)
+    known = yield from _get_known_revision(backend, request)
     if known is None:
         return AccessFailed(503 if isinstance(failure, NoAnswer) else 502, f"nothing can be sold: {failure}")
-    yield from LogWarning(f"the contracts could not be read again, so the known ones are used: {failure}")
+    yield backend.log_warning(f"the contracts could not be read again, so the known ones are used: {failure}")
     return known
 
 
-def _get_known_revision(request: PaidRequest) -> Flow[OfferRevision | None]:
+def _get_known_revision(backend: Backend, request: PaidRequest) -> Flow[OfferRevision | None]:
     try:
-        return (yield from GetKnownRevision(request.offer))
+        revision: OfferRevision | None = yield backend.get_known_revision(request.offer)
     except FaregateError:
         return None
+    return revision
 
 
 def _call_access(
-    request: PaidRequest, revision: OfferRevision, proof: str | None
+    backend: Backend, request: PaidRequest, revision: OfferRevision, proof: str | None
 ) -> Flow[tuple[OfferRevision, Access]]:
     """Call access. If it refuses the revision, read the contracts again and call once more."""
-    access = yield from _call_access_once(request, revision, proof)
+    access = yield from _call_access_once(backend, request, revision, proof)
     if not isinstance(access, RevisionRejected):
         return revision, access
-    newer = yield from _refresh_revision(request, revision)
+    newer = yield from _refresh_revision(backend, request, revision)
     # No newer revision is known, so a second call would be refused as well.
     if newer is None or newer.revision_id == revision.revision_id:
         return revision, access.failure
-    access = yield from _call_access_once(request, newer, proof)
+    access = yield from _call_access_once(backend, request, newer, proof)
     return newer, access.failure if isinstance(access, RevisionRejected) else access
 
 
-def _refresh_revision(request: PaidRequest, rejected: OfferRevision) -> Flow[OfferRevision | None]:
+def _refresh_revision(
+    backend: Backend, request: PaidRequest, rejected: OfferRevision
+) -> Flow[OfferRevision | None]:
     """The revision that is active now. One request reads the contracts; others wait for what it finds."""
     try:
         # The final 0.0 adds one last look after the longest pause.
         for pause in (*CROWD_PAUSES, 0.0):
-            newer = yield from RefreshRevision(request.offer, rejected)
+            newer: OfferRevision | None = yield backend.refresh_revision(request.offer, rejected)
             if newer is not None:
                 return newer
-            yield from Sleep(pause)
+            yield backend.sleep(pause)
     except FaregateError as error:
-        yield from LogWarning(f"the revision was refused, and the contracts could not be read again: {error}")
+        yield backend.log_warning(
+            f"the revision was refused, and the contracts could not be read again: {error}"
+        )
     return None
 
 
-def _call_access_once(request: PaidRequest, revision: OfferRevision, proof: str | None) -> Flow[Access]:
+def _call_access_once(
+    backend: Backend, request: PaidRequest, revision: OfferRevision, proof: str | None
+) -> Flow[Access]:
     """Call access, and retry an unanswered call once. It is idempotent: a proof keeps its transaction."""
-    began = yield from GetTime()
+    began: float = yield backend.get_time()
     try:
         try:
-            return (yield from CallAccess(request, revision, proof))
+            access: Access = yield backend.call_access(request, revision, proof)
         except TooManyCalls:
             raise  # a retry would only add to the load
         except NoAnswer:
-            if (yield from GetTime()) - began > RETRY_BUDGET_SECONDS:
+            now: float = yield backend.get_time()
+            if now - began > RETRY_BUDGET_SECONDS:
                 raise
-            return (yield from CallAccess(request, revision, proof))
+            access = yield backend.call_access(request, revision, proof)
     except NoAnswer as error:
         return AccessFailed(503, f"access was not answered: {error}")
     # This includes an offer that cannot be sent (`ConfigurationError`).
     except FaregateError as error:
         return AccessFailed(502, f"access could not be asked, or was answered with nonsense: {error}")
+    return access
 
 
-def _refuse_access(request: PaidRequest, access: Access) -> Flow[Response]:
+def _refuse_access(backend: Backend, request: PaidRequest, access: Access) -> Flow[Response]:
     match access:
         case AccessUnpaid(reply):
-            return (yield from _refuse(request, responses.build_payment_required(reply)))
+            return (yield from _refuse(backend, request, responses.build_payment_required(reply)))
         case AccessPending(reply, transaction_id):
-            return (yield from _refuse(request, responses.relay_settling(reply, transaction_id)))
+            return (yield from _refuse(backend, request, responses.relay_settling(reply, transaction_id)))
         case AccessFailed(status, reason, retry_after):
-            yield from LogWarning(reason)
-            return (yield from _refuse(request, responses.build_unavailable(status, retry_after)))
+            yield backend.log_warning(reason)
+            return (yield from _refuse(backend, request, responses.build_unavailable(status, retry_after)))
         case _:
-            yield from LogWarning(f"access gave {type(access).__name__}, which cannot be used here")
-            return (yield from _refuse(request, responses.build_unavailable(503)))
+            yield backend.log_warning(f"access gave {type(access).__name__}, which cannot be used here")
+            return (yield from _refuse(backend, request, responses.build_unavailable(503)))
 
 
-def _refuse(request: PaidRequest, response: Response) -> Flow[Response]:
-    yield from EmitEvent(Refused(response.status, response.code, request.sale))
+def _refuse(backend: Backend, request: PaidRequest, response: Response) -> Flow[Response]:
+    yield backend.emit_event(Refused(response.status, response.code, request.sale))
     return response
 
 
-def _record_pending(payment: PendingPayment) -> Flow[None]:
+def _record_pending(backend: Backend, payment: PendingPayment) -> Flow[None]:
     """Keep a payment that settles without work of ours."""
     try:
-        yield from RecordPending(payment.lease, payment.transaction_id, payment.revision_id)
+        yield backend.journal.record_pending(payment.lease, payment.transaction_id, payment.revision_id)
     except Exception as error:
-        yield from LogWarning(
-            f"the journal could not {RecordPending.action}: {error}", payment.transaction_id
+        yield backend.log_warning(
+            f"the journal could not store the pending payment: {error}", payment.transaction_id
         )
-        yield from WriteFallback(payment.transaction_id, payment.revision_id)
+        yield backend.write_fallback(payment.transaction_id, payment.revision_id)
 
 
-def _ask_for_new_payment(request: PaidRequest, transaction_id: str | None) -> Flow[Response]:
+def _ask_for_new_payment(
+    backend: Backend, request: PaidRequest, transaction_id: str | None
+) -> Flow[Response]:
     """Answer a payment that failed for certain with fresh instructions, got without the dead proof."""
-    revision = yield from _find_revision(request)
+    revision = yield from _find_revision(backend, request)
     if isinstance(revision, AccessFailed):
-        return (yield from _refuse_access(request, revision))
-    _, access = yield from _call_access(request, revision, None)
+        return (yield from _refuse_access(backend, request, revision))
+    _, access = yield from _call_access(backend, request, revision, None)
     if isinstance(access, AccessUnpaid):
         anew = responses.build_new_payment_required(access.response, transaction_id)
-        return (yield from _refuse(request, anew))
-    return (yield from _refuse_access(request, access))
+        return (yield from _refuse(backend, request, anew))
+    return (yield from _refuse_access(backend, request, access))
 
 
 # Free
 
 
-def _serve_free(request: PaidRequest, revision: OfferRevision, access: AccessFree) -> Flow[Response]:
+def _serve_free(
+    backend: Backend, request: PaidRequest, revision: OfferRevision, access: AccessFree
+) -> Flow[Response]:
     try:
-        result = yield from RunHandler(request, None)
+        result: HandlerResult = yield RunHandler(request, None)
     except HandlerError as error:
-        yield from LogWarning(f"{_describe_handler(request)} failed on a free request: {error}")
-        yield from _close_execution(access.execution_id, revision, None)
+        yield backend.log_warning(f"{_describe_handler(request)} failed on a free request: {error}")
+        yield from _close_execution(backend, access.execution_id, revision, None)
         return responses.build_work_failed(error.code)
     except Exception:
-        yield from _close_execution(access.execution_id, revision, None)
+        yield from _close_execution(backend, access.execution_id, revision, None)
         raise
-    yield from _close_execution(access.execution_id, revision, result)
+    yield from _close_execution(backend, access.execution_id, revision, result)
     return responses.build_free(result.response)
 
 
 def _close_execution(
-    execution_id: str | None, revision: OfferRevision, result: HandlerResult | None
+    backend: Backend, execution_id: str | None, revision: OfferRevision, result: HandlerResult | None
 ) -> Flow[None]:
     """Close a free execution, whatever the handler did."""
     if execution_id is None:
         return
     try:
-        yield from CloseExecution(execution_id, revision, result)
+        yield backend.close_execution(execution_id, revision, result)
     except ServiceError as error:
-        yield from LogWarning(f"a free execution could not be closed: {error}")
+        yield backend.log_warning(f"a free execution could not be closed: {error}")
 
 
 # Paid
 
 
-def _run_and_settle(request: PaidRequest, revision: OfferRevision, payment: PendingPayment) -> Flow[Response]:
+def _run_and_settle(
+    backend: Backend, request: PaidRequest, revision: OfferRevision, payment: PendingPayment
+) -> Flow[Response]:
     try:
         # Write this before the work starts. After a crash, the row says that a payment is open and that its
         # work may have begun.
-        start = RecordTransaction(
+        has_started: bool = yield backend.journal.record_transaction(
             payment.lease, payment.transaction_id, payment.revision_id, request.work_seconds
         )
-        has_started = yield from start
     except Exception as error:
         # The service has this transaction, but the row may not. Its id must survive somewhere else.
-        yield from LogWarning(
+        yield backend.log_warning(
             f"the journal could not record the start of the work: {error}", payment.transaction_id
         )
-        yield from WriteFallback(payment.transaction_id, payment.revision_id)
-        return (yield from _refuse(request, responses.build_unconfirmed(payment.transaction_id)))
+        yield backend.write_fallback(payment.transaction_id, payment.revision_id)
+        return (yield from _refuse(backend, request, responses.build_unconfirmed(payment.transaction_id)))
     if not has_started:
-        return (yield from _handle_lost_start(request, payment))
-    began = 0.0
+        return (yield from _handle_lost_start(backend, request, payment))
     if request.is_observed:
-        yield from EmitEvent(Authorized(payment.transaction_id, payment.sale))
-        began = yield from GetTime()
+        yield backend.emit_event(Authorized(payment.transaction_id, payment.sale))
+    began: float = (yield backend.get_time()) if request.is_observed else 0.0
     try:
-        result = yield from RunHandler(request, payment.transaction_id)
+        result: HandlerResult = yield RunHandler(request, payment.transaction_id)
         if request.is_observed:
             payment = describe(payment, status=result.response.status, work_ms=result.duration_ms)
         outcome = _decide_outcome(result, request, revision)
     except (HandlerError, InvalidUsage) as error:
-        yield from LogWarning(
+        yield backend.log_warning(
             f"{_describe_handler(request)} returned nothing that can be sold: {error}", payment.transaction_id
         )
         code = error.code if isinstance(error, HandlerError) else "invalid_usage"
-        payment = yield from _describe_failed_work(request, payment, began)
-        settlement = yield from report_failure(payment, code)
+        payment = yield from _describe_failed_work(backend, request, payment, began)
+        settlement = yield from report_failure(backend, payment, code)
         if isinstance(settlement, PaymentFailed):
             return responses.build_work_failed(code)
         # `build_work_failed` says that nothing was taken, which is not certain here.
@@ -508,37 +521,39 @@ def _run_and_settle(request: PaidRequest, revision: OfferRevision, payment: Pend
     except Exception:
         # Report the failure first, so that nothing is charged. The framework then answers the handler's
         # error.
-        payment = yield from _describe_failed_work(request, payment, began)
-        yield from report_failure(payment, "handler_error")
+        payment = yield from _describe_failed_work(backend, request, payment, began)
+        yield from report_failure(backend, payment, "handler_error")
         raise
     if isinstance(outcome, Response):
-        yield from report_failure(payment, f"status_{outcome.status}")
+        yield from report_failure(backend, payment, f"status_{outcome.status}")
         return outcome
-    settlement = yield from report_success(payment, outcome, request.is_observed)
-    return (yield from _answer_settlement(request, payment, settlement))
+    settlement = yield from report_success(backend, payment, outcome, request.is_observed)
+    return (yield from _answer_settlement(backend, request, payment, settlement))
 
 
 def _describe_failed_work(
-    request: PaidRequest, payment: PendingPayment, began: float
+    backend: Backend, request: PaidRequest, payment: PendingPayment, began: float
 ) -> Flow[PendingPayment]:
-    return describe(payment, work_ms=(yield from measure(began))) if request.is_observed else payment
+    return describe(payment, work_ms=(yield from measure(backend, began))) if request.is_observed else payment
 
 
-def _handle_lost_start(request: PaidRequest, payment: PendingPayment) -> Flow[Response]:
+def _handle_lost_start(backend: Backend, request: PaidRequest, payment: PendingPayment) -> Flow[Response]:
     """Answer a lost start: another proof has this transaction, or another worker took the claim over."""
-    may_be_missed = yield from _may_miss_rows()
+    may_be_missed = yield from _may_miss_rows(
+        backend,
+    )
     try:
-        ours = yield from AbandonClaim(payment.lease)
+        ours: bool = yield backend.journal.abandon_claim(payment.lease)
     except Exception as error:
         # A journal has the transaction already, so no fallback is written. Whether the claim is still ours is
         # unknown.
-        yield from LogWarning(f"the journal could not {AbandonClaim.action}: {error}", payment.transaction_id)
-        return (yield from _refuse(request, responses.build_unconfirmed(payment.transaction_id)))
+        yield backend.log_warning(f"the journal could not give up the claim: {error}", payment.transaction_id)
+        return (yield from _refuse(backend, request, responses.build_unconfirmed(payment.transaction_id)))
     if not ours:
-        return (yield from _refuse(request, responses.build_in_progress()))
+        return (yield from _refuse(backend, request, responses.build_in_progress()))
     if may_be_missed:
-        return (yield from _refuse(request, responses.build_unconfirmed(payment.transaction_id)))
-    return (yield from _refuse(request, responses.build_already_used(payment.transaction_id)))
+        return (yield from _refuse(backend, request, responses.build_unconfirmed(payment.transaction_id)))
+    return (yield from _refuse(backend, request, responses.build_already_used(payment.transaction_id)))
 
 
 def _describe_handler(request: PaidRequest) -> str:

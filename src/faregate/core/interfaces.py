@@ -1,11 +1,11 @@
-"""The protocols that a flow needs: a backend, and a journal. Sync and async.
+"""What a flow is, and the protocols that it needs: a backend, and a journal. Sync and async.
 
 A sync backend returns values; an async one returns values or awaitables, so that a part that never waits
 (the memory journal) serves both.
 """
 
-from collections.abc import Awaitable
-from typing import ClassVar, Literal, Protocol, TypeAlias, TypeVar
+from collections.abc import Awaitable, Generator
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from faregate.core.claims import (
     AlreadyUsed,
@@ -19,10 +19,31 @@ from faregate.core.claims import (
 from faregate.core.models import HandlerResult, Offer, OfferRevision, Outcome, PaidRequest
 from faregate.core.results import Access, Completion, Predictability, TransactionReply
 from faregate.events import Event
+from faregate.frozen import frozen
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 MaybeAwaitable: TypeAlias = T | Awaitable[T]
+
+Flow: TypeAlias = Generator[Any, Any, R]
+"""A plain generator that returns an `R`. It cannot await, block or look at a clock.
+
+It calls its backend and yields what that gives, an answer or an awaitable of it. A driver
+(`faregate.core.driver`) sends the answer back in, or throws in what awaiting it raised.
+"""
+
+
+@frozen
+class RunHandler:
+    """Let the handler run: the one thing that a flow yields and no backend does.
+
+    The driver stops there. Its caller runs the handler, and drives on with its result, or with the exception
+    that it raised.
+    """
+
+    request: PaidRequest
+    transaction_id: str | None
 
 
 class Journal(Protocol):
@@ -119,57 +140,74 @@ class Journal(Protocol):
 
 
 class Backend(Protocol):
-    """Performs the steps of a flow (`faregate.core.steps` documents each)."""
+    """The service, a journal and the log, for a flow."""
 
     @property
     def journal(self) -> Journal: ...
 
-    def resolve_offer(self, offer: Offer) -> MaybeAwaitable[OfferRevision]: ...
+    def resolve_offer(self, offer: Offer) -> MaybeAwaitable[OfferRevision]:
+        """Return the revision behind an offer. Raises `ConfigurationError` or `ServiceError`."""
+        ...
 
-    def get_known_revision(self, offer: Offer) -> MaybeAwaitable[OfferRevision | None]: ...
+    def get_known_revision(self, offer: Offer) -> MaybeAwaitable[OfferRevision | None]:
+        """Return the rules that were read last, however old; None if none were. Makes no call."""
+        ...
 
-    def refresh_revision(
-        self, offer: Offer, rejected: OfferRevision
-    ) -> MaybeAwaitable[OfferRevision | None]: ...
+    def refresh_revision(self, offer: Offer, rejected: OfferRevision) -> MaybeAwaitable[OfferRevision | None]:
+        """Return the rules after the service refused `rejected`; None while another call reads them.
 
-    def recall_predictability(self) -> MaybeAwaitable[Predictability]: ...
+        Raises `ConfigurationError` or `ServiceError`.
+        """
+        ...
 
-    def record_predictability(self, predictability: Predictability) -> MaybeAwaitable[None]: ...
+    def recall_predictability(self) -> MaybeAwaitable[Predictability]:
+        """Read whether the service's instructions can be guessed. One of many callers has to find out."""
+        ...
+
+    def record_predictability(self, predictability: Predictability) -> MaybeAwaitable[None]:
+        """Keep for a while whether the service's instructions can be guessed."""
+        ...
 
     def call_access(
         self, request: PaidRequest, revision: OfferRevision, proof: str | None
-    ) -> MaybeAwaitable[Access]: ...
+    ) -> MaybeAwaitable[Access]:
+        """Ask whether this payer may have the resource. Raises `ServiceError`."""
+        ...
 
-    def call_complete(self, payment: PendingPayment, outcome: Outcome) -> MaybeAwaitable[Completion]: ...
+    def call_complete(self, payment: PendingPayment, outcome: Outcome) -> MaybeAwaitable[Completion]:
+        """Report the outcome; the service finishes the payment. Raises `ServiceError`."""
+        ...
 
-    def get_transaction_state(self, transaction_id: str) -> MaybeAwaitable[TransactionReply]: ...
+    def get_transaction_state(self, transaction_id: str) -> MaybeAwaitable[TransactionReply]:
+        """Return how the transaction stands. Raises `ServiceError`."""
+        ...
 
     def close_execution(
         self, execution_id: str, revision: OfferRevision, result: HandlerResult | None
-    ) -> MaybeAwaitable[None]: ...
+    ) -> MaybeAwaitable[None]:
+        """Close a free execution with facts about its response, if there is one. Raises `ServiceError`."""
+        ...
 
-    def get_time(self) -> MaybeAwaitable[float]: ...
+    def get_time(self) -> MaybeAwaitable[float]:
+        """Return seconds on a clock that never jumps; only differences mean anything."""
+        ...
 
     def sleep(self, seconds: float, /) -> MaybeAwaitable[None]: ...
 
-    def emit_event(self, event: Event, /) -> MaybeAwaitable[None]: ...
+    def emit_event(self, event: Event, /) -> MaybeAwaitable[None]:
+        """Tell those who listen. They change nothing."""
+        ...
 
-    def write_fallback(self, transaction_id: str, revision_id: str) -> MaybeAwaitable[None]: ...
+    def write_fallback(self, transaction_id: str, revision_id: str) -> MaybeAwaitable[None]:
+        """Write the id of a transaction that the journal could not write, wherever else it survives."""
+        ...
 
-    def log_warning(self, message: str, transaction_id: str | None, setting: str) -> MaybeAwaitable[None]: ...
+    def log_warning(
+        self, message: str, transaction_id: str | None = None, setting: str = ""
+    ) -> MaybeAwaitable[None]:
+        """Tell the seller's log. Never carries a proof, a key or content.
 
-
-class Blocking(Protocol):
-    """What performs steps for `drive`: no method returns an awaitable."""
-
-    is_async: ClassVar[Literal[False]]
-
-
-class Awaiting(Protocol):
-    """What performs steps for `adrive`: a method may return an awaitable, and none blocks for long.
-
-    `is_async` tells the two apart in types. The methods alone would not: a step has one signature for both,
-    and a backend that blocks would fit into an event loop.
-    """
-
-    is_async: ClassVar[Literal[True]]
+        `setting` names one of the paywall's settings, such as `journal_key`, which the seller is asked to
+        check.
+        """
+        ...

@@ -1,7 +1,7 @@
 """Recover unfinished payments, for a payer who comes back or for the sweep.
 
 Both pick up only a row whose lease is over: the payer with a claim of the same proof, the sweep with
-`LeaseNext`. The old owner learns it at its next write: the row has another fencing token and
+`lease_next`. The old owner learns it at its next write: the row has another fencing token and
 refuses it, unless it is a fact that is true under any lease (rules 2 and 3 of
 `faregate.journals.row`).
 
@@ -14,15 +14,18 @@ from dataclasses import dataclass, field
 
 from faregate.core.claims import PendingPayment
 from faregate.core.completion import (
+    abandon_claim,
     close_paid,
     close_unpaid,
     complete_failure,
     complete_success,
+    give_back,
     mark_stuck,
+    postpone,
     record_outcome,
     schedule_retry,
-    write,
 )
+from faregate.core.interfaces import Backend, Flow
 from faregate.core.models import WorkFailed, WorkSucceeded
 from faregate.core.results import (
     DeliveredElsewhere,
@@ -41,18 +44,6 @@ from faregate.core.results import (
     Unconfirmed,
 )
 from faregate.core.sales import describe, describe_recovered, measure
-from faregate.core.steps import (
-    AbandonClaim,
-    EmitEvent,
-    Flow,
-    GetTime,
-    GetTransaction,
-    LeaseNext,
-    LogWarning,
-    Postpone,
-    RemoveUnfetched,
-    ScheduleRetry,
-)
 from faregate.errors import BadAnswer, Forbidden, ServiceError, TransactionNotFound
 from faregate.events import Expired, Swept
 
@@ -115,147 +106,155 @@ class SweepReport:
 
 
 def sweep(
-    limit: int = BATCH, should_stop: Callable[[], bool] = never, environment: str | None = None
+    backend: Backend,
+    limit: int = BATCH,
+    should_stop: Callable[[], bool] = never,
+    environment: str | None = None,
 ) -> Flow[SweepReport]:
     """Recover rows whose lease is over, each once, until `limit`, or until `should_stop` between two rows.
 
     Before that, remove paid results that their payers did not fetch in time. `environment` is for events
     alone.
     """
-    began = yield from GetTime()
-    report = SweepReport(expired=(yield from _remove_unfetched(limit)))
+    began: float = yield backend.get_time()
+    report = SweepReport(expired=(yield from _remove_unfetched(backend, limit)))
     seen: set[bytes] = set()
     while len(seen) < limit and not should_stop():
-        payment = yield from LeaseNext()
+        payment: PendingPayment | None = yield backend.journal.lease_next()
         if payment is None:
             break
         if payment.lease.key in seen:
             # The service is so slow that the first rows are due again: enough for this time.
-            yield from write(ScheduleRetry(payment.lease), True, payment.transaction_id)
+            yield from give_back(backend, payment)
             break
         seen.add(payment.lease.key)
         report.looked_at += 1
         payment = describe(payment, environment=environment)
-        report.add(payment.transaction_id, (yield from recover(payment, awaited=False)))
-    yield from EmitEvent(report.as_event((yield from measure(began)), environment))
+        report.add(payment.transaction_id, (yield from recover(backend, payment, awaited=False)))
+    yield backend.emit_event(report.as_event((yield from measure(backend, began)), environment))
     return report
 
 
-def _remove_unfetched(limit: int) -> Flow[int]:
+def _remove_unfetched(backend: Backend, limit: int) -> Flow[int]:
     """Remove paid results whose payer did not come in time, and tell: the payer may ask the seller yet."""
-    removed = yield from RemoveUnfetched(limit)
+    removed: tuple[str, ...] = yield backend.journal.remove_unfetched(limit)
     for transaction_id in removed:
-        yield from LogWarning(
+        yield backend.log_warning(
             "a paid result was removed: nobody fetched it within its retention", transaction_id
         )
-        yield from EmitEvent(Expired(transaction_id))
+        yield backend.emit_event(Expired(transaction_id))
     return len(removed)
 
 
-def recover(payment: PendingPayment, *, awaited: bool) -> Flow[Settlement]:
+def recover(backend: Backend, payment: PendingPayment, *, awaited: bool) -> Flow[Settlement]:
     """Bring an unfinished payment nearer to its end; `awaited` if its payer waits for the answer."""
     payment = describe_recovered(payment)
-    if payment.foreign and not (yield from _is_known_to_service(payment)):
-        yield from LogWarning(
+    if payment.foreign and not (yield from _is_known_to_service(backend, payment)):
+        yield backend.log_warning(
             "started with another API key, whose seller must finish it", payment.transaction_id
         )
-        yield from write(Postpone(payment.lease), None, payment.transaction_id)
+        yield from postpone(backend, payment)
         return OtherSellersPayment()
     match payment.outcome:
         case WorkSucceeded() as outcome:
-            return (yield from _recover_success(payment, outcome, awaited))
+            return (yield from _recover_success(backend, payment, outcome, awaited))
         case WorkFailed() as outcome:
-            return (yield from _recover_failure(payment, outcome, repeated=True))
+            return (yield from _recover_failure(backend, payment, outcome, repeated=True))
         case None if payment.waiting:
-            return (yield from _recover_waiting(payment))
+            return (yield from _recover_waiting(backend, payment))
         case None:
             # The work was interrupted: it must not run again, so its outcome is decided now.
             interrupted = WorkFailed("interrupted")
-            if not (yield from record_outcome(payment, interrupted)):
+            if not (yield from record_outcome(backend, payment, interrupted)):
                 return LeaseLost()
-            return (yield from _recover_failure(payment, interrupted, repeated=False))
+            return (yield from _recover_failure(backend, payment, interrupted, repeated=False))
 
 
-def _recover_success(payment: PendingPayment, outcome: WorkSucceeded, awaited: bool) -> Flow[Settlement]:
+def _recover_success(
+    backend: Backend, payment: PendingPayment, outcome: WorkSucceeded, awaited: bool
+) -> Flow[Settlement]:
     """The GET only says whether it is worth completing again. A completion proves."""
-    match (yield from _get_state(payment)):
+    match (yield from _get_state(backend, payment)):
         # Acting on a GET is safe here, because it releases nothing.
         case TransactionState.FAILED:
-            return (yield from close_unpaid(payment, "payment_failed"))
+            return (yield from close_unpaid(backend, payment, "payment_failed"))
         case TransactionState.PENDING:
-            return (yield from schedule_retry(payment, StillSettling()))
+            return (yield from schedule_retry(backend, payment, StillSettling()))
         case TransactionState.UNAVAILABLE:
-            return (yield from schedule_retry(payment, Unconfirmed("not known how it stands")))
+            return (yield from schedule_retry(backend, payment, Unconfirmed("not known how it stands")))
         case TransactionState.CONTRADICTORY:
             # Waiting for a clearer GET could last for ever. It looks paid, so a refusal does not count.
-            return (yield from complete_success(payment, outcome, repeated=False, awaited=awaited))
+            return (yield from complete_success(backend, payment, outcome, repeated=False, awaited=awaited))
         # This includes replies that cannot be read: waiting for a clear GET could last for ever.
         case _:
-            return (yield from complete_success(payment, outcome, repeated=True, awaited=awaited))
+            return (yield from complete_success(backend, payment, outcome, repeated=True, awaited=awaited))
 
 
-def _recover_failure(payment: PendingPayment, outcome: WorkFailed, *, repeated: bool) -> Flow[Settlement]:
+def _recover_failure(
+    backend: Backend, payment: PendingPayment, outcome: WorkFailed, *, repeated: bool
+) -> Flow[Settlement]:
     """Where the service knows of an end already, nothing is reported."""
-    match (yield from _get_state(payment)):
+    match (yield from _get_state(backend, payment)):
         case TransactionState.FAILED:
-            return (yield from close_unpaid(payment, outcome.code))
+            return (yield from close_unpaid(backend, payment, outcome.code))
         case TransactionSettled(receipt):
-            yield from LogWarning(
+            yield backend.log_warning(
                 "a payment settled although its work was reported as failed", payment.transaction_id
             )
-            return (yield from close_paid(payment, receipt, outcome.code))
+            return (yield from close_paid(backend, payment, receipt, outcome.code))
         case TransactionState.PENDING | TransactionState.CONTRADICTORY:
-            return (yield from schedule_retry(payment, Unconfirmed("settling")))
+            return (yield from schedule_retry(backend, payment, Unconfirmed("settling")))
         case TransactionState.UNAVAILABLE:
-            return (yield from schedule_retry(payment, Unconfirmed("not known how it stands")))
+            return (yield from schedule_retry(backend, payment, Unconfirmed("not known how it stands")))
         case _:
-            return (yield from complete_failure(payment, outcome, repeated=repeated))
+            return (yield from complete_failure(backend, payment, outcome, repeated=repeated))
 
 
-def _recover_waiting(payment: PendingPayment) -> Flow[Settlement]:
+def _recover_waiting(backend: Backend, payment: PendingPayment) -> Flow[Settlement]:
     """A payment that access found settling: there is no work of ours to complete."""
-    match (yield from _get_state(payment)):
+    match (yield from _get_state(backend, payment)):
         case TransactionState.FAILED:
-            return (yield from close_unpaid(payment, "payment_failed"))
+            return (yield from close_unpaid(backend, payment, "payment_failed"))
         case TransactionSettled(receipt):
             # It was paid and its result is not here: a new payment would make it worse.
-            yield from LogWarning(
+            yield backend.log_warning(
                 "a payment settled, but its result is not in the journal", payment.transaction_id
             )
-            return (yield from close_paid(payment, receipt, "not_started"))
+            return (yield from close_paid(backend, payment, receipt, "not_started"))
         case TransactionState.AUTHORIZED:
-            yield from write(AbandonClaim(payment.lease), False, payment.transaction_id)
+            yield from abandon_claim(backend, payment.lease, payment.transaction_id)
             return NothingBegun()
         case TransactionState.NOT_FOUND:
             unknown = Unconfirmed("the service does not know the transaction")
-            return (yield from mark_stuck(payment, unknown))
+            return (yield from mark_stuck(backend, payment, unknown))
         case _:
-            return (yield from schedule_retry(payment, StillSettling()))
+            return (yield from schedule_retry(backend, payment, StillSettling()))
 
 
-def _is_known_to_service(payment: PendingPayment) -> Flow[bool]:
+def _is_known_to_service(backend: Backend, payment: PendingPayment) -> Flow[bool]:
     """Whether the service shows the transaction to our API key: then the key was replaced, and it is ours.
 
     A GET asks, because complete would send the payer's proof under what may be another seller's key.
     """
     try:
-        yield from GetTransaction(payment.transaction_id)
+        yield backend.get_transaction_state(payment.transaction_id)
     except ServiceError:
         return False
     return True
 
 
-def _get_state(payment: PendingPayment) -> Flow[TransactionReply]:
+def _get_state(backend: Backend, payment: PendingPayment) -> Flow[TransactionReply]:
     try:
-        return (yield from GetTransaction(payment.transaction_id))
+        state: TransactionReply = yield backend.get_transaction_state(payment.transaction_id)
+        return state
     except TransactionNotFound:
         return TransactionState.NOT_FOUND
     # A key that may not read a transaction may still complete it.
     except Forbidden:
         return TransactionState.UNRECOGNIZED
     except BadAnswer as error:
-        yield from LogWarning(f"the transaction cannot be read: {error}", payment.transaction_id)
+        yield backend.log_warning(f"the transaction cannot be read: {error}", payment.transaction_id)
         return TransactionState.UNRECOGNIZED
     except ServiceError as error:
-        yield from LogWarning(f"the state of the transaction is unknown: {error}", payment.transaction_id)
+        yield backend.log_warning(f"the state of the transaction is unknown: {error}", payment.transaction_id)
         return TransactionState.UNAVAILABLE

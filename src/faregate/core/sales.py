@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from faregate.core.claims import PendingPayment
+from faregate.core.interfaces import Backend, Flow
 from faregate.core.models import OfferRevision, PaidRequest
-from faregate.core.steps import Flow, GetTime
 from faregate.events import Sale
 
 _AMOUNT = re.compile(r"0|[1-9][0-9]{0,29}", re.ASCII)
@@ -31,9 +31,11 @@ def describe_recovered(payment: PendingPayment) -> PendingPayment:
     return payment if is_known else describe(payment, revision_id=payment.revision_id)
 
 
-def describe_access(request: PaidRequest, revision: OfferRevision, began: float) -> Flow[Sale]:
+def describe_access(
+    backend: Backend, request: PaidRequest, revision: OfferRevision, began: float
+) -> Flow[Sale]:
     """Return the sale after a call to access that began at this time."""
-    access_ms = yield from measure(began)
+    access_ms = yield from measure(backend, began)
     return replace(request.sale, revision_id=revision.revision_id, asset=revision.asset, access_ms=access_ms)
 
 
@@ -53,6 +55,7 @@ def describe_receipt(payment: PendingPayment, receipt: str) -> PendingPayment:
     return describe(payment, **details)
 
 
-def measure(began: float) -> Flow[int]:
-    """Milliseconds since `began`, a time of `GetTime`."""
-    return int(((yield from GetTime()) - began) * 1000)
+def measure(backend: Backend, began: float) -> Flow[int]:
+    """Milliseconds since `began`, a time of `Backend.get_time`."""
+    now: float = yield backend.get_time()
+    return int((now - began) * 1000)

@@ -5,7 +5,7 @@ If its store works in batches, the loop waits for the store's writer. Otherwise 
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 import anyio
 from anyio.lowlevel import RunVar
@@ -13,8 +13,7 @@ from anyio.lowlevel import RunVar
 from faregate.core import driver
 from faregate.core.claims import PendingPayment
 from faregate.errors import JournalError
-from faregate.journals.operations import BatchStore, BlockingRows, Procedure, RowOperation
-from faregate.journals.store import RowStore
+from faregate.journals.operations import Procedure, Run
 
 if TYPE_CHECKING:
     # It needs cryptography, which a paywall with the memory journal does without.
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 P = ParamSpec("P")
-Run = Callable[[Callable[[], Any]], Awaitable[Any]]
-"""Runs a blocking call in a thread, and awaits its result."""
 Drive = Callable[[Procedure[Any]], Awaitable[Any]]
 """Performs a procedure, and awaits its answer."""
 
@@ -75,33 +72,23 @@ class AsyncJournal:
         return self._run(partial(self._journal.remove_unfetched, limit))
 
 
-class AsyncRows:
-    """The rows of a store that works in batches, for event loops: they wait for its writer."""
-
-    is_async: ClassVar[Literal[True]] = True
-
-    def __init__(self, store: BatchStore, run: Run) -> None:
-        self._acall, self._prepare = store.writer.acall, store.prepare
-        self.run = run
-
-    def perform(self, operation: RowOperation) -> Awaitable[Any]:
-        return self._acall(self._prepare(operation))
+def make_threaded_drive(run: Run) -> Drive:
+    """Return what performs procedures on blocking rows: each in a thread, as a whole."""
+    return lambda procedure: run(lambda: driver.run(procedure))
 
 
-def make_driver(store: RowStore, clock: Callable[[], float], run: Run) -> Drive:
-    """Return what performs procedures in an event loop: in batches if the store can, or else with `run`."""
-    if not isinstance(store, BatchStore):
-        blocking_rows = BlockingRows(store)
-        return lambda procedure: run(lambda: driver.run(procedure, blocking_rows))
+def make_batched_drive(clock: Callable[[], float], run: Run) -> Drive:
+    """Return what performs procedures on the rows of a store that works in batches."""
     may_wait: Callable[[], bool] = getattr(clock, "may_wait", bool)
-    rows = AsyncRows(store, run)
 
-    async def drive(procedure: Procedure[T]) -> T:
+    def drive(procedure: Procedure[T]) -> Awaitable[T]:
+        return drive_with_fresh_time(procedure) if may_wait() else driver.arun(procedure)
+
+    async def drive_with_fresh_time(procedure: Procedure[T]) -> T:
         # The clock may have to ask its server. Let a thread do that, so that the procedure finds a fresh
         # sample.
-        if may_wait():
-            await run(clock)
-        return await driver.arun(procedure, rows)
+        await run(clock)
+        return await driver.arun(procedure)
 
     return drive
 

@@ -3,7 +3,7 @@
 from faregate.core.claims import HoldInfo, PendingPayment, Resumable
 from faregate.core.driver import run
 from faregate.errors import JournalUnreadable
-from faregate.journals.operations import BlockingRows, Procedure
+from faregate.journals.operations import Procedure
 from faregate.journals.owner_locks import LockingStore, has_lock
 from faregate.journals.quota import Quota
 from faregate.journals.reader import describe_hold
@@ -19,7 +19,6 @@ class OpenPaymentQueue:
     def __init__(self, rows: RowAccess, quota: Quota) -> None:
         self._rows = rows
         self._store = rows.store
-        self._blocking_rows = BlockingRows(rows.store)
         self._quota = quota
         self._policy = rows.policy
         self._unreadable = ""
@@ -32,7 +31,7 @@ class OpenPaymentQueue:
         """
         while (record := self._take_due()) is not None:
             try:
-                row = run(self._read_whole(record), self._blocking_rows)
+                row = run(self._read_whole(record))
             except JournalUnreadable as error:
                 transaction = record["transaction_id"] or "a claim without a transaction"
                 self._unreadable = f"{transaction}: {error}"
@@ -50,7 +49,7 @@ class OpenPaymentQueue:
         silent_since, foreign_since = now - policy.owner_lease, now - policy.adoption_delay
         due = Due(now, silent_since, self._rows.seller, foreign_since, *self._judge_owners(now))
         changes = {
-            "owner": run(self._rows.make_holder(), self._blocking_rows).owner,
+            "owner": run(self._rows.make_holder()).owner,
             "touched_at": now,
             "fence": make_id(),
             "lease_until": now + policy.completion_lease,
@@ -129,7 +128,7 @@ class OpenPaymentQueue:
         record = self._store.find_transaction(transaction_id)
         if record is None or record["expires_at"] is not None:
             return None
-        return run(self._lease_record(record), self._blocking_rows)
+        return run(self._lease_record(record))
 
     def _lease_record(self, record: Record) -> Procedure[PendingPayment | None]:
         row, now = (yield from self._read_whole(record)), self._rows.clock()

@@ -1,25 +1,24 @@
-"""The operations on one row, as values: a procedure of a journal yields them, and rows perform them.
+"""The operations on one row, as values, and the rows that perform them for the procedures of a journal.
 
 A store that performs many in one transaction, or one round trip, is a `BatchStore`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from faregate.journals.store import Record, RowStore
 from faregate.journals.writer import Writer
 
 T = TypeVar("T")
+Run = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Runs a blocking call in a thread, and awaits its result."""
 
 
 class Find(NamedTuple):
     """Gives the row with one of these keys, without its result, or None."""
 
     keys: Sequence[bytes]
-
-    def perform(self, rows: "Rows") -> Any:
-        return rows.perform(self)
 
     def apply(self, store: RowStore) -> Record | None:
         return store.find(self.keys)
@@ -29,9 +28,6 @@ class FindResult(NamedTuple):
     """Gives the encrypted result of a row, or None."""
 
     key: bytes
-
-    def perform(self, rows: "Rows") -> Any:
-        return rows.perform(self)
 
     def apply(self, store: RowStore) -> bytes | None:
         return store.find_result(self.key)
@@ -43,9 +39,6 @@ class Insert(NamedTuple):
     record: Record
     candidate_keys: Sequence[bytes]
     now: float
-
-    def perform(self, rows: "Rows") -> Any:
-        return rows.perform(self)
 
     def apply(self, store: RowStore) -> bool:
         return store.insert(*self)
@@ -59,9 +52,6 @@ class Replace(NamedTuple):
     changes: Mapping[str, Any]
     durable: bool
 
-    def perform(self, rows: "Rows") -> Any:
-        return rows.perform(self)
-
     def apply(self, store: RowStore) -> bool:
         return store.replace(*self)
 
@@ -72,47 +62,34 @@ class Delete(NamedTuple):
     key: bytes
     stamp: int
 
-    def perform(self, rows: "Rows") -> Any:
-        return rows.perform(self)
-
     def apply(self, store: RowStore) -> bool:
         return store.delete(*self)
 
 
-class BlockingCall(NamedTuple):
-    """A function that may take long: an event loop runs it in a thread."""
-
-    function: Callable[[], Any]
-
-    def perform(self, rows: "Rows") -> Any:
-        return rows.run(self.function)
-
-
 RowOperation: TypeAlias = Find | FindResult | Insert | Replace | Delete
-Operation: TypeAlias = RowOperation | BlockingCall
-Procedure: TypeAlias = Generator[Operation, Any, T]
-"""Yields operations, and is sent what each of them gives. Returns the answer of a journal.
+Procedure: TypeAlias = Generator[Any, Any, T]
+"""Calls `Rows` and yields what they give, an answer or an awaitable of it. Returns the answer of a journal.
 
-The drivers of the core drive it (`core.driver`), on `Rows`."""
+The drivers of the core drive it (`core.driver`)."""
 
 
 class Rows(Protocol):
-    """What performs the operations of procedures; an async one gives awaitables."""
+    """What performs the operations of procedures; those of an event loop give awaitables."""
 
-    def perform(self, operation: "RowOperation", /) -> Any: ...
+    def perform(self, operation: RowOperation, /) -> Any: ...
 
-    def run(self, function: Callable[[], Any], /) -> Any: ...
+    def run(self, function: Callable[[], Any], /) -> Any:
+        """Call a function that may take long: an event loop runs it in a thread."""
+        ...
 
 
 class BlockingRows:
     """The rows of a store, for threads."""
 
-    is_async: ClassVar[Literal[False]] = False
-
     def __init__(self, store: RowStore) -> None:
         self._store = store
 
-    def perform(self, operation: "RowOperation") -> Any:
+    def perform(self, operation: RowOperation) -> Any:
         return operation.apply(self._store)
 
     def run(self, function: Callable[[], Any]) -> Any:
@@ -131,6 +108,17 @@ class BatchStore(Protocol):
         Its result is what `operation.apply` gives.
         """
         ...
+
+
+class AsyncRows:
+    """The rows of a store that works in batches, for event loops: they wait for its writer."""
+
+    def __init__(self, store: BatchStore, run: Run) -> None:
+        self._acall, self._prepare = store.writer.acall, store.prepare
+        self.run = run
+
+    def perform(self, operation: RowOperation) -> Awaitable[Any]:
+        return self._acall(self._prepare(operation))
 
 
 class BatchedRows(ABC):

@@ -18,10 +18,10 @@ from faregate.core.claims import (
 from faregate.core.interfaces import Journal
 from faregate.core.models import Outcome
 from faregate.journals.encryption import Keyring
-from faregate.journals.event_loops import AsyncJournal, Run, make_driver, run_in_thread
+from faregate.journals.event_loops import AsyncJournal, make_batched_drive, make_threaded_drive, run_in_thread
 from faregate.journals.heartbeat import Heartbeat
 from faregate.journals.open_payments import OpenPaymentQueue
-from faregate.journals.operations import BlockingRows, Procedure, T
+from faregate.journals.operations import AsyncRows, BatchStore, BlockingRows, Procedure, Run, T
 from faregate.journals.owner_locks import get_locks
 from faregate.journals.payment_info import FoundPayments, Reference
 from faregate.journals.policy import DEFAULT_POLICY, JournalPolicy
@@ -54,7 +54,6 @@ class PersistentJournal:
         run: Run = run_in_thread,
     ) -> None:
         self._store = store
-        self._rows = BlockingRows(store)
         self._keyring = Keyring(keys)
         self._policy = policy
         self._clock = clock
@@ -62,16 +61,20 @@ class PersistentJournal:
         locks = get_locks(store)
         options = () if locks is None else (locks.take,)
         self._heartbeat = Heartbeat(self._renew, policy.renew_every, *options)
-        quota = Quota(store, max_rows, max_bytes)
-        rows = RowAccess(store, self._keyring, seller, policy, clock, self._heartbeat)
-        self._procedures = Procedures(rows, quota)
-        self._open_payments = OpenPaymentQueue(rows, quota)
+        self._quota = Quota(store, max_rows, max_bytes)
+        self._rows = RowAccess(
+            store, BlockingRows(store), self._keyring, seller, policy, clock, self._heartbeat
+        )
+        self._procedures = Procedures(self._rows, self._quota)
+        self._open_payments = OpenPaymentQueue(self._rows, self._quota)
 
     def as_async(self) -> Journal:
-        """Return this journal for event loops."""
-        return AsyncJournal(
-            self, self._procedures, make_driver(self._store, self._clock, self._run), self._run
-        )
+        """Return this journal for event loops: in batches if its store can, or else in threads."""
+        store, run = self._store, self._run
+        if not isinstance(store, BatchStore):
+            return AsyncJournal(self, self._procedures, make_threaded_drive(run), run)
+        procedures = Procedures(self._rows.with_rows(AsyncRows(store, run)), self._quota)
+        return AsyncJournal(self, procedures, make_batched_drive(self._clock, run), run)
 
     def disconnect(self) -> None:
         """Close all connections; the next call opens new ones."""
@@ -83,7 +86,7 @@ class PersistentJournal:
         self._store.renew(owner, now + self._policy.owner_lease, now)
 
     def _perform(self, procedure: Procedure[T]) -> T:
-        return driver.run(procedure, self._rows)
+        return driver.run(procedure)
 
     # Claims, and writes under a lease
 

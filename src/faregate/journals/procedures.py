@@ -23,7 +23,7 @@ from faregate.core.models import Outcome
 from faregate.errors import JournalError, JournalFull
 from faregate.journals.codec import NOT_READ
 from faregate.journals.encryption import LookupKey
-from faregate.journals.operations import BlockingCall, Delete, Find, Insert, Procedure
+from faregate.journals.operations import Delete, Find, Insert, Procedure
 from faregate.journals.quota import Quota
 from faregate.journals.row import Holder, Row, RowLease, find_use, keep_copy, read_copy, size_of
 from faregate.journals.row_access import RowAccess, make_id
@@ -56,12 +56,14 @@ class Procedures:
             make_room = partial(self._quota.make_room, now)
             holder = yield from self._rows.make_holder()
             row, stamp = self._create_row(proof, claimant, lookup_keys, holder, now), make_id()
-            if full is None and (yield Insert(self._rows.codec.pack(row, stamp), list(lookup_keys), now)):
+            if full is None and (
+                yield self._rows.perform(Insert(self._rows.codec.pack(row, stamp), list(lookup_keys), now))
+            ):
                 return self._count(row, stamp)
-            record: Record | None = yield Find(list(lookup_keys))
+            record: Record | None = yield self._rows.perform(Find(list(lookup_keys)))
             if record is not None and record["stamp"] == stamp:  # written twice, as the first reply was lost
                 return self._count(row, stamp)
-            if record is None and full is not None and not (yield BlockingCall(make_room)):
+            if record is None and full is not None and not (yield self._rows.run(make_room)):
                 raise full
             claim = (
                 None
@@ -76,7 +78,7 @@ class Procedures:
         if self._quota.has_room(now):
             return None
         try:
-            yield BlockingCall(partial(self._quota.check, now))
+            yield self._rows.run(partial(self._quota.check, now))
         except JournalFull as error:
             return error
         return None
@@ -98,7 +100,7 @@ class Procedures:
     ) -> Procedure[Claim | None]:
         """Let the row answer. None if the claim must be tried again: the row has expired, or has changed."""
         if may_be_removed(record, now):
-            yield Delete(record["key"], record["stamp"])
+            yield self._rows.perform(Delete(record["key"], record["stamp"]))
             return None
         row = yield from self._rows.unpack(record)
         fingerprint, holder = lookup_keys[row.key].fingerprint, (yield from self._rows.make_holder())
@@ -123,7 +125,7 @@ class Procedures:
         if not hashes:
             return None
         find = partial(self._rows.store.find_authorization, hashes, lease.key, self._clock())
-        record: Record | None = yield BlockingCall(find)
+        record: Record | None = yield self._rows.run(find)
         return None if record is None else find_use(RowState(record["state"]), record["transaction_id"] or "")
 
     # Writes under a lease
@@ -216,17 +218,21 @@ class Procedures:
         self._heartbeat.remove(lease.key)
         # Usually the row has not been written since. Delete it without reading it first.
         row, stamp = read_copy(lease)
-        if row is not None and row.may_be_forgotten(lease) and (yield Delete(lease.key, stamp)):
+        if (
+            row is not None
+            and row.may_be_forgotten(lease)
+            and (yield self._rows.perform(Delete(lease.key, stamp)))
+        ):
             self._quota.free(1)
             return True
         for _ in range(ATTEMPTS):
-            record: Record | None = yield Find([lease.key])
+            record: Record | None = yield self._rows.perform(Find([lease.key]))
             if record is None:
                 return False
             row = yield from self._rows.unpack(record)
             unknown, after = row.state is RowState.CLAIMED, row.copy()
             if row.may_be_forgotten(lease):
-                done = yield Delete(row.key, record["stamp"])
+                done = yield self._rows.perform(Delete(row.key, record["stamp"]))
                 self._quota.free(int(done))
             elif after.abandon_claim(lease, self._clock(), self._policy):
                 done = (yield from self._rows.replace(row, record["stamp"], after)) is not None
@@ -252,7 +258,7 @@ class Procedures:
                 if written is not None:
                     keep_copy(lease, after, written)
                     return after, True
-            record: Record | None = yield Find([lease.key])
+            record: Record | None = yield self._rows.perform(Find([lease.key]))
             if record is None:
                 return None, False
             row, stamp = (yield from self._rows.unpack(record)), record["stamp"]

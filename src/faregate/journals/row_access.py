@@ -4,6 +4,7 @@ import itertools
 import os
 import secrets
 from collections.abc import Callable
+from copy import copy
 from functools import partial
 
 from faregate.core.claims import Claim, Claimed, Resumable
@@ -11,7 +12,7 @@ from faregate.core.models import Outcome
 from faregate.journals.codec import LARGE, Codec
 from faregate.journals.encryption import Keyring
 from faregate.journals.heartbeat import Heartbeat
-from faregate.journals.operations import BlockingCall, Find, FindResult, Procedure, Replace
+from faregate.journals.operations import Find, FindResult, Procedure, Replace, Rows
 from faregate.journals.owner_locks import get_locks, get_owner_until, has_lock
 from faregate.journals.policy import JournalPolicy
 from faregate.journals.row import Holder, Row, keep_copy, size_of
@@ -20,11 +21,12 @@ from faregate.journals.store import Record, RowStore
 
 
 class RowAccess:
-    """The rows of one journal: with its keys, and for its seller and process."""
+    """The rows of one journal: with its keys, for its seller and process. `rows` performs the operations."""
 
     def __init__(
         self,
         store: RowStore,
+        rows: Rows,
         keyring: Keyring,
         seller: str,
         policy: JournalPolicy,
@@ -32,6 +34,7 @@ class RowAccess:
         heartbeat: Heartbeat,
     ) -> None:
         self.store = store
+        self.perform, self.run = rows.perform, rows.run
         self.keyring = keyring
         self.codec = Codec(keyring, getattr(store, "takes_parts", False))
         self.seller = seller
@@ -40,9 +43,15 @@ class RowAccess:
         self.heartbeat = heartbeat
         self._has_locks = get_locks(store) is not None
 
+    def with_rows(self, rows: Rows) -> "RowAccess":
+        """Return the same with other rows, as for an event loop."""
+        other = copy(self)
+        other.perform, other.run = rows.perform, rows.run
+        return other
+
     def make_holder(self) -> Procedure[Holder]:
         if self.heartbeat.wants_lock():
-            yield BlockingCall(self.heartbeat.take_lock)
+            yield self.run(self.heartbeat.take_lock)
         return Holder(self.heartbeat.owner, self.seller, make_id())
 
     def grant(self, claim: Claim, row: Row, stamp: int, seconds: float) -> Claim:
@@ -63,7 +72,7 @@ class RowAccess:
         has_written = row.touched_at + self.policy.owner_lease > now
         if has_written and not (self._has_locks and has_lock(row.owner)):
             return 0.0
-        until: float = yield BlockingCall(partial(get_owner_until, self.store, row.owner))
+        until: float = yield self.run(partial(get_owner_until, self.store, row.owner))
         return until
 
     def unpack(self, record: Record) -> Procedure[Row]:
@@ -75,9 +84,9 @@ class RowAccess:
 
     def read_outcome(self, key: bytes) -> Procedure[Outcome | None]:
         """Raises `JournalUnreadable`."""
-        result: bytes | None = yield FindResult(key)
+        result: bytes | None = yield self.perform(FindResult(key))
         unpack = partial(self.codec.unpack_outcome, key, result)
-        outcome: Outcome | None = (yield BlockingCall(unpack)) if len(result or b"") > LARGE else unpack()
+        outcome: Outcome | None = (yield self.run(unpack)) if len(result or b"") > LARGE else unpack()
         return outcome
 
     def replace(self, before: Row, stamp: int, after: Row, durable: bool = False) -> Procedure[int | None]:
@@ -85,11 +94,11 @@ class RowAccess:
         new = make_id()
         pack = partial(self.codec.pack_changes, before, after, new)
         is_large = after.outcome is not before.outcome and size_of(after.outcome) > LARGE
-        changes = (yield BlockingCall(pack)) if is_large and not self.codec.in_parts else pack()
-        if (yield Replace(after.key, stamp, changes, durable)):
+        changes = (yield self.run(pack)) if is_large and not self.codec.in_parts else pack()
+        if (yield self.perform(Replace(after.key, stamp, changes, durable))):
             return new
         # This very write may have been done twice, because the first reply was lost.
-        record: Record | None = yield Find([after.key])
+        record: Record | None = yield self.perform(Find([after.key]))
         return new if record is not None and record["stamp"] == new else None
 
 

@@ -1,4 +1,4 @@
-"""Perform the steps of a flow on the Merchant API, a journal and the log, blocking or awaiting.
+"""What a flow calls: the Merchant API, a journal and the log, blocking or awaiting.
 
 Both share every method: `send` of the client returns the answer, or an awaitable of it.
 """
@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable
 from functools import lru_cache
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from faregate.core.claims import PendingPayment
 from faregate.core.interfaces import Journal, MaybeAwaitable
@@ -65,7 +65,7 @@ class Send(Protocol):
 
 
 class _MerchantBackend(Generic[C]):
-    """Perform the steps of a flow with the Merchant API, a journal and the revisions that were read."""
+    """The Merchant API, a journal and the revisions that were read, for a flow."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class _MerchantBackend(Generic[C]):
         body = to_json({"revision_id": revision.revision_id, "resource_execution": facts})
         return self._send(Call(build_closing(execution_id, body), parse_closed_execution))
 
-    def log_warning(self, message: str, transaction_id: str | None, setting: str) -> None:
+    def log_warning(self, message: str, transaction_id: str | None = None, setting: str = "") -> None:
         advice = f": check {self._name_setting(setting)}" if setting else ""
         about = f" [{transaction_id}]" if transaction_id else ""
         log(
@@ -160,16 +160,12 @@ class _MerchantBackend(Generic[C]):
 class MerchantBackend(_MerchantBackend[Sender]):
     """For `drive`: threads and WSGI."""
 
-    is_async: ClassVar[Literal[False]] = False
-
     def sleep(self, seconds: float, /) -> None:
         time.sleep(seconds)
 
 
 class AsyncMerchantBackend(_MerchantBackend[AsyncSender]):
     """For `adrive`: asyncio and trio."""
-
-    is_async: ClassVar[Literal[True]] = True
 
     async def sleep(self, seconds: float, /) -> None:
         from anyio import sleep

@@ -188,7 +188,7 @@ def describe_instructions(table: RouteTable) -> list[str]:
 def _describe(paywall: Paywall, offers: Iterable[Offer]) -> str:
     for offer in offers:
         try:
-            answers = [run(ask_price(offer, NOT_FOR_SALE), paywall.backend) for _ in range(2)]
+            answers = [run(ask_price(paywall.backend, offer, NOT_FOR_SALE)) for _ in range(2)]
         except FaregateError:
             continue
         instructions = [answer.first(INSTRUCTIONS) or "" for answer in answers if answer is not None]

@@ -25,9 +25,9 @@ def _no_claim(patch: pytest.MonkeyPatch) -> None:
     claim = Procedures.claim
 
     def claimed(self: Procedures, proof: str, claimant: Claimant) -> Procedure[Claim]:
-        record = yield Find(list(self._rows.keyring.lookup_keys(proof, claimant)))
+        record = yield self._rows.perform(Find(list(self._rows.keyring.lookup_keys(proof, claimant))))
         if record is not None:
-            yield Delete(record["key"], record["stamp"])
+            yield self._rows.perform(Delete(record["key"], record["stamp"]))
         return (yield from claim(self, proof, claimant))
 
     patch.setattr(Procedures, "claim", claimed)

@@ -1,13 +1,13 @@
-"""The steps of a flow: frozen values, each performed by one method of the backend.
+"""The calls of a flow as values: a script lists them with their answers, and a model performs them later.
 
-`answer = yield from step` gives the type that the step is declared with. A step does nothing by itself: a
-driver (`faregate.core.driver`) performs it on a backend.
+A flow that is given `STEPS` as its backend yields such a value for each call, and its answer is sent back in.
 """
 
-from collections.abc import Generator
 from dataclasses import field
-from typing import Any, ClassVar, Generic, TypeVar
+from functools import partial
+from typing import Any, TypeAlias, cast
 
+from faregate.core import completion, flow, prices, recovery
 from faregate.core.claims import (
     AlreadyUsed,
     Claim,
@@ -17,45 +17,31 @@ from faregate.core.claims import (
     PendingPayment,
     SettlementWrite,
 )
-from faregate.core.interfaces import Backend, MaybeAwaitable
+from faregate.core.interfaces import Backend, MaybeAwaitable, RunHandler
 from faregate.core.models import HandlerResult, Offer, OfferRevision, Outcome, PaidRequest
 from faregate.core.results import Access, Completion, Predictability, TransactionReply
 from faregate.events import Event
 from faregate.frozen import frozen
 
-T = TypeVar("T")
-R = TypeVar("R")
 
-
-class Step(Generic[T]):
-    """One thing to do, which gives a `T`. `perform` has a backend do it."""
+class Step:
+    """A call of the backend. `perform` has a backend do it."""
 
     __slots__ = ()
 
-    def perform(self, backend: Backend) -> MaybeAwaitable[T]:
+    def perform(self, backend: Backend) -> MaybeAwaitable[Any]:
         raise TypeError(f"no backend performs {type(self).__name__}")
 
-    def __iter__(self) -> Generator["Step[T]", T, T]:
-        # `yield from step` gives the answer the type of the step. A bare `yield` would give it none.
-        return (yield self)
 
-
-class JournalWrite(Step[T]):
-    """A write to the journal. `action` completes the log's "the journal could not ..."."""
-
-    __slots__ = ()
-    action: ClassVar[str]
-
-
-Flow = Generator[Step[Any], Any, R]
-"""A plain generator of steps that returns an `R`. It cannot await, block or look at a clock."""
+Question: TypeAlias = Step | RunHandler
+"""What a flow yields."""
 
 
 # The service
 
 
 @frozen
-class ResolveOffer(Step[OfferRevision]):
+class ResolveOffer(Step):
     """The revision behind an offer. Raises `ConfigurationError` or `ServiceError`."""
 
     offer: Offer
@@ -65,7 +51,7 @@ class ResolveOffer(Step[OfferRevision]):
 
 
 @frozen
-class GetKnownRevision(Step[OfferRevision | None]):
+class GetKnownRevision(Step):
     """The rules that were read last, however old; None if none were. Makes no call."""
 
     offer: Offer
@@ -75,7 +61,7 @@ class GetKnownRevision(Step[OfferRevision | None]):
 
 
 @frozen
-class RefreshRevision(Step[OfferRevision | None]):
+class RefreshRevision(Step):
     """The rules after the service refused the revision of `rejected`; None while another call reads them.
 
     Raises `ConfigurationError` or `ServiceError`.
@@ -89,7 +75,7 @@ class RefreshRevision(Step[OfferRevision | None]):
 
 
 @frozen
-class RecallPredictability(Step[Predictability]):
+class RecallPredictability(Step):
     """Read whether the service's instructions can be guessed. One of many callers has to find out."""
 
     def perform(self, backend: Backend) -> MaybeAwaitable[Predictability]:
@@ -97,7 +83,7 @@ class RecallPredictability(Step[Predictability]):
 
 
 @frozen
-class RecordPredictability(Step[None]):
+class RecordPredictability(Step):
     """Keep for a while whether the service's instructions can be guessed."""
 
     predictability: Predictability
@@ -107,7 +93,7 @@ class RecordPredictability(Step[None]):
 
 
 @frozen
-class CallAccess(Step[Access]):
+class CallAccess(Step):
     """May this payer have the resource? Raises `ServiceError`."""
 
     request: PaidRequest
@@ -119,7 +105,7 @@ class CallAccess(Step[Access]):
 
 
 @frozen
-class CallComplete(Step[Completion]):
+class CallComplete(Step):
     """Report the outcome; the service finishes the payment. Raises `ServiceError`."""
 
     payment: PendingPayment
@@ -130,7 +116,7 @@ class CallComplete(Step[Completion]):
 
 
 @frozen
-class GetTransaction(Step[TransactionReply]):
+class GetTransaction(Step):
     """How the transaction stands. Raises `ServiceError`."""
 
     transaction_id: str
@@ -140,7 +126,7 @@ class GetTransaction(Step[TransactionReply]):
 
 
 @frozen
-class CloseExecution(Step[None]):
+class CloseExecution(Step):
     """Close a free execution with facts about its response, if there is one. Raises `ServiceError`."""
 
     execution_id: str
@@ -151,22 +137,11 @@ class CloseExecution(Step[None]):
         return backend.close_execution(self.execution_id, self.revision, self.result)
 
 
-# The work
-
-
-@frozen
-class RunHandler(Step[HandlerResult]):
-    """Let the handler run. The adapter answers this one; the handler's exception is thrown in."""
-
-    request: PaidRequest
-    transaction_id: str | None
-
-
 # The journal: every one may raise `JournalError`
 
 
 @frozen
-class ClaimProof(Step[Claim]):
+class ClaimProof(Step):
     """Take the proof for this request, or learn what became of it."""
 
     proof: str = field(repr=False)
@@ -177,7 +152,7 @@ class ClaimProof(Step[Claim]):
 
 
 @frozen
-class FindOtherEncoding(Step[InProgress | AlreadyUsed | None]):
+class FindOtherEncoding(Step):
     """What became of the payment of this proof under other bytes; None if nothing did."""
 
     lease: Lease
@@ -188,7 +163,7 @@ class FindOtherEncoding(Step[InProgress | AlreadyUsed | None]):
 
 
 @frozen
-class HasUnknownKeys(Step[bool]):
+class HasUnknownKeys(Step):
     """Whether the journal may have a row that cannot be found with the keys that were given."""
 
     def perform(self, backend: Backend) -> MaybeAwaitable[bool]:
@@ -196,7 +171,7 @@ class HasUnknownKeys(Step[bool]):
 
 
 @frozen
-class RecordTransaction(Step[bool]):
+class RecordTransaction(Step):
     """Write the transaction id, and lease the row for the work.
 
     False if the transaction belongs to another row or the lease is stale.
@@ -214,10 +189,9 @@ class RecordTransaction(Step[bool]):
 
 
 @frozen
-class RecordPending(JournalWrite[None]):
+class RecordPending(Step):
     """Write the id of a transaction that settles without us, and give the lease back."""
 
-    action: ClassVar[str] = "store the pending payment"
     lease: Lease
     transaction_id: str
     revision_id: str
@@ -227,7 +201,7 @@ class RecordPending(JournalWrite[None]):
 
 
 @frozen
-class RecordOutcome(Step[bool]):
+class RecordOutcome(Step):
     """Write the outcome, once and for ever; False if the lease is lost: send nothing then."""
 
     lease: Lease
@@ -238,10 +212,9 @@ class RecordOutcome(Step[bool]):
 
 
 @frozen
-class ScheduleRetry(JournalWrite[bool]):
+class ScheduleRetry(Step):
     """Give the lease back; the row stays owed. False: it was open for too long, and is stuck."""
 
-    action: ClassVar[str] = "schedule a retry of the payment"
     lease: Lease
 
     def perform(self, backend: Backend) -> MaybeAwaitable[bool]:
@@ -249,10 +222,9 @@ class ScheduleRetry(JournalWrite[bool]):
 
 
 @frozen
-class MarkStuck(JournalWrite[None]):
+class MarkStuck(Step):
     """Give the lease back for good: asking again would be answered in the same way."""
 
-    action: ClassVar[str] = "mark the payment as stuck"
     lease: Lease
     reason: str
 
@@ -261,10 +233,9 @@ class MarkStuck(JournalWrite[None]):
 
 
 @frozen
-class Postpone(JournalWrite[None]):
+class Postpone(Step):
     """Give the lease back for long: the row is another seller's to finish."""
 
-    action: ClassVar[str] = "postpone the payment"
     lease: Lease
 
     def perform(self, backend: Backend) -> MaybeAwaitable[None]:
@@ -272,13 +243,12 @@ class Postpone(JournalWrite[None]):
 
 
 @frozen
-class RecordSettlement(JournalWrite[SettlementWrite]):
+class RecordSettlement(Step):
     """Write what proves the payment before the first byte leaves.
 
     `delivered` False: no payer waits for it.
     """
 
-    action: ClassVar[str] = "record the settlement"
     lease: Lease
     payment_response: str
     receipt: str = field(repr=False)
@@ -291,13 +261,12 @@ class RecordSettlement(JournalWrite[SettlementWrite]):
 
 
 @frozen
-class RecordFinal(JournalWrite[bool]):
+class RecordFinal(Step):
     """Record that the payment has ended. `paid` False: it failed for certain, and the payer may pay again.
 
     `reason` and `receipt` are for operators. False: the lease was lost, and another worker ends the payment.
     """
 
-    action: ClassVar[str] = "record the end of the payment"
     lease: Lease
     paid: bool = False
     reason: str = ""
@@ -308,10 +277,9 @@ class RecordFinal(JournalWrite[bool]):
 
 
 @frozen
-class AbandonClaim(JournalWrite[bool]):
+class AbandonClaim(Step):
     """Give up the claim: no work was started for it. False: another worker has it by now."""
 
-    action: ClassVar[str] = "give up the claim"
     lease: Lease
 
     def perform(self, backend: Backend) -> MaybeAwaitable[bool]:
@@ -319,7 +287,7 @@ class AbandonClaim(JournalWrite[bool]):
 
 
 @frozen
-class LeaseNext(Step[PendingPayment | None]):
+class LeaseNext(Step):
     """Take one owed row whose lease is over; None when there is none."""
 
     def perform(self, backend: Backend) -> MaybeAwaitable[PendingPayment | None]:
@@ -327,7 +295,7 @@ class LeaseNext(Step[PendingPayment | None]):
 
 
 @frozen
-class RemoveUnfetched(Step[tuple[str, ...]]):
+class RemoveUnfetched(Step):
     """Remove up to `limit` paid results whose payer did not come in time; their transactions."""
 
     limit: int
@@ -340,7 +308,7 @@ class RemoveUnfetched(Step[tuple[str, ...]]):
 
 
 @frozen
-class GetTime(Step[float]):
+class GetTime(Step):
     """Seconds on a clock that never jumps; only differences mean anything."""
 
     def perform(self, backend: Backend) -> MaybeAwaitable[float]:
@@ -348,7 +316,7 @@ class GetTime(Step[float]):
 
 
 @frozen
-class Sleep(Step[None]):
+class Sleep(Step):
     """Pause for so many seconds."""
 
     seconds: float
@@ -358,7 +326,7 @@ class Sleep(Step[None]):
 
 
 @frozen
-class EmitEvent(Step[None]):
+class EmitEvent(Step):
     """Tell those who listen. They change nothing."""
 
     event: Event
@@ -368,7 +336,7 @@ class EmitEvent(Step[None]):
 
 
 @frozen
-class WriteFallback(Step[None]):
+class WriteFallback(Step):
     """Write the id of a transaction that the journal could not write, wherever else it survives."""
 
     transaction_id: str
@@ -379,7 +347,7 @@ class WriteFallback(Step[None]):
 
 
 @frozen
-class LogWarning(Step[None]):
+class LogWarning(Step):
     """Tell the seller's log. Never carries a proof, a key or content.
 
     `setting` names one of the paywall's settings, such as `journal_key`, which the seller is asked to check.
@@ -391,3 +359,53 @@ class LogWarning(Step[None]):
 
     def perform(self, backend: Backend) -> MaybeAwaitable[None]:
         return backend.log_warning(self.message, self.transaction_id, self.setting)
+
+
+class _StepJournal:
+    claim = ClaimProof
+    find_other_encoding = FindOtherEncoding
+    has_unknown_keys = HasUnknownKeys
+    record_transaction = RecordTransaction
+    record_pending = RecordPending
+    record_outcome = RecordOutcome
+    schedule_retry = ScheduleRetry
+    mark_stuck = MarkStuck
+    postpone = Postpone
+    record_settlement = RecordSettlement
+    record_final = RecordFinal
+    abandon_claim = AbandonClaim
+    lease_next = LeaseNext
+    remove_unfetched = RemoveUnfetched
+
+
+class _StepBackend:
+    journal = _StepJournal()
+    resolve_offer = ResolveOffer
+    get_known_revision = GetKnownRevision
+    refresh_revision = RefreshRevision
+    recall_predictability = RecallPredictability
+    record_predictability = RecordPredictability
+    call_access = CallAccess
+    call_complete = CallComplete
+    get_transaction_state = GetTransaction
+    close_execution = CloseExecution
+    get_time = GetTime
+    sleep = Sleep
+    emit_event = EmitEvent
+    write_fallback = WriteFallback
+    log_warning = LogWarning
+
+
+STEPS = cast(Backend, _StepBackend())
+"""The backend that does nothing: each of its methods gives the step."""
+serve = partial(flow.serve, STEPS)
+sweep = partial(recovery.sweep, STEPS)
+recover = partial(recovery.recover, STEPS)
+complete_success = partial(completion.complete_success, STEPS)
+complete_failure = partial(completion.complete_failure, STEPS)
+report_failure = partial(completion.report_failure, STEPS)
+schedule_retry = partial(completion.schedule_retry, STEPS)
+mark_stuck = partial(completion.mark_stuck, STEPS)
+close_unpaid = partial(completion.close_unpaid, STEPS)
+close_paid = partial(completion.close_paid, STEPS)
+ask_price = partial(prices.ask_price, STEPS)
