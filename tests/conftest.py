@@ -29,6 +29,7 @@ gc.disable()  # until all tests are collected: nothing of that is garbage
 AUTHORITY = str(Path(__file__).parent / "support" / "authority.pem")
 """The only authority that clients trust. To read the usual ones takes each client 20 to 30 ms of CPU."""
 os.environ["SSL_CERT_FILE"] = AUTHORITY  # for the processes that tests start, too
+os.environ["FAREGATE_SETTLE_WAIT"] = "0"  # a payment that settles late is answered with 202 at once
 certifi.where = lambda: AUTHORITY  # for clients that are told not to look at the environment
 
 NOT_RUN = "not run"

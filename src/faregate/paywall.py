@@ -177,12 +177,17 @@ class Paywall:
         is_chosen: bool = False,
         find_route: FindRoute | None = None,
         prefix_host: str | None = None,
+        settle_wait: float = 0.0,
+        request_start: float = 0.0,
     ) -> PaidRequest:
         """Build the request on a paid handler that the flow serves.
 
         `resource_url` is one of `resource_urls`. `find_route` is called only if a listener is set.
         `prefix_host` is the Host header, or empty, where a path prefix is sold; None where the handler is.
+        `settle_wait` is for how long the adapter can wait for a payment to settle, in a request that began at
+        `request_start`.
         """
+        settings = self.settings
         is_observed = self._events.is_listening()
         return PaidRequest(
             offer,
@@ -194,6 +199,8 @@ class Paywall:
             is_chosen,
             self._describe_sale(offer, request, find_route) if is_observed else UNKNOWN_SALE,
             prefix_host,
+            min(settle_wait, settings.settle_wait),
+            request_start + settings.max_request_seconds - settings.timeout - 1,
         )
 
     def present(

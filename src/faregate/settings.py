@@ -14,6 +14,7 @@ from faregate.configuration import (
     GivenValues,
     NameSetting,
     above_zero,
+    between,
     name_variable,
     read_declarations,
 )
@@ -37,6 +38,7 @@ MAX_REDELIVERIES = 1000
 OTHER_VARIABLES = ("FAREGATE_JOURNAL", "FAREGATE_PAYER_KEY", "FAREGATE_READ_ONLY_KEY")
 """Variables that are read elsewhere."""
 DEFAULT_REQUEST_SECONDS = 55.0
+DEFAULT_SETTLE_WAIT = 5.0
 SERVER_TIMEOUT_SHARE = 5 / 6
 """The share of the server's own time-out that a request may take."""
 _MAKE_A_KEY = (
@@ -67,6 +69,7 @@ class Settings:
     redeliveries: int
     redelivery_window: float
     last_resort: str
+    settle_wait: float
     name_setting: NameSetting = field(repr=False, compare=False)
 
     @property
@@ -194,6 +197,15 @@ class Arguments(TypedDict, total=False):
             check=above_zero,
         ),
     ]
+    settle_wait: Annotated[
+        float,
+        Description(
+            "for how many seconds a request waits for a payment that the service answered with `202`; less "
+            "in [servers with threads](timeouts.md#payments-that-settle-slowly); 0 turns it off",
+            shown="5; 0 with `emulator:`",
+            check=between(0, 600),
+        ),
+    ]
     environment: Annotated[
         str | None,
         Description(
@@ -319,6 +331,7 @@ def read_settings(
         timeout=values["timeout"],
         otel=values["otel"],
         redelivery_window=values["redelivery_window"],
+        settle_wait=_choose_settle_wait(values["settle_wait"], base_url),
         name_setting=name_setting,
     )
     _check_live(settings)
@@ -391,6 +404,13 @@ def _choose_request_seconds(name: str, given: float | None, server_timeout: floa
             server_timeout,
         )
     return given
+
+
+def _choose_settle_wait(given: float | None, base_url: str) -> float:
+    if given is not None:
+        return given
+    # Tests with payments that settle slowly are about the 202.
+    return 0.0 if base_url == EMULATOR else DEFAULT_SETTLE_WAIT
 
 
 def _check_times(settings: Settings, server_timeout: float | None) -> None:

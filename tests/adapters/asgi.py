@@ -35,7 +35,7 @@ def a_paywall(emulator: Emulator | None = None, *, slow: bool = False, **setting
         api_key="svc_test_emulator",
         environ={},
         transport=transport,
-        **settings,
+        **{"settle_wait": 0.0, **settings},
     )
 
 

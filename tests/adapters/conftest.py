@@ -97,6 +97,7 @@ def seller(request: pytest.FixtureRequest, switch: tuple[Switch, str]) -> Genera
             public_url="https://seller.example",
             timeout=30,  # a busy machine may be slow
             environ={},
+            settle_wait=0,
             transport=getattr(request.module, "TRANSPORT", None),
         )
         shop.app = SHOPS[request.param](paywall, work)

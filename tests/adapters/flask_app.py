@@ -31,7 +31,9 @@ class Seller:
         app.secret_key = "secret"
         app.test_client_class = PayingClient
         service |= options
-        paywall.init_app(app, Paywall(public_url="https://seller.example", environ={}, **service))
+        paywall.init_app(
+            app, Paywall(public_url="https://seller.example", environ={}, settle_wait=0, **service)
+        )
 
     def ask(self, path: str, **options: Any) -> TestResponse:
         client = self.app.test_client()

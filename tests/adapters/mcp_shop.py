@@ -75,6 +75,7 @@ def make_shop(service: FaultyService, url: str) -> Shop:
         journal=MemoryJournal(clock=clock),
         timeout=30,  # a busy machine may be slow
         environ={},
+        settle_wait=0,
     )
     return Shop(service, paywall, clock)
 

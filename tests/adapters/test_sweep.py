@@ -34,7 +34,9 @@ def test_a_held_result_is_paid_for_by_the_sweep_and_fetched_later(colour: str) -
     transport: Any = EmbeddedTransport(emulator)
     address, key = "http://service.example", "svc_test_emulator"
     journal = MemoryJournal(clock=clock)
-    paywall = Paywall(base_url=address, api_key=key, environ={}, transport=transport, journal=journal)
+    paywall = Paywall(
+        base_url=address, api_key=key, environ={}, settle_wait=0, transport=transport, journal=journal
+    )
     app = PaywallMiddleware(plain, paywall, offers={"/": "slow_settlement"})
     proof = Wallet().pay(header(ask(app, "/"), b"payment-required"))
     assert ask(app, "/", proof)[0]["status"] == 202

@@ -91,6 +91,7 @@ def make_paywall(emulator: Emulator | None = None, around: Callable[[Any], Any] 
         api_key="svc_test_emulator",
         public_url="https://seller.example",
         environ={},
+        settle_wait=0,
         transport=transport,
     )
 

@@ -326,6 +326,13 @@ class Sleep(Step):
 
 
 @frozen
+class WaitForSettlement(Step):
+    """Pause for so many seconds while a payment settles; False, at once, where too many requests do."""
+
+    seconds: float
+
+
+@frozen
 class EmitEvent(Step):
     """Tell those who listen. They change nothing."""
 
@@ -391,6 +398,7 @@ class _StepBackend:
     close_execution = CloseExecution
     get_time = GetTime
     sleep = Sleep
+    wait_for_settlement = WaitForSettlement
     emit_event = EmitEvent
     write_fallback = WriteFallback
     log_warning = LogWarning

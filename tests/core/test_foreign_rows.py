@@ -86,13 +86,13 @@ def test_a_settlement_that_another_worker_recorded_is_one_event() -> None:
 
 
 def test_an_end_that_another_worker_records_is_their_event() -> None:
-    flow = recover(replace(HELD, outcome=INTERRUPTED), awaited=False)
+    flow = recover(replace(HELD, outcome=INTERRUPTED), None)
     assert events_of(flow, looked_up(TransactionState.FAILED), ended("interrupted", False)) == []
 
 
 def test_a_sweep_that_was_overtaken_has_nothing_to_hand_out() -> None:
     lost = settled(SettlementWrite.DELIVERED_ELSEWHERE, delivered=False)
-    play(complete_success(HELD, GOOD, repeated=True, awaited=False), completed(PAID, HELD), lost)
+    play(complete_success(HELD, GOOD, repeated=True, request=None), completed(PAID, HELD), lost)
 
 
 # A transaction was learned of without work, and access grants it no more
@@ -128,7 +128,7 @@ def test_what_is_granted_again_is_worked_for() -> None:
 def test_another_sellers_row_is_left_alone(answer: Exception) -> None:
     """Its proof is sent to nobody, and nothing is decided about it."""
     script = (looked_up(Raise(answer)), WARNED, (Postpone(LEASE_HELD), None))
-    assert play(recover(FOREIGN, awaited=False), *script) == OtherSellersPayment()
+    assert play(recover(FOREIGN, None), *script) == OtherSellersPayment()
     response = play_sale(resumed(FOREIGN), *script)
     assert (response.status, code(response)) == (503, "payment_unconfirmed")
 
@@ -164,7 +164,7 @@ def test_a_transaction_that_cannot_be_read_is_completed_and_not_waited_for(outco
     looked = (looked_up(Raise(BadAnswer("not JSON"))), WARNED)
     said = completed(PAID if outcome is GOOD else CompletionUnpaid(), entry, outcome)
     end = settled(delivered=False) if outcome is GOOD else ended("interrupted")
-    play(recover(entry, awaited=False), *looked, said, end)
+    play(recover(entry, None), *looked, said, end)
 
 
 @pytest.mark.parametrize("body", [b"<html>404</html>", b"{}", b'{"message": "no route"}', b""])
@@ -173,7 +173,7 @@ def test_what_a_proxy_says_sticks_no_sale(status: int, body: bytes) -> None:
     refused = parse_completion(reply(status, body), TXN)
     assert refused == CompletionRejected(status, "unreadable", None, is_readable=False)
     script = (looked_up(TransactionState.AUTHORIZED), completed(refused, HELD), WARNED, rescheduled())
-    assert answer(play(recover(HELD, awaited=True), *script)).status == status
+    assert answer(play(recover(HELD, sale()), *script)).status == status
 
 
 def test_what_the_service_says_itself_does() -> None:
@@ -181,7 +181,7 @@ def test_what_the_service_says_itself_does() -> None:
     reason = "completion was refused: 404 transaction_not_found"
     looked = (looked_up(TransactionState.NOT_FOUND), completed(refused, HELD))
     left = (WARNED, stuck(reason), WARNED)
-    assert answer(play(recover(HELD, awaited=True), *looked, *left)).status == 404
+    assert answer(play(recover(HELD, sale()), *looked, *left)).status == 404
 
 
 def test_a_page_of_a_proxy_refuses_no_revision() -> None:

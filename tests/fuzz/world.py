@@ -98,6 +98,7 @@ class World:
             api_key="svc_test_emulator",
             public_url="https://seller.example",
             environ={},
+            settle_wait=0,
             journal=self.journal,
             transport=EmbeddedTransport(self.emulator),
         )

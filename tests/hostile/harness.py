@@ -85,6 +85,7 @@ class Harness:
             public_url="https://seller.example",
             journal=case.journal,
             environ={},
+            settle_wait=0,
             on_event=case.ear.hear,
             timeout=timeout,
         )

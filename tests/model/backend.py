@@ -128,6 +128,9 @@ class ModelBackend:
 
     def sleep(self, seconds: float) -> None: ...
 
+    def wait_for_settlement(self, seconds: float) -> bool:
+        return False
+
     def emit_event(self, event: object) -> None: ...
 
     def log_warning(self, message: str, transaction_id: str | None = None, setting: str = "") -> None: ...

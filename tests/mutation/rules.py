@@ -143,10 +143,13 @@ MUTANTS = (
            'return PaymentProven(outcome.result, "")'),
     Mutant("release-unproven", SETTLEMENT, 'return (yield from schedule_retry(backend, payment, Unconfirmed("not proven")))',
            'return PaymentProven(outcome.result, "")'),
-    Mutant("release-on-get", RECOVERY, "        case TransactionState.PENDING:\n",
-           "        case TransactionState.SUCCEEDED:\n"
+    Mutant("release-on-get", RECOVERY, "        case TransactionState.PENDING if not (yield",
+           "        case TransactionSettled():\n"
            '            return PaymentProven(outcome.result, "")\n'
-           "        case TransactionState.PENDING:\n"),
+           "        case TransactionState.PENDING if not (yield"),
+    Mutant("release-on-a-look-while-waiting", SETTLEMENT,
+           "        completion = yield from _complete(backend, payment, outcome)\n    match completion:",
+           '        return PaymentProven(outcome.result, "")\n    match completion:'),
     Mutant("no-header-needed", INTERPRET, 'return CompletionUnknown("succeeded without one PAYMENT-RESPONSE header")',
            'payment_response = ""'),
     Mutant("no-receipt-needed", INTERPRET, "    if not _has_receipt(result):\n", "    if False:\n"),

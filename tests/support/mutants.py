@@ -11,7 +11,7 @@ import pytest
 from faregate.core import completion, flow, recovery
 from faregate.core.claims import PendingPayment
 from faregate.core.interfaces import Backend, Flow
-from faregate.core.models import Response, WorkSucceeded
+from faregate.core.models import PaidRequest, Response, WorkSucceeded
 from faregate.core.results import Completion, CompletionPaid, PaymentProven, Settlement
 from faregate.merchant import backend, interpret
 
@@ -24,10 +24,10 @@ def complete_before_outcome(patch: pytest.MonkeyPatch) -> None:
     honest = completion.report_success
 
     def report_success(
-        backend: Backend, entry: PendingPayment, outcome: WorkSucceeded, is_observed: bool
+        backend: Backend, entry: PendingPayment, outcome: WorkSucceeded, request: PaidRequest
     ) -> Flow[Settlement]:
         yield from completion._complete(backend, entry, outcome)
-        return (yield from honest(backend, entry, outcome, is_observed))
+        return (yield from honest(backend, entry, outcome, request))
 
     patch.setattr(flow, "report_success", report_success)
 

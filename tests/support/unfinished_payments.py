@@ -143,6 +143,7 @@ def selling(folder: Path) -> Generator[Seller]:
     service = FaultyService(emulator)
     with service.serving() as url:
         environ = {
+            "FAREGATE_SETTLE_WAIT": "0",
             "FAREGATE_API_KEY": TEST_KEY,
             "FAREGATE_BASE_URL": url,
             "FAREGATE_JOURNAL": f"sqlite:///{folder / 'journal.db'}",

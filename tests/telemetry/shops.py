@@ -26,7 +26,9 @@ Ask = Callable[[str, dict[str, str]], Any]
 
 def make_paywall(**arguments: Any) -> Paywall:
     address = "http://testserver"
-    return Paywall(base_url="emulator:", public_url=address, otel=True, environ={}, **arguments)
+    return Paywall(
+        base_url="emulator:", public_url=address, otel=True, environ={}, settle_wait=0, **arguments
+    )
 
 
 def work(fails: bool = False) -> dict[str, str]:

@@ -92,6 +92,8 @@ class Checkout:
     """Whether answers that no handler made are compared with the bodies of results."""
     recorded = b""
     """The body that was recorded as it came from the handler: it leaves as it is, or changed."""
+    most_settle_wait = math.inf
+    """For how many seconds the adapter can wait for a payment to settle."""
     called_handler: bool | None = None
     """Whether the framework has called a handler for this request; None if the adapter cannot tell."""
     outer: "Checkout | None" = None
@@ -314,6 +316,8 @@ class Checkout:
             is_chosen=is_chosen,
             find_route=self._find_route,
             prefix_host=(incoming.host or "") if sold is self.path_match.offer else None,
+            settle_wait=self.most_settle_wait,
+            request_start=self._request_start,
         )
         self._move(State.AUTHORIZING)
         if self.outer is not None:

@@ -3,14 +3,15 @@
 The rules are at the top of `faregate.core.flow`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import chain, repeat
 from typing import TypeVar
 
 from faregate.core.claims import Lease, PendingPayment, SettlementWrite
 from faregate.core.interfaces import Backend, Flow, MaybeAwaitable
-from faregate.core.models import Outcome, WorkFailed, WorkSucceeded
+from faregate.core.models import Outcome, PaidRequest, WorkFailed, WorkSucceeded
 from faregate.core.results import (
     Completion,
     CompletionPaid,
@@ -28,6 +29,9 @@ from faregate.core.results import (
     Settlement,
     StillSettling,
     StuckPayment,
+    TransactionReply,
+    TransactionSettled,
+    TransactionState,
     Unconfirmed,
 )
 from faregate.core.sales import describe, describe_receipt, measure
@@ -43,11 +47,15 @@ COMPLETE_PAUSES = (0.2, 0.8)
 RETRY_BUDGET_SECONDS = 3.0
 """No call is repeated later than this after its first attempt began: a payer waits."""
 
+SETTLE_PAUSES = (0.25, 0.5, 1.0)
+"""Seconds between two looks at a payment that settles; the last again and again."""
+
 
 def report_success(
-    backend: Backend, payment: PendingPayment, outcome: WorkSucceeded, is_observed: bool
+    backend: Backend, payment: PendingPayment, outcome: WorkSucceeded, request: PaidRequest
 ) -> Flow[Settlement]:
-    """Write the outcome, then complete. `is_observed`: whether there is a listener for events."""
+    """Write the outcome, then complete."""
+    is_observed = request.is_observed
     # Write the outcome before calling complete. After a crash the next worker must find the outcome that the
     # service has, and the result that the payer may have been charged for.
     if not (yield from record_outcome(backend, payment, _remove_cookies(outcome))):
@@ -56,11 +64,7 @@ def report_success(
         yield backend.emit_event(
             Worked(payment.transaction_id, outcome.result.status, outcome.duration_ms, payment.sale)
         )
-    return (
-        yield from complete_success(
-            backend, payment, outcome, repeated=False, awaited=True, is_observed=is_observed
-        )
-    )
+    return (yield from complete_success(backend, payment, outcome, repeated=False, request=request))
 
 
 def report_failure(backend: Backend, payment: PendingPayment, code: str) -> Flow[Settlement]:
@@ -96,16 +100,19 @@ def complete_success(
     outcome: WorkSucceeded,
     *,
     repeated: bool,
-    awaited: bool,
-    is_observed: bool = True,
+    request: PaidRequest | None,
 ) -> Flow[Settlement]:
     """Complete work that can be sold.
 
-    `repeated`: the outcome was written by an earlier attempt. `awaited`: the payer waits for the result.
+    `repeated`: the outcome was written by an earlier attempt. `request` is that of the payer who waits for
+    the result, if one does.
     """
+    awaited, is_observed = request is not None, request is None or request.is_observed
     if is_observed:
         payment, completion = yield from _measure_completion(backend, payment, outcome)
     else:
+        completion = yield from _complete(backend, payment, outcome)
+    if isinstance(completion, CompletionPending) and (yield from has_settled(backend, payment, request)):
         completion = yield from _complete(backend, payment, outcome)
     match completion:
         case CompletionPaid(payment_response, receipt):
@@ -186,6 +193,33 @@ def _complete(backend: Backend, payment: PendingPayment, outcome: Outcome) -> Fl
         if now - began > RETRY_BUDGET_SECONDS:
             return completion
         yield backend.sleep(pause)
+
+
+def has_settled(backend: Backend, payment: PendingPayment, request: PaidRequest | None) -> Flow[bool]:
+    """Wait for a payment that settles, as long as its request may: whether its end is known by then.
+
+    Only a completion proves it.
+    """
+    if request is None or request.settle_wait <= 0:
+        return False
+    now: float = yield backend.get_time()
+    until = min(now + request.settle_wait, request.last_call_at)
+    pauses: Iterator[float] = chain(SETTLE_PAUSES, repeat(SETTLE_PAUSES[-1]))
+    for pause in pauses:
+        if now + pause > until:
+            return False
+        has_waited: bool = yield backend.wait_for_settlement(pause)
+        if not has_waited:
+            return False
+        try:
+            state: TransactionReply = yield backend.get_transaction_state(payment.transaction_id)
+        except ServiceError:
+            return False
+        now = yield backend.get_time()
+        if state is not TransactionState.PENDING:
+            has_ended = isinstance(state, TransactionSettled) or state is TransactionState.FAILED
+            return has_ended and now <= request.last_call_at
+    return False
 
 
 def _is_retryable(completion: Completion) -> bool:

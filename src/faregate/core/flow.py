@@ -134,7 +134,7 @@ def _serve_with_proof(backend: Backend, request: PaidRequest, proof: str) -> Flo
             return (yield from _serve_first_use(backend, request, proof, claim))
         case Resumable(payment):
             payment = describe_resumed(payment, request)
-            settlement = yield from recover(backend, payment, awaited=True)
+            settlement = yield from recover(backend, payment, request)
             return (yield from _answer_settlement(backend, request, payment, settlement))
         case Replayable(result, payment_response, transaction_id):
             yield backend.emit_event(Redelivered(transaction_id, request.sale))
@@ -261,7 +261,7 @@ def _serve_first_use(backend: Backend, request: PaidRequest, proof: str, claim: 
         case AccessUnpaid() if claim.transaction_id:
             # An earlier attempt was authorized and never ended; its authorization is over by now.
             payment = PendingPayment(lease, proof, claim.transaction_id, claim.revision_id, sale=sale)
-            settlement = yield from recover(backend, payment, awaited=True)
+            settlement = yield from recover(backend, payment, request)
             return (yield from _answer_settlement(backend, request, payment, settlement))
         case AccessUnpaid():
             return (yield from _handle_refused_proof(backend, request, lease, proof, access))
@@ -527,7 +527,7 @@ def _run_and_settle(
     if isinstance(outcome, Response):
         yield from report_failure(backend, payment, f"status_{outcome.status}")
         return outcome
-    settlement = yield from report_success(backend, payment, outcome, request.is_observed)
+    settlement = yield from report_success(backend, payment, outcome, request)
     return (yield from _answer_settlement(backend, request, payment, settlement))
 
 

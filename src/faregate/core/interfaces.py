@@ -194,6 +194,10 @@ class Backend(Protocol):
 
     def sleep(self, seconds: float, /) -> MaybeAwaitable[None]: ...
 
+    def wait_for_settlement(self, seconds: float, /) -> MaybeAwaitable[bool]:
+        """Pause while a payment settles; False, at once, where too many requests do."""
+        ...
+
     def emit_event(self, event: Event, /) -> MaybeAwaitable[None]:
         """Tell those who listen. They change nothing."""
         ...

@@ -225,6 +225,8 @@ class PaidRequest:
     whether the request chose the offer among several, so that the same URL may be sold as another one. `sale`
     is what is known of the sale before access is called, if there is a listener. `prefix_host` is the Host
     header of a request that is sold by its path prefix, where a router may answer too; None for any other.
+    `settle_wait` is for how many seconds the payer may wait for a payment that settles; no call to the
+    service begins after `last_call_at`, on the clock of `GetTime`, for that.
     """
 
     offer: Offer
@@ -236,6 +238,8 @@ class PaidRequest:
     is_chosen: bool = False
     sale: Sale = UNKNOWN_SALE
     prefix_host: str | None = None
+    settle_wait: float = 0.0
+    last_call_at: float = math.inf
 
     @property
     def billable(self) -> frozenset[int]:

@@ -20,13 +20,14 @@ from faregate.core.completion import (
     complete_failure,
     complete_success,
     give_back,
+    has_settled,
     mark_stuck,
     postpone,
     record_outcome,
     schedule_retry,
 )
 from faregate.core.interfaces import Backend, Flow
-from faregate.core.models import WorkFailed, WorkSucceeded
+from faregate.core.models import PaidRequest, WorkFailed, WorkSucceeded
 from faregate.core.results import (
     DeliveredElsewhere,
     LeaseLost,
@@ -130,7 +131,7 @@ def sweep(
         seen.add(payment.lease.key)
         report.looked_at += 1
         payment = describe(payment, environment=environment)
-        report.add(payment.transaction_id, (yield from recover(backend, payment, awaited=False)))
+        report.add(payment.transaction_id, (yield from recover(backend, payment, None)))
     yield backend.emit_event(report.as_event((yield from measure(backend, began)), environment))
     return report
 
@@ -146,8 +147,8 @@ def _remove_unfetched(backend: Backend, limit: int) -> Flow[int]:
     return len(removed)
 
 
-def recover(backend: Backend, payment: PendingPayment, *, awaited: bool) -> Flow[Settlement]:
-    """Bring an unfinished payment nearer to its end; `awaited` if its payer waits for the answer."""
+def recover(backend: Backend, payment: PendingPayment, request: PaidRequest | None) -> Flow[Settlement]:
+    """Bring an unfinished payment nearer to its end. `request` is its payer's, if one waits."""
     payment = describe_recovered(payment)
     if payment.foreign and not (yield from _is_known_to_service(backend, payment)):
         yield backend.log_warning(
@@ -157,7 +158,7 @@ def recover(backend: Backend, payment: PendingPayment, *, awaited: bool) -> Flow
         return OtherSellersPayment()
     match payment.outcome:
         case WorkSucceeded() as outcome:
-            return (yield from _recover_success(backend, payment, outcome, awaited))
+            return (yield from _recover_success(backend, payment, outcome, request))
         case WorkFailed() as outcome:
             return (yield from _recover_failure(backend, payment, outcome, repeated=True))
         case None if payment.waiting:
@@ -171,23 +172,23 @@ def recover(backend: Backend, payment: PendingPayment, *, awaited: bool) -> Flow
 
 
 def _recover_success(
-    backend: Backend, payment: PendingPayment, outcome: WorkSucceeded, awaited: bool
+    backend: Backend, payment: PendingPayment, outcome: WorkSucceeded, request: PaidRequest | None
 ) -> Flow[Settlement]:
     """The GET only says whether it is worth completing again. A completion proves."""
     match (yield from _get_state(backend, payment)):
         # Acting on a GET is safe here, because it releases nothing.
         case TransactionState.FAILED:
             return (yield from close_unpaid(backend, payment, "payment_failed"))
-        case TransactionState.PENDING:
+        case TransactionState.PENDING if not (yield from has_settled(backend, payment, request)):
             return (yield from schedule_retry(backend, payment, StillSettling()))
         case TransactionState.UNAVAILABLE:
             return (yield from schedule_retry(backend, payment, Unconfirmed("not known how it stands")))
         case TransactionState.CONTRADICTORY:
             # Waiting for a clearer GET could last for ever. It looks paid, so a refusal does not count.
-            return (yield from complete_success(backend, payment, outcome, repeated=False, awaited=awaited))
+            return (yield from complete_success(backend, payment, outcome, repeated=False, request=request))
         # This includes replies that cannot be read: waiting for a clear GET could last for ever.
         case _:
-            return (yield from complete_success(backend, payment, outcome, repeated=True, awaited=awaited))
+            return (yield from complete_success(backend, payment, outcome, repeated=True, request=request))
 
 
 def _recover_failure(

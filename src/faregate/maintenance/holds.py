@@ -108,7 +108,7 @@ def retry(paywall: Paywall, transaction_id: str) -> RetryResult:
     """Ask the service once more, and complete if that may help. Raises `HoldNotFound`, `JournalError`."""
     store = get_hold_store(paywall)
     get_hold(store, transaction_id)
-    settlement = run(recover(paywall.backend, _lease(store, transaction_id), awaited=False))
+    settlement = run(recover(paywall.backend, _lease(store, transaction_id), None))
     # Read the row again: the journal may have missed the last write.
     return RetryResult(settlement, store.get_hold(transaction_id) is None)
 

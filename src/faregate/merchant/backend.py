@@ -57,6 +57,9 @@ C = TypeVar("C", Sender, AsyncSender)
 Clock = Callable[[], float]
 """Seconds that never jump."""
 
+_MAX_WAITING_THREADS = 8
+"""Requests that wait in this process for payments to settle. Each keeps a thread from serving others."""
+_MAX_WAITING_TASKS = 256
 _MIME_TYPE = re.compile(MIME_TYPE_PATTERN, re.ASCII)
 
 
@@ -78,6 +81,7 @@ class _MerchantBackend(Generic[C]):
         name_setting: Callable[[str], str],
     ) -> None:
         self.journal = journal
+        self._settling = 0
         self._name_setting = name_setting
         self._instrumentation = instrumentation
         self._send: Send = client.send
@@ -163,6 +167,16 @@ class MerchantBackend(_MerchantBackend[Sender]):
     def sleep(self, seconds: float, /) -> None:
         time.sleep(seconds)
 
+    def wait_for_settlement(self, seconds: float, /) -> bool:
+        if self._settling >= _MAX_WAITING_THREADS:
+            return False
+        self._settling += 1
+        try:
+            self.sleep(seconds)
+        finally:
+            self._settling -= 1
+        return True
+
 
 class AsyncMerchantBackend(_MerchantBackend[AsyncSender]):
     """For `adrive`: asyncio and trio."""
@@ -171,6 +185,16 @@ class AsyncMerchantBackend(_MerchantBackend[AsyncSender]):
         from anyio import sleep
 
         await sleep(seconds)
+
+    async def wait_for_settlement(self, seconds: float, /) -> bool:
+        if self._settling >= _MAX_WAITING_TASKS:
+            return False
+        self._settling += 1
+        try:
+            await self.sleep(seconds)
+        finally:
+            self._settling -= 1
+        return True
 
 
 async def _await_within(span: GuardedSpan, answer: Awaitable[T]) -> T:

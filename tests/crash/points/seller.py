@@ -115,6 +115,7 @@ def _paywall(life: Life, kills: Kills) -> Paywall:
         base_url=life.service,
         public_url=SELLER,
         environ={},
+        settle_wait=0,
         journal=journal,
         transport=DyingTransport(Http1Transport(), kills),
         timeout=TIMEOUT,
