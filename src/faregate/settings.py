@@ -31,7 +31,7 @@ from faregate.x402.tokens import ENVIRONMENTS
 
 EMULATOR = "emulator:"
 SERVICE = "service:"
-IN_PROCESS = {EMULATOR: "http://emulator.invalid", SERVICE: "http://service.invalid"}
+IN_PROCESS = {EMULATOR: "http://emulator.invalid", SERVICE: "https://service.invalid"}
 """The services that run inside the application's process, and the address that their calls carry."""
 _THIS_MACHINE = ("127.", "localhost", "[::1]")
 MAX_REDELIVERIES = 1000
