@@ -15,11 +15,16 @@ from pathlib import Path
 import pytest
 
 from faregate.cli import main
+from tests.support.chain import USDC, ChainPayer, LocalChain, chain, payer
+from tests.support.facilitators import run_facilitator
 from tests.support.preloaded import PreloadedPython
 from tests.support.shell import Terminal
 from tests.support.virtualenvs import brought_by, link_packages
 from tests.testing.suites import WITHOUT_OURS
 
+__all__ = ["chain", "payer"]
+
+PAY_TO = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"
 SELLER = "http://127.0.0.1:8000"
 _OTHER_SERVERS = ("flask", "django", "wsgi")
 """With a command of their own. FastAPI, Starlette and ASGI are run by uvicorn."""
@@ -88,3 +93,48 @@ def test_with_what_is_installed_the_printed_commands_are_enough(
         said, _ = process.communicate(SECONDS)
     assert process.returncode == 0, said
     assert " 1 passed" in said
+
+
+@pytest.mark.parametrize("framework", ["fastapi", "flask", "django", "asgi", "wsgi", "mcp"])
+def test_an_application_with_its_price_in_the_code_passes_its_test(
+    framework: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["init", "--real", framework]) == 0
+    assert 'price="0.05 USDC"' in (tmp_path / "shop.py").read_text()
+    terminal = open_terminal(tmp_path)
+    # The settings of the application are exported in the shell: its tests move no money all the same.
+    environ = terminal.environ | {"FAREGATE_BASE_URL": "service:", "FAREGATE_SERVICE_PAY_TO": PAY_TO}
+    with PreloadedPython(["-m", "pytest"], env=environ, cwd=str(tmp_path)) as process:
+        said, _ = process.communicate(SECONDS)
+    assert process.returncode == 0, said
+    assert " 1 passed" in said
+    assert not (tmp_path / "faregate.db").exists()
+
+
+@pytest.mark.parametrize(
+    "framework",
+    ["fastapi", *(pytest.param(name, marks=pytest.mark.full) for name in ("flask", "django", "wsgi"))],
+)
+def test_the_printed_commands_lead_to_a_payment_on_the_chain(
+    framework: str, tmp_path: Path, chain: LocalChain, payer: ChainPayer
+) -> None:
+    """First without money, then with an address in .env, on the same database."""
+    terminal = open_terminal(tmp_path)
+    printed = terminal.run(f"faregate init --real {framework}")
+    serve, pay, _ = commands(printed, "Next")
+    with serving(terminal, serve) as address:
+        assert "Sunny." in terminal.run(pay.replace(SELLER, address))
+    copy, export, check, serve = commands(printed, "Then, to be paid on the test network")
+    terminal.run(copy)
+    with run_facilitator(chain.url) as facilitator:
+        (settings := tmp_path / ".env").write_text(
+            settings.read_text().replace("PAY_TO=\n", f"PAY_TO={PAY_TO}\n")
+            + f"FAREGATE_SERVICE_RPC_TEST={chain.url}\nFAREGATE_SERVICE_FACILITATOR_TEST={facilitator.url}\n"
+        )
+        terminal.run(export)
+        assert '"faults": []' in terminal.run(check)
+        with serving(terminal, serve) as address:
+            pay = f"FAREGATE_PAYER_KEY={payer.private_key} {pay.replace(SELLER, address)}"
+            assert "Sunny." in terminal.run(pay)
+    assert chain.get_balance(USDC, PAY_TO) == 50_000

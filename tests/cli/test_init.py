@@ -1,5 +1,6 @@
 """`faregate init`: what it finds, what it leaves alone, and what it says when it cannot choose."""
 
+import base64
 import os
 import re
 import subprocess
@@ -12,14 +13,16 @@ import pytest
 from faregate.cli.init.apps import App, find_apps
 from faregate.cli.init.command import choose_app, choose_installed
 from faregate.cli.init.places import Place, choose_place
-from faregate.cli.init.templates import ENVIRON, TEMPLATES
+from faregate.cli.init.templates import ENVIRON, REAL_ENVIRON, TEMPLATES
 from faregate.cli.registry import INIT
-from faregate.errors import CommandError
+from faregate.errors import CommandError, ConfigurationError
+from faregate.paywall import Paywall
 from faregate.settings import SETTINGS
 from tests.support.preloaded import PreloadedPython
 from tests.support.terminals import in_pipe, in_terminal
 from tests.testing.suites import WITHOUT_OURS
 
+PAY_TO = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"
 FILES = {"shop.py", "test_shop.py", "pytest.ini", ".env.example"}
 FASTAPI = "from fastapi import FastAPI\n\napp = FastAPI()\n"
 FACTORY = "import flask\n\ndef create_app(config=None):\n    app = flask.Flask(__name__)\n    return app\n"
@@ -281,3 +284,48 @@ def test_the_example_names_settings_that_exist() -> None:
     variables = set(re.findall(r"^(?:# )?(FAREGATE_\w+)=", ENVIRON, re.MULTILINE))
     assert variables <= {setting.variable for setting in SETTINGS.values()} | {"FAREGATE_JOURNAL"}
     assert variables >= {"FAREGATE_BASE_URL", "FAREGATE_API_KEY", "FAREGATE_JOURNAL_KEY"}
+
+
+def test_the_example_for_real_payments_is_complete(folder: Path) -> None:
+    """With what it names set, a paywall opens: for test, for live, and without money."""
+    example = REAL_ENVIRON.replace("/var/lib/shop", str(folder))
+    given = dict(re.findall(r"^(?:# )?(FAREGATE_\w+)=(.*)$", example, re.MULTILINE))
+    del given["FAREGATE_SERVICE_PAYMENTS"]
+    test = {name: given[name] for name in ("FAREGATE_BASE_URL", "FAREGATE_SERVICE_PAY_TO")}
+    with pytest.raises(ConfigurationError, match=r"set\n  FAREGATE_SERVICE_PAY_TO: [^\n]*$"):
+        Paywall(environ=test)
+    test["FAREGATE_SERVICE_PAY_TO"] = given["FAREGATE_SERVICE_PAY_TO"] = PAY_TO
+    key = base64.b64encode(bytes(32)).decode()
+    urls = {name: "https://example.com" for name, value in given.items() if value == "https://..."}
+    for environ in (
+        test,
+        test | {"FAREGATE_SERVICE_PAYMENTS": "simulated"},
+        given | urls | {"FAREGATE_JOURNAL_KEY": key},
+    ):
+        Paywall(environ=environ).close()
+    assert {name for name in given if name not in test} == set(urls) | {
+        "FAREGATE_ENVIRONMENT",
+        "FAREGATE_PUBLIC_URL",
+        "FAREGATE_SERVICE_DATABASE",
+        "FAREGATE_JOURNAL_KEY",
+    }
+
+
+@pytest.mark.parametrize("framework", ["fastapi", "flask", "django", "mcp"])
+def test_real_prices_are_in_the_lines_for_an_application_that_is_there(framework: str, folder: Path) -> None:
+    (folder / ".env.example").write_text("MINE=1\n")
+    if framework == "django":
+        write(folder, manage=MANAGE, site_of_mine__settings="")
+    else:
+        write(folder, web={"fastapi": FASTAPI, "flask": FACTORY, "mcp": MCP}[framework])
+    said = in_pipe(["init", "--real", "--dry-run"], {})
+    assert said.status == 0, said.stderr
+    assert 'paid("daily_report", price="0.05 USDC")' in said.stdout
+    assert "For real payments, .env.example needs:\n\n  FAREGATE_BASE_URL=service:" in said.stdout
+    checks = {
+        "fastapi": "faregate check web:app",
+        "flask": "faregate check --factory web:create_app",
+        "django": "python manage.py faregate_check",
+        "mcp": "faregate check web:tools",
+    }
+    assert re.search(rf"^  {re.escape(checks[framework])} +#", said.stdout, re.MULTILINE)

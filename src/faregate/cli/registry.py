@@ -308,6 +308,7 @@ INIT: Final = Command(
         ),
         _choice("--framework", "the same, as an option", "NAME", _FRAMEWORKS),
         Option("--app", "the file of your application, if there are several", str, "", metavar="FILE"),
+        Option("--real", "take real payments: prices in the code, the service inside the process"),
         Option("--dry-run", "write nothing, and say what would be written"),
         Option("--force", "overwrite files of the same names"),
     ),

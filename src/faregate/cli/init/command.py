@@ -5,7 +5,7 @@ import subprocess
 import sys
 import textwrap
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -19,8 +19,10 @@ from faregate.cli.init.templates import (
     PYTEST_FILE,
     PYTEST_INI,
     PYTEST_LINE,
+    REAL_ENVIRON,
     TEMPLATES,
     TEST_FILE,
+    add_prices,
     format_app,
     format_test,
 )
@@ -37,10 +39,13 @@ _PYTEST_SECTIONS: Final = {
 }
 _NEEDED: Final = {"uvicorn": "emulator", "starlette": "emulator", "eth_account": "emulator", "x402": "pay"}
 """The extra that brings each package which the commands below need."""
+_NEEDED_REAL: Final = {"sqlalchemy": "service", "eth_keys": "service"}
+_REAL_LINES: Final = "FAREGATE_BASE_URL=service:\nFAREGATE_SERVICE_PAY_TO=0x..."
+_SIMULATED: Final = "FAREGATE_BASE_URL=service: FAREGATE_SERVICE_PAYMENTS=simulated"
 _ABOUT: Final = {
     TEST_FILE: "buys it in a test",
     PYTEST_FILE: "lets tests use the emulator",
-    ENVIRON_FILE: "the settings, on this machine, for test and for live",
+    ENVIRON_FILE: "the settings, for test and for live",
 }
 _IMPORT_SECONDS: Final = 60
 _IMPORT: Final = "import sys, importlib as i; getattr(i.import_module(sys.argv[1]), sys.argv[2])"
@@ -61,6 +66,12 @@ def run_init(arguments: Namespace) -> int:
     # What is sold there already is for the seller to say.
     place = choose_place(folder) if app and not app.has_paywall else Place()
     files, notes = build_files(folder, framework, app, place)
+    if arguments.real:
+        files = {name: add_prices(text) for name, text in files.items()}
+        if ENVIRON_FILE in files:
+            files[ENVIRON_FILE] = REAL_ENVIRON
+        else:
+            notes.append(f"For real payments, {ENVIRON_FILE} needs:\n\n{textwrap.indent(_REAL_LINES, '  ')}")
     existing = [name for name in files if (folder / name).exists()]
     if existing and not arguments.force:
         raise CommandError(
@@ -75,7 +86,8 @@ def run_init(arguments: Namespace) -> int:
     if not arguments.dry_run:
         for name, text in files.items():
             (folder / name).write_text(text, encoding="utf-8")
-    print("\n\n".join([*notes, *_describe_next(framework, app, place, has_test=TEST_FILE in files)]))
+    describe_next = _describe_next_real if arguments.real else _describe_next
+    print("\n\n".join([*notes, *describe_next(framework, app, place, has_test=TEST_FILE in files)]))
     return 0
 
 
@@ -197,15 +209,43 @@ def _describe_files(files: dict[str, str], framework: str, verb: str) -> str:
 
 def _describe_next(framework: str, app: App | None, place: Place, *, has_test: bool) -> list[str]:
     parts = [_describe_lines(app, place)] if app else []
-    if missing := _find_missing(framework):
+    if missing := _find_missing(framework, _NEEDED):
         parts.append(f"First install\n  {missing}")
-    commands = [("", f"FAREGATE_BASE_URL=emulator: {_format_run(framework, app)}", "# run it")]
-    if framework != "mcp":  # a tool is paid for by a client of MCP
-        buy = f"faregate pay http://127.0.0.1:8000/{place.route}"
-        commands.append(("", buy, "# buy, in a second terminal"))
+    commands = _list_commands("FAREGATE_BASE_URL=emulator:", "# run it", framework, app, place)
     if has_test:
         commands.append(("", "pytest", "# test it"))
     return [*parts, f"Next\n{format_table(commands)}"]
+
+
+def _describe_next_real(framework: str, app: App | None, place: Place, *, has_test: bool) -> list[str]:
+    parts = [add_prices(_describe_lines(app, place))] if app else []
+    if missing := _find_missing(framework, _NEEDED | _NEEDED_REAL):
+        parts.append(f"First install\n  {missing}")
+    first = _list_commands(_SIMULATED, "# run it; no money moves", framework, app, place)
+    if has_test:
+        first.append(("", "pytest", "# test it"))
+    then = [
+        ("", f"cp {ENVIRON_FILE} .env", "# write your address into .env"),
+        ("", "set -a; . ./.env; set +a", ""),
+        ("", _format_check(framework, app), "# ask the node and the facilitator"),
+        ("", _format_run(framework, app), "# run it"),
+    ]
+    return [
+        *parts,
+        f"Next\n{format_table(first)}",
+        f"Then, to be paid on the test network\n{format_table(then)}",
+    ]
+
+
+def _list_commands(
+    settings: str, comment: str, framework: str, app: App | None, place: Place
+) -> list[tuple[str, str, str]]:
+    """List the commands that run the application and buy from it."""
+    run = ("", f"{settings} {_format_run(framework, app)}", comment)
+    if framework == "mcp":  # a tool is paid for by a client of MCP
+        return [run]
+    buy = f"faregate pay http://127.0.0.1:8000/{place.route}"
+    return [run, ("", buy, "# buy, in a second terminal")]
 
 
 def _describe_lines(app: App, place: Place) -> str:
@@ -241,10 +281,19 @@ def _format_run(framework: str, app: App | None) -> str:
     return run.format(target=f"{app.module}:{name}", script="manage.py")
 
 
-def _find_missing(framework: str) -> str:
+def _format_check(framework: str, app: App | None) -> str:
+    if framework == "django":
+        return f"python {'manage.py' if app else APP_FILE} faregate_check"
+    if app is None:
+        return f"faregate check {Path(APP_FILE).stem}:{_get_default_name(framework)}"
+    name = app.name or _get_default_name(framework)
+    return f"faregate check {'--factory ' if app.is_factory else ''}{app.module}:{name}"
+
+
+def _find_missing(framework: str, needed: Mapping[str, str]) -> str:
     """The command that installs what the next commands need; empty if all of it is there."""
     template = TEMPLATES[framework]
-    extras = {extra for package, extra in _NEEDED.items() if not find_spec(package)}
+    extras = {extra for package, extra in needed.items() if not find_spec(package)}
     if not find_spec(template.package):
         extras.add("wsgi" if framework == "wsgi" else template.package)
     others = [] if find_spec("pytest") else ["pytest"]

@@ -1,5 +1,6 @@
 """What `faregate init` writes and shows, for each framework."""
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,12 +16,14 @@ PYTEST_INI: Final = f"""\
 # The emulator, already when your application is imported: no test calls a real service.
 {PYTEST_LINE}
 """
-ENVIRON: Final = """\
+_ENVIRON_HEAD: Final = """\
 # Settings of faregate. Copy this file to .env, and keep .env out of version control.
 # `faregate` and `flask run` read .env in the current folder, if python-dotenv is installed.
 # uvicorn: uvicorn --env-file .env shop:app
 # gunicorn, Django: set -a; . ./.env; set +a
-
+"""
+ENVIRON: Final = f"""\
+{_ENVIRON_HEAD}
 # On this machine: the whole service inside your process. No account is needed, and no money moves.
 FAREGATE_BASE_URL=emulator:
 
@@ -33,6 +36,26 @@ FAREGATE_BASE_URL=emulator:
 # python -c "import secrets, base64; print(base64.b64encode(secrets.token_bytes(32)).decode())"
 # FAREGATE_API_KEY=svc_live_...
 # FAREGATE_JOURNAL=sqlite:////var/lib/shop/journal.db
+# FAREGATE_JOURNAL_KEY=...
+"""
+REAL_ENVIRON: Final = f"""\
+{_ENVIRON_HEAD}
+# The service runs inside your process. Payments are on Base Sepolia, a test network.
+FAREGATE_BASE_URL=service:
+
+# The address that is paid: that of your wallet, 0x and 40 hex digits.
+FAREGATE_SERVICE_PAY_TO=
+
+# For a first look: no money moves, and no address is needed.
+# FAREGATE_SERVICE_PAYMENTS=simulated
+
+# Live: real money on Base. All of these are needed. The key is base64 of 32 random bytes:
+# python -c "import secrets, base64; print(base64.b64encode(secrets.token_bytes(32)).decode())"
+# FAREGATE_ENVIRONMENT=live
+# FAREGATE_PUBLIC_URL=https://api.example.com
+# FAREGATE_SERVICE_DATABASE=sqlite:////var/lib/shop/faregate.db
+# FAREGATE_SERVICE_RPC_LIVE=https://...
+# FAREGATE_SERVICE_FACILITATOR_LIVE=https://...
 # FAREGATE_JOURNAL_KEY=...
 """
 
@@ -377,6 +400,27 @@ async def test_a_report_is_sold(emulator):
     assert again.content == bought.content  # a lost response is given again,
     assert len(emulator.calls("complete", status=200)) == 1  # and paid once
 """
+
+
+_UNPAID: Final = "# nothing is given without a payment\n"
+_PRICED: Final = '["accepts"][0]["amount"] == "50000"  # the price in the code\n'
+_IN_CODE: Final = (
+    (", which the emulator sells for", ", for"),
+    ('paid("daily_report")', 'paid("daily_report", price="0.05 USDC")'),
+    ('"/report": "daily_report"', '"/report": Offer("daily_report", price="0.05 USDC")'),
+    ("from faregate.asgi", "from faregate import Offer\nfrom faregate.asgi"),
+    ("from faregate.wsgi", "from faregate import Offer\nfrom faregate.wsgi"),
+)
+
+
+def add_prices(code: str) -> str:
+    """Write the price into the code of an application, and check it in the code of a test."""
+    for text, priced in _IN_CODE:
+        code = code.replace(text, priced)
+    if "payer.ask(" in code:
+        [ask] = re.findall(r"payer\.ask\(.*?\)", code)
+        return code.replace(_UNPAID, f"{_UNPAID}    assert {ask}.instructions{_PRICED}")
+    return code.replace(_UNPAID, f"{_UNPAID}        assert json.loads(unpaid.content[0].text){_PRICED}")
 
 
 def format_app(framework: str) -> str:
