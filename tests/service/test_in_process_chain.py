@@ -1,5 +1,6 @@
 """An application with the service inside takes real payments: a local chain, the official facilitator."""
 
+import base64
 import os
 import signal
 import socket
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+from examples.chain.facilitator import GAS_KEYS
 from flask import Flask
 from starlette.testclient import TestClient
 
@@ -19,9 +21,11 @@ from faregate.fastapi import list_routes
 from faregate.flask import Faregate
 from faregate.routes.check import check
 from faregate.system import system_clock
+from faregate.x402.eip712 import derive_address
+from faregate.x402.tokens import TOKENS
 from tests.service.in_process import PAY_TO, Buyer, build_environ, open_paywall
 from tests.service.test_in_process import build_fastapi, count_sales
-from tests.support.chain import USDC, ChainPayer, LocalChain, chain, payer
+from tests.support.chain import USDC, ChainPayer, LocalChain, chain, payer, require_anvil, start_chain
 from tests.support.facilitators import run_facilitator
 from tests.support.waiting import eventually
 
@@ -78,6 +82,32 @@ def test_fastapi_and_flask_are_paid_on_the_chain(
             assert Buyer(app.test_client(), sign_as(payer)).buy().json == {"report": "sunny"}
     assert chain.get_balance(USDC, PAY_TO) == 100_000
     assert count_sales(environ) == (2, 2)
+
+
+def test_a_live_application_is_paid_on_base(tmp_path: Path) -> None:
+    require_anvil()
+    token = TOKENS["live", "USDC"]
+    with start_chain(token.chain) as base:
+        payer = ChainPayer()
+        base.mint(token, payer.address, 1_000_000)
+        base.fund(derive_address(bytes.fromhex(GAS_KEYS[1][2:])))
+        (gas_key := tmp_path / "gas.key").write_text(GAS_KEYS[1])
+        gas_key.chmod(0o600)
+        environ = build_environ(
+            tmp_path,
+            FAREGATE_ENVIRONMENT="live",
+            FAREGATE_PUBLIC_URL="https://api.example.com",
+            FAREGATE_JOURNAL_KEY=base64.b64encode(bytes(32)).decode(),
+            FAREGATE_SERVICE_PAYMENTS="direct",
+            FAREGATE_SERVICE_GAS_KEY=f"file:{gas_key}",
+            FAREGATE_SERVICE_RPC_LIVE=base.url,
+        )
+        app = build_fastapi(environ)
+        assert check(list_routes(app)) == []
+        with TestClient(app) as client:
+            assert Buyer(client, sign_as(payer)).buy().json() == {"report": "sunny"}
+        assert base.get_balance(token, PAY_TO) == 50_000
+    assert count_sales(environ) == (1, 1)
 
 
 def test_a_facilitator_that_is_down_costs_nobody_anything(
