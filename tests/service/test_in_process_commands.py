@@ -1,6 +1,7 @@
 """The commands beside an application that has the service inside: on its database, without a server."""
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +43,37 @@ def test_transactions_and_reports_are_read_from_the_database(capsys: pytest.Capt
 @pytest.mark.usefixtures("_sold")
 def test_the_commands_of_the_service_work_on_the_same_database(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["service", "doctor"]) == 0, capsys.readouterr()
+    assert "API key" not in capsys.readouterr().out  # the application needs none
     assert main(["service", "export"]) == 0, capsys.readouterr()
 
 
+@pytest.mark.usefixtures("_sold")
+def test_reading_needs_no_address_that_is_paid(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("FAREGATE_SERVICE_PAY_TO", "FAREGATE_SERVICE_PAYMENTS"):
+        monkeypatch.delenv(name)
+    assert len(run(capsys, "transactions", "--json")) == 1
+    assert main(["report"]) == 0
+
+
+@pytest.mark.parametrize(
+    "words", [["transactions"], ["report"], ["service", "export"], ["service", "doctor"]]
+)
 def test_a_command_before_the_first_start_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, value in build_environ(tmp_path).items():
         monkeypatch.setenv(name, value)
-    assert main(["transactions"]) != 0
-    assert "lacks migrations" in capsys.readouterr().err
+    assert main(words) != 0
+    said = "".join(capsys.readouterr())
+    assert f"{tmp_path / 'shop.db'} does not exist" in said
+    assert "start the application" in said.lower()
+    assert list(tmp_path.iterdir()) == []  # in the wrong folder, a command leaves nothing behind
+
+
+def test_a_start_says_nothing_of_migrations(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    with TestClient(build_fastapi(build_environ(tmp_path))) as client:
+        assert client.get("/report").status_code == 402
+    assert not [one for one in caplog.records if one.name.startswith("alembic")]

@@ -4,7 +4,13 @@ It settles real payments. The rules of the Merchant API are in `faregate.rules`,
 `faregate.merchant`.
 """
 
+import logging as _logging
 from importlib.util import find_spec as _find_spec
+
+_alembic = _logging.getLogger("alembic")
+if _alembic.level == _logging.NOTSET:
+    # It tells at "info" what it loads. An application that logs at this level would show it at every start.
+    _alembic.setLevel(_logging.WARNING)
 
 for _package in ("alembic", "eth_keys", "prometheus_client", "sqlalchemy", "uvicorn"):
     if _find_spec(_package) is None:

@@ -72,7 +72,8 @@ class Books:
         accounts = [one for one in self.list_accounts() if one.environment == environment]
         if not accounts:
             raise ConfigurationError(
-                f"There is no seller in {environment} yet: run `faregate service apply catalog.toml` first."
+                f"There is no seller in {environment} yet: run `faregate service apply catalog.toml` first; "
+                "with FAREGATE_BASE_URL=service:, start the application, which does it."
             )
         found = [one for one in accounts if seller in (None, one.seller_id, one.name, one.org)]
         if len(found) != 1:
@@ -86,12 +87,20 @@ class Books:
 def open_books(settings: Settings, *, pool_size: int = 2) -> Generator[Books]:
     """Open the database while the block runs; `ConfigurationError` if its tables are not current."""
     with closing(Database(settings.database, pool_size=pool_size)) as database:
-        missing = find_missing(database)
-        if missing:
+        if fault := find_table_fault(database):
             raise ConfigurationError(
-                f"{database.name} lacks migrations ({', '.join(missing)}): run `faregate service init`."
+                f"{database.name} {fault}: run `faregate service init`; with FAREGATE_BASE_URL=service:, "
+                "start the application, which does it."
             )
         yield Books(database, Stamps(database, system_clock))
+
+
+def find_table_fault(database: Database) -> str:
+    """Say why its tables are not those of this version; empty if they are. Raises `DatabaseError`."""
+    if database.is_absent:
+        return "does not exist"
+    missing = find_missing(database)
+    return f"lacks migrations {', '.join(missing)}" if missing else ""
 
 
 def create_tables(settings: Settings) -> None:

@@ -46,7 +46,12 @@ from faregate.service.database.publish import DeclaredPrice, publish_prices
 from faregate.service.database.simulated import set_up_ledger
 from faregate.service.database.upgrade import upgrade
 from faregate.service.runtime import Runtime, open_runtime
-from faregate.service.settings import Settings, find_in_process_database, read_in_process_settings
+from faregate.service.settings import (
+    Settings,
+    find_in_process_database,
+    read_in_process_settings,
+    read_reader_settings,
+)
 from faregate.x402.prices import parse_price
 from faregate.x402.tokens import Environment
 
@@ -297,7 +302,7 @@ def open_reader(environment: Environment, environ: Mapping[str, str]) -> InProce
 
     Raises `ConfigurationError`.
     """
-    return InProcessService(read_in_process_settings(environment, environ, {}), environment, is_reader=True)
+    return InProcessService(read_reader_settings(environment, environ), environment, is_reader=True)
 
 
 @atexit.register

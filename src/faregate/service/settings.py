@@ -230,10 +230,15 @@ def read_settings(options: Namespace, environ: Mapping[str, str] = os.environ) -
     config = getattr(options, "config", None) or environ.get(f"{PREFIX}CONFIG")
     if config:
         _add_file(given, config)
-    if environ.get("FAREGATE_BASE_URL", "").strip() == IN_PROCESS:
+    if is_in_process(environ):
         # A command beside an application that has the service inside: the same database and chain.
         _add_defaults(given, environ.get("FAREGATE_ENVIRONMENT", "").strip() or "test")
     return Settings(**given.values)
+
+
+def is_in_process(environ: Mapping[str, str]) -> bool:
+    """Whether these variables are those of an application that has the service inside."""
+    return environ.get("FAREGATE_BASE_URL", "").strip() == IN_PROCESS
 
 
 def _add(given: GivenValues, name: str, value: object, typed_name: str) -> None:
@@ -254,11 +259,7 @@ def read_in_process_settings(
     `lacking` are settings of the application that are missing, and what each is. Raises `ConfigurationError`,
     which lists all that is missing.
     """
-    _check_kubernetes(environ)
-    given = GivenValues(SETTINGS)
-    _add_variables(given, environ)
-    if config := environ.get(f"{PREFIX}CONFIG"):
-        _add_file(given, config)
+    given = _read_environ(environ)
     payments = given.values.get("payments", "facilitator")
     needed = _list_needed(environment, payments)
     missing = {f"{PREFIX}{name.upper()}": text for name, text in needed.items() if name not in given.values}
@@ -278,13 +279,28 @@ def read_in_process_settings(
     return replace(settings, **other_urls)
 
 
+def read_reader_settings(environment: Environment, environ: Mapping[str, str]) -> Settings:
+    """Read the settings of a command that reads what an application with the service inside has written.
+
+    It needs no address that is paid. Raises `ConfigurationError`.
+    """
+    given = _read_environ(environ)
+    _add_defaults(given, environment)
+    return Settings(**given.values)
+
+
 def find_in_process_database(environ: Mapping[str, str]) -> str:
     """Find where a service inside an application keeps everything. Raises `ConfigurationError`."""
+    return str(_read_environ(environ).values.get("database", IN_PROCESS_DATABASE))
+
+
+def _read_environ(environ: Mapping[str, str]) -> GivenValues:
+    _check_kubernetes(environ)
     given = GivenValues(SETTINGS)
     _add_variables(given, environ)
     if config := environ.get(f"{PREFIX}CONFIG"):
         _add_file(given, config)
-    return str(given.values.get("database", IN_PROCESS_DATABASE))
+    return given
 
 
 def _list_needed(environment: Environment, payments: str) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """`faregate service doctor`: check everything that the settings name."""
 
 import json
+import os
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import closing
@@ -11,7 +12,7 @@ from urllib.parse import urlsplit
 
 from faregate.errors import ConfigurationError, FaregateError
 from faregate.rules.payments import PaymentsUnavailable
-from faregate.service.books import EXAMPLE_PAY_TO, Books, find_missing
+from faregate.service.books import EXAMPLE_PAY_TO, Books, find_table_fault
 from faregate.service.chain.chain import ChainReader
 from faregate.service.chain.direct.fees import ETHER
 from faregate.service.chain.facilitator import FacilitatorClient, FacilitatorUnavailable
@@ -24,7 +25,7 @@ from faregate.service.database.generation import check_writes
 from faregate.service.database.keys import list_keys
 from faregate.service.database.reports import read_database_clock
 from faregate.service.environment_payments import EnvironmentPayments, build_payments
-from faregate.service.settings import Settings, read_settings
+from faregate.service.settings import Settings, is_in_process, read_settings
 from faregate.system import system_clock
 from faregate.x402.tokens import CHAINS, TOKENS, Environment
 
@@ -34,6 +35,7 @@ MOST_SECONDS_APART = 10
 _SUBJECT = "database"
 _REMEDY = "Start it, create it, give its user rights to its tables, or mend `database` or `database_file`."
 _WRITE_REMEDY = "Make room on its disk, and let its user write. Until then nothing is sold or settled."
+_START = "Start the application: it makes the tables, and publishes its prices."
 MOST_SECONDS_BEHIND = 30
 """Blocks of Base come every two seconds. A payment is good for a minute or so."""
 
@@ -42,7 +44,8 @@ def run_doctor(arguments: Namespace) -> int:
     """Print a line for each check as it ends; return 1 if there is an error."""
     settings = read_settings(arguments)
     findings: list[Finding] = []
-    for finding in chain(check_database(settings), check_payments(settings)):
+    in_database = check_database(settings, is_beside_application=is_in_process(os.environ))
+    for finding in chain(in_database, check_payments(settings)):
         findings.append(finding)
         if not arguments.json:
             print(finding, flush=True)
@@ -94,17 +97,21 @@ def report_error(subject: str, text: str, remedy: str) -> Finding:
 # The database, the catalog and the keys
 
 
-def check_database(settings: Settings) -> Findings:
-    """Check that the database answers, has the tables of this version, and something to sell."""
+def check_database(settings: Settings, *, is_beside_application: bool = False) -> Findings:
+    """Check that the database answers, has the tables of this version, and something to sell.
+
+    With `is_beside_application`, an application has the service inside: no keys are needed.
+    """
     with closing(Database(settings.database, pool_size=1)) as database:
         try:
-            missing = find_missing(database)
+            fault = find_table_fault(database)
         except FaregateError as error:
             yield report_error(_SUBJECT, str(error), _REMEDY)
             return
-        if missing:
-            text = f"{database.name} lacks migrations {', '.join(missing)}"
-            yield report_error(_SUBJECT, text, "Run `faregate service init`.")
+        if fault:
+            init = "Run `faregate service init`."
+            remedy = _START if is_beside_application else init
+            yield report_error(_SUBJECT, f"{database.name} {fault}", remedy)
             return
         try:
             check_writes(database)
@@ -114,7 +121,7 @@ def check_database(settings: Settings) -> Findings:
         yield report_ok(_SUBJECT, f"{database.name} is reachable and current")
         books = Books(database, Stamps(database, system_clock))
         yield from _check_database_clock(database)
-        yield from _check_accounts(settings, books)
+        yield from _check_accounts(settings, books, is_beside_application=is_beside_application)
         for unserved in books.find_unserved(settings):
             yield warn("open payments", unserved.text, unserved.remedy)
 
@@ -133,16 +140,19 @@ def _check_database_clock(database: Database) -> Findings:
         )
 
 
-def _check_accounts(settings: Settings, books: Books) -> Findings:
+def _check_accounts(settings: Settings, books: Books, *, is_beside_application: bool) -> Findings:
     accounts = [one for one in books.list_accounts() if one.environment in settings.environments]
     if not accounts:
-        yield warn("catalog", "there is nothing to sell", "Run `faregate service apply catalog.toml`.")
+        apply = "Run `faregate service apply catalog.toml`."
+        yield warn("catalog", "there is nothing to sell", _START if is_beside_application else apply)
     for account in accounts:
-        yield from _check_account(settings, books, account)
+        yield from _check_recipient(settings, account)
+        if not is_beside_application:
+            yield from _check_keys(books, account)
 
 
-def _check_account(settings: Settings, books: Books, account: AccountRow) -> Findings:
-    subject = f"{account.environment} seller {account.name}"
+def _check_recipient(settings: Settings, account: AccountRow) -> Findings:
+    subject = _name_seller(account)
     if settings.payments != "simulated" and account.pay_to == EXAMPLE_PAY_TO:
         yield report_error(
             subject,
@@ -151,14 +161,21 @@ def _check_account(settings: Settings, books: Books, account: AccountRow) -> Fin
         )
     else:
         yield report_ok(subject, f"is paid at {account.pay_to}")
+
+
+def _check_keys(books: Books, account: AccountRow) -> Findings:
     with books.database.read() as connection:
         valid = [key for key in list_keys(connection, account.id) if key.revoked_at is None]
     if not valid:
         yield warn(
-            subject,
+            _name_seller(account),
             "has no valid API key",
             f"Run `faregate service key create --environment {account.environment}`.",
         )
+
+
+def _name_seller(account: AccountRow) -> str:
+    return f"{account.environment} seller {account.name}"
 
 
 # Nodes, facilitators and the gas account

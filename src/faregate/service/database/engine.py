@@ -83,6 +83,11 @@ class Database:
         # SQLite lets one writer in at a time, and those who wait poll. Threads of one process queue here.
         self._turn: AbstractContextManager[Any] = threading.Lock() if self.is_sqlite else nullcontext()
 
+    @property
+    def is_absent(self) -> bool:
+        """Whether it is a file of SQLite that does not exist; reading would make an empty one."""
+        return self.is_sqlite and not os.path.exists(self._engine.url.database or "")
+
     @contextmanager
     def read(self) -> Generator[Connection]:
         """Open a connection on which each statement is a transaction. Raises `DatabaseError`."""
