@@ -9,17 +9,22 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Generator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.support.shell import Terminal
+from tests.support.chain import USDC, ChainPayer, LocalChain, require_anvil, start_chain
+from tests.support.facilitators import run_facilitator
+from tests.support.shell import Terminal, find_blocks
 from tests.support.virtualenvs import brought_by, link_packages
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
-BLOCKS = re.findall(r"^```sh\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+_REAL = README.partition("## Take real payments\n")[2].partition("\n## ")[0]
+BLOCKS = find_blocks(README.replace(_REAL, ""), "sh")
+REAL_BLOCKS = find_blocks(_REAL, "sh")
 SNIPPETS = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 EXTRAS = "[all]"
 SELLER = "http://127.0.0.1:8000"
@@ -104,3 +109,68 @@ def test_every_command_runs(terminal: Terminal) -> None:
 def test_each_example_runs_with_what_was_installed(part: str, terminal: Terminal) -> None:
     (terminal.folder / "shop.py").write_text(snippet(part))
     assert "paid" in terminal.run("FAREGATE_BASE_URL=emulator: faregate routes shop:app")
+
+
+# Real payments
+
+
+PAY_TO = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"
+_BUY_THE_TOOL = """
+import asyncio, base64, json, sys
+from faregate.emulator import Wallet
+from faregate.system import system_clock
+from mcp.client import Client
+
+async def buy(url, key):
+    async with Client(f"{url}/mcp") as client:
+        asked = await client.call_tool("report", {})
+        wallet = Wallet(key, clock=system_clock)
+        proof = wallet.pay(base64.b64encode(asked.content[0].text.encode()).decode())
+        meta = {"x402/payment": json.loads(base64.b64decode(proof))}
+        print(await client.call_tool("report", {}, meta=meta))
+
+asyncio.run(buy(*sys.argv[1:]))
+"""
+
+
+@pytest.fixture(scope="module")
+def base_sepolia() -> Generator[tuple[LocalChain, str]]:
+    """A chain on this machine, and the settings of its node and of the official facilitator."""
+    require_anvil()
+    with start_chain() as chain, run_facilitator(chain.url) as facilitator:
+        named = {"RPC_TEST": chain.url, "FACILITATOR_TEST": facilitator.url}
+        yield chain, " ".join(f"FAREGATE_SERVICE_{name}={value}" for name, value in named.items())
+
+
+@pytest.mark.parametrize("framework", ["fastapi", "flask", "django", "mcp"])
+def test_real_payments_are_taken_with_these_lines(
+    framework: str, terminal: Terminal, base_sepolia: tuple[LocalChain, str], tmp_path: Path
+) -> None:
+    """FastAPI is the README's. The others are written, and started, by what `init --real` says."""
+    chain, nodes = base_sepolia
+    payer = ChainPayer()
+    chain.mint(USDC, payer.address, 1_000_000)
+    (tmp_path / "payer.key").write_text(payer.private_key)
+    (tmp_path / "payer.key").chmod(0o600)
+    (tmp_path / "buy.py").write_text(_BUY_THE_TOOL)
+    shell = Terminal(tmp_path, terminal.environ)
+    shell.run(f"export {nodes}")
+    if framework == "fastapi":
+        (tmp_path / "shop.py").write_text(snippet("price="))
+        *settings, check, serve = commands(REAL_BLOCKS[0])
+        shell.run("\n".join(settings).replace("0x...", PAY_TO))
+    else:
+        said = shell.run(f"faregate init --real {framework}")
+        copy, export, check, serve = commands(said.partition("to be paid on the test network\n")[2])
+        shell.run(f"{copy}\nsed -i 's/PAY_TO=$/PAY_TO={PAY_TO}/' .env\n{export}")
+    assert '"faults": []' in shell.run(check)
+    before = chain.get_balance(USDC, PAY_TO)
+    with shell.start(serve.replace("8000", "0")) as seller:
+        [pay] = commands(REAL_BLOCKS[1])
+        buy = (
+            f"python buy.py {seller} {payer.private_key}"
+            if framework == "mcp"
+            else pay.replace(SELLER, seller)
+        )
+        assert "Sunny." in shell.run(buy)
+    assert chain.get_balance(USDC, PAY_TO) - before == 50_000
