@@ -47,6 +47,20 @@ def commands(printed: str, head: str) -> list[str]:
     return [line.partition("  #")[0].strip() for line in block.splitlines()]
 
 
+def init_in_a_fresh_environment(folder: Path, *words: str) -> tuple[Terminal, str]:
+    """Where only faregate is installed, run `init`, and install what it says. Return what it says."""
+    environment = folder / ".venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+    link_packages(environment, brought_by("faregate"))
+    terminal = open_terminal(folder, environment / "bin")
+    printed = terminal.run(f"faregate init {shlex.join(words)}")
+    [install] = commands(printed, "First install")
+    pip, verb, *requirements = shlex.split(install)
+    assert (pip, verb) == ("pip", "install")
+    link_packages(environment, brought_by(*requirements))
+    return terminal, printed
+
+
 @pytest.mark.parametrize(
     "framework",
     [
@@ -58,17 +72,7 @@ def commands(printed: str, head: str) -> list[str]:
     ],
 )
 def test_in_a_fresh_environment_the_printed_commands_are_enough(framework: str, tmp_path: Path) -> None:
-    environment = tmp_path / ".venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
-    link_packages(environment, brought_by("faregate"))
-    terminal = open_terminal(tmp_path, environment / "bin")
-
-    printed = terminal.run(f"faregate init --framework {framework}")
-    [install] = commands(printed, "First install")
-    pip, verb, *requirements = shlex.split(install)
-    assert (pip, verb) == ("pip", "install")
-    link_packages(environment, brought_by(*requirements))
-
+    terminal, printed = init_in_a_fresh_environment(tmp_path, framework)
     serve, pay, test = commands(printed, "Next")
     with serving(terminal, serve) as address:
         assert "Sunny." in terminal.run(pay.replace(SELLER, address))
@@ -120,8 +124,7 @@ def test_the_printed_commands_lead_to_a_payment_on_the_chain(
     framework: str, tmp_path: Path, chain: LocalChain, payer: ChainPayer
 ) -> None:
     """First without money, then with an address in .env, on the same database."""
-    terminal = open_terminal(tmp_path)
-    printed = terminal.run(f"faregate init --real {framework}")
+    terminal, printed = init_in_a_fresh_environment(tmp_path, "--real", framework)
     serve, pay, _ = commands(printed, "Next")
     with serving(terminal, serve) as address:
         assert "Sunny." in terminal.run(pay.replace(SELLER, address))

@@ -39,7 +39,7 @@ _PYTEST_SECTIONS: Final = {
 }
 _NEEDED: Final = {"uvicorn": "emulator", "starlette": "emulator", "eth_account": "emulator", "x402": "pay"}
 """The extra that brings each package which the commands below need."""
-_NEEDED_REAL: Final = {"sqlalchemy": "service", "eth_keys": "service"}
+_NEEDED_REAL: Final = dict.fromkeys(("cryptography", "eth_keys", "sqlalchemy"), "service")
 _REAL_LINES: Final = "FAREGATE_BASE_URL=service:\nFAREGATE_SERVICE_PAY_TO=0x..."
 _SIMULATED: Final = "FAREGATE_BASE_URL=service: FAREGATE_SERVICE_PAYMENTS=simulated"
 _ABOUT: Final = {
