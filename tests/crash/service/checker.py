@@ -33,7 +33,7 @@ WRONGS: Final = (
     *("not in the books", "left open", "still reserved", "told something else"),
     *("good, but failed", "good, but lost", "still loose", "gap in the gas nonces"),
     *("not named by the audit", "named by the audit alone", "another sum in the audit", "no audit"),
-    *("unexpected answer", "ended by itself"),
+    *("unexpected answer", "ended by itself", "work done twice", "charged, and no result"),
 )
 _SURE: Final = ("good", "overtaken", "logged")
 """Kinds of payments that settle, whatever happens: nobody cancels them, and they are valid for an hour."""
@@ -60,7 +60,7 @@ class Checker:
 
     def run(self) -> list[tuple[str, str]]:
         try:
-            rows, used = self._read_rows(), self._read_used()
+            rows, used = self.read_rows(), self._read_used()
             self._compare(rows, used)
             self._compare_sales(rows)
             self._check_audit(rows, used)
@@ -71,7 +71,8 @@ class Checker:
             self._database.close()
         return self.found
 
-    def _read_rows(self) -> list[Any]:
+    def read_rows(self) -> list[Any]:
+        """Read all transactions of the books."""
         again = loose_payments.c
         asked = select(transactions, again.transaction_hash.label("settled_again")).outerjoin(
             loose_payments,

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, Literal
 
 from faregate.rules.dependencies import Dependencies
@@ -20,6 +21,7 @@ from faregate.service.commands import serve as serving
 from faregate.service.database.engine import Database
 from faregate.service.database.transfers import SqlTransfers
 from faregate.service.settings import make_settings
+from tests.crash.service import application
 from tests.crash.service.points import NETWORK
 from tests.service.chain.facilitated import BelievingPayments
 from tests.support.watched_backend import Around, watch
@@ -34,7 +36,7 @@ NETWORK_DEATH = 0.15
 class Order:
     """What a process is to do, and at which points it may die, after passing `skips` of them."""
 
-    role: Literal["serve", "work"]
+    role: Literal["serve", "work", "sell"]
     settings: dict[str, Any]
     log: str
     points: frozenset[str] = frozenset()
@@ -108,6 +110,8 @@ def run(order: Order, listener: socket.socket, tell: Connection) -> None:
         inherit: Callable[..., socket.socket] = lambda *_: listener  # noqa: E731
         setattr(serving, "open_listener", inherit)  # noqa: B010 - callers wait while nobody serves
         serving.serve(settings)
+    elif order.role == "sell":
+        application.sell(order.settings, Path(order.log), listener, killer)
     else:
         serving.work(settings)
 

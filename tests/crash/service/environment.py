@@ -32,7 +32,8 @@ from tests.support.faulty_facilitator import (
 from tests.support.rpc_proxy import RpcProxy, serve_rpc_proxy
 
 DATABASES = ("sqlite", "postgres")
-PAYMENTS = ("official", "faulty", "direct")
+PAYMENTS = ("official", "faulty", "direct", "inside")
+"""How payments settle. `inside`: as with `faulty`, by the service inside an application's process."""
 PRICE = 5
 SHORT = 12
 """Seconds that a short authorization is valid."""
@@ -67,6 +68,10 @@ class Environment:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+
+    @property
+    def is_inside(self) -> bool:
+        return "pay_to" in self.settings
 
     @property
     def is_direct(self) -> bool:
@@ -119,13 +124,15 @@ def open_environment(database: str, payments: str, folder: Path, seed: int) -> G
         else:
             real = stack.enter_context(OfficialFacilitator(chain.url))
             settings |= {"payments": "facilitator", "facilitator_test": (real.url,)}
-            if payments == "faulty":
+            if payments != "official":
                 # The hash is one of somebody else's transactions, for a fault that names one.
                 faulty = FaultyFacilitator(real.url, real.restart, hashes=[chain.mint(USDC, real_payer(), 0)])
                 settings["facilitator_test"] = (stack.enter_context(faulty.serving()),)
                 faulty.faults["settle"] = _draw(random.Random(seed))
                 faulty.faults["verify"] = _draw_verify(random.Random(seed))
         pay_to = ChainPayer().address
+        if payments == "inside":
+            settings["pay_to"] = pay_to
         key = _set_up(settings, folder, pay_to)
         yield Environment(
             chain, nodes, listener, settings, pay_to, key, copies, Gate(), real, faulty, postgres

@@ -6,7 +6,7 @@ for _name in (
     *("alembic.command", "alembic.script", "psycopg", "uvloop"),
     *("sqlalchemy.dialects.postgresql.psycopg", "sqlalchemy.dialects.sqlite.pysqlite"),
     *("uvicorn.lifespan.on", "uvicorn.loops.auto", "uvicorn.protocols.http.auto"),
-    "faregate.service.commands.serve",
+    *("faregate.service.commands.serve", "faregate.service.in_process", "faregate.starlette"),
     *("x402.facilitator", "x402.mechanisms.evm", "x402.mechanisms.evm.exact", "x402.schemas"),
     *("tests.crash.service.child", "tests.crash.service.facilitator"),
 ):

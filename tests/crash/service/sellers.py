@@ -4,8 +4,9 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import httpx
@@ -56,6 +57,8 @@ class Sale:
     """The final one that the seller was told; empty if none."""
     transaction_hash: str | None = None
     ended: "Times | None" = None
+    told: int = 0
+    """The status of the last answer to a buyer (`tests.crash.service.buyers`)."""
     is_unknown: bool = False
     """The service answered 404: a restore has lost the payment."""
 
@@ -73,6 +76,7 @@ class Sellers:
 
     def __init__(self, environment: Environment, count: int, seed: int, kinds: Sequence[str]) -> None:
         self._environment, self._kinds = environment, kinds
+        self.folder = Path()
         self._stop, self._give_up = threading.Event(), threading.Event()
         self.sales: list[Sale] = []
         self.refused = 0
@@ -100,6 +104,10 @@ class Sellers:
         self._give_up.set()
         for thread in self._threads:
             thread.join(30)
+
+    def find_wrongs(self, rows: list[Any]) -> Iterator[tuple[str, str]]:
+        """What their own records say is wrong, beside what the checker finds: nothing."""
+        return iter(())
 
     def _sell_on(self, chance: random.Random) -> None:
         with httpx.Client(base_url=self._environment.url, trust_env=False, timeout=20) as client:

@@ -59,12 +59,15 @@ _START_SECONDS: Final = 10.0
 
 
 class Trouble(threading.Thread):
-    """Mines until `end`; makes trouble until `heal`: by chance, or `names` by turns."""
+    """Mines until `end`; makes trouble until `heal`: by chance or `names` by turns, and none of `avoids`."""
 
-    def __init__(self, environment: Environment, seed: int, names: Sequence[str] = ()) -> None:
+    def __init__(
+        self, environment: Environment, seed: int, names: Sequence[str] = (), avoids: Sequence[str] = ()
+    ) -> None:
         super().__init__(daemon=True)
         self._environment, self._chance = environment, random.Random(seed)
-        self._names = itertools.cycle(names) if names else None
+        self._weights = {name: weight for name, weight in TROUBLES.items() if name not in avoids}
+        self._names = itertools.cycle([name for name in names if name in self._weights]) if names else None
         self._restores_in = 0
         """Blocks until the copy of the database is put back; 0 if there is none."""
         self._heal, self._end = threading.Event(), threading.Event()
@@ -107,7 +110,7 @@ class Trouble(threading.Thread):
         if self._names is not None:
             # Not before something is sold.
             return next(self._names) if self._environment.chain.head > _FIRST_BLOCKS else "none"
-        return self._chance.choices(list(TROUBLES), list(TROUBLES.values()))[0]
+        return self._chance.choices(list(self._weights), list(self._weights.values()))[0]
 
     def _be_stuck(self) -> None:
         self._heal.wait(4.0)
