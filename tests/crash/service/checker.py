@@ -145,7 +145,8 @@ class Checker:
                 self._tell("told something else", f"{sale.transaction_id}: it is unknown")
             elif sale.status and not self._is_as_told(sale, row):
                 self._tell("told something else", f"{sale.transaction_id}: {told}")
-            if row is not None and row.final_status == "failed" and sale.kind in _SURE:
+            is_failed = row is not None and row.final_status == "failed" and sale.kind in _SURE
+            if is_failed and not self._was_interrupted(row):
                 self._tell("good, but failed", f"{sale.transaction_id}, {sale.kind}")
 
     def _is_as_told(self, sale: Sale, row: Any) -> bool:
@@ -158,6 +159,10 @@ class Checker:
             return True
         ends = {None, sale.status, "failed"} if self._environment.loosened else {None, sale.status}
         return row.final_status in ends and sale.ended is not None and self._may_be_undone(sale.ended)
+
+    def _was_interrupted(self, row: Any) -> bool:
+        """Whether the application died at work: that is not done again, and its payment is never sent."""
+        return self._environment.is_inside and row.submitted_at is None and '"interrupted"' in row.outcome
 
     def _check_audit(self, rows: Sequence[Any], used: Sequence[Used]) -> None:
         if self._audit.failure:
