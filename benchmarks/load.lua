@@ -1,7 +1,7 @@
 -- What wrk sends, and how it tells what came back. Arguments after `--`: path, proof, and whether every
 -- request carries its own proof ("unique"): a journal serves one proof once.
 
-local counter = 0
+counter = 0
 
 function setup(thread)
     -- wrk gives every thread its own Lua state; the number keeps their proofs apart.
@@ -11,14 +11,23 @@ end
 
 function init(args)
     path, proof, unique = args[1], args[2], args[3] == "unique"
+    if args[3] == "signed" then
+        -- A file of proofs, and how many of them were sent before.
+        signed, counter = {}, tonumber(args[4])
+        for line in io.lines(proof) do signed[#signed + 1] = line end
+    end
     local start = "GET " .. path .. " HTTP/1.1\r\nHost: " .. wrk.host .. ":" .. wrk.port .. "\r\nAccept: */*\r\n"
-    head = proof == "" and start or start .. "PAYMENT-SIGNATURE: " .. proof
+    head = proof == "" and start or start .. "PAYMENT-SIGNATURE: " .. (signed and "" or proof)
     tail = proof == "" and "\r\n" or "\r\n\r\n"
     -- Seconds of the clock: the proofs of a warm-up must not come again in the round after it.
     serial = string.format("%08x%02x", os.time() % 0xffffffff, number)
 end
 
 function request()
+    if signed then
+        counter = counter + 1
+        return head .. (signed[counter] or "none is left") .. tail
+    end
     if not unique then
         return head .. tail
     end

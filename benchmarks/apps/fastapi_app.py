@@ -3,7 +3,7 @@
 from typing import Any
 
 from fastapi import Depends, FastAPI, Response
-from goods import HEALTH, NETWORK, PAY_TO, REPORT, SERVICE, build_paywall
+from goods import HEALTH, NETWORK, PAY_TO, REPORT, SERVICE, build_paywall, build_whole_paywall
 from two_calls import AsgiTwoCalls
 
 from faregate.fastapi import PaywallMiddleware, paid
@@ -42,6 +42,12 @@ def by_hand() -> FastAPI:
 def faregate() -> FastAPI:
     app = build(dependencies=[Depends(paid("report"))])
     app.add_middleware(PaywallMiddleware, paywall=build_paywall())
+    return app
+
+
+def inside() -> FastAPI:
+    app = build(dependencies=[Depends(paid("report", price="0.01 USDC"))])
+    app.add_middleware(PaywallMiddleware, paywall=build_whole_paywall())
     return app
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from flask import Flask
-from goods import HEALTH, NETWORK, PAY_TO, REPORT, SERVICE, build_paywall
+from goods import HEALTH, NETWORK, PAY_TO, REPORT, SERVICE, build_paywall, build_whole_paywall
 from two_calls import WsgiTwoCalls
 
 from faregate.flask import Faregate
@@ -38,6 +38,13 @@ def faregate() -> Flask:
     extension = Faregate()
     app = build(extension.paid("report")(report))
     extension.init_app(app, build_paywall())
+    return app
+
+
+def inside() -> Flask:
+    extension = Faregate()
+    app = build(extension.paid("report", price="0.01 USDC")(report))
+    extension.init_app(app, build_whole_paywall())
     return app
 
 

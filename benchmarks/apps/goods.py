@@ -27,3 +27,15 @@ def read_settings() -> dict[str, Any]:
 
 def build_paywall() -> Paywall:
     return Paywall(**read_settings())
+
+
+def build_whole_paywall() -> Paywall:
+    """Build the paywall of an application with the service inside its process."""
+    settings = {
+        "FAREGATE_BASE_URL": "service:",
+        "FAREGATE_SERVICE_DATABASE": os.environ["BENCH_JOURNAL"],
+        "FAREGATE_SERVICE_PAY_TO": PAY_TO,
+        "FAREGATE_SERVICE_FACILITATOR_TEST": SERVICE,
+        "FAREGATE_SERVICE_RPC_TEST": f"{SERVICE}/rpc",
+    }
+    return Paywall(environ=settings)

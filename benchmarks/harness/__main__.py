@@ -18,7 +18,7 @@ from harness.extremes import (
     measure_memory,
 )
 from harness.load import Measurement
-from harness.processes import HERE, Service, run_service
+from harness.processes import HERE, Service, run_chain, run_service
 from harness.results import begin_results, read_results
 from harness.rounds import Failure, plan_steps, run_rounds
 from harness.tables import build_report
@@ -63,7 +63,12 @@ def _measure(service: Service, options: argparse.Namespace, names: list[str]) ->
     if "memory" in names:
         yield from _catch("memory", measure_memory(service, options.payments))
     chosen: tuple[Case, ...] = tuple(case for case in CASES if case.name in names)
-    yield from run_rounds(service, plan_steps(chosen), options.rounds, options.seconds, deadline)
+    on_nginx = tuple(case for case in chosen if not case.kind.on_chain)
+    yield from run_rounds(service, plan_steps(on_nginx), options.rounds, options.seconds, deadline)
+    on_chain = tuple(case for case in chosen if case.kind.on_chain)
+    if on_chain:
+        with run_chain() as chain:
+            yield from run_rounds(chain, plan_steps(on_chain), options.rounds, options.seconds, deadline)
 
 
 def _catch(name: str, measured: Iterator[Once]) -> Iterator[Found]:

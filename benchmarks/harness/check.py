@@ -6,6 +6,7 @@ import secrets
 from harness.contestants import UNPAID, Contestant, Kind
 from harness.http import Reply, ask
 from harness.processes import Server
+from harness.proofs import read_last_proof
 
 
 class InvalidRun(Exception):
@@ -15,6 +16,8 @@ class InvalidRun(Exception):
 def check(kind: Kind, contestant: Contestant, server: Server, proof: str) -> None:
     """Make one request of this kind, and look at the whole reply. Raises `InvalidRun`."""
     own = proof + secrets.token_hex(8) if contestant.has_unique_proofs else proof
+    if contestant.has_signed_proofs:
+        own = read_last_proof(proof)
     reply = ask(server.url + kind.path, own if kind.paid else None)
     if reply.status != kind.status:
         raise _fault(contestant, kind, reply, f"status {reply.status}")

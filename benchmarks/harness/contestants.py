@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-App = Literal["bare", "by_hand", "faregate", "x402"]
+App = Literal["bare", "by_hand", "faregate", "inside", "x402"]
 Quantity = Literal["per_second", "cpu_us", "p99_ms"]
 
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """One app under one server. `journal` is faregate's."""
+    """One app under one server. `journal` is faregate's, or what keeps all of the service inside."""
 
     name: str
     framework: Literal["asgi", "starlette", "fastapi", "flask", "django"]
@@ -24,15 +24,24 @@ class Contestant:
         """Whether each request needs a proof of its own. x402 compares proofs with its instructions."""
         return self.app != "x402"
 
+    @property
+    def has_signed_proofs(self) -> bool:
+        """Whether each proof must be signed by its payer."""
+        return self.app == "inside"
+
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of request, and the status that answers it."""
+    """One kind of request, and the status that answers it.
+
+    With `on_chain`, each calls a facilitator, and a node where it asks one (`chain.py`), in place of nginx.
+    """
 
     name: str
     path: str
     paid: bool
     status: int
+    on_chain: bool = False
 
     def calls(self, contestant: Contestant) -> int:
         """Return how many calls to the service one request must cost."""
@@ -41,9 +50,14 @@ class Kind:
         # x402 writes its 402 by itself; the Merchant API is asked for each one.
         return 2 if self.paid else int(contestant.app != "x402")
 
+    def calls_at_most(self, contestant: Contestant) -> int:
+        """Return how many it may cost: a service asks the chain again where a payment is not final yet."""
+        return 5 * self.calls(contestant) if contestant.app == "inside" else self.calls(contestant)
+
 
 PAID = Kind("paid", "/report", paid=True, status=200)
 OPEN = Kind("open", "/health", paid=False, status=200)
+ON_CHAIN = Kind("one-process", "/report", paid=True, status=200, on_chain=True)
 UNPAID = Kind("unpaid", "/report", paid=False, status=402)
 
 BARE = Contestant("FastAPI: bare app", "fastapi", "bare")
@@ -68,6 +82,12 @@ FLASK_HAND = Contestant("Flask: two calls by hand", "flask", "by_hand", "gthread
 FLASK_FAST = Contestant("Flask: faregate", "flask", "faregate", "gthread")
 FLASK_SQLITE = Contestant("Flask: faregate, SQLite", "flask", "faregate", "gthread", journal="sqlite")
 FLASK_X402 = Contestant("Flask: x402", "flask", "x402", "gthread")
+INSIDE = Contestant("FastAPI: faregate, all in SQLite", "fastapi", "inside", journal="sqlite")
+INSIDE_POSTGRES = Contestant("FastAPI: faregate, all in PostgreSQL", "fastapi", "inside", journal="postgres")
+FLASK_INSIDE = Contestant("Flask: faregate, all in SQLite", "flask", "inside", "gthread", journal="sqlite")
+FLASK_INSIDE_POSTGRES = Contestant(
+    "Flask: faregate, all in PostgreSQL", "flask", "inside", "gthread", journal="postgres"
+)
 DJANGO_BARE = Contestant("Django: bare app", "django", "bare", "gthread")
 DJANGO_HAND = Contestant("Django: two calls by hand", "django", "by_hand", "gthread")
 DJANGO_FAST = Contestant("Django: faregate", "django", "faregate", "gthread")
@@ -146,6 +166,14 @@ CASES = (
         {"two calls": "by_hand", "x402 on Flask": FLASK_X402},
     ),
     Case(
+        "one-process",
+        "Paid requests with the service inside the process",
+        ON_CHAIN,
+        (1, 16, 64),
+        (INSIDE, INSIDE_POSTGRES, X402, FLASK_INSIDE, FLASK_INSIDE_POSTGRES, FLASK_X402),
+        {"x402": "x402"},
+    ),
+    Case(
         "workers",
         "Paid requests with one worker and with two",
         PAID,
@@ -221,6 +249,7 @@ TARGETS = (
     Target("Django under ASGI, against x402 on Flask", DJANGO_ASGI_FAST, FLASK_X402, {16: 4}),
     Target("Django under ASGI, against two calls by hand", DJANGO_ASGI_FAST, DJANGO_ASGI_HAND, {16: 0.75}),
     Target("two workers on one SQLite file, against one", SQLITE_TWO, SQLITE, {64: 1.8}),
+    Target("service inside, SQLite, against x402", INSIDE, X402, {1: 1, 16: 1.5, 64: 2}, kind=ON_CHAIN),
     Target("CPU of an unprotected route, against bare", FAST, BARE, {16: 1.03}, "cpu_us", OPEN),
     Target("402 for an unpaid request, against one bare call", FAST, HAND, {16: 0.7}, kind=UNPAID),
 )

@@ -18,7 +18,7 @@ from harness.tables import (
 
 DOCS = HERE.parent / "docs"
 PAGES = (DOCS / "performance.md", DOCS / "contributing" / "figures.md")
-_SECTION = re.compile(r"(<!-- results: (?P<name>[a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_SECTION = re.compile(r"(<!-- results: (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def write_docs(results: Results) -> None:

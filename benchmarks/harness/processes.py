@@ -1,5 +1,6 @@
 """The processes of a run: nginx as the service, a store for the journal, and the server that is measured."""
 
+import json
 import os
 import socket
 import subprocess
@@ -52,6 +53,11 @@ class Server:
         self._process = process
         self._log = log
         self.url = f"http://{HOST}:{port}"
+
+    @property
+    def folder(self) -> Path:
+        """A folder that lasts as long as the server does."""
+        return self._log.parent
 
     def pids(self) -> list[int]:
         """Return the server's process and all processes below it."""
@@ -122,6 +128,23 @@ def run_service() -> Generator[Service]:
         command = ["nginx", "-c", str(path), "-e", f"{directory}/nginx.log"]
         with _run(command, port, {}, Path(directory)):
             yield Service(port)
+
+
+class ChainService(Service):
+    """The facilitator and the node of `chain.py`."""
+
+    def count(self) -> tuple[int, int]:
+        with urlopen(f"{self.url}/status", timeout=5) as reply:
+            counted = json.loads(reply.read())
+        return counted["connections"] - 1, counted["requests"] - 1
+
+
+@contextmanager
+def run_chain() -> Generator[Service]:
+    with TemporaryDirectory(prefix="faregate-bench-") as directory:
+        port = _find_port()
+        with _run([sys.executable, str(HERE / "chain.py"), str(port)], port, {}, Path(directory)):
+            yield ChainService(port)
 
 
 @contextmanager

@@ -2,15 +2,25 @@
 
 import base64
 import json
-from typing import Any
+from itertools import cycle
+from pathlib import Path
+from typing import Any, Final
 
+from faregate.emulator.wallet import Wallet
+from faregate.system import system_clock
 from harness.contestants import Contestant
 from harness.http import ask
 from harness.processes import Server
 
+_PAYERS: Final = 64
+_SIGNED: Final = 16_000
+"""Proofs of one server: enough for its load, and signed for ten minutes."""
+
 
 def build_proof(server: Server, contestant: Contestant) -> str:
     """Build a proof this server accepts. x402 compares it with its own instructions: these are asked for."""
+    if contestant.has_signed_proofs:
+        return _sign_proofs(server)
     if contestant.has_unique_proofs:
         return _encode(_INSTRUCTIONS, "http://127.0.0.1/report")
     reply = ask(server.url + "/report")
@@ -27,6 +37,22 @@ _INSTRUCTIONS = {
     "maxTimeoutSeconds": 300,
     "extra": {"name": "USDC", "version": "2"},
 }
+
+
+def _sign_proofs(server: Server) -> str:
+    """Sign what one server can sell, by as many payers as there are connections; return the file of them."""
+    instructions = ask(server.url + "/report").headers["payment-required"]
+    wallets = [Wallet(clock=system_clock) for _ in range(_PAYERS)]
+    path = server.folder / "proofs"
+    with path.open("w") as file:
+        for wallet, _ in zip(cycle(wallets), range(_SIGNED), strict=False):
+            print(wallet.pay(instructions), file=file)
+    return str(path)
+
+
+def read_last_proof(path: str) -> str:
+    """Return the proof of the file that no load sends."""
+    return Path(path).read_text().splitlines()[-1]
 
 
 def _encode(accepted: Any, url: str) -> str:
