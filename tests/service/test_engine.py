@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import BigInteger, LargeBinary, Text, bindparam, cast, insert, select, text
@@ -64,6 +65,23 @@ def test_sqlite_commits_to_the_disk(database: Database) -> None:
             connection.execute(text(f"PRAGMA {name}")).scalar() for name in ("journal_mode", "synchronous")
         ]
     assert found == ["wal", 2]
+
+
+def test_a_write_to_sqlite_is_its_transaction_and_nothing_else(database: Database) -> None:
+    """Each statement more costs a sale five times: one for each of its writes."""
+    if not database.is_sqlite:
+        pytest.skip("SQLite only")
+    given = {"word": "w", "count": 1, "value": 1, "hash": b"h"}
+    executed: list[str] = []
+    with database.write() as connection:
+        driver: Any = connection.connection.driver_connection
+    driver.set_trace_callback(executed.append)
+    database.change(_ECHO, given)
+    with database.write() as connection:
+        connection.execute(text("SELECT 1"))
+    driver.set_trace_callback(None)
+    words = [statement.split()[0] for statement in executed]
+    assert words == 2 * ["BEGIN", "SELECT", "COMMIT"]
 
 
 def test_a_writer_waits_for_another_only_so_long(url: str, database: Database) -> None:

@@ -38,6 +38,7 @@ BODY_SECONDS: Final = 30.0
 """A caller sends its body within this time."""
 WAITING_PER_THREAD: Final = 20
 """Requests that may wait for each thread. More are answered 503 at once: they would time out anyway."""
+_CONSOLE: Final = "console"
 _CONSOLE_THREADS: Final = 2
 """Few, and its own: people who look at sums must not keep payments waiting."""
 _log = logging.getLogger("faregate.service")
@@ -108,16 +109,17 @@ class ServiceApp:
             await send_whole(Response(303, (("Location", CONSOLE), ("Vary", "Accept"))), send)
             return
         began = time.perf_counter()
-        answer = await self._answer(scope, receive)
+        operation = _name_operation(scope["method"], scope["path"])
+        answer = await self._answer(operation, scope, receive)
         if answer is not None:
-            self._report(scope, answer, time.perf_counter() - began)
+            self._report(operation, answer, time.perf_counter() - began)
             await send_whole(answer.response, send)
 
-    async def _answer(self, scope: Scope, receive: Receive) -> LoggedResponse | None:
+    async def _answer(self, operation: str, scope: Scope, receive: Receive) -> LoggedResponse | None:
         """Return the answer to this request; None if the client has disconnected."""
         headers = decode_headers(scope["headers"])
-        for_console = is_console(scope["path"])
-        threads = self._console if for_console else self._choose_threads(scope)
+        for_console = operation == _CONSOLE
+        threads = self._console if for_console else self._choose_threads(operation)
         # Whoever logs in has no key yet, and may be guessing.
         ticket = self._parts.rate_limits.take(() if for_console else headers, _get_address(scope))
         if ticket.wait:
@@ -142,12 +144,11 @@ class ServiceApp:
         self._parts.rate_limits.learn(ticket, answer.response.status, answer.fields.get("key"))
         return answer
 
-    def _choose_threads(self, scope: Scope) -> _Threads:
-        is_completion = _name_operation(scope["method"], scope["path"]) in ("complete", "execution")
-        return self._completions if is_completion else self._api
+    def _choose_threads(self, operation: str) -> _Threads:
+        return self._completions if operation in ("complete", "execution") else self._api
 
-    def _report(self, scope: Scope, answer: LoggedResponse, seconds: float) -> None:
-        operation, status = _name_operation(scope["method"], scope["path"]), answer.response.status
+    def _report(self, operation: str, answer: LoggedResponse, seconds: float) -> None:
+        status = answer.response.status
         self._parts.operator.metrics.count_request(operation, status, seconds)
         fields = {"operation": operation, "status": status, "seconds": round(seconds, 4), **answer.fields}
         _log.info("request", extra={FIELDS: fields})
@@ -160,7 +161,7 @@ class ServiceApp:
 def _name_operation(method: str, path: str) -> str:
     """Name the operation for metrics and logs. A path is never named: it may hold anything."""
     if is_console(path):
-        return "console"
+        return _CONSOLE
     try:
         return find_route(method, path)[0].operation
     except HttpError:

@@ -94,10 +94,11 @@ class RateLimits:
 
     def take(self, headers: Headers, address: str) -> Ticket:
         """Count a call with these headers from this address."""
-        key, strangers = _hash_key(headers), _hash_network(address)
+        key = _hash_key(headers)
         with self._lock:
             if key is not None and key in self._keys:
                 return Ticket(self._keys.take(key), key, None, self._key_ids.get(key))
+            strangers = _hash_network(address)
             return Ticket(self._addresses.take(strangers), key, strangers)
 
     def learn(self, ticket: Ticket, status: int, key_id: str | None = None) -> None:

@@ -74,12 +74,17 @@ class Database:
         self.name: Final = _name_database(address)
         # On both databases a connection commits each statement by itself, unless a transaction was begun.
         self._engine: Final = engine
+        # One of a process writes to SQLite at a time, so one connection is enough.
+        self._writer: Final = (
+            _create_sqlite_writer(address, timeout)
+            if self.is_sqlite
+            else engine.execution_options(**{_WRITES: True})
+        )
         # That of statements of sales: libpq numbers the parameters.
         numbered: Any = type(engine.dialect)
         self._dialect: Final[Dialect] = (
             engine.dialect if self.is_sqlite else numbered(paramstyle="numeric_dollar")
         )
-        self._writer: Final = engine.execution_options(**{_WRITES: True})
         # SQLite lets one writer in at a time, and those who wait poll. Threads of one process queue here.
         self._turn: AbstractContextManager[Any] = threading.Lock() if self.is_sqlite else nullcontext()
 
@@ -133,14 +138,14 @@ class Database:
         self, compiled: Compiled, values: Values, then: Compiled | None = None, *, writes: bool = False
     ) -> list[Row]:
         try:
-            pooled = self._engine.raw_connection()
+            pooled = (self._writer if writes else self._engine).raw_connection()
         # The driver's own error comes from the events that configure a new connection.
         except (SQLAlchemyError, self._engine.dialect.loaded_dbapi.Error) as error:
             raise _describe_failure(error, self.name) from None
         connection: Any = pooled.driver_connection
         try:
             if writes:
-                _begin_immediate(self._engine, connection, self._timeout)
+                _begin_immediate(self._writer, connection, self._timeout)
             statements: SqliteStatements | PostgresStatements = pooled.info[_STATEMENTS]
             rows = statements.execute(compiled, values)
             if then is not None and rows:
@@ -151,7 +156,7 @@ class Database:
         except self._engine.dialect.loaded_dbapi.Error as error:
             if self._engine.dialect.is_disconnect(error, connection, None):
                 pooled.invalidate(error)
-                self._engine.dispose()  # the others in the pool are lost as well
+                self.close_idle()  # the others in the pool are lost as well
                 raise LostConnection(f"{self.name} closed the connection") from None
             raise _describe_failure(error, self.name) from None
         finally:
@@ -169,10 +174,11 @@ class Database:
     def close_idle(self) -> None:
         """Close the connections that nobody uses: before a fork, over which none may be carried."""
         self._engine.dispose()
+        self._writer.dispose()
 
     def close(self) -> None:
         """Close all connections. Those in use are closed when they are returned."""
-        self._engine.dispose()
+        self.close_idle()
 
 
 class Inserts:
@@ -279,10 +285,21 @@ def _create_sqlite(address: URL, pool_size: int, timeout: float) -> Engine:
         if entry.info[_FILE] != _identify_file(file):
             raise DisconnectionError
 
+    return engine
+
+
+def _create_sqlite_writer(address: URL, timeout: float) -> Engine:
+    """Create the engine of the one connection that writes. Each of its transactions takes its turn first."""
+    engine = _create_sqlite(address, 1, timeout)
+
+    @event.listens_for(engine, "connect")
+    def wait_for_nothing(connection: Any, _entry: ConnectionPoolEntry) -> None:
+        # The turn of another process is waited for by `_begin_immediate`.
+        connection.execute("PRAGMA busy_timeout = 0")
+
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        if connection.get_execution_options().get(_WRITES):
-            _begin_immediate(engine, connection.connection.driver_connection, timeout)
+        _begin_immediate(engine, connection.connection.driver_connection, timeout)
 
     return engine
 
@@ -315,22 +332,18 @@ def _begin_immediate(engine: Engine, connection: Any, timeout: float) -> None:
     """
     end = time.monotonic() + timeout
     failure: type[Exception] = engine.dialect.loaded_dbapi.OperationalError
-    connection.execute("PRAGMA busy_timeout = 0")
-    try:
-        while True:
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-            except failure as error:
-                if getattr(error, "sqlite_errorcode", None) not in _BUSY:
-                    raise
-                if time.monotonic() > end:
-                    name = _name_database(engine.url)
-                    raise DatabaseError(f"another process has been writing to {name} for too long") from None
-            else:
-                return
-            time.sleep(random.uniform(*_RETRY_SECONDS))  # noqa: S311 - no secret
-    finally:
-        connection.execute(f"PRAGMA busy_timeout = {int(timeout * 1000)}")
+    while True:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except failure as error:
+            if getattr(error, "sqlite_errorcode", None) not in _BUSY:
+                raise
+            if time.monotonic() > end:
+                name = _name_database(engine.url)
+                raise DatabaseError(f"another process has been writing to {name} for too long") from None
+        else:
+            return
+        time.sleep(random.uniform(*_RETRY_SECONDS))  # noqa: S311 - no secret
 
 
 def _pool_options(pool_size: int, timeout: float) -> dict[str, Any]:
