@@ -95,6 +95,15 @@ def test_a_database_without_tables_is_not_ready(tmp_path: Path) -> None:
     runtime.end()
 
 
+def test_a_database_that_takes_no_writes_is_not_ready(books: Books, tmp_path: Path) -> None:
+    hurried = Database(f"sqlite:///{tmp_path / 'service.db'}", timeout=0.2)
+    runtime = Runtime(Settings(), Books(hurried, Stamps(hurried, system_clock)), {})
+    with books.database.write():
+        assert "has been writing" in runtime.check_readiness().reason
+    assert runtime.check_readiness().is_ready
+    runtime.end()
+
+
 def watch_calls(patch: pytest.MonkeyPatch, around: Around) -> None:
     """Have `around` make the calls of the rules, in every runtime that is made from now on."""
     patch.setattr(backends, "Dependencies", lambda *parts: watch(Dependencies(*parts), around))

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -72,6 +73,19 @@ def test_a_sale_with_nothing_configured(tmp_path: Path) -> None:
     assert exported.returncode == 0
     (one,) = (tmp_path / "out.jsonl").read_text().splitlines()
     assert json.loads(one)["amount_atomic"] == row["amount_atomic"] == "50000"
+
+
+def test_a_full_disk_is_not_ready_until_there_is_room(tmp_path: Path) -> None:
+    """It can still be read, and was called ready while every sale was answered 503."""
+    with running(tmp_path, *SERVE) as (line, process, _log):
+        page = f"{json.loads(line)['url']}/readyz"
+        assert httpx.get(page, trust_env=False).status_code == 200
+        unlimited = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (1, unlimited[1]))
+        assert eventually(lambda: httpx.get(page, trust_env=False).status_code == 503)
+        assert "could not be read or written" in httpx.get(page, trust_env=False).text
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, unlimited)
+        assert eventually(lambda: httpx.get(page, trust_env=False).status_code == 200)
 
 
 def test_the_second_start_keeps_everything(tmp_path: Path, catalog: str) -> None:

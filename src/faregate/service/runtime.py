@@ -4,6 +4,7 @@ Nothing here is kept that another process needs: everything that lasts is in the
 """
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
@@ -19,6 +20,7 @@ from faregate.service.callers import answer
 from faregate.service.chain.direct import keep_nonces_moving
 from faregate.service.chain_metrics import ChainCollector
 from faregate.service.console.app import Console
+from faregate.service.database.generation import check_writes
 from faregate.service.database.transfers import SqlTransfers
 from faregate.service.environment_payments import (
     EnvironmentPayments,
@@ -44,6 +46,8 @@ _GAS_SECONDS: Final = 60.0
 _UPKEEP_SECONDS: Final = 5.0
 _FINALITY_SECONDS: Final = 10.0
 """How soon the loss of a payment is noticed: an authorization is valid for a minute or so."""
+_WRITABLE_SECONDS: Final = 5.0
+"""For how long a write proves that the database takes writes."""
 
 
 class Runtime:
@@ -82,6 +86,7 @@ class Runtime:
         self.stop = threading.Event()
         self._threads: list[threading.Thread] = []
         self._is_current = False
+        self._writable_until = -math.inf
 
     def build_parts(self) -> AppParts:
         """Build what the ASGI app is made of."""
@@ -126,7 +131,7 @@ class Runtime:
         self._settlements.close()
 
     def check_readiness(self) -> Readiness:
-        """Ask the database, and whether its tables are of this version."""
+        """Check that the database answers, has the tables of this version, and takes writes."""
         try:
             # Not asked again once it is: tables are only ever brought forward.
             if not self._is_current:
@@ -135,9 +140,16 @@ class Runtime:
                     return Readiness(False, f"the database lacks migrations {', '.join(missing)}")
                 self._is_current = True
             self.books.list_accounts()
+            self._check_writes()
         except FaregateError as error:
             return Readiness(False, str(error))
         return Readiness(True)
+
+    def _check_writes(self) -> None:
+        # A full disk can still be read, and each sale writes.
+        if time.monotonic() >= self._writable_until:
+            check_writes(self.books.database)
+            self._writable_until = time.monotonic() + _WRITABLE_SECONDS
 
     def check_recipients(self) -> None:
         """Refuse to take real money for a seller without an address; raises `ConfigurationError`."""
