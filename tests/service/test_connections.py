@@ -79,9 +79,14 @@ def send_until_cut(peer: socket.socket, parts: int, part: bytes) -> int:
     return parts
 
 
-def measure(ask: Callable[[], httpx.Response]) -> tuple[int, float]:
-    began = time.monotonic()
-    return ask().status_code, time.monotonic() - began
+def check_health(client: httpx.Client) -> float:
+    """Return the seconds that the quickest of a few health checks took: a busy machine delays single ones."""
+    took: list[float] = []
+    for _ in range(5):
+        began = time.monotonic()
+        assert client.get("/healthz").status_code == 200
+        took.append(time.monotonic() - began)
+    return min(took)
 
 
 # Time
@@ -297,20 +302,18 @@ def read_memory(process: int) -> int:
 
 def test_a_flood_keeps_neither_health_checks_nor_sellers_nor_workers_out(tmp_path: Path) -> None:
     with serving_with_few_files(tmp_path) as (client, process), ExitStack() as flood:
-        before = read_memory(process)
+        before, quiet = read_memory(process), check_health(client)
         port = client.base_url.port or 0
         for _ in range(300):
             peer = flood.enter_context(socket.create_connection(("127.0.0.1", port), PATIENCE))
             send_until_cut(peer, 1, HALF)
-        status, seconds = measure(lambda: client.get("/healthz"))
-        assert (status, seconds < 1) == (200, True)
+        assert check_health(client) < 1 + 20 * quiet
         assert client.get("/readyz").status_code == 200  # its database opens
         assert client.get("/merchant/v1/payers").status_code == 401
         # And a header of 96 MB.
         with connect(port, HALF) as peer:
             assert send_until_cut(peer, 96, b"a" * MEGABYTE) < 96
-        status, seconds = measure(lambda: client.get("/healthz"))
-        assert (status, seconds < 1) == (200, True)
+        assert check_health(client) < 1 + 20 * quiet
         assert read_memory(process) - before < 20 * MEGABYTE
 
 

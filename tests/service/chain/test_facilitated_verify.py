@@ -1,6 +1,5 @@
 """Verify through facilitators: whom it asks, in which order, and what decides."""
 
-import time
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -141,9 +140,7 @@ def test_a_settlement_is_asked_for_once_even_if_nobody_answers() -> None:
     payment = sign_payment(ChainPayer(), TERMS)
     with verifying(NO_CHAIN, (says_valid,), (says_valid,)) as (payments, [first, second]):
         first.fail_always("settle", hangs_before)
-        began = time.monotonic()
         sent = payments.send(payment, TERMS, Attempt(now()))
-        assert time.monotonic() - began < 10
     assert sent.transaction_hash is None
     assert "no answer" in sent.note
     assert (first.asked, second.asked) == (["settle"], [])
