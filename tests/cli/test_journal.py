@@ -87,6 +87,23 @@ def test_a_sweep_without_a_key_says_so_and_keeps_nobody_waiting(
     assert sale.comes_back()[0]["status"] == 200
 
 
+@pytest.mark.parametrize(("words", "status"), [((), 409), (("--unpaid",), 402)])
+def test_a_payment_whose_key_is_lost_is_ended_by_a_person(
+    seller: Seller, run: Run, words: tuple[str, ...], status: int
+) -> None:
+    sale = seller.held()
+    code, said = run("holds", "retry", sale.id, FAREGATE_JOURNAL_KEY=OTHER)
+    assert (code, "encrypted with a key that is not among this journal's" in said) == (1, True)
+    code, said = run("holds", "discard", sale.id, *words, "--yes", FAREGATE_JOURNAL_KEY=OTHER)
+    assert (code, said.splitlines()[-1]) == (0, "Discarded.")
+    assert "add it as FAREGATE_JOURNAL_KEY=NEW,OLD instead" in said
+    assert f"notes it as {'not charged' if words else 'paid'}" in said
+    assert run("sweep", FAREGATE_JOURNAL_KEY=OTHER)[0] == 0
+    assert run("holds", "list", FAREGATE_JOURNAL_KEY=OTHER)[1].splitlines()[0] == "No unfinished payments."
+    # So does a process that has the key after all: whose payment was paid is not asked to pay again.
+    assert sale.comes_back()[0]["status"] == status
+
+
 def test_rows_follow_a_service_that_moves(seller: Seller, run: Run) -> None:
     sale = seller.held()
     here = seller.environ["FAREGATE_BASE_URL"]

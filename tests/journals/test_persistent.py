@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from faregate.core.claims import AlreadyUsed, Claimed, InProgress, Replayable
+from faregate.core.claims import AlreadyFailed, AlreadyUsed, Claimed, InProgress, Replayable
 from faregate.core.models import Response, WorkFailed, WorkSucceeded
 from faregate.errors import ConfigurationError, JournalError, JournalFull, JournalUnreadable
 from faregate.journals import quota
@@ -16,7 +16,7 @@ from faregate.journals.persistent import PersistentJournal
 from faregate.journals.policy import JournalPolicy
 from faregate.journals.row import Row
 from faregate.journals.states import RowState
-from faregate.journals.store import Record
+from faregate.journals.store import ENCRYPTED, Record
 from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.rows import GOOD, HERE, LEASE, WORK_SECONDS, decided, fresh, owed, released, started
 from tests.journals.stores import (
@@ -239,6 +239,24 @@ def test_a_payment_under_a_missing_key_is_not_served_twice(open_one: Open) -> No
     started(open_one(keys=[KEY]))
     forgetful = open_one(keys=[OTHER_KEY])
     assert not forgetful.record_transaction(fresh(forgetful.claim("proof", HERE)), TXN, ACR, WORK_SECONDS)
+
+
+def test_a_person_ends_a_row_under_a_missing_key(open_one: Open, clock: Clock) -> None:
+    mine, forgetful = open_one(keys=[KEY]), open_one(keys=[OTHER_KEY])
+    decided(mine)
+    started(mine, "another", OTHER_TXN)
+    assert not forgetful.end_unreadable(TXN, True, "discarded")  # another process is working on it
+    clock.now += LEASE
+    assert not mine.end_unreadable(TXN, True, "discarded")  # it can complete the payment instead
+    assert not forgetful.end_unreadable("txn_unknown", True, "discarded")
+    assert forgetful.end_unreadable(TXN, True, "discarded")
+    assert forgetful.end_unreadable(OTHER_TXN, False, "discarded")
+    assert (forgetful.list_holds(10), forgetful.lease_next()) == ([], None)
+    assert not forgetful.end_unreadable(TXN, False, "discarded")  # a person cannot take it back
+    assert (mine.claim("proof", HERE), mine.claim("another", HERE)) == (AlreadyUsed(TXN), AlreadyFailed())
+    [record] = [one for one in mine._store.iterate() if one["transaction_id"] == TXN]
+    assert [name for name in ENCRYPTED if record[name] is not None] == []
+    assert record["size"] == 0
 
 
 def test_a_row_under_a_missing_key_blocks_no_other_and_is_reported(open_one: Open, clock: Clock) -> None:

@@ -14,9 +14,9 @@ from faregate.maintenance.holds import (
     STUCK,
     HoldList,
     discard,
+    get_discardable,
     get_hold_store,
     get_label,
-    get_stuck,
     list_holds,
     retry,
 )
@@ -218,12 +218,12 @@ def run_discard(
     unpaid: bool,
     yes: bool,
 ) -> int:
-    """Discard a stuck payment, after a confirmation. Returns 1 if that was declined."""
+    """Discard a stuck or unreadable payment, after a confirmation. Returns 1 if that was declined."""
     if paid and unpaid:
         raise CommandError("Use either --paid or --unpaid.")
     store = get_hold_store(paywall)
-    # Before the question: nobody is asked about a payment that is not stuck.
-    hold = get_stuck(store, id)
+    # Before the question: nobody is asked about a payment that the sweep ends.
+    hold = get_discardable(store, id)
     if not yes and not _is_interactive():
         raise CommandError("There is no terminal to confirm this on: add --yes.")
     echo(_describe_loss(hold, paid=not unpaid))
@@ -241,6 +241,15 @@ def _describe_loss(hold: HoldInfo, *, paid: bool) -> str:
         if hold.size
         else "It has no result. Its proof will be lost."
     )
+    age = format_duration(time.time() - hold.since)
+    if not hold.readable:
+        noted = "paid" if paid else "not charged"
+        return (
+            f"{hold.transaction_id} has been open for {age}: {_UNREADABLE}.\n"
+            "If a backup or another process has the key, add it as FAREGATE_JOURNAL_KEY=NEW,OLD instead: "
+            f"then nothing is lost.\n{lost}\nThe journal notes it as {noted}. If the "
+            "service says that it was paid, refund or serve its payer yourself."
+        )
     effect = (
         "Its payer gets 409 proof_already_used and is not asked to pay again. If the payment settles after "
         "all, the payer has paid for nothing: refund or serve them yourself."
@@ -248,7 +257,6 @@ def _describe_loss(hold: HoldInfo, *, paid: bool) -> str:
         else "Its payer may pay again. If this payment settles after all, the payer has paid twice: refund "
         "one of the payments yourself."
     )
-    age = format_duration(time.time() - hold.since)
     return f"{hold.transaction_id} has been open for {age}: {hold.reason}.\n{lost}\n{effect}"
 
 

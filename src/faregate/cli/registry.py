@@ -113,8 +113,8 @@ HOLDS: Final = Command(
             "discard",
             "discard a stuck payment",
             "faregate.cli.holds:run_discard",
-            "Discard a stuck payment: its result and its proof are lost. Payments that are not stuck are "
-            "refused, because the sweep still works on them.",
+            "Discard a stuck payment, or one whose journal key is lost: its result and its proof are lost. "
+            "Others are refused, because the sweep still works on them.",
             (
                 _ID,
                 Option(

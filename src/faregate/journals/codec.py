@@ -96,6 +96,10 @@ class Codec:
             outcome=NOT_READ if state in _HAS_RESULT else None,
         )
 
+    def unpack_plain(self, record: Record) -> Row:
+        """Return the row without what is encrypted, which needs no key."""
+        return self.unpack(cast(Record, {**record, **dict.fromkeys(ENCRYPTED)}))
+
     def unpack_outcome(self, key: bytes, result: bytes | None) -> Outcome | None:
         """Raises `JournalUnreadable`."""
         return None if result is None else _decode_outcome(self._decrypt(key, "result", result))

@@ -3,14 +3,14 @@
 from faregate.core.claims import HoldInfo, PendingPayment, Resumable
 from faregate.core.driver import run
 from faregate.errors import JournalUnreadable
-from faregate.journals.operations import Procedure
+from faregate.journals.operations import Procedure, Replace
 from faregate.journals.owner_locks import LockingStore, has_lock
 from faregate.journals.quota import Quota
 from faregate.journals.reader import describe_hold
 from faregate.journals.row import NOT_FETCHED, Row
 from faregate.journals.row_access import RowAccess, make_id
 from faregate.journals.states import RowState
-from faregate.journals.store import Due, Record
+from faregate.journals.store import ENCRYPTED, Due, Record
 
 
 class OpenPaymentQueue:
@@ -129,6 +129,30 @@ class OpenPaymentQueue:
         if record is None or record["expires_at"] is not None:
             return None
         return run(self._lease_record(record))
+
+    def end_unreadable(self, transaction_id: str, paid: bool, reason: str) -> bool:
+        """End an open payment whose key this process does not have; what is encrypted is removed.
+
+        False if there is none, or while another process has the lease.
+        """
+        record = self._store.find_transaction(transaction_id)
+        if (
+            record is None
+            or record["expires_at"] is not None
+            or record["key_id"] in self._rows.keyring.key_ids
+        ):
+            return False
+        return run(self._end_record(record, paid, reason))
+
+    def _end_record(self, record: Record, paid: bool, reason: str) -> Procedure[bool]:
+        row, now = self._rows.codec.unpack_plain(record), self._rows.clock()
+        if row.is_leased(now, self._policy, (yield from self._rows.get_owner_until(row, now))):
+            return False
+        after = row.copy()
+        after.end_unreadable(paid, reason, now, self._policy)
+        changes = self._rows.codec.pack_changes(row, after, make_id())
+        changes |= {**dict.fromkeys(ENCRYPTED), "size": 0}
+        return bool((yield self._rows.perform(Replace(record["key"], record["stamp"], changes, True))))
 
     def _lease_record(self, record: Record) -> Procedure[PendingPayment | None]:
         row, now = (yield from self._read_whole(record)), self._rows.clock()

@@ -146,6 +146,10 @@ class PersistentJournal:
         """Take the row of this transaction, due or not, even stuck; None while another has the lease."""
         return self._open_payments.lease_hold(transaction_id)
 
+    def end_unreadable(self, transaction_id: str, paid: bool, reason: str) -> bool:
+        """End an open payment whose key is lost; False if there is none, or while another has the lease."""
+        return self._open_payments.end_unreadable(transaction_id, paid, reason)
+
     # For operators
 
     def find_payments(self, reference: Reference) -> FoundPayments:

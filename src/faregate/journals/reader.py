@@ -1,7 +1,6 @@
 """Read the rows of one namespace for operators. Nothing here writes, and no API key is needed."""
 
 from dataclasses import replace
-from typing import cast
 
 from faregate.core.claims import HoldInfo
 from faregate.errors import JournalError, JournalUnreadable
@@ -18,7 +17,7 @@ from faregate.journals.payment_info import (
 )
 from faregate.journals.policy import JournalPolicy
 from faregate.journals.row import Row
-from faregate.journals.store import ENCRYPTED, Record, RowStore
+from faregate.journals.store import Record, RowStore
 
 ANY_TIME = 1e15
 """Seconds: later than any row expires. MariaDB has no infinity."""
@@ -78,8 +77,7 @@ class NamespaceReader:
         if row is not None:
             return self._describe_row(row, record["size"])
         # Its key is missing, so only the columns that are not encrypted can be shown.
-        plain = cast(Record, {**record, **dict.fromkeys(ENCRYPTED)})
-        return self._describe_row(self._codec.unpack(plain), record["size"], readable=False)
+        return self._describe_row(self._codec.unpack_plain(record), record["size"], readable=False)
 
     def _describe_row(self, row: Row, size: int, *, readable: bool = True) -> PaymentInfo:
         owner_until = get_owner_until(self._store, row.owner) if row.owner else 0.0

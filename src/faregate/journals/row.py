@@ -440,6 +440,13 @@ class Row:
         self.expires_at = now + (policy.paid_retention if paid else policy.failed_retention)
         return True
 
+    def end_unreadable(self, paid: bool, reason: str, now: float, policy: JournalPolicy) -> None:
+        """Record what a person says of an open payment whose key is lost. Nobody may have the lease."""
+        self._end(RowState.PAID_NO_RESULT if paid else RowState.UNPAID, now)
+        self.outcome = None
+        self.reason = reason
+        self.expires_at = now + (policy.paid_retention if paid else policy.failed_retention)
+
     def may_be_forgotten(self, lease: Lease) -> bool:
         """Whether no other process ever had this claim, so that none can have learned of a transaction."""
         return self._is_held(lease, RowState.CLAIMED) and self.generation == 1

@@ -1,7 +1,7 @@
 """Inspect, retry or discard an unfinished payment. No function here releases a result to a payer.
 
 `retry` asks the service once more; the payer gets the result only if a completion proves the payment.
-`discard` ends a stuck payment.
+`discard` ends a payment that only a person can end.
 """
 
 import math
@@ -51,6 +51,8 @@ class HoldStore(Protocol):
 
     def lease_hold(self, transaction_id: str) -> PendingPayment | None: ...
 
+    def end_unreadable(self, transaction_id: str, paid: bool, reason: str) -> bool: ...
+
     def record_final(self, lease: Lease, paid: bool, reason: str = "") -> MaybeAwaitable[bool]: ...
 
 
@@ -59,7 +61,8 @@ def get_hold_store(paywall: Paywall) -> HoldStore:
     journal = get_shared_journal(paywall)
     if not isinstance(journal, HoldStore):
         raise ConfigurationError(
-            "This journal cannot be inspected: it lacks the methods list_holds, get_hold and lease_hold."
+            "This journal cannot be inspected: it lacks the methods list_holds, get_hold, lease_hold and "
+            "end_unreadable."
         )
     return journal
 
@@ -79,10 +82,13 @@ def get_label(hold: HoldInfo) -> str:
     return _LABELS.get(hold.state, hold.state)
 
 
-def get_stuck(store: HoldStore, transaction_id: str) -> HoldInfo:
-    """Return the stuck payment of this transaction. Raises `HoldNotFound` if it is not stuck."""
+def get_discardable(store: HoldStore, transaction_id: str) -> HoldInfo:
+    """Return the payment of this transaction, which only a person can end. Raises `HoldNotFound` otherwise.
+
+    It is stuck, or its journal key is not configured here.
+    """
     hold = get_hold(store, transaction_id)
-    if hold.state != STUCK:
+    if hold.state != STUCK and hold.readable:
         raise HoldNotFound(
             f"{transaction_id} is not stuck ({get_label(hold)}): the sweep still works on it. "
             f"To retry it now, use holds retry {transaction_id}."
@@ -142,9 +148,15 @@ def _describe_kept(settlement: Settlement) -> str:
 
 
 def discard(store: HoldStore, transaction_id: str, paid: bool) -> None:
-    """End a stuck payment: the journal remembers it as `paid`, or as not charged. Raises `HoldNotFound`."""
-    # Take the lease first: a worker that still has the row can then no longer write it.
-    store.record_final(_lease(store, transaction_id).lease, paid, DISCARDED)
+    """End a stuck or unreadable payment: the journal remembers it as `paid`, or as not charged.
+
+    Raises `HoldNotFound`.
+    """
+    if get_discardable(store, transaction_id).readable:
+        # Take the lease first: a worker that still has the row can then no longer write it.
+        store.record_final(_lease(store, transaction_id).lease, paid, DISCARDED)
+    elif not store.end_unreadable(transaction_id, paid, DISCARDED):
+        raise _build_leased_error(store, transaction_id)
     if store.get_hold(transaction_id) is not None:
         raise HoldNotFound(f"{transaction_id} is kept: another process changed it at the same time.")
 
@@ -153,11 +165,15 @@ def _lease(store: HoldStore, transaction_id: str) -> PendingPayment:
     """Lease the row with a new fencing token: its previous owner can no longer write it."""
     payment = store.lease_hold(transaction_id)
     if payment is None:
-        seconds = max(0.0, get_hold(store, transaction_id).due_at - time.time())
-        raise HoldNotFound(
-            f"{transaction_id} is being worked on; it is free again in {math.ceil(seconds)} s at the latest."
-        )
+        raise _build_leased_error(store, transaction_id)
     return payment
+
+
+def _build_leased_error(store: HoldStore, transaction_id: str) -> HoldNotFound:
+    seconds = max(0.0, get_hold(store, transaction_id).due_at - time.time())
+    return HoldNotFound(
+        f"{transaction_id} is being worked on; it is free again in {math.ceil(seconds)} s at the latest."
+    )
 
 
 @dataclass(frozen=True, slots=True)
