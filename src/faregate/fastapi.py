@@ -12,7 +12,7 @@ from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from dataclasses import replace
 from inspect import Parameter, signature
 from types import SimpleNamespace
-from typing import Any, Unpack, cast, overload
+from typing import Any, NamedTuple, Unpack, cast, overload
 
 try:
     from fastapi import HTTPException, Response
@@ -26,7 +26,7 @@ except ModuleNotFoundError as error:
         "faregate.fastapi needs FastAPI: pip install 'faregate[fastapi]'", name=error.name
     ) from error
 
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute, Host, Mount, Route, WebSocketRoute
 
 from faregate import starlette
 from faregate.checkout.callables import count_as_async
@@ -204,15 +204,17 @@ def list_routes(app: Any) -> RouteTable:
 
 def _find_missed(app: Any, inventory: RouteTable) -> Iterator[str]:
     """Describe the routes that are free although their router or application is sold."""
-    for path, sold in _find_unreached(getattr(app, "router", app)):
+    for place, sold in _find_unreached(getattr(app, "router", app)):
         for row in inventory.routes:
-            is_below = row.path == path or row.path.startswith(f"{path.rstrip('/')}/")
+            is_below = row.host == place.host and (
+                row.path == place.path or row.path.startswith(f"{place.path.rstrip('/')}/")
+            )
             if is_below and row.access == "free" and not row.handler.startswith(_DOCUMENTATION):
                 yield (
                     f"{row.verbs} {row.place} is free, and its router or application is sold as "
-                    f"{sold.sells!r}. FastAPI's dependencies do not reach mounts, routes of Starlette and "
-                    "routes that were added before them. Sell it itself, or by a prefix: offers={...}. If it "
-                    "is to be free, put it into an application without a price."
+                    f"{sold.sells!r}. FastAPI's dependencies do not reach mounts, hosts, routes of Starlette "
+                    "and routes that were added before them. Sell it itself, or by a prefix: offers={...}. "
+                    "If it is to be free, put it into an application without a price."
                 )
 
 
@@ -220,27 +222,38 @@ _DOCUMENTATION = "fastapi.applications."
 """Where FastAPI's own routes are made."""
 
 
+class _Place(NamedTuple):
+    """Where a route is, or an application that a route leads to."""
+
+    path: str
+    host: str = ""
+
+
+_ROOT = _Place("")
+
+
 def _find_unreached(
-    router: Any, root: str = "", above: tuple[Offer, ...] = ()
-) -> Iterator[tuple[str, Offer]]:
-    """Paths that the offers of a router, and of those it is included in (`above`), do not reach."""
+    router: Any, root: _Place = _ROOT, above: tuple[Offer, ...] = ()
+) -> Iterator[tuple[_Place, Offer]]:
+    """Places that the offers of a router, and of those it is included in (`above`), do not reach."""
     own = _list_offers(getattr(router, "dependencies", ()))
     for route in getattr(router, "routes", ()):
         included = getattr(route, "include_context", None)
         if included is not None:
             offers = (*above, *_list_offers(included.dependencies))
-            yield from _find_unreached(route.original_router, root + included.prefix, offers)
+            below = root._replace(path=root.path + included.prefix)
+            yield from _find_unreached(route.original_router, below, offers)
             continue
-        path = root + getattr(route, "path", "")
+        place = _Place(root.path + getattr(route, "path", ""), getattr(route, "host", root.host))
         dependant = getattr(route, "dependant", None)
         if dependant is not None:
             reached = inspect_handler(route.endpoint, dependant).offers
-            yield from ((path, sold) for sold in own if sold not in reached)
-        elif isinstance(route, Route | Mount):
-            yield from ((path, sold) for sold in (*above, *own))
-        if isinstance(route, Mount):
+            yield from ((place, sold) for sold in own if sold not in reached)
+        elif isinstance(route, Route | WebSocketRoute | Mount | Host):
+            yield from ((place, sold) for sold in (*above, *own))
+        if isinstance(route, Mount | Host):
             inner = unwrap(route.app)[-1]
-            yield from _find_unreached(getattr(inner, "router", inner), path)
+            yield from _find_unreached(getattr(inner, "router", inner), place)
 
 
 def _list_offers(dependencies: Iterable[Any]) -> tuple[Offer, ...]:

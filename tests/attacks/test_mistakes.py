@@ -13,6 +13,7 @@ from starlette.endpoints import HTTPEndpoint
 from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, Router
+from starlette.websockets import WebSocket
 
 import faregate.starlette
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
@@ -478,6 +479,30 @@ def a_route_of_starlette_in_a_mount_that_is_sold(app: FastAPI, content: Content)
 
 
 @form(START, MISSED)
+def a_host_in_an_application_that_is_sold(app: FastAPI, content: Content) -> None:
+    app.router.dependencies.append(Depends(paid("daily_report")))
+    app.host("seller.example", Starlette(routes=[Route("/sold", answering(content))]))
+
+
+@form(START, MISSED)
+def a_mount_at_a_host_in_a_router_that_is_sold(app: FastAPI, content: Content) -> None:
+    sub = FastAPI(dependencies=[Depends(paid("daily_report"))])
+    sub.mount("/sold", sub_application(content))
+    app.host("seller.example", sub)
+
+
+@form(START, MISSED)
+def a_websocket_of_starlette_in_a_router_that_is_sold(app: FastAPI, content: Content) -> None:
+    async def tell(websocket: WebSocket) -> None:
+        await websocket.accept()
+        await websocket.send_text(content.mark("body"))
+
+    router = APIRouter(dependencies=[Depends(paid("daily_report"))])
+    router.add_websocket_route("/sold", tell)
+    app.include_router(router)
+
+
+@form(START, MISSED)
 def a_route_that_was_there_before_the_price(app: FastAPI, content: Content) -> None:
     app.get("/sold")(lambda: content.mark("body"))
     app.router.dependencies.append(Depends(paid("daily_report")))
@@ -505,6 +530,14 @@ def a_router_that_is_sold_beside_a_free_mount(app: FastAPI, content: Content) ->
     app.include_router(router)
     app.mount("/free", FastAPI())
     app.add_route("/health", answering(content))
+
+
+@form(SOLD)
+def a_router_that_is_sold_beside_a_free_host(app: FastAPI, content: Content) -> None:
+    router = APIRouter(dependencies=[Depends(paid("daily_report"))])
+    router.get("/sold")(lambda: content.mark("body"))
+    app.host("free.example", Starlette(routes=[Route("/sold", answering(content))]))
+    app.include_router(router)
 
 
 @form(SOLD)

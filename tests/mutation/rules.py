@@ -24,6 +24,7 @@ ADAPTER_TESTS = (
 STATE = ("tests/attacks/test_state.py", "-k", "starlette")
 ANSWERS = ("tests/attacks/test_answers.py",)
 COPIES = ("tests/attacks/test_copies.py",)
+MISTAKES = ("tests/attacks/test_mistakes.py",)
 BODY_COPIES = ("tests/attacks/test_body_copies.py",)
 COPIED_BODIES = ("tests/attacks/test_bodies.py",)
 UNASKED = ("tests/attacks/test_unasked_prices.py",)
@@ -284,6 +285,8 @@ MUTANTS = (
            "        async def ask_late() -> Payment:\n"
            "            return await _authorize(authorize(connection, self._sold, ask), response)\n"
            "        return ask_late()", UNASKED),
+    Mutant("host-that-no-price-reaches", "src/faregate/fastapi.py", "isinstance(route, Route | WebSocketRoute | Mount | Host):",
+           "isinstance(route, Route | Mount):", MISTAKES),
     Mutant("websocket-is-free", ASGI, 'if not self.path_rules.match(scope["path"], scope.get("root_path", "")).protected:', "if True:", ADAPTER_TESTS),
     Mutant("completion-can-be-cut-off", ASYNC_CHECKOUT, "await run(partial(self._drive_to_end, result))", "await self._drive_to_end(result)", ADAPTER_TESTS),
     Mutant("cancel-strikes-a-completion", SHIELDING, "task.is_putting_off, token = True, _unc", "task.is_putting_off, token = False, _unc", ("tests/checkout/test_shielding.py",)),
