@@ -38,5 +38,9 @@ def test_a_proof_is_any_visible_text_without_a_comma() -> None:
     assert find_proof(Request("GET", "/", (("Payment-Signature", visible),))) == visible
 
 
+def test_spaces_around_a_proof_are_no_part_of_it() -> None:
+    assert find_proof(Request("GET", "/", ((NAME, " \tabc= \t"),))) == "abc="
+
+
 def test_another_protocols_proof_alone_is_no_proof() -> None:
     assert find_proof(Request("GET", "/", (("x-payment", "a"),))) is None

@@ -49,7 +49,8 @@ def find_proof(request: Request) -> str | None:
         raise BadProof(400, "invalid_proof", "Send PAYMENT-SIGNATURE or X-PAYMENT, not both")
     if names.count(PROOF) > 1:
         raise BadProof(400, "invalid_proof", "Send PAYMENT-SIGNATURE once")
-    return _check_proof(request.headers[names.index(PROOF)][1])
+    # HTTP allows spaces and tabs around a value, and some servers leave them there.
+    return _check_proof(request.headers[names.index(PROOF)][1].strip(" \t"))
 
 
 def _check_proof(proof: str) -> str:
