@@ -189,6 +189,68 @@ def test_an_exception_that_starlette_answers_is_failed_work(how: str, status: in
     assert buy(make_starlette(how, status, paywall), paywall) == (500, ["failed"])
 
 
+AGAIN = Stranger()
+
+
+def raise_again() -> None:
+    """Raise the same object with each request."""
+    raise AGAIN
+
+
+@pytest.mark.parametrize("raise_any", [lambda: raise_it(200, "own"), raise_again], ids=["new", "again"])
+@pytest.mark.parametrize("outside", [(), (Copying,), (Passing,)], ids=["plain", "copying", "passing"])
+@pytest.mark.parametrize("is_async", [True, False])
+@pytest.mark.parametrize("status", STATUSES)
+def test_what_answers_any_exception_of_the_application_gives_no_result(
+    status: int, is_async: bool, outside: tuple[Any, ...], raise_any: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Starlette calls the handler of `Exception` outside all middleware, so outside the paywall as well."""
+    paywall = make_paywall()
+    app = FastAPI(openapi_url=None, exception_handlers={Exception: make_handler(status, is_async)})
+    app.get("/sold", dependencies=[price()])(raise_any)
+    app.get("/free")(raise_any)
+    app.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=paywall)
+    for middleware in outside:
+        app.add_middleware(middleware)
+    with caplog.at_level(logging.WARNING, "faregate"):
+        assert buy(app, paywall) == (500, ["failed"])
+    assert f"answered with {status}" in caplog.text
+    client = TestClient(app, raise_server_exceptions=False, follow_redirects=False)
+    assert client.get("/free").status_code == status
+
+
+@pytest.mark.parametrize("how", ["mounted", "validation", "before the price", "error"])
+def test_an_exception_carries_no_result_past_the_paywall(how: str) -> None:
+    class Kept(Exception):
+        pass
+
+    async def answer(_request: Request, error: Exception) -> Response:
+        return PlainTextResponse(f"{error}", 409 if how == "error" else 200)
+
+    async def refuse() -> None:
+        if how == "before the price":
+            raise Kept("the result")
+
+    paywall = make_paywall()
+    app = FastAPI(openapi_url=None, exception_handlers={Exception: answer})
+    inner = FastAPI(openapi_url=None) if how == "mounted" else app
+
+    @inner.get("/sold", dependencies=[Depends(refuse), price()])
+    async def sold() -> int:
+        return "the result"  # type: ignore[return-value]
+
+    if how == "mounted":
+        app.mount("/at", inner)
+    app.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=paywall)
+    path = "/at/sold" if how == "mounted" else "/sold"
+    if how == "before the price":
+        with TestClient(app, "http://seller.example", raise_server_exceptions=False) as client:
+            got = client.get(path)
+        assert (got.status_code, "the result" in got.text) == (502, False)
+    else:
+        assert buy(app, paywall, path) == (409 if how == "error" else 500, ["failed"])
+
+
 def test_a_raised_status_is_no_result_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
     """`HTTPException(200)` on purpose: a route returns what it sells."""
     paywall = make_paywall()

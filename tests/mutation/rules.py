@@ -285,6 +285,8 @@ MUTANTS = (
            "        async def ask_late() -> Payment:\n"
            "            return await _authorize(authorize(connection, self._sold, ask), response)\n"
            "        return ask_late()", UNASKED),
+    Mutant("exception-answered-outside", ASGI_RESPONDER, "    if is_error(status):\n        return None\n    log(", "    if True:\n        return None\n    log(",
+           ("tests/adapters/test_exception_answers.py",)),
     Mutant("host-that-no-price-reaches", "src/faregate/fastapi.py", "isinstance(route, Route | WebSocketRoute | Mount | Host):",
            "isinstance(route, Route | Mount):", MISTAKES),
     Mutant("websocket-is-free", ASGI, 'if not self.path_rules.match(scope["path"], scope.get("root_path", "")).protected:', "if True:", ADAPTER_TESTS),

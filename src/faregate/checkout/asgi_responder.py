@@ -1,12 +1,14 @@
 """Buffer the messages of one ASGI response until its checkout says what may leave."""
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
 from contextvars import Context, copy_context
 from functools import cached_property, partial
 from inspect import isawaitable
-from typing import Any
+from typing import Any, cast
 
 import anyio
 
@@ -31,15 +33,17 @@ from faregate.checkout.async_checkout import AsyncAsk, AsyncCheckout
 from faregate.checkout.checkout import SkipHandler, build_timeout_error
 from faregate.checkout.contexts import run_in_context
 from faregate.checkout.copies import RESULTS
-from faregate.checkout.exception_handlers import WatchedScope, watch_handlers
+from faregate.checkout.exception_handlers import WatchedScope, watch_handlers, watch_outermost
 from faregate.checkout.held_answer import HeldAnswer, may_be_copy
 from faregate.checkout.path_rules import PathMatch
 from faregate.checkout.shielding import is_cancelled_by_itself, is_cancelled_from_outside, make_scope
 from faregate.checkout.states import PASSING, State
+from faregate.core import responses
 from faregate.core.models import Choose, Offer, Response
 from faregate.core.release import COPIED, Bypass, is_error
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
+from faregate.logs import log
 from faregate.offers import OFFERS_MADE
 from faregate.paywall import Paywall
 
@@ -48,6 +52,9 @@ _RESPONDER = "faregate.checkout.asgi_responder"
 
 FindBypass = Callable[[Scope, Scope, int], Bypass | None]
 """`checkout.FindBypass`, also given the server's scope and the application's."""
+
+_RAISED = "faregate.checkout.raised"
+"""The key of what is answered for work that raised, in the scope and of the exception."""
 
 _START, _BODY = "http.response.start", "http.response.body"
 _SEQUENCES = (list, tuple)
@@ -385,12 +392,27 @@ class PaywallResponder:
                     await self._run(app)
                 if cancel_scope.cancelled_caught:
                     await self._on_error(build_timeout_error())
-        except Exception:
+        except Exception as error:
+            self._mark_raised(error)
             raise
         except BaseException as ended:
             await self._on_exit(ended)
         finally:
             self._close()
+
+    def _mark_raised(self, error: Exception) -> None:
+        """Have what stands outside answer an exception of what is sold with an error, or with ours."""
+        if self._is_open and self.checkout.transaction_id is not None:
+            # Whether the service knows by now that nothing is to be charged is not told.
+            answer = responses.build_refused(500, "not_billable", "The resource could not be produced.")
+        elif self._find_bypass(self._server_scope, self._scope, 200) is not None:
+            answer = responses.build_unavailable(502)
+        else:
+            return
+        self._server_scope[_RAISED] = answer
+        with suppress(AttributeError, TypeError):  # also for a middleware outside that copies the scope
+            setattr(error, _RAISED, (self._server_scope["headers"], answer))
+        watch_outermost(self._server_scope, _begin_answer)
 
     def _close(self) -> None:
         self._state = _CLOSED
@@ -471,20 +493,48 @@ def find_responder(scope: Mapping[str, Any]) -> PaywallResponder | None:
     return responder if isinstance(responder, PaywallResponder) else None
 
 
-def _begin_answer(scope: Mapping[str, Any]) -> Callable[[int], None] | None:
+def _begin_answer(scope: Mapping[str, Any], error: Exception) -> Callable[[int], Any] | None:
     """Find what notes that something answers in place of work that raised; None if no work was begun."""
     responder = find_responder(scope)
+    if responder is None:
+        answer = _find_raised(scope, error)
+        return None if answer is None else partial(_replace_answer, scope, answer)
     # What answers may be what is sold, such as a page for all paths that no route has.
-    is_begun = (
-        responder is not None and responder.has_payment and responder.checkout.state is State.AUTHORIZED
-    )
-    return partial(_note_answer, responder) if responder is not None and is_begun else None
+    is_begun = responder.has_payment and responder.checkout.state is State.AUTHORIZED
+    return partial(_note_answer, responder) if is_begun else None
 
 
 def _note_answer(responder: PaywallResponder, status: int) -> None:
     # An error is no result anyhow, and something may try another application in its place.
     if not is_error(status):
         responder.checkout.note_answer()
+
+
+def _find_raised(scope: Mapping[str, Any], error: Exception) -> Response | None:
+    """Find what is answered for an exception that a paywall let through; None if nothing sold raised it."""
+    if _RAISED in scope:
+        return cast(Response, scope[_RAISED])
+    headers, answer = getattr(error, _RAISED, (None, None))  # an application may raise one object twice
+    return answer if headers is not None and headers is scope.get("headers") else None
+
+
+def _replace_answer(scope: Mapping[str, Any], answer: Response, status: int) -> ASGIApp | None:
+    """Give the answer to be sent in place of one that is no error."""
+    if is_error(status):
+        return None
+    log("sale", logging.WARNING, _ANSWERED, scope["method"], scope["path"], status)
+
+    async def send_answer(_scope: Scope, _receive: Receive, send: Send) -> None:
+        for message in build_messages(answer, scope["method"]):
+            await send(message)
+
+    return send_answer
+
+
+_ANSWERED = (
+    "%s %s raised, and the application's handler of all exceptions answered with %d. That is no result, and "
+    "nothing was charged: the client got an error instead. Answer exceptions with a status of 400 or more."
+)
 
 
 async def _ask_with_scope(scope: Mapping[str, Any], choose: Choose) -> object:

@@ -12,10 +12,10 @@ from faregate.checkout.callables import is_async
 
 _HANDLERS = "starlette.exception_handlers"
 
-NoteAnswer = Callable[[int], None]
-"""Takes the status with which an exception was answered."""
-Begin = Callable[[Mapping[str, Any]], NoteAnswer | None]
-"""Takes the scope of a request before its exception is answered, where the handler may itself be sold."""
+NoteAnswer = Callable[[int], Any]
+"""Takes the status with which an exception was answered; gives what is answered instead, or None."""
+Begin = Callable[[Mapping[str, Any], Exception], NoteAnswer | None]
+"""Takes the scope of a request and its exception, before that is answered: the handler may itself be sold."""
 
 
 class WatchedScope(dict[str, Any]):
@@ -37,6 +37,11 @@ def watch_handlers(scope: Mapping[str, Any], begin: Begin) -> None:
         for kind, handler in handlers.items():
             if getattr(handler, _WATCHED, None) is not True:
                 handlers[kind] = _watch(handler, begin)
+    watch_outermost(scope, begin)
+
+
+def watch_outermost(scope: Mapping[str, Any], begin: Begin) -> None:
+    """Have `begin` called before the application of this scope answers what nothing inside of it has."""
     outermost: Any = getattr(scope.get("app"), "middleware_stack", None)
     handler = getattr(outermost, "handler", None)
     if callable(handler) and getattr(handler, _WATCHED, None) is not True:
@@ -48,16 +53,17 @@ _WATCHED = "faregate_watched"
 
 def _watch(handler: Any, begin: Begin) -> Any:
     def noted(note: NoteAnswer | None, response: Any) -> Any:
-        if note is not None and response is not None:  # a websocket has none
-            note(getattr(response, "status_code", 200))
-        return response
+        if note is None or response is None:  # a websocket has none
+            return response
+        other = note(getattr(response, "status_code", 200))
+        return response if other is None else other
 
     async def answer_async(connection: Any, error: Exception) -> Any:
-        note = begin(connection.scope)
+        note = begin(connection.scope, error)
         return noted(note, await handler(connection, error))
 
     def answer(connection: Any, error: Exception) -> Any:
-        note = begin(connection.scope)
+        note = begin(connection.scope, error)
         return noted(note, handler(connection, error))
 
     watched: Any = wraps(handler)(answer_async if is_async(handler) else answer)
