@@ -85,6 +85,32 @@ def test_a_payer_who_leaves_while_the_payment_is_taken_pays_too(seller: Seller) 
     assert (seller.work.runs, seller.service.count("complete")) == (1, 1)
 
 
+@pytest.mark.parametrize("proof", ["", "PAYMENT-SIGNATURE: anything\r\n"])
+def test_what_is_free_hears_that_its_client_left(proof: str) -> None:
+    """Also if that sent a payment: a handler that asks would never end otherwise."""
+    said: list[str] = []
+
+    async def poll(request: Request) -> Response:
+        said.append("begun")
+        while not (await request.is_disconnected() or "stop" in said):
+            await anyio.sleep(0.01)
+        said.append("left")
+        return PlainTextResponse("nobody hears this")
+
+    app = Starlette(
+        routes=[Route("/poll", poll)], middleware=[Middleware(PaywallMiddleware, paywall=a_paywall())]
+    )
+    with serving(app) as url:
+        host, port = url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))) as line:
+            line.sendall(f"GET /poll HTTP/1.1\r\nHost: x\r\n{proof}\r\n".encode())
+            assert eventually(lambda: "begun" in said)
+        try:
+            assert eventually(lambda: "left" in said)
+        finally:
+            said.append("stop")
+
+
 @pytest.mark.parametrize("native", [True, False])
 def test_an_application_that_gives_up_does_not_stop_the_completion(native: bool) -> None:
     """A time limit inside the app strikes while the payment is taken: the payer still gets the answer."""

@@ -210,10 +210,18 @@ class PaywallResponder:
 
     async def receive(self) -> Message:
         """The payer's messages. Once the work runs, a disconnect of the payer is kept from it."""
-        async with self._lock():
+        lock = self._lock()
+        try:
+            # Without a checkpoint: `is_disconnected` of Starlette asks in a scope that is cancelled.
+            lock.acquire_nowait()
+        except anyio.WouldBlock:
+            await lock.acquire()
+        try:
             if self._read_ahead_messages:
                 return self._read_ahead_messages.popleft()
             message = await self._next_message()
+        finally:
+            lock.release()
         is_work_running = self.checkout.transaction_id is not None and not self._is_sent
         if message["type"] != "http.request" and is_work_running and self._is_body_read:
             if self._has_received:
