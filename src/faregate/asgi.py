@@ -179,12 +179,18 @@ class PaywallMiddleware:
         return Bypass(mistake, partial(self._resolver.is_page, server_scope))
 
     async def _refuse_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not self.path_rules.match(scope["path"], scope.get("root_path", "")).protected:
+        is_protected = self.path_rules.match(scope["path"], scope.get("root_path", "")).protected
+        # Something before a price, such as a dependency, could accept it.
+        if not is_protected and not self._is_sold_websocket(scope):
             await self.app(scope, receive, send)
         else:
             # The connect event comes first. Servers answer a close that follows it with HTTP 403.
             await receive()
             await send({"type": "websocket.close", "code": 1008, "reason": "payment required"})
+
+    def _is_sold_websocket(self, scope: Scope) -> bool:
+        handler = self._resolver.resolve({**scope, "method": "GET"})
+        return handler is not None and bool(handler.offers)
 
 
 def require_payment(

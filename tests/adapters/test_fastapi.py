@@ -472,6 +472,20 @@ def test_a_paid_websocket_is_denied_before_it_is_accepted(shop: Shop, denial: bo
     assert CONTENT not in str(sent)
 
 
+def test_a_paid_websocket_is_denied_before_a_dependency_can_accept_it(shop: Shop) -> None:
+    async def accept(websocket: WebSocket) -> None:
+        await websocket.accept()
+        await websocket.send_text(CONTENT)
+
+    @shop.app.websocket("/ws", dependencies=[Depends(accept), Depends(SOLD)])
+    async def endpoint(websocket: WebSocket) -> None: ...
+
+    scope = {"type": "websocket", "path": "/ws", "headers": [], "query_string": b""}
+    sent: list[Any] = []
+    asyncio.run(shop.app(scope, connecting, collect(sent)))
+    assert [message["type"] for message in sent] == ["websocket.close"]
+
+
 def test_a_free_websocket_may_deny_with_a_response_of_its_own(shop: Shop) -> None:
     @shop.app.websocket("/ws")
     async def endpoint(websocket: WebSocket) -> None:

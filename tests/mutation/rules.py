@@ -289,7 +289,8 @@ MUTANTS = (
            ("tests/adapters/test_exception_answers.py",)),
     Mutant("host-that-no-price-reaches", "src/faregate/fastapi.py", "isinstance(route, Route | WebSocketRoute | Mount | Host):",
            "isinstance(route, Route | Mount):", MISTAKES),
-    Mutant("websocket-is-free", ASGI, 'if not self.path_rules.match(scope["path"], scope.get("root_path", "")).protected:', "if True:", ADAPTER_TESTS),
+    Mutant("websocket-is-free", ASGI, "if not is_protected and", "if", ADAPTER_TESTS),
+    Mutant("websocket-is-accepted", ASGI, " and not self._is_sold_websocket(scope):", ":", ("tests/adapters/test_fastapi.py",)),
     Mutant("completion-can-be-cut-off", ASYNC_CHECKOUT, "await run(partial(self._drive_to_end, result))", "await self._drive_to_end(result)", ADAPTER_TESTS),
     Mutant("cancel-strikes-a-completion", SHIELDING, "task.is_putting_off, token = True, _unc", "task.is_putting_off, token = False, _unc", ("tests/checkout/test_shielding.py",)),
     Mutant("dot-dot-is-admitted", PATH_RULES, "        if _is_ambiguous(path) or not _is_path(path, root):\n"

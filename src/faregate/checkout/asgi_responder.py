@@ -9,6 +9,7 @@ from contextvars import Context, copy_context
 from functools import cached_property, partial
 from inspect import isawaitable
 from typing import Any, cast
+from urllib.parse import quote
 
 import anyio
 
@@ -530,7 +531,7 @@ def _replace_answer(scope: Mapping[str, Any], answer: Response, status: int) -> 
     """Give the answer to be sent in place of one that is no error."""
     if is_error(status):
         return None
-    log("sale", logging.WARNING, _ANSWERED, scope["method"], scope["path"], status)
+    log("sale", logging.WARNING, _ANSWERED, scope["method"], quote(scope["path"]), status)
 
     async def send_answer(_scope: Scope, _receive: Receive, send: Send) -> None:
         for message in build_messages(answer, scope["method"]):
