@@ -284,6 +284,20 @@ def test_flask_caching_on_two_hosts_or_under_one_word_is_an_error(by: str) -> No
     assert seller.ask(path, base_url="http://free.example").text == "free"
 
 
+def test_flask_caching_is_looked_at_for_each_route_of_a_view() -> None:
+    app = Flask("seller")
+    app.config["CACHE_TYPE"] = "SimpleCache"
+    cache: Any = Cache(app)
+    seller = Seller(app)
+    sold = price()(cache.cached(60)(lambda: CONTENT.decode()))
+    app.add_url_rule("/sold", "sold", sold)
+    app.add_url_rule("/other", "sold", sold)
+    app.add_url_rule("/other", "free", cache.cached(60)(lambda: "free"), methods=["POST"])
+    assert CONTENT in seller.buy("/sold").data
+    assert seller.buy("/other").status_code == 500
+    assert seller.ask("/other", method="POST").text == "free"
+
+
 @pytest.mark.parametrize("place", SHARED)
 def test_flask_caching_with_keys_of_their_own_is_well(place: Place) -> None:
     app = Flask("seller")

@@ -89,8 +89,8 @@ def recall_rule(app: Flask, rule: Rule, method: str) -> Placement:
     """Give what `inspect_rule` found at the first request. Flask takes no more hooks from then on."""
     view, middleware = app.view_functions.get(rule.endpoint), app.extensions[NAME]
     kept: dict[tuple[object, ...], Placement] = middleware.placements
-    # A view may be replaced at any time, and what a view wraps may be given a price.
-    key = (view, rule.endpoint, method, hasattr(view, _SOLD))
+    # A view may be replaced at any time, and what a view wraps may be given a price. A rule has no hash.
+    key = (view, id(rule), method, hasattr(view, _SOLD))
     try:
         found = kept.get(key)
     except TypeError:  # an object that cannot be remembered
