@@ -32,6 +32,7 @@ RELEASE_RULE = ("tests/core/test_release.py",)
 RELEASE = ("tests/attacks/test_release.py", "tests/core/test_release.py")
 RANGES = ("tests/attacks/test_release.py", "-k", "whole_result")
 REFUSED = ("tests/attacks/test_refused.py",)
+REWRITTEN = ("tests/attacks/test_rewritten_paths.py",)
 ROUTE_TESTS = ("tests/routes/test_routes.py",)
 SHADOW_TESTS = ("tests/routes/test_shadowed.py",)
 WSGI_TESTS = ("tests/adapters/test_wsgi.py",)
@@ -297,7 +298,11 @@ MUTANTS = (
            "            return PathMatch(ambiguous=True)\n",
            "", ADAPTER_TESTS),
     Mutant("background-of-the-unsold", ASGI_RESPONDER, "if not answer.released:", "if False:", ADAPTER_TESTS),
-    Mutant("flask-prefix-past-the-paywall", FLASK_DECORATORS, "is not app.extensions[NAME]:", "is Ellipsis:", ("tests/adapters/test_flask_placement.py", "-k", "past_the_paywall")),
+    Mutant("flask-prefix-past-the-paywall", FLASK_DECORATORS, "    if entered is None or entered[0] is not app.extensions[NAME]:", "    if False:", ("tests/adapters/test_flask_placement.py", "-k", "past_the_paywall")),
+    Mutant("flask-prefix-by-another-path", FLASK_DECORATORS, "if not seen.protected or seen.offer != routed.offer:", "if False:", REWRITTEN),
+    Mutant("django-prefix-by-another-path", DJANGO + "requests.py", "if routed_path != path and not path_match.ambiguous:", "if False:", REWRITTEN),
+    Mutant("letters-of-routers-without-case", PATH_RULES, "path.translate(_DOTLESS).casefold()", "path.casefold()", REWRITTEN),
+    Mutant("flask-cache-of-one-route", "src/faregate/flask/placement.py", "key = (view, id(rule), method,", "key = (view, rule.endpoint, method,", ("tests/adapters/test_flask_caches.py", "-k", "each_route")),
     Mutant("missing-middleware-is-free", ASGI, "    if responder is None:\n",
            "    if responder is None:\n"
            "        return Payment(None)\n", ADAPTER_TESTS),

@@ -20,6 +20,9 @@ _NORMAL = re.compile(r"(?:/[a-z0-9_~-][a-z0-9_~.-]*)+/?", re.ASCII)
 # Decoders replace bytes that are not UTF-8 by these. Bottle drops them: `/%FFreports` becomes `/reports`.
 _NOT_TEXT = re.compile("[\ufffd\ud800-\udfff]")
 
+# Two letters that `re.IGNORECASE` takes for an `i`, and `casefold` does not.
+_DOTLESS = str.maketrans("\u0130\u0131", "ii")
+
 
 @dataclass(frozen=True, slots=True)
 class PathMatch:
@@ -144,7 +147,7 @@ def _is_ambiguous(path: str) -> bool:
 def _normalize(path: str) -> str:
     """Fold what any router folds: case, doubled and back slashes, dots, spaces, `;` with parameters."""
     parts: list[str] = []
-    for part in re.split(r"[/\\]+", path.casefold()):
+    for part in re.split(r"[/\\]+", path.translate(_DOTLESS).casefold()):
         part = part.strip().partition(";")[0]
         if part not in ("", "."):
             parts.append(part)

@@ -176,7 +176,7 @@ def authorize(request: HttpRequest, offer: Offer, prices_inside: int | None = No
     `prices_inside`: see `Checkout.start_work`; None before the view.
     """
     checkout = get_checkout(request, offer)
-    checkout.check_path(request.META.get("SCRIPT_NAME", "").rstrip("/") + request.path_info)
+    checkout.check_routed_path(request)
     try:
         payment = checkout.authorize(offer, lambda: checkout.keep_state(request), partial(_ask, request))
     except SkipHandler as stop:
@@ -192,7 +192,7 @@ async def aauthorize(
 ) -> HttpResponse | None:
     """`authorize`, async."""
     checkout = get_checkout(request, offer)
-    checkout.check_path(request.META.get("SCRIPT_NAME", "").rstrip("/") + request.path_info)
+    checkout.check_routed_path(request)
     try:
         payment = await checkout.aauthorize(
             offer, lambda: checkout.keep_state(request), partial(_aask, request)

@@ -33,9 +33,19 @@ _CHECKOUT = "_faregate_checkout"
 
 
 class DjangoCheckout(BlockingCheckout, AsyncCheckout):
-    """The checkout of one Django request. `view_state` is there once its view may run."""
+    """The checkout of one Django request. `view_state` is there once its view may run.
+
+    `routed_path` is the path that Django routes by, which middleware outside may have changed.
+    """
 
     view_state: ViewState | None = None
+    routed_path = ""
+
+    def check_routed_path(self, request: HttpRequest) -> None:
+        """`check_path`, for what changed the path behind the paywall. Raises `ConfigurationError`."""
+        path = _find_routed_path(request)
+        if path != self.routed_path:
+            self.check_path(path)
 
     def keep_state(self, request: HttpRequest) -> Callable[[], None]:
         """Keep what the view changes beside its response until its result is released."""
@@ -66,6 +76,11 @@ def make_checkout(config: Config, request: HttpRequest, find_bypass: FindBypass)
     read = partial(parse_environ, environ, request.scheme or "http", _find_content_length(request))
     path, root_path, _ = find_path(environ)
     path_match = config.path_rules.match(path, root_path)
+    routed_path = _find_routed_path(request)
+    if routed_path != path and not path_match.ambiguous:
+        # By middleware outside. What is served there has its own price, or that of the path before.
+        routed_match = config.path_rules.match(routed_path, root_path)
+        path_match = routed_match if routed_match.protected else path_match
     # Not compared is a stream that middleware outside has consumed.
     is_readable = "_body" in vars(request) or not vars(request).get("_read_started")
     checkout = DjangoCheckout(
@@ -76,6 +91,7 @@ def make_checkout(config: Config, request: HttpRequest, find_bypass: FindBypass)
         find_bypass,
         read_body=partial(_read_ahead, request) if is_readable else None,
     )
+    checkout.routed_path = routed_path
     checkout.find_route = partial(_find_route, request)
     checkout.called_handler = False
     outer = environ.get(CHECKOUT)
@@ -86,6 +102,11 @@ def make_checkout(config: Config, request: HttpRequest, find_bypass: FindBypass)
         vars(request).pop("headers", None)  # made of `META`, and kept
         withhold_connection(request.META)
     return checkout
+
+
+def _find_routed_path(request: HttpRequest) -> str:
+    """Return the whole path that Django routes by."""
+    return str(request.META.get("SCRIPT_NAME", "")).rstrip("/") + request.path_info
 
 
 def _find_route(request: HttpRequest) -> str | None:

@@ -260,8 +260,7 @@ def check_request(app: Flask, _endpoint: str | None, _view_args: object) -> None
     asked = _get_request()
     for mistake in (*list_stack_mistakes(app), *list_shadow_mistakes(app)):
         raise ConfigurationError(mistake)
-    if asked.environ.get(ENTERED) is not app.extensions[NAME]:
-        _check_unprotected(app, asked.environ)
+    _check_entrance(app, asked.environ)
     defer_session_writes(app)
     rule = asked.url_rule
     if rule is None:
@@ -277,17 +276,29 @@ def check_request(app: Flask, _endpoint: str | None, _view_args: object) -> None
         raise Forbidden
 
 
-def _check_unprotected(app: Flask, environ: dict[str, Any]) -> None:
-    """Check a request that came past the paywall of this app. Raises `ConfigurationError`.
+def _check_entrance(app: Flask, environ: dict[str, Any]) -> None:
+    """Check that the paywall of this app saw the path that the router reads. Raises `ConfigurationError`.
 
     A view with a price of its own says so itself.
     """
     path, root_path, _ = find_path(environ)
-    if app.extensions[NAME].path_rules.match(path, root_path).protected:
+    entered = environ.get(ENTERED)
+    if entered == (app.extensions[NAME], path, root_path):
+        return
+    path_rules = app.extensions[NAME].path_rules
+    if not (routed := path_rules.match(path, root_path)).protected:
+        return
+    if entered is None or entered[0] is not app.extensions[NAME]:
         raise ConfigurationError(
             f"A request came past the paywall, and {path} is sold or refused: what is served is the "
             "app.wsgi_app of before Faregate(app). Put middleware around app.wsgi_app after that, or serve "
             "the app itself."
+        )
+    seen = path_rules.match(*entered[1:])
+    if not seen.protected or seen.offer != routed.offer:
+        raise ConfigurationError(
+            f"Middleware behind the paywall changed the path {entered[1]} to {path}, which is sold or "
+            "refused. Put it around app.wsgi_app after Faregate(app)."
         )
 
 

@@ -19,6 +19,7 @@ from flask.sessions import SecureCookieSessionInterface, SessionMixin
 from faregate.checkout.descriptions import HandlerInfo
 from faregate.checkout.handlers import pick_method
 from faregate.checkout.states import State
+from faregate.checkout.wsgi_environ import find_path
 from faregate.core.models import Headers
 from faregate.core.models import Response as Result
 from faregate.core.release import Bypass, is_error
@@ -38,7 +39,7 @@ NAME = "faregate"
 """Of the middleware in `app.extensions`."""
 
 ENTERED = "faregate.flask.middleware"
-"""In the environ: the last of these middlewares that a request went through."""
+"""In the environ: the last of these middlewares that a request went through, and the two paths there."""
 
 _ALLOWED = "faregate.cors"
 
@@ -63,7 +64,7 @@ class FlaskPaywallMiddleware(PaywallMiddleware):
         if check_config is not None:
             check_config()
             self.check_config = None  # from its first request on, an app is set up
-        environ[ENTERED] = self
+        environ[ENTERED] = (self, *find_path(environ)[:2])
         if "HTTP_ORIGIN" in environ:
             start_response = _apply_cors(environ, start_response)
         return super().__call__(environ, start_response)
