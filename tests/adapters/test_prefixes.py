@@ -46,6 +46,8 @@ ON_PAID_GROUND = [
     "/./reports",
     "/reports;v=1/x",
     "/\\reports\\x",
+    "/reports%2Fx",
+    "/%2freports",
     "/ reports ",
 ]
 
@@ -71,6 +73,8 @@ def test_everything_below_an_offer_is_sold(path: str, method: str) -> None:
         "/x/..;v=1/reports",
         "/x/ ../reports",
         "/x/.. y/reports",
+        "/x%2F../reports",
+        "/reports\0/x",
         "/\ufffdreports",
         "/re\udcffports",
         "\\reports\\x",

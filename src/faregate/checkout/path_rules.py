@@ -18,7 +18,11 @@ from faregate.offers import build_offer
 _NORMAL = re.compile(r"(?:/[a-z0-9_~-][a-z0-9_~.-]*)+/?", re.ASCII)
 
 # Decoders replace bytes that are not UTF-8 by these. Bottle drops them: `/%FFreports` becomes `/reports`.
-_NOT_TEXT = re.compile("[\ufffd\ud800-\udfff]")
+# What is written in C ends a path at a zero byte.
+_NOT_TEXT = re.compile("[\0\ufffd\ud800-\udfff]")
+
+# Cheroot leaves an encoded slash as it is, for the application to decode.
+_SLASHES = re.compile(r"(?:[/\\]|%2f)+", re.IGNORECASE)
 
 # Two letters that `re.IGNORECASE` takes for an `i`, and `casefold` does not.
 _DOTLESS = str.maketrans("\u0130\u0131", "ii")
@@ -139,15 +143,13 @@ def _is_ambiguous(path: str) -> bool:
     """Routers, file systems and proxies disagree on where a dot-dot leads, and bytes that are no text."""
     if _NOT_TEXT.search(path):
         return True
-    return ".." in path and any(
-        re.split(r"[;\s]+", part.strip())[0] == ".." for part in re.split(r"[/\\]+", path)
-    )
+    return ".." in path and any(re.split(r"[;\s]+", part.strip())[0] == ".." for part in _SLASHES.split(path))
 
 
 def _normalize(path: str) -> str:
     """Fold what any router folds: case, doubled and back slashes, dots, spaces, `;` with parameters."""
     parts: list[str] = []
-    for part in re.split(r"[/\\]+", path.translate(_DOTLESS).casefold()):
+    for part in _SLASHES.split(path.translate(_DOTLESS).casefold()):
         part = part.strip().partition(";")[0]
         if part not in ("", "."):
             parts.append(part)
