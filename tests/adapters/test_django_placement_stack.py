@@ -22,6 +22,7 @@ from django.core.asgi import get_asgi_application  # noqa: E402
 from django.core.wsgi import get_wsgi_application  # noqa: E402
 from django.http import FileResponse, HttpRequest, HttpResponse  # noqa: E402
 from django.urls import include, path, re_path  # noqa: E402
+from django.utils import translation  # noqa: E402
 from django.utils.decorators import method_decorator  # noqa: E402
 from django.views import View  # noqa: E402
 from django.views.decorators.http import etag  # noqa: E402
@@ -468,6 +469,30 @@ def test_a_prefix_covers_its_paths_in_every_language(awaiting: bool, default: bo
             if status == 402:
                 assert is_sold(here, "/de/reports/")
     RUNS.clear()
+
+
+class ChooseUrls:
+    """Middleware that has some hosts served by a URLconf of their own, in a language of its own."""
+
+    urls: Any = ()
+
+    def __init__(self, get_response: Any) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> Any:
+        request.urlconf = self.urls
+        with translation.override("tlh"):
+            return self.get_response(request)
+
+
+@pytest.mark.parametrize("rules", [{"OFFERS": {"/reports": "daily_report"}}, {"REFUSE": ["/reports"]}])
+def test_a_prefix_covers_the_languages_of_a_urlconf_that_a_request_sets(
+    rules: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ChooseUrls, "urls", tuple(i18n_patterns(path("reports/", fresh()))))
+    with site(MIDDLEWARE=[f"{__name__}.ChooseUrls", PAYWALL], FAREGATE=rules, **LANGUAGES) as here:
+        assert here.ask("/tlh/reports/").status_code == (402 if "OFFERS" in rules else 403)
+    assert not RUNS
 
 
 @pytest.mark.parametrize("place", ["/de/reports/", "/xx/reports/", "/deep/reports/"])

@@ -1,7 +1,7 @@
 """Match paths that begin with a language: with `i18n_patterns`, `/de/reports` is below `/reports`."""
 
-from django.urls import LocalePrefixPattern, get_resolver
-from django.utils.translation import get_language_from_path
+from django.urls import LocalePrefixPattern, get_resolver, get_urlconf
+from django.utils.translation import get_language, get_language_from_path
 
 from faregate.checkout.path_rules import PathRules, list_readings
 
@@ -12,15 +12,16 @@ class LocalePathRules(PathRules):
     def list_other_readings(self, path: str, root: str) -> tuple[str, ...]:
         """List the readings of the path without its language."""
         below = path.removeprefix(root)
-        if not get_language_from_path(below) or not _has_language_patterns():
-            return ()
-        return list_readings("/" + below[1:].partition("/")[2], root)
+        first, _, rest = below[1:].partition("/")
+        # Django matches the language that is active, which may be none of LANGUAGES.
+        is_language = first == get_language() or get_language_from_path(below) is not None
+        return list_readings(f"/{rest}", root) if is_language and _has_language_patterns() else ()
 
 
 def _has_language_patterns() -> bool:
     # Not remembered: the module of the URLs may be the one that is being imported.
     try:
-        patterns = get_resolver().url_patterns
+        patterns = get_resolver(get_urlconf()).url_patterns
     except Exception:  # Django raises it again for a request
         return False
     return any(isinstance(one.pattern, LocalePrefixPattern) for one in patterns)

@@ -6,6 +6,7 @@ from io import BytesIO
 from typing import Any, cast
 
 from django.http import HttpRequest
+from django.urls import set_urlconf
 
 from faregate.checkout.asgi_scope import find_content_length as find_length_in_scope
 from faregate.checkout.async_checkout import AsyncCheckout
@@ -72,6 +73,8 @@ def make_checkout(config: Config, request: HttpRequest, find_bypass: FindBypass)
     """Make the checkout of this request, which whatever sells finds again. Raises `ConfigurationError`."""
     if find_checkout(request) is not None:
         raise ConfigurationError("The paywall is in MIDDLEWARE twice. Keep the one at the end.")
+    if (urlconf := getattr(request, "urlconf", None)) is not None:
+        set_urlconf(urlconf)  # as Django does later: the rules read the path as this URLconf does
     environ = _copy_environ(request)
     read = partial(parse_environ, environ, request.scheme or "http", _find_content_length(request))
     path, root_path, _ = find_path(environ)
