@@ -138,6 +138,7 @@ MCP = "src/faregate/mcp/"
 MCP_TESTS = ("tests/adapters/test_mcp.py",)
 MCP_MISTAKES = ("tests/adapters/test_mcp_mistakes.py",)
 MCP_STREAMS = ("tests/adapters/test_mcp_streams.py",)
+MCP_COPIES = ("tests/attacks/test_mcp_copies.py",)
 
 MUTANTS = (
     # A result leaves only on proof
@@ -412,5 +413,8 @@ MUTANTS = (
     Mutant("mcp-binds-nothing", MCP + "calls.py", "            read_body=lambda _length: write_bound(self._params),\n", "", MCP_TESTS),
     Mutant("mcp-answers-past-the-checkout", MCP + "calls.py", "self._checkout.allow_unpaid(status)", "True", MCP_MISTAKES),
     Mutant("mcp-speaks-before-it-is-paid", MCP + "calls.py", "self._outbox.is_holding = payment.transaction_id is not None", "pass", (*MCP_STREAMS, "-k", "paid_tool_says")),
+    Mutant("mcp-tools-give-kept-results", MCP + "calls.py", "if is_copy(result, self._returned):", "if False:", MCP_COPIES),
+    Mutant("mcp-resources-give-kept-results", MCP + "middleware.py", "if is_copy(answer, returned):", "if False:", MCP_COPIES),
+    Mutant("mcp-interceptors-are-tools", MCP + "copies.py", " or (manager is not None and method == METHOD):", ":", MCP_COPIES),
     Mutant("mcp-starts-with-an-event-store", MCP + "tools.py", "        mistakes.append(EVENT_STORE)", "        pass", MCP_STREAMS),
 )  # fmt: skip

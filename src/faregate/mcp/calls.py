@@ -1,7 +1,7 @@
 """One tool call: its checkout, and what of the tool's result leaves."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from functools import cached_property
 from typing import Any
@@ -21,6 +21,7 @@ from faregate.core.release import Bypass, is_error, may_be_result
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.mcp.channels import EVENT_STORE, Outbox, has_event_store, hold_messages
+from faregate.mcp.copies import COPIED, is_copy, record_results
 from faregate.mcp.requests import find_payment, read_call, write_bound
 from faregate.mcp.results import (
     HEADERS,
@@ -43,15 +44,24 @@ STOPPED = CallToolResult(content=[], is_error=True)
 
 
 class ToolCall:
-    """Stands between a tool and its client, and lets out what its checkout lets out."""
+    """Stands between a tool and its client, and lets out what its checkout lets out.
+
+    `returned` collects what the tool returns.
+    """
 
     def __init__(
-        self, server: AnyServer, paywall: Paywall, ctx: ServerRequestContext[Any, Any], call_next: CallNext
+        self,
+        server: AnyServer,
+        paywall: Paywall,
+        ctx: ServerRequestContext[Any, Any],
+        call_next: CallNext,
+        returned: Sequence[Any],
     ) -> None:
         self._server = server
         self._outbox = Outbox()
         self._ctx = hold_messages(ctx, self._outbox)
         self._call_next = call_next
+        self._returned = returned
         self._params: Mapping[str, Any] = ctx.params or {}
         self.has_payment = find_payment(self._params) is not None
         self._is_question = False
@@ -63,6 +73,7 @@ class ToolCall:
             find_bypass=self._find_bypass,
             read_body=lambda _length: write_bound(self._params),
         )
+        self._checkout.is_compared = False  # as a whole: its content is, see `faregate.mcp.copies`
 
     # The tool's side
 
@@ -119,11 +130,15 @@ class ToolCall:
         status = find_status(result)
         self._is_question = is_question(result)
         if self._checkout.state in PASSING and self._checkout.allow_unpaid(status):
+            if is_copy(result, self._returned):
+                self._checkout.withhold(COPIED)
             return result
         return await self._take(result)
 
     async def _take(self, result: Result) -> Result:
         if self._checkout.state is State.AUTHORIZED:
+            if self._checkout.is_work_paid:
+                record_results((result, *self._returned[-1:]))
             if is_question(result):
                 return await self._on_error(ConfigurationError(QUESTION))
             try:

@@ -14,6 +14,7 @@ from faregate.checkout.shielding import run_shielded, wait_shielded
 from faregate.errors import ConfigurationError
 from faregate.maintenance.background_sweep import sweep_until
 from faregate.mcp.calls import ToolCall
+from faregate.mcp.copies import COPIED, is_copy, watch_handlers, watching
 from faregate.mcp.prices import add_prices
 from faregate.mcp.requests import LIST_METHOD, METHOD
 from faregate.mcp.tools import AnyServer, check_tools, find_paywall, get_low_level, list_routes
@@ -36,14 +37,21 @@ class PaywallMiddleware:
         self._sweep_every = sweep_every
         self._drain_seconds = drain_seconds
         self._lives = 0
+        watch_handlers(server)
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        if ctx.method == LIST_METHOD:
-            return await add_prices(self._server, self.paywall, await call_next(ctx))
         # Without an id it is a notification, which gets no answer: there is nothing to sell.
-        if ctx.method != METHOD or ctx.request_id is None:
+        if ctx.request_id is None:
             return await call_next(ctx)
-        call = ToolCall(self._server, self.paywall, ctx, call_next)
+        with watching() as returned:
+            if ctx.method == METHOD:
+                return await self._serve(ToolCall(self._server, self.paywall, ctx, call_next, returned))
+            answer = await call_next(ctx)
+            if is_copy(answer, returned):
+                raise ConfigurationError(COPIED)
+        return await add_prices(self._server, self.paywall, answer) if ctx.method == LIST_METHOD else answer
+
+    async def _serve(self, call: ToolCall) -> HandlerResult:
         if not call.has_payment:
             return await call.run()
         results: list[HandlerResult] = []

@@ -25,16 +25,16 @@ def get_low_level(server: AnyServer) -> Server[Any]:
 
 def list_tools(server: AnyServer) -> list[Tool]:
     """The tools with their functions. A low-level server keeps none: it has one handler for all calls."""
-    return [] if isinstance(server, Server) else _get_manager(server).list_tools()
+    return [] if isinstance(server, Server) else get_manager(server).list_tools()
 
 
 def find_tool(server: AnyServer, name: object) -> Tool | None:
     if isinstance(server, Server) or not isinstance(name, str):
         return None
-    return _get_manager(server).get_tool(name)
+    return get_manager(server).get_tool(name)
 
 
-def _get_manager(server: MCPServer[Any]) -> ToolManager:
+def get_manager(server: MCPServer[Any]) -> ToolManager:
     # Private: in public, an MCPServer tells of its tools without their functions.
     manager: ToolManager = cast(Any, server)._tool_manager  # noqa: SLF001
     return manager

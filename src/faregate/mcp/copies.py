@@ -1,0 +1,118 @@
+"""Recognise the result of a paid tool in an answer that something in front of the handlers made.
+
+A middleware, an extension, or a subclass that overrides `call_tool`, may keep results under a key without
+the tool's name. A result has no headers to be marked in, so an answer is compared with what this process
+sold lately (`checkout.copies`). What the handler of a request returned is its own, also if another tool
+sells the same.
+"""
+
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from functools import wraps
+from typing import Any, cast
+
+from mcp.server import Server
+
+from faregate.checkout.copies import RESULTS
+from faregate.core.release import is_error
+from faregate.mcp.requests import METHOD, dump_json
+from faregate.mcp.results import Result, dump_result, find_status
+from faregate.mcp.tools import AnyServer, get_low_level, get_manager
+
+_CONTENT = ("text", "data", "blob")
+"""What holds the content of a block: of a text, of an image or a sound, of a file."""
+
+_returned: ContextVar[list[Any] | None] = ContextVar("faregate MCP handlers", default=None)
+"""What the handlers of the current request have returned."""
+
+COPIED = (
+    "Something in front of the handlers of this server answered with the result of a paid tool, which it has "
+    "kept. Put caches into the tools, below @paid, or the method and the name of the tool into their keys."
+)
+
+Handle = Callable[..., Awaitable[Any]]
+
+
+def watch_handlers(server: AnyServer) -> None:
+    """Have the handlers of a server tell what they return: of an `MCPServer`, each tool by itself."""
+    low_level: Any = get_low_level(server)
+    find_handler = low_level.get_request_handler
+    manager: Any = None if isinstance(server, Server) else get_manager(server)
+
+    @wraps(find_handler)
+    def get_request_handler(method: str) -> Any:
+        entry = find_handler(method)
+        # The handler of an MCPServer's tools has extensions around it, and may be a method of a subclass.
+        if entry is None or _returned.get() is None or (manager is not None and method == METHOD):
+            return entry
+        return replace(entry, handler=_watch(entry.handler))
+
+    low_level.get_request_handler = get_request_handler
+    if manager is not None:
+        manager.call_tool = _watch(manager.call_tool)
+
+
+def _watch(handle: Handle) -> Handle:
+    @wraps(handle)
+    async def watched(*args: Any, **kwargs: Any) -> Any:
+        result = await handle(*args, **kwargs)
+        returned = _returned.get()
+        if returned is not None:
+            returned.append(result)
+        return result
+
+    return watched
+
+
+@contextmanager
+def watching() -> Generator[list[Any]]:
+    """Collect what the handlers of the current request return."""
+    returned: list[Any] = []
+    token = _returned.set(returned)
+    try:
+        yield returned
+    finally:
+        _returned.reset(token)
+
+
+def record_results(results: Iterable[Any]) -> None:
+    """Remember a result, as it is sold and as a paid tool returned it. An error is none."""
+    for result in map(dump_result, results):
+        for body in () if is_error(find_status(result)) else _list_bodies(result):
+            RESULTS.add(body)
+
+
+def is_copy(answer: Any, returned: Sequence[Any]) -> bool:
+    """Whether an unpaid answer has the content of a result, and nothing that its handlers `returned` has.
+
+    If not, and no handler returned anything, the answer is remembered as one that was there before.
+    """
+    bodies = _list_bodies(dump_result(answer))
+    if any(map(RESULTS.is_copy, bodies)):
+        # What a handler says is its own, and may have been changed since as a result was.
+        return not any(RESULTS.is_copy(body) for own in returned for body in _list_bodies(dump_result(own)))
+    if not returned:
+        for body in bodies:
+            RESULTS.add_own(body)
+    return False
+
+
+def _list_bodies(result: Result) -> tuple[bytes, ...]:
+    """The content of a result, whatever kind of result it stands in, and its structured content."""
+    content = "\n".join(_list_content({**result, "structuredContent": None, "_meta": None})).encode()
+    structured = result.get("structuredContent")
+    return (content,) if structured is None else (content, dump_json(structured))
+
+
+def _list_content(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for name, one in cast(Mapping[str, Any], value).items():
+            if name in _CONTENT and isinstance(one, str):
+                yield one
+            else:
+                yield from _list_content(one)
+    elif isinstance(value, list | tuple):
+        for one in cast("Sequence[Any]", value):
+            yield from _list_content(one)
