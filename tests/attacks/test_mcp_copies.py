@@ -23,6 +23,7 @@ from mcp_types import (
 from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.transports import EmbeddedTransport
 from faregate.mcp import add_paywall, paid
+from faregate.mcp.results import dump_result
 from faregate.paywall import Paywall
 from tests.adapters.mcp_shop import Buyer, text_of
 from tests.adapters.test_mcp import LEGACY, MODERN
@@ -59,25 +60,27 @@ MODES = (LEGACY, MODERN) * 2
 Give = Callable[[Any], Any]
 
 
-def dump(result: Any) -> dict[str, Any]:
-    if isinstance(result, dict):
-        return dict(result)
-    dumped: dict[str, Any] = result.model_dump(by_alias=True, mode="json", exclude_none=True)
-    return dumped
+def find_name(params: Any) -> Any:
+    return None if params is None else params.get("name")
 
 
 GIVE: dict[str, Give] = {
     "whole": lambda result: result,
-    "content": lambda result: {"content": dump(result)["content"]},
-    "structured": lambda result: {"content": [], "structuredContent": dump(result)["structuredContent"]},
-    "text": lambda result: CallToolResult(
-        content=[TextContent(type="text", text=dump(result)["content"][0]["text"])]
-    ),
-    "as an error": lambda result: {**dump(result), "isError": True},
-    "as a resource": lambda result: {
-        "contents": [{"uri": "shop://free", "text": dump(result)["content"][0]["text"]}]
+    "content": lambda result: {"content": dump_result(result)["content"]},
+    "structured": lambda result: {
+        "content": [],
+        "structuredContent": dump_result(result)["structuredContent"],
     },
-    "as a prompt": lambda result: {"messages": [{"role": "user", "content": dump(result)["content"][0]}]},
+    "text": lambda result: CallToolResult(
+        content=[TextContent(type="text", text=dump_result(result)["content"][0]["text"])]
+    ),
+    "as an error": lambda result: {**dump_result(result), "isError": True},
+    "as a resource": lambda result: {
+        "contents": [{"uri": "shop://free", "text": dump_result(result)["content"][0]["text"]}]
+    },
+    "as a prompt": lambda result: {
+        "messages": [{"role": "user", "content": dump_result(result)["content"][0]}]
+    },
 }
 
 
@@ -93,7 +96,11 @@ class Cache:
         return None if kept is None else self._give(kept)
 
     def keep(self, method: str, params: Any, result: Any) -> None:
-        if method == "tools/call" and params.get("name") == "report" and not dump(result).get("isError"):
+        if (
+            method == "tools/call"
+            and params.get("name") == "report"
+            and not dump_result(result).get("isError")
+        ):
             self._kept.setdefault(self._key(method, params), result)
 
 
@@ -278,7 +285,7 @@ async def test_middleware_answers_a_free_tool_with_its_own_words(paywall: Paywal
         server.add_tool(_say_ok, name=name, structured_output=False)
 
     async def answer(ctx: Any, call_next: Any) -> Any:
-        said = words.get(str((ctx.params or {}).get("name")))
+        said = words.get(find_name(ctx.params))
         return await call_next(ctx) if said is None else {"content": [{"type": "text", "text": said}]}
 
     server.middleware.append(answer)
@@ -329,7 +336,7 @@ async def test_a_cache_of_free_tools_may_keep_what_a_paid_one_calls(paywall: Pay
         return f"the report: {await server.call_tool('free', {})}"
 
     async def cache(ctx: Any, call_next: Any) -> Any:
-        is_free = (ctx.params or {}).get("name") == "free"
+        is_free = find_name(ctx.params) == "free"
         result = kept[0] if is_free and kept else await call_next(ctx)
         if is_free:
             kept.append(result)
@@ -353,7 +360,7 @@ async def test_the_handler_of_a_low_level_server_answers_for_itself(paywall: Pay
         return words if isinstance(words, CallToolResult) else CallToolResult(content=[_write(words)])
 
     async def cache(ctx: Any, call_next: Any) -> Any:
-        is_kept = kept and (ctx.params or {}).get("name") == "kept"
+        is_kept = kept and find_name(ctx.params) == "kept"
         result = kept[0] if is_kept else await call_next(ctx)
         if ctx.method == "tools/call" and not result.get("isError"):
             kept.append(result)
