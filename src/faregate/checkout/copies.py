@@ -11,6 +11,7 @@ A copy is not found if it was changed or cut, or if another process made the res
 
 import zlib
 from array import array
+from collections.abc import Iterator
 
 _SIZE = 2**18
 """How many bodies are recorded at most, in eight bytes each. A new one may take the place of an old one."""
@@ -20,8 +21,8 @@ _SAMPLED = 4096
 """How many bytes at either end of a body are hashed, with its length: a large one takes no longer."""
 _COMPRESSED = 1024
 """By how many bytes compression may lengthen a body."""
-_STARTS = (b"\x1f\x8b", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
-"""How gzip and zlib (`Content-Encoding: deflate`) begin."""
+_FORMATS = (zlib.MAX_WBITS + 32, -zlib.MAX_WBITS)
+"""gzip or zlib, told by their headers; and deflate without a header, which some send as `deflate`, too."""
 
 
 class ResultRecord:
@@ -75,29 +76,20 @@ class ResultRecord:
 
     def may_begin(self, beginning: bytes) -> bool:
         """Whether the body of a result may begin so, also if it was compressed since."""
-        if beginning.startswith(_STARTS):
-            try:
-                inflater = zlib.decompressobj(zlib.MAX_WBITS + 32)
-                beginning = inflater.decompress(beginning, _SHORTEST)
-            except zlib.error:
-                return False
-        elif len(beginning) < 2:
-            return True  # it may be the first byte of one that is compressed
+        return any(map(self._has_beginning, (beginning, *_inflate(beginning, _SHORTEST))))
+
+    def _has_beginning(self, beginning: bytes) -> bool:
         if len(beginning) < _SHORTEST:
             return True
         return bool(self._beginnings) and self._beginnings[hash(beginning[:_SHORTEST]) % _SIZE] == 1
 
     def is_copy(self, body: bytes) -> bool:
-        """Whether this is the body of a result, also if it was compressed with gzip or zlib since."""
+        """Whether this is the body of a result, also if it was compressed with gzip or deflate since."""
         if self._has(body):
             return True
-        if not self.longest or len(body) > self.limit or not body.startswith(_STARTS):
+        if not self.longest or len(body) > self.limit:
             return False
-        try:
-            # 32 is added for any header, of gzip or of zlib.
-            return self._has(zlib.decompressobj(zlib.MAX_WBITS + 32).decompress(body, self.longest + 1))
-        except zlib.error:
-            return False
+        return any(map(self._has, _inflate(body, self.longest + 1)))
 
     def _has(self, body: bytes) -> bool:
         if not self.has_length(len(body)):
@@ -105,6 +97,19 @@ class ResultRecord:
         key = _hash(body)
         is_own = bool(self._own) and self._own[key % _SIZE] == key
         return self._results[key % _SIZE] == key and not is_own
+
+
+def _inflate(body: bytes, length: int) -> Iterator[bytes]:
+    """At most this many bytes of what a body or its beginning is, if it is compressed."""
+    for bits in _FORMATS:
+        inflater = zlib.decompressobj(bits)
+        try:
+            inflated = inflater.decompress(body, length)
+        except zlib.error:
+            continue
+        # A text may happen to be a few bytes of deflate: no result is that short.
+        if not (inflater.eof and len(inflated) < _SHORTEST):
+            yield inflated
 
 
 def _hash(body: bytes) -> int:
