@@ -50,6 +50,7 @@ class Shop:
     wallet: Wallet = field(default_factory=Wallet)
     runs: list[str] = field(default_factory=list)
     may_end: bool = False
+    sessions: list[Any] = field(default_factory=list)
     server: MCPServer[Any] = field(default_factory=lambda: MCPServer("shop"))
 
     def __post_init__(self) -> None:
@@ -235,6 +236,20 @@ def add_tools(shop: Shop) -> None:
         runs.append("talked")
         while not shop.may_end:
             await anyio.sleep(0.01)
+        return "sunny"
+
+    @server.tool()
+    async def listening(ctx: Context) -> str:
+        shop.sessions.append(ctx.session)
+        return "done"
+
+    @server.tool()
+    @paid("daily_report")
+    async def broadcasting() -> str:
+        params = LoggingMessageNotificationParams(level="info", data="sunny for 42 days")
+        for session in shop.sessions:
+            await session.send_notification(LoggingMessageNotification(params=params))
+        runs.append("talked")
         return "sunny"
 
     @server.tool()

@@ -233,6 +233,25 @@ async def test_what_a_paid_tool_says_is_dropped_with_a_result_that_is_not_releas
     assert not heard.has("42"), heard.messages
 
 
+@pytest.mark.parametrize("is_released", [True, False])
+async def test_what_a_paid_tool_says_to_another_session_waits_for_its_payment(
+    shop: Shop, is_released: bool
+) -> None:
+    heard = Heard()
+    with serving(shop.server.streamable_http_app()) as url:
+        async with connected(url, LEGACY, **heard.options) as listener, connected(url, LEGACY) as buyer:
+            await listener.call("listening")
+            payment = await buyer.ask("broadcasting")
+            if not is_released:
+                shop.service.fails("complete", *(answers(503, b"down") for _ in range(20)))
+            result = await buyer.call("broadcasting", {}, payment)
+            assert (result.is_error, shop.runs) == (not is_released, ["talked"])
+            if is_released:
+                await until(lambda: heard.has("sunny for"))
+            await anyio.sleep(0.1)
+    assert heard.has("sunny for") is is_released
+
+
 async def test_a_free_tool_and_a_free_access_speak_at_once(shop: Shop) -> None:
     heard, shop.may_end = Heard(), True
     with serving(shop.server.streamable_http_app()) as url:

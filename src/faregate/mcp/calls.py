@@ -20,7 +20,7 @@ from faregate.core.models import Offer, Response
 from faregate.core.release import Bypass, is_error, may_be_result
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
-from faregate.mcp.channels import EVENT_STORE, Outbox, has_event_store, hold_messages
+from faregate.mcp.channels import EVENT_STORE, SPEAKING, Outbox, has_event_store, hold_messages
 from faregate.mcp.copies import COPIED, is_copy, record_results
 from faregate.mcp.requests import find_payment, read_call, write_bound
 from faregate.mcp.results import (
@@ -104,7 +104,7 @@ class ToolCall:
     async def run(self) -> HandlerResult:
         """Run the call; return its result on the wire, or raise what the SDK answers."""
         # In the context, because a tool is called with its own arguments only.
-        token = _call.set(self)
+        token, speaking = _call.set(self), SPEAKING.set(self._outbox)
         try:
             if not self.has_payment:
                 return await self._run()
@@ -120,6 +120,7 @@ class ToolCall:
             return await self._on_exit(ended)
         finally:
             _call.reset(token)
+            SPEAKING.reset(speaking)
             self._checkout.close()
 
     async def _run(self) -> Result:

@@ -8,6 +8,7 @@ some. A question would have to leave at once: it is an error of the tool.
 import copy
 import logging
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
@@ -54,8 +55,16 @@ class Outbox:
                 log("sale", logging.WARNING, "a message of a paid tool was not sent", error=error)
 
 
+SPEAKING: ContextVar[Outbox | None] = ContextVar("faregate MCP outbox", default=None)
+"""The outbox of the call that the current code serves."""
+
+
 class _HeldChannel:
-    """A channel of the SDK to the client, in front of which an outbox stands."""
+    """A channel of the SDK to the client, in front of which an outbox stands.
+
+    A tool may keep the session of an earlier call, and send through that. So the outbox of the call that the
+    current code serves holds as well.
+    """
 
     def __init__(self, channel: Any, outbox: Outbox) -> None:
         self._channel = channel
@@ -64,26 +73,32 @@ class _HeldChannel:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._channel, name)
 
+    def _find_holding(self) -> Outbox | None:
+        outboxes = (self._outbox, SPEAKING.get())
+        return next((outbox for outbox in outboxes if outbox is not None and outbox.is_holding), None)
+
     @property
     def can_send_request(self) -> bool:
-        return not self._outbox.is_holding and self._channel.can_send_request
+        return self._find_holding() is None and bool(self._channel.can_send_request)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None, opts: Any = None) -> None:
-        if self._outbox.is_holding:
-            self._outbox.hold(self._channel, method, params)
+        holding = self._find_holding()
+        if holding is not None:
+            holding.hold(self._channel, method, params)
         else:
             await self._channel.notify(method, params, opts)
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        if self._outbox.is_holding:
-            await self._channel.progress(self._outbox.count_progress())
+        holding = self._find_holding()
+        if holding is not None:
+            await self._channel.progress(holding.count_progress())
         else:
             await self._channel.progress(progress, total, message)
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: Any = None
     ) -> dict[str, Any]:
-        if self._outbox.is_holding:
+        if self._find_holding() is not None:
             raise ConfigurationError(
                 f"A paid tool sends {method!r} to its client before its payment is proven: it can carry "
                 "the result. Ask before the price, with a parameter annotated with Resolve(...)."
