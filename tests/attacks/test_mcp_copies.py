@@ -324,6 +324,28 @@ async def test_what_changes_the_answer_of_a_free_tool_is_let_through(paywall: Pa
         assert len((await buyer.call("free")).content) == 2
 
 
+async def test_a_cache_of_free_tools_may_keep_what_a_paid_one_says_too(paywall: Paywall) -> None:
+    """Such as that nothing was found."""
+    server: MCPServer[Any] = MCPServer("shop")
+    add_paywall(server, paywall)
+    server.add_tool(paid("daily_report")(_say_well), name="report")
+    server.add_tool(_say_it_free, name="free")
+    kept = dict[str, Any]()
+
+    async def cache(ctx: Any, call_next: Any) -> Any:
+        if find_name(ctx.params) != "free":
+            return await call_next(ctx)
+        kept["free"] = kept.get("free") or await call_next(ctx)
+        return kept["free"]
+
+    server.middleware.append(cache)
+    async with Client(server) as client:
+        buyer = Buyer(client, Wallet())
+        for _ in range(2):
+            assert text_of(await buyer.call("free")) == WELL
+            assert text_of(await buyer.buy("report")) == WELL
+
+
 async def test_a_cache_of_free_tools_may_keep_what_a_paid_one_calls(paywall: Paywall) -> None:
     server: MCPServer[Any] = MCPServer("shop")
     add_paywall(server, paywall)
@@ -372,9 +394,9 @@ async def test_the_handler_of_a_low_level_server_answers_for_itself(paywall: Pay
     async with Client(server) as client:
         buyer = Buyer(client, Wallet())
         assert text_of(await buyer.buy("report")) == WELL
-        assert text_of(await buyer.call("free")) == WELL
         with pytest.raises(MCPError) as refused:
             await buyer.call("kept")
+        assert text_of(await buyer.call("free")) == WELL
     assert WELL not in str(refused.value)
 
 

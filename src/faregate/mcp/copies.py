@@ -87,16 +87,19 @@ def record_results(results: Iterable[Any]) -> None:
 def is_copy(answer: Any, returned: Sequence[Any]) -> bool:
     """Whether an unpaid answer has the content of a result, and nothing that its handlers `returned` has.
 
-    If not, and no handler returned anything, the answer is remembered as one that was there before.
+    If not, it is remembered as one that anybody gets: a cache may keep it, and a tool may sell the same.
     """
     bodies = _list_bodies(dump_result(answer))
-    if any(map(RESULTS.is_copy, bodies)):
-        # What a handler says is its own, and may have been changed since as a result was.
-        return not any(RESULTS.is_copy(body) for own in returned for body in _list_bodies(dump_result(own)))
-    if not returned:
-        for body in bodies:
-            RESULTS.add_own(body)
+    if any(map(RESULTS.is_copy, bodies)) and not _is_own(returned):
+        return True
+    for body in bodies:
+        RESULTS.add_own(body)
     return False
+
+
+def _is_own(returned: Sequence[Any]) -> bool:
+    """Whether what a handler says is sold, too. It may have been changed since, as the result was."""
+    return any(RESULTS.is_copy(body) for one in returned for body in _list_bodies(dump_result(one)))
 
 
 def _list_bodies(result: Result) -> tuple[bytes, ...]:
