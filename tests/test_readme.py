@@ -61,8 +61,11 @@ def test_an_app_is_paid(
 
 
 @pytest.mark.parametrize("snippet", OTHERS, ids=lambda one: one.place)
-def test_a_snippet_runs(snippet: Snippet, service: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snippet_runs(
+    snippet: Snippet, service: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Against the shop the README's quickstart makes, and with nothing else on the path."""
+    monkeypatch.chdir(tmp_path)
     shop = run(next(one.code for one in APPS if one.place.startswith("docs/quickstart.md")), "shop")
     monkeypatch.setitem(sys.modules, "shop", shop)
     with serving(shop.app) as seller:

@@ -78,7 +78,7 @@ def blocks(language: str) -> list[Block]:
 
 
 def test_each_language_is_tried_or_only_shown() -> None:
-    tried = {"python", "sh", "json", "toml", "ini", "nginx", "systemd"}
+    tried = {"python", "sh", "json", "toml", "ini", "nginx", "systemd", "js"}
     assert {
         (block.language, block.place) for block in BLOCKS if block.language not in tried | set(SHOWN)
     } == set()
@@ -171,6 +171,17 @@ def check_ini(code: str) -> None:
 )
 def test_a_file_can_be_read(block: Block, read: Callable[[str], object]) -> None:
     read(block.code)
+
+
+def test_node_reads_each_module(tmp_path: Path) -> None:
+    """Their imports are found by tests/e2e/test_paying_client_typescript.py, which runs the example."""
+    node = shutil.which("node")
+    need("node", "" if node else "node is not installed")
+    for block in blocks("js"):
+        (tmp_path / "module.mjs").write_text(block.code)
+        command = [str(node), "--check", str(tmp_path / "module.mjs")]
+        said = subprocess.run(command, capture_output=True, text=True, timeout=30)
+        assert said.returncode == 0, f"{block.place}: {said.stderr}"
 
 
 def test_nginx_reads_each_configuration(tmp_path: Path) -> None:

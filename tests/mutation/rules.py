@@ -134,6 +134,7 @@ RECONCILIATION_TESTS = ("tests/service/test_reconciliation.py",)
 REBUILT = ("tests/emulator/test_rebuilt_proofs.py",)
 CONTROL_TESTS = ("tests/emulator/test_control_plane.py",)
 PAY = "src/faregate/pay/"
+PAY_TESTS = ("tests/pay/test_transports.py",)
 MCP = "src/faregate/mcp/"
 MCP_TESTS = ("tests/adapters/test_mcp.py",)
 MCP_MISTAKES = ("tests/adapters/test_mcp_mistakes.py",)
@@ -373,7 +374,14 @@ MUTANTS = (
     Mutant("live-keys-unasked", EMULATOR + "emulator.py", "allow_live: bool = False", "allow_live: bool = True",
            ("tests/emulator/test_authentication.py", "tests/emulator/test_command.py", "tests/emulator/test_tenants.py")),
     Mutant("real-money-unasked", PAY + "wallet.py", "self._networks = (_TEST, _LIVE) if live else (_TEST,)", "self._networks = (_TEST, _LIVE)", ("tests/pay",)),
-    Mutant("open-payment-forgotten", PAY + "purchase.py", "        self.payment_file.save(payment.proof)\n", "", ("tests/pay",)),
+    Mutant("open-payment-forgotten", PAY + "purchase.py", "        yield UseFile(partial(self.payment_file.save, payment))\n", "", ("tests/pay",)),
+    Mutant("any-402-frees-the-payer", PAY + "purchase.py", "return message.transaction_id is not None or message.message in (NOT_TAKEN, *UNCHARGED)", "return True", PAY_TESTS),
+    Mutant("open-payment-called-refused", PAY + "purchase.py", "if not is_uncharged and not self._is_open:", "if not is_uncharged:", PAY_TESTS),
+    Mutant("error-frees-an-open-payment", PAY + "purchase.py", "is_uncharged = not self._is_open and is_refused_by_handler(", "is_uncharged = is_refused_by_handler(", PAY_TESTS),
+    Mutant("resent-payment-called-refused", PAY + "purchase.py", "            yield from self._record(replace(kept, is_open=True))\n", "", PAY_TESTS),
+    Mutant("valid-payment-replaced", PAY + "payment_file.py", "return now.timestamp() > self.valid_until + _CLOCK_TOLERANCE", "return True", PAY_TESTS),
+    Mutant("open-payment-dropped", PAY + "transports.py", "        if not result.is_settled:\n            return result\n", "", PAY_TESTS),
+    Mutant("equal-purchases-mixed", PAY + "transports.py", "        yield from self._take_lock()\n", "", PAY_TESTS),
     # Facilitators: what they say decides nothing about a payment that may have been sent
     Mutant("a-facilitator-is-believed", FACILITATED, "return self._chain.look(payment, terms, attempt)",
            "return PaymentSettled(attempt.hashes[-1]) if attempt.hashes else SettlementPending()", SETTLE_TESTS),

@@ -1,7 +1,6 @@
 """A purchase from a seller that follows a script: one payment, however often it is sent."""
 
 import json
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -14,10 +13,12 @@ import pytest
 
 from faregate.core.models import Response
 from faregate.errors import CommandError, ConfigurationError
-from faregate.pay.http import RequestSpec, SellerClient
+from faregate.pay.blocking import BlockingPayer, run_purchase
+from faregate.pay.http import SellerClient
 from faregate.pay.output import ProgressStep
-from faregate.pay.payment_file import PaymentFile
+from faregate.pay.payment_file import PaymentFile, SignedPayment
 from faregate.pay.purchase import Purchase, PurchaseResult, SystemClock
+from faregate.pay.request import RequestSpec
 from faregate.pay.wallet import PayerKey, PayerWallet, load_payer_key
 from tests.pay.seller import (
     HASH,
@@ -84,7 +85,7 @@ def run(
     wait: float = 60,
     clock: FakeClock | None = None,
     proof: Path | None = None,
-    action: Callable[[Purchase], PurchaseResult] = Purchase.buy,
+    dry: bool = False,
 ) -> Run:
     seller.script_replies(*replies)
     wallet = PayerWallet(key or load_payer_key("good", None, {}), Decimal(most), live=live)
@@ -93,7 +94,9 @@ def run(
     time = clock or FakeClock()
     with closing(SellerClient(request, 5)) as client:
         payment_file = PaymentFile(request, None if proof is None else str(proof))
-        result = action(Purchase(client, wallet, payment_file, time, wait, steps.append))
+        purchase = Purchase(request, payment_file, time, wait, steps.append)
+        flow = purchase.show_price(wallet.select_requirements) if dry else purchase.buy()
+        result = run_purchase(purchase, flow, BlockingPayer(client, wallet, time))
     assert not seller.script, "some replies of the script were never asked for"
     return Run(result, steps, time)
 
@@ -215,10 +218,10 @@ def test_the_payment_of_another_call_is_not_overwritten(seller: Seller, tmp_path
     first, second = (PaymentFile(RequestSpec("GET", seller.url), str(named)) for _ in range(2))
     assert (first.load(), second.load()) == (None, None)
 
-    first.save("first")
+    first.save(SignedPayment("first"))
 
     with pytest.raises(ConfigurationError, match="not sent"):
-        second.save("second")
+        second.save(SignedPayment("second"))
     assert json.loads(named.read_text())["proof"] == "first"
 
 
@@ -287,7 +290,7 @@ def test_a_free_resource_is_not_paid_for(seller: Seller) -> None:
 
 
 def test_showing_the_price_signs_nothing(seller: Seller) -> None:
-    ran = run(seller, require_payment(), action=Purchase.show_price)
+    ran = run(seller, require_payment(), dry=True)
 
     assert ran.result.exit == 0
     assert "0.01 USDC" in ran.text
@@ -296,7 +299,7 @@ def test_showing_the_price_signs_nothing(seller: Seller) -> None:
 
 
 def test_showing_a_price_above_the_limit_names_the_option(seller: Seller) -> None:
-    ran = run(seller, require_payment(amount=1_000_001), action=Purchase.show_price)
+    ran = run(seller, require_payment(amount=1_000_001), dry=True)
 
     assert ran.result.exit == 3
     assert "--max" in ran.text

@@ -14,6 +14,7 @@ def main() -> None:
         install_anvil()
         install_client()
         install_client(ROOT / "examples/mcp/typescript")
+        install_client(ROOT / "examples/payer/typescript")
     except (NoAnvil, NoTypeScript) as error:
         print(f"Tests that need this are skipped: {error}")
 

@@ -17,7 +17,7 @@ from typing import Any, get_overloads
 FILE = Path(__file__).parents[1] / "public_surface.txt"
 MODULES = tuple(
     f"faregate{name}"
-    for name in ("", ".asgi", ".wsgi", ".starlette", ".fastapi", ".flask", ".django", ".mcp")
+    for name in ("", ".asgi", ".wsgi", ".starlette", ".fastapi", ".flask", ".django", ".mcp", ".pay")
 )
 COMMAND = "python -m tests.support.public_surface"
 

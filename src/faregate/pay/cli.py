@@ -14,9 +14,10 @@ from typing import Final
 from faregate.commands import Command, Option
 from faregate.core.models import Header, Response
 from faregate.errors import CommandError, ConfigurationError
-from faregate.pay.http import RequestSpec, SellerClient
+from faregate.pay.http import SellerClient
 from faregate.pay.output import ProgressStep
 from faregate.pay.payment_file import PaymentFile
+from faregate.pay.request import RequestSpec
 
 DESCRIPTION = """Buy what is at a URL, like curl with a wallet: request it, show the price, sign one payment,
 and send that payment until the result arrives. Steps go to stderr, the body to stdout, unchanged. Exit
@@ -136,6 +137,7 @@ def suggest_extra() -> Generator[None]:
 def run_pay(arguments: Namespace) -> int:
     """Run the command and return its exit code. Raises `FaregateError`, `CommandError` and `ImportError`."""
     with suggest_extra():
+        from faregate.pay.blocking import BlockingPayer, run_purchase
         from faregate.pay.purchase import ExitCode, Purchase, SystemClock
         from faregate.pay.wallet import PayerWallet, load_payer_key
 
@@ -150,8 +152,9 @@ def run_pay(arguments: Namespace) -> int:
         print(line, file=sys.stderr, flush=True)
 
     with closing(SellerClient(request, arguments.timeout)) as client:
-        purchase = Purchase(client, wallet, payment_file, SystemClock(), arguments.wait, report)
-        result = purchase.show_price() if arguments.dry_run else purchase.buy()
+        purchase = Purchase(request, payment_file, SystemClock(), arguments.wait, report)
+        steps = purchase.show_price(wallet.select_requirements) if arguments.dry_run else purchase.buy()
+        result = run_purchase(purchase, steps, BlockingPayer(client, wallet, purchase.clock))
         # A refused or pending response is no result: its body must not end up in a pipe as one.
         if result.response is not None and result.exit in (ExitCode.RESULT, ExitCode.ERROR):
             _write_response(result.response, arguments, payment_file)

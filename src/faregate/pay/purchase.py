@@ -2,23 +2,28 @@
 
 Rules
 1. One purchase signs at most one payment. A second 402 ends it.
-2. While the payment may still settle (202, 503, 409, no response) the same payment is sent again.
-3. Pauses follow the seller's `Retry-After`, and last at most `wait` seconds in all.
+2. A payment is on disk before it is first sent, and stays there while it may be charged.
+3. While it may be charged, it is sent again and no other one is signed. That it was not charged is certain
+   only if the seller says so in the words of faregate, or if the first response of all to it is a refusal and
+   it has expired since.
+4. Pauses follow the seller's `Retry-After`, and last at most `wait` seconds in all.
 """
 
+import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import Enum, IntEnum
+from functools import partial
 from typing import Any, cast
 
 from x402.http.utils import decode_payment_response_header
 from x402.schemas import PaymentRequired
 
 from faregate.core.models import Headers, Response
-from faregate.pay.http import NoResponse, SellerClient
+from faregate.core.responses import build_new_payment_required
 from faregate.pay.output import (
     PaymentReported,
     PaymentResumed,
@@ -29,9 +34,12 @@ from faregate.pay.output import (
     ResponseReceived,
     RetryScheduled,
 )
-from faregate.pay.payment_file import PaymentFile
+from faregate.pay.payment_file import PaymentFile, SignedPayment
+from faregate.pay.request import NoResponse, RequestSpec
 from faregate.pay.requirements import NotSigned, parse_payment_required, quote_price
-from faregate.pay.wallet import PayerWallet
+from faregate.pay.steps import Flow, Send, Sign, Sleep, UseFile
+from faregate.pay.wallet import PaymentProof
+from faregate.rules.verification import UNCHARGED
 from faregate.x402.instructions import parse_json
 
 _MIN_PAUSE, _DEFAULT_PAUSE = 0.5, 1.0
@@ -39,6 +47,10 @@ _MIN_PAUSE, _DEFAULT_PAUSE = 0.5, 1.0
 _PENDING_CODES = frozenset(
     ("payment_in_progress", "payment_unconfirmed", "payment_service_unavailable", "completion_refused")
 )
+_KEEPING_CODES = frozenset(("proof_already_used", "incomplete_body", "upgrade_not_sold"))
+"""The payment was charged for another response, or is good for another try."""
+_PROXY_STATUSES = frozenset((408, 425, 429))
+"""What proxies say of a request that may have reached the seller."""
 
 
 class ExitCode(IntEnum):
@@ -73,10 +85,17 @@ class SellerMessage:
 
 @dataclass(frozen=True, slots=True)
 class PurchaseResult:
-    """`response` is the last one; None if there was none, or if only the price was asked for."""
+    """`response` is the last one; None if there was none, or if only the price was asked for.
+
+    `is_settled` says that nothing is left to learn about the payment: its result arrived, or it is certain
+    that it was not charged. `was_resumed` says that an earlier call had signed it.
+    """
 
     exit: ExitCode
+    why: str
     response: Response | None = None
+    is_settled: bool = True
+    was_resumed: bool = False
 
 
 class SystemClock:
@@ -92,83 +111,110 @@ class SystemClock:
         time.sleep(seconds)
 
 
+def ignore_step(_step: ProgressStep) -> None:
+    """Report nothing."""
+
+
 @dataclass(slots=True)
 class Purchase:
     """One purchase. `wait` limits all pauses together, in seconds; `report` is called at each step."""
 
-    client: SellerClient
-    wallet: PayerWallet
+    request: RequestSpec
     payment_file: PaymentFile
     clock: SystemClock
     wait: float
-    report: Callable[[ProgressStep], object]
+    report: Callable[[ProgressStep], object] = ignore_step
+    payment: SignedPayment | None = field(default=None, init=False)
+    """The payment that is sent, from an earlier call or this one."""
+    _is_open: bool = field(default=False, init=False)
+    """Whether a response, or the lack of one, left open that the payment was charged."""
+    _was_resumed: bool = field(default=False, init=False)
 
-    def show_price(self) -> PurchaseResult:
-        """Request the resource without paying. Nothing is signed."""
-        response = self._send()
+    def show_price(self, select: Callable[[PaymentRequired], object]) -> Flow[PurchaseResult]:
+        """Request the resource without paying. `select` raises `NotSigned` if no price would be signed."""
+        response = yield from self._send()
         if response.status != 402:
             return self._end_unpaid(response)
         try:
-            self.wallet.select_requirements(self._read_price(response))
+            select(self._read_price(response))
         except NotSigned as error:
             return self._end(ExitCode.NOT_SIGNED, f"this would not be signed: {error}", response)
         return self._end(ExitCode.RESULT, "nothing was signed", None)
 
-    def buy(self) -> PurchaseResult:
+    def buy(self) -> Flow[PurchaseResult]:
         """Request the resource and pay if asked to. Raises `NoResponse` only before anything was paid."""
-        proof = self.payment_file.load()
-        if proof is not None:
+        kept = yield from self._load()
+        if kept is not None:
+            self._was_resumed, self._is_open = True, kept.is_open
             self.report(PaymentResumed(self.payment_file.path or ""))
-            return self._redeem(proof)
-        response = self._send()
+            # The seller may take now what it refused before.
+            yield from self._record(replace(kept, is_open=True))
+            return (yield from self._send_until_final(kept))
+        response = yield from self._send()
         if response.status != 402:
             return self._end_unpaid(response)
         try:
-            payment = self.wallet.sign(self._read_price(response))
+            signed: PaymentProof = yield Sign(self._read_price(response))
         except NotSigned as error:
             return self._end(ExitCode.NOT_SIGNED, f"nothing was signed: {error}", response)
-        self.report(payment.description)
+        self.report(signed.description)
+        key = None if self.request.has_credentials else secrets.token_urlsafe(24)
+        payment = SignedPayment(signed.proof, signed.description.valid_until, key)
         # Before it is first sent: a crash after that must not lose a payment that the seller may have used.
-        self.payment_file.save(payment.proof)
-        return self._redeem(payment.proof)
+        yield UseFile(partial(self.payment_file.save, payment))
+        return (yield from self._send_until_final(payment))
 
-    def _redeem(self, proof: str) -> PurchaseResult:
-        """Exchange the payment for the result; whatever goes wrong, keep a payment that is still good."""
-        try:
-            return self._send_until_final(proof)
-        except KeyboardInterrupt:
-            return self._end_pending("interrupted", None)
-        # BaseException: SystemExit too. A payer who loses the payment would have to pay again.
-        except BaseException:
-            self.payment_file.save_pending()
-            raise
+    def end_interrupted(self) -> PurchaseResult:
+        """End a purchase whose caller was interrupted while the payment was pending."""
+        return self._end_pending("interrupted", None)
 
-    def _send_until_final(self, proof: str) -> PurchaseResult:
+    def _load(self) -> Flow[SignedPayment | None]:
+        kept: SignedPayment | None = yield UseFile(self.payment_file.load)
+        if kept is not None and kept.can_be_replaced(self.clock.now()):
+            yield UseFile(self.payment_file.delete)
+            return None
+        return kept
+
+    def _record(self, payment: SignedPayment) -> Flow[None]:
+        """Write down what is known of the payment, if that is news."""
+        if payment != self.payment_file.payment:
+            yield UseFile(partial(self.payment_file.update, payment))
+
+    def _send_until_final(self, payment: SignedPayment) -> Flow[PurchaseResult]:
+        self.payment = payment
         deadline = self.clock.monotonic() + self.wait
         while True:
-            response = self._send_payment(proof)
-            if response is not None and (result := self._conclude(response)) is not None:
+            response = yield from self._send_payment(payment)
+            if (
+                response is not None
+                and (result := (yield from self._conclude(payment, response))) is not None
+            ):
                 return result
+            self._is_open = True
             seconds = parse_retry_after(response.headers if response else (), self.clock.now())
             if self.clock.monotonic() + seconds > deadline:
-                return self._end_pending(f"not settled within {self.wait:g} s of --wait", response)
+                return self._end_pending(f"not settled within {self.wait:g} s", response)
             self.report(RetryScheduled(seconds, "the payment is pending"))
-            self.clock.sleep(seconds)
+            yield Sleep(seconds)
 
-    def _conclude(self, response: Response) -> PurchaseResult | None:
+    def _conclude(self, payment: SignedPayment, response: Response) -> Flow[PurchaseResult | None]:
         """End the purchase if the response is final; None while the payment is pending."""
+        message = parse_seller_message(response)
         match classify_response(response, settled=self._is_settled(response)):
             case PaidResponseKind.RESULT:
                 return self._end(ExitCode.RESULT, "result received", response)
             case PaidResponseKind.REFUSED:
-                reason = self._read_refusal(response)
-                return self._end(
-                    ExitCode.REFUSED, f"402 again, so this payment buys nothing: {reason}", response
-                )
+                # Any other 402 may come from a seller that forgot the payment, or that lost the answer of its
+                # facilitator.
+                is_uncharged = rules_out_charge(message)
+                if not is_uncharged and not self._is_open:
+                    yield from self._record(replace(payment, is_open=False))
+                why = f"402 again, so this payment buys nothing: {self._read_refusal(response)}"
+                return self._end(ExitCode.REFUSED, why, response, is_settled=is_uncharged)
             case PaidResponseKind.ERROR:
-                message = parse_seller_message(response).message
-                why = message or "the seller returned an error without a PAYMENT-RESPONSE header"
-                return self._end(ExitCode.ERROR, f"no result: {why}", response)
+                why = message.message or "the seller returned an error without a PAYMENT-RESPONSE header"
+                is_uncharged = not self._is_open and is_refused_by_handler(response, message.code)
+                return self._end(ExitCode.ERROR, f"no result: {why}", response, is_settled=is_uncharged)
             case PaidResponseKind.PENDING:
                 return None
 
@@ -181,17 +227,19 @@ class Purchase:
     def _end_pending(self, why: str, response: Response | None) -> PurchaseResult:
         path = self.payment_file.save_pending()
         text = f"the payment is still pending: {why}. To continue with it, add --proof {path}"
-        return self._end(ExitCode.PENDING, text, response)
+        self.report(PurchaseEnded(int(ExitCode.PENDING), text))
+        return PurchaseResult(ExitCode.PENDING, why, response, False, self._was_resumed)
 
-    def _end(self, code: ExitCode, why: str, response: Response | None) -> PurchaseResult:
+    def _end(
+        self, code: ExitCode, why: str, response: Response | None, *, is_settled: bool = True
+    ) -> PurchaseResult:
         self.report(PurchaseEnded(int(code), why))
-        return PurchaseResult(code, response)
+        return PurchaseResult(code, why, response, is_settled, self._was_resumed)
 
-    def _send(self, proof: str | None = None) -> Response:
+    def _send(self, payment: SignedPayment | None = None) -> Flow[Response]:
         """Send the request and report it. Raises `NoResponse`."""
-        request = self.client.request
-        self.report(RequestSent(request.method, request.display_url, paying=proof is not None))
-        response = self.client.send(proof)
+        self.report(RequestSent(self.request.method, self.request.display_url, paying=payment is not None))
+        response: Response = yield Send(payment)
         if response.status != 402 or response.first("payment-required") is None:
             message = parse_seller_message(response)
             kind, size = response.first("content-type") or "no content type", len(response.body)
@@ -199,10 +247,10 @@ class Purchase:
             self.report(ResponseReceived(response.status, code, transaction_id, kind, size))
         return response
 
-    def _send_payment(self, proof: str) -> Response | None:
+    def _send_payment(self, payment: SignedPayment) -> Flow[Response | None]:
         """Send the request with the payment; None if no response came, which decides nothing."""
         try:
-            return self._send(proof)
+            return (yield from self._send(payment))
         except NoResponse as error:
             self.report(ResponseMissing(str(error)))
             return None
@@ -214,7 +262,7 @@ class Purchase:
         if header is None:
             raise NotSigned("402 without exactly one PAYMENT-REQUIRED header")
         required = parse_payment_required(header)
-        quoted = quote_price(required, self.client.request.display_url)
+        quoted = quote_price(required, self.request.display_url)
         self.report(quoted if reason is None else replace(quoted, error=reason))
         return required
 
@@ -272,11 +320,31 @@ def classify_response(response: Response, *, settled: bool) -> PaidResponseKind:
     return PaidResponseKind.RESULT if response.status < 400 else PaidResponseKind.ERROR
 
 
+def rules_out_charge(message: SellerMessage) -> bool:
+    """Return whether the body of a 402 says for certain that the payment was not charged."""
+    return message.transaction_id is not None or message.message in (NOT_TAKEN, *UNCHARGED)
+
+
+NOT_TAKEN = parse_seller_message(build_new_payment_required(Response(402), None)).message
+"""What a seller says in place of the service, of a payment that failed or whose work failed."""
+
+
+def is_refused_by_handler(response: Response, code: str | None) -> bool:
+    """Return whether the seller's own code refused the request, for which nothing is charged."""
+    if code in _KEEPING_CODES or response.status in _PROXY_STATUSES:
+        return False
+    return 400 <= response.status < 500
+
+
 def _is_pending(response: Response) -> bool:
+    code = parse_seller_message(response).code
+    # A gateway gave up on the seller, and the seller may still be at work.
+    if response.status in (502, 504) and code is None:
+        return True
     # Without Retry-After and without such a code, it is the error of the handler and not of the paywall.
     if response.status in (429, 503) and response.first("retry-after") is not None:
         return True
-    return response.status >= 400 and parse_seller_message(response).code in _PENDING_CODES
+    return response.status >= 400 and code in _PENDING_CODES
 
 
 def parse_retry_after(headers: Headers, now: datetime) -> float:

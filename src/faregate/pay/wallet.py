@@ -104,7 +104,7 @@ class PayerWallet:
             proof = encode_payment_signature_header(payload)
         except Exception as error:  # the client documents no exceptions; whichever it was, nothing was signed
             raise NotSigned(f"the x402 client refused: {error}") from None
-        amount, valid_until = format_amount(selected), _get_valid_until(payload.payload)
+        amount, valid_until = format_amount(selected), get_valid_until(payload.payload)
         description = PaymentSigned(self._key.name, self.address, amount, selected.network, valid_until)
         return PaymentProof(proof, description)
 
@@ -143,7 +143,7 @@ def _build_client(account: Any, networks: Sequence[str], max_atomic: int) -> x40
     return client.set_spend_controls({"allowed_assets": allowed})
 
 
-def _get_valid_until(payload: dict[str, Any]) -> int | None:
+def get_valid_until(payload: dict[str, Any]) -> int | None:
     until = payload.get("authorization", {}).get("validBefore")
     return int(until) if isinstance(until, str) and until.isdigit() else None
 

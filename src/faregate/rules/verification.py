@@ -19,6 +19,11 @@ LEAD_SECONDS: Final = 6
 CLOCK_SECONDS: Final = 600
 """By how much a payer's clock may be ahead. x402 clients sign `validAfter` as far back."""
 USED: Final = PaymentRefused("the authorization was already used")
+PAYMENT_FAILED: Final = f"{USED.reason}: its payment failed, and nothing was charged"
+WORK_FAILED: Final = f"{USED.reason}: its work failed, and the service sends no payment for it"
+WORK_EXPIRED: Final = f"{USED.reason}, and has expired: the service sends no payment for it"
+UNCHARGED: Final = frozenset((PAYMENT_FAILED, WORK_FAILED, WORK_EXPIRED))
+"""Reasons of a 402 that rule out a charge of the payment that was sent: a payer may sign another one."""
 _NO_CHALLENGE: Final = (
     f"accepted.extra.{CHALLENGE} must be that of the instructions: send `accepted` unchanged"
 )

@@ -26,7 +26,7 @@ from faregate.rules.http import RETRY_SOON, HttpError, ParsedRequest, invalid_re
 from faregate.rules.payments import PaymentRefused, PaymentsUnavailable, PaymentVerified
 from faregate.rules.records import PENDING, AccessContext, Transaction
 from faregate.rules.store import Store, Uses
-from faregate.rules.verification import USED, refuse_short_balance
+from faregate.rules.verification import PAYMENT_FAILED, USED, WORK_EXPIRED, WORK_FAILED, refuse_short_balance
 from faregate.x402.headers import InvalidPayload, build_payment_required, parse_payment
 from faregate.x402.models import SignedPayment
 from faregate.x402.tokens import Token
@@ -137,11 +137,11 @@ def _has_expired(transaction: Transaction, now: datetime) -> bool:
 def _explain_refusal(transaction: Transaction, now: datetime) -> str:
     """Explain why this proof cannot be used any more. Only a payment that was sent ends by proof."""
     if transaction.status == "failed" and transaction.submitted_at is not None:
-        return f"{USED.reason}: its payment failed, and nothing was charged"
+        return PAYMENT_FAILED
     if transaction.status == "failed":
-        return f"{USED.reason}: its work failed, and the service sends no payment for it"
+        return WORK_FAILED
     if transaction.status == "authorized" and _has_expired(transaction, now):
-        return f"{USED.reason}, and has expired: the service sends no payment for it"
+        return WORK_EXPIRED
     return USED.reason
 
 
