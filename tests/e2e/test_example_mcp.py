@@ -18,6 +18,7 @@ from x402 import x402Client
 from x402.mcp import x402MCPSession
 from x402.mechanisms.evm.exact import ExactEvmScheme
 
+from faregate.cli import main
 from faregate.emulator import TEST_KEY, Emulator
 from faregate.emulator.server import serve
 from tests.e2e.test_example_starlette import ROOT, command_of
@@ -52,6 +53,77 @@ def test_the_readmes_payer_pays(shop: str) -> None:
     told = read_result(run_preloaded(words, dict(os.environ), EXAMPLE))
     assert (told["error"], told["text"]) == (False, ["Sunny, with a chance of receipts."])
     assert told["receipt"]["success"]
+
+
+def pay(capsysbinary: pytest.CaptureFixture[bytes], *words: str) -> tuple[int, bytes, bytes]:
+    code = main(["pay", *words])
+    output, errors = capsysbinary.readouterr()
+    return code, output, errors
+
+
+def test_the_command_buys_a_tool(shop: str, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    code, output, errors = pay(capsysbinary, f"{shop}#forecast", "-d", '{"city": "Oslo"}')
+
+    assert code == 0, errors
+    assert json.loads(output) == {"result": "Sunny, with a chance of receipts."}
+    assert b"0.05 USDC on eip155:84532" in errors
+    assert b"* paid: 0x" in errors
+    assert b"Traceback" not in errors
+
+
+def test_the_command_sends_the_payment_of_a_tool_again(
+    shop: str, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    words = (f"{shop}#forecast", "-d", '{"city": "Bergen"}', "--payer", "reads")
+    code, output, errors = pay(capsysbinary, *words)
+
+    assert code == 0, errors
+    assert json.loads(output) == {"result": "Rain, as agreed."}
+    assert b"sending the same payment again" in errors
+    assert errors.count(b"* signed") == 1
+
+
+def test_the_command_pays_nothing_for_a_free_tool_or_a_tool_that_fails(
+    shop: str, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    code, output, errors = pay(capsysbinary, f"{shop}#list_cities")
+    assert (code, json.loads(output)) == (0, {"result": ["Oslo", "Bergen"]})
+    assert b"it was free" in errors
+
+    code, output, errors = pay(capsysbinary, f"{shop}#forecast", "-d", '{"city": "Rome"}')
+    assert code == 6
+    assert b"There is no forecast" in output
+    assert b"* paid" not in errors
+
+
+def test_the_command_names_a_payment_that_was_refused(
+    shop: str, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    words = (f"{shop}#forecast", "-d", '{"city": "Oslo"}', "--payer")
+    code, _, errors = pay(capsysbinary, *words, "poor")
+    assert (code, b"has not enough USDC" in errors) == (4, True)
+    code, _, errors = pay(capsysbinary, *words, "rejected")
+    assert (code, b"nothing was charged" in errors) == (4, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["#forecast", "-d", "[1]"], b"JSON object"),
+        (["#"], b"must name a tool"),
+        (["#forecast", "-X", "PUT"], b"--method is for HTTP"),
+    ],
+)
+def test_wrong_calls_of_a_tool_are_named(
+    words: list[str], message: bytes, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    code, _, errors = pay(capsysbinary, f"http://127.0.0.1:9/mcp{words[0]}", *words[1:])
+    assert (code, message in errors) == (2, True)
+
+
+def test_a_tool_that_cannot_be_reached_is_named(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    code, _, errors = pay(capsysbinary, "http://127.0.0.1:9/mcp#forecast")
+    assert (code, b"no result from 127.0.0.1:9" in errors) == (1, True)
 
 
 def test_the_client_for_typescript_pays_and_holds_answers_against_the_output_schema(shop: str) -> None:

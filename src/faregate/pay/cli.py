@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from decimal import Decimal, InvalidOperation
 from http.client import responses
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from faregate.commands import Command, Option
 from faregate.core.models import Header, Response
@@ -18,6 +18,9 @@ from faregate.pay.http import SellerClient
 from faregate.pay.output import ProgressStep
 from faregate.pay.payment_file import PaymentFile
 from faregate.pay.request import RequestSpec
+
+if TYPE_CHECKING:
+    from faregate.pay.tool import ToolClient
 
 DESCRIPTION = """Buy what is at a URL, like curl with a wallet: request it, show the price, sign one payment,
 and send that payment until the result arrives. Steps go to stderr, the body to stdout, unchanged. Exit
@@ -78,11 +81,17 @@ PAY: Final = Command(
     "faregate.pay.cli:run_pay",
     DESCRIPTION,
     (
-        Option("url", "what to buy", metavar="URL"),
+        Option("url", "what to buy; URL#TOOL is a tool of an MCP server", metavar="URL"),
         Option(
             "--method", "HTTP method; default GET, or POST with --data", str, metavar="METHOD", short="-X"
         ),
-        Option("--data", "request body; @FILE reads a file, @- reads stdin", str, metavar="DATA", short="-d"),
+        Option(
+            "--data",
+            "request body, or a tool's arguments as JSON; @FILE reads a file, @- reads stdin",
+            str,
+            metavar="DATA",
+            short="-d",
+        ),
         Option(
             "--header",
             "send this header with every request; repeatable",
@@ -151,7 +160,7 @@ def run_pay(arguments: Namespace) -> int:
         line = json.dumps({"step": step.name, **step.fields()}) if arguments.json else step.text()
         print(line, file=sys.stderr, flush=True)
 
-    with closing(SellerClient(request, arguments.timeout)) as client:
+    with closing(_open_client(request, arguments)) as client:
         purchase = Purchase(request, payment_file, SystemClock(), arguments.wait, report)
         steps = purchase.show_price(wallet.select_requirements) if arguments.dry_run else purchase.buy()
         result = run_purchase(purchase, steps, BlockingPayer(client, wallet, purchase.clock))
@@ -164,9 +173,24 @@ def run_pay(arguments: Namespace) -> int:
     return int(result.exit)
 
 
+def _open_client(request: RequestSpec, arguments: Namespace) -> "SellerClient | ToolClient":
+    if "#" not in request.url:
+        return SellerClient(request, arguments.timeout)
+    try:
+        from faregate.pay.tool import ToolClient
+    except ModuleNotFoundError as error:
+        hint = f"buying a tool needs {error.name}: pip install 'faregate[pay,mcp]'"
+        raise ImportError(hint, name=error.name) from None
+    return ToolClient(request, arguments.timeout)
+
+
 def _build_request(arguments: Namespace) -> RequestSpec:
     body = None if arguments.data is None else _read_data(arguments.data)
     headers = tuple(_parse_header(line) for line in arguments.header)
+    if "#" in arguments.url:
+        if arguments.method is not None:
+            raise CommandError("--method is for HTTP. A URL with #TOOL calls a tool of an MCP server.")
+        return RequestSpec("tools/call", arguments.url, headers, body)
     if body is not None and not any(name.lower() == "content-type" for name, _ in headers):
         headers = (*headers, ("Content-Type", _guess_content_type(body)))
     method = arguments.method or ("GET" if body is None else "POST")
