@@ -32,6 +32,7 @@ from faregate.merchant.revisions import RevisionCache
 from faregate.merchant.sender import AsyncSender, Sender
 from faregate.observers import EventDispatcher, GuardedInstrumentation, Listener, Observer, watch_sweep
 from faregate.pages.payment import BuildBody, RenderPage, prefers_html, present
+from faregate.x402.discovery import Discovery
 
 T = TypeVar("T")
 
@@ -90,12 +91,14 @@ class Paywall:
         self._payment_page = _check_plain("payment_page", payment_page)
         self._payment_body = _check_plain("payment_body", payment_body)
         self.instrumentation = self._instrument() if self.settings.otel else None
+        self.discovery = Discovery() if self.settings.discovery else None
         shared = (
             self._revisions,
             time.monotonic,
             self._events,
             self.instrumentation,
             self.settings.name_setting,
+            self.discovery,
         )
         self.backend = MerchantBackend(self._client, self.journal, *shared)
         self.async_backend = AsyncMerchantBackend(self._async_client, as_async(self.journal), *shared)

@@ -66,6 +66,7 @@ class Settings:
     max_request_seconds: float
     timeout: float
     otel: bool
+    discovery: bool
     redeliveries: int
     redelivery_window: float
     last_resort: str
@@ -188,6 +189,10 @@ class Arguments(TypedDict, total=False):
             "spans and metrics through [OpenTelemetry](observability.md#opentelemetry)",
             False,
         ),
+    ]
+    discovery: Annotated[
+        bool,
+        Description("add to each `402` what [catalogues](discovery.md) of paid resources read", False),
     ]
     timeout: Annotated[
         float,
@@ -330,6 +335,7 @@ def read_settings(
         max_work_seconds=values["max_work_seconds"],
         timeout=values["timeout"],
         otel=values["otel"],
+        discovery=values["discovery"],
         redelivery_window=values["redelivery_window"],
         settle_wait=_choose_settle_wait(values["settle_wait"], base_url),
         name_setting=name_setting,

@@ -58,6 +58,7 @@ class ToolCall:
         returned: Sequence[Any],
     ) -> None:
         self._server = server
+        self._paywall = paywall
         self._outbox = Outbox()
         self._ctx = hold_messages(ctx, self._outbox)
         self._call_next = call_next
@@ -82,6 +83,8 @@ class ToolCall:
         if has_event_store(self._ctx):
             self._checkout.withhold(EVENT_STORE)
         self._checkout.find_handler = self._find_handler
+        if (discovery := self._paywall.discovery) is not None and self._tool is not None:
+            discovery.tool_schemas[self._tool.name] = self._tool.parameters
         try:
             payment = await self._checkout.aauthorize(sold, lambda: _restore_nothing, ask)
         except SkipHandler:

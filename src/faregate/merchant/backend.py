@@ -7,6 +7,7 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Generic, Protocol, TypeVar, cast
 
@@ -23,7 +24,7 @@ from faregate.core.models import (
     WireRequest,
     WorkFailed,
 )
-from faregate.core.results import Access, Completion, TransactionReply
+from faregate.core.results import Access, AccessUnpaid, Completion, TransactionReply
 from faregate.errors import ConfigurationError
 from faregate.logs import log
 from faregate.merchant.calls import (
@@ -51,6 +52,7 @@ from faregate.merchant.json_text import to_json
 from faregate.merchant.revisions import RevisionCache
 from faregate.merchant.sender import AsyncSender, Sender
 from faregate.observers import EventDispatcher, GuardedInstrumentation, GuardedSpan
+from faregate.x402.discovery import Discovery
 
 T = TypeVar("T")
 C = TypeVar("C", Sender, AsyncSender)
@@ -60,6 +62,7 @@ Clock = Callable[[], float]
 _MAX_WAITING_THREADS = 8
 """Requests that wait in this process for payments to settle. Each keeps a thread from serving others."""
 _MAX_WAITING_TASKS = 256
+REQUIRED = "payment-required"
 _MIME_TYPE = re.compile(MIME_TYPE_PATTERN, re.ASCII)
 
 
@@ -79,7 +82,9 @@ class _MerchantBackend(Generic[C]):
         events: EventDispatcher,
         instrumentation: GuardedInstrumentation | None,
         name_setting: Callable[[str], str],
+        discovery: Discovery | None,
     ) -> None:
+        self._discovery = discovery
         self.journal = journal
         self._settling = 0
         self._name_setting = name_setting
@@ -109,7 +114,8 @@ class _MerchantBackend(Generic[C]):
         unpaid = _build_access(
             request.resource_url, offer.mime_type, offer.description, revision.revision_id, revision.asset
         )
-        call = Call(with_proof(unpaid, proof), parse_access)
+        parse = parse_access if self._discovery is None else _parse_and_amend(self._discovery, request)
+        call = Call(with_proof(unpaid, proof), parse)
         if self._instrumentation is None:
             return self._send(call)
         return self._send_within(self._instrumentation.begin_access(request, revision), call)
@@ -205,6 +211,24 @@ async def _await_within(span: GuardedSpan, answer: Awaitable[T]) -> T:
         raise
     span.end(result)
     return result
+
+
+def _parse_and_amend(discovery: Discovery, request: PaidRequest) -> Callable[[Response], Access]:
+    """Parse access, and add to instructions what catalogues read."""
+    method, url = request.http.method, request.http.url
+
+    def parse(reply: Response) -> Access:
+        access = parse_access(reply)
+        if not isinstance(access, AccessUnpaid):
+            return access
+        response = access.response
+        headers = tuple(
+            (name, discovery.amend(value, method, url) if name.lower() == REQUIRED else value)
+            for name, value in response.headers
+        )
+        return AccessUnpaid(replace(response, headers=headers))
+
+    return parse
 
 
 @lru_cache(maxsize=1024)

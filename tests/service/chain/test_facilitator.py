@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from faregate.service.chain.facilitator import (
 from faregate.x402.models import Terms
 from tests.support.chain import USDC, ChainPayer, LocalChain
 from tests.support.faulty_facilitator import FaultyFacilitator, hangs_before, is_huge_after
+from tests.support.headers import encode_header
 from tests.support.raw_server import Connection, serving_by_hand
 from tests.support.replies import json_reply
 from tests.support.waiting import PATIENCE
@@ -206,6 +208,21 @@ def test_the_request_is_that_of_the_official_models() -> None:
     assert read.payment_payload.accepted == read.payment_requirements
     assert read.payment_requirements.extra == {"name": "USDC", "version": "2"}
     assert json.loads(bodies[0])["x402Version"] == json.loads(bodies[0])["paymentPayload"]["x402Version"] == 2
+
+
+def test_what_a_payer_echoes_for_catalogues_is_passed_on() -> None:
+    asked: list[WireRequest] = []
+    echoed = {"resource": {"url": "https://seller.example/report"}, "extensions": {"bazaar": {"info": {}}}}
+    header = encode_header({"accepted": {}, "note": "for the seller", **echoed})
+    with answering(200, {"isValid": True}, asked) as client:
+        client.verify(replace(PAYMENT, header=header), TERMS)
+        client.verify(replace(PAYMENT, header=encode_header({"resource": 1, "extensions": None})), TERMS)
+        client.verify(replace(PAYMENT, header=""), TERMS)
+
+    first, *others = (json.loads(one.body or b"")["paymentPayload"] for one in asked)
+    assert {name: first[name] for name in echoed} == echoed
+    assert "note" not in first
+    assert all(echoed.keys().isdisjoint(one) for one in others)
 
 
 def test_each_call_is_signed_for_its_own_url() -> None:
