@@ -94,9 +94,10 @@ def run(
     time = clock or FakeClock()
     with closing(SellerClient(request, 5)) as client:
         payment_file = PaymentFile(request, None if proof is None else str(proof))
-        purchase = Purchase(request, payment_file, time, wait, steps.append)
+        payer = BlockingPayer(client, wallet, time)
+        purchase = Purchase(request, payment_file, payer, time, wait, steps.append)
         flow = purchase.show_price(wallet.select_requirements) if dry else purchase.buy()
-        result = run_purchase(purchase, flow, BlockingPayer(client, wallet, time))
+        result = run_purchase(purchase, flow)
     assert not seller.script, "some replies of the script were never asked for"
     return Run(result, steps, time)
 

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from x402.schemas import PaymentRequired
 
 from faregate.core.driver import run
 from faregate.core.models import Response
+from faregate.pay.payer_backend import Flow
 from faregate.pay.payment_file import SignedPayment
 from faregate.pay.purchase import Purchase, PurchaseResult, SystemClock
-from faregate.pay.steps import Flow
 from faregate.pay.wallet import PayerWallet, PaymentProof
 
 T = TypeVar("T")
@@ -24,9 +24,8 @@ class Sender(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BlockingPayer:
-    """Performs the steps of a purchase with a wallet whose key is at hand."""
+    """Does what a purchase asks for, with a wallet whose key is at hand."""
 
-    is_async: ClassVar[Literal[False]] = False
     client: Sender
     wallet: PayerWallet
     clock: SystemClock
@@ -44,10 +43,10 @@ class BlockingPayer:
         return action()
 
 
-def run_purchase(purchase: Purchase, steps: Flow[PurchaseResult], payer: BlockingPayer) -> PurchaseResult:
+def run_purchase(purchase: Purchase, steps: Flow[PurchaseResult]) -> PurchaseResult:
     """Run the steps to their end; whatever goes wrong, keep a payment that may be charged."""
     try:
-        return run(steps, payer)
+        return run(steps)
     except KeyboardInterrupt:
         if purchase.payment_file.payment is None:
             raise

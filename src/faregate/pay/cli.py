@@ -161,9 +161,11 @@ def run_pay(arguments: Namespace) -> int:
         print(line, file=sys.stderr, flush=True)
 
     with closing(_open_client(request, arguments)) as client:
-        purchase = Purchase(request, payment_file, SystemClock(), arguments.wait, report)
+        clock = SystemClock()
+        payer = BlockingPayer(client, wallet, clock)
+        purchase = Purchase(request, payment_file, payer, clock, arguments.wait, report)
         steps = purchase.show_price(wallet.select_requirements) if arguments.dry_run else purchase.buy()
-        result = run_purchase(purchase, steps, BlockingPayer(client, wallet, purchase.clock))
+        result = run_purchase(purchase, steps)
         # A refused or pending response is no result: its body must not end up in a pipe as one.
         if result.response is not None and result.exit in (ExitCode.RESULT, ExitCode.ERROR):
             _write_response(result.response, arguments, payment_file)

@@ -34,10 +34,10 @@ from faregate.pay.output import (
     ResponseReceived,
     RetryScheduled,
 )
+from faregate.pay.payer_backend import Flow, PayerBackend
 from faregate.pay.payment_file import PaymentFile, SignedPayment
 from faregate.pay.request import NoResponse, RequestSpec
 from faregate.pay.requirements import NotSigned, parse_payment_required, quote_price
-from faregate.pay.steps import Flow, Send, Sign, Sleep, UseFile
 from faregate.pay.wallet import PaymentProof
 from faregate.rules.verification import UNCHARGED
 from faregate.x402.instructions import parse_json
@@ -121,6 +121,7 @@ class Purchase:
 
     request: RequestSpec
     payment_file: PaymentFile
+    backend: PayerBackend
     clock: SystemClock
     wait: float
     report: Callable[[ProgressStep], object] = ignore_step
@@ -154,14 +155,14 @@ class Purchase:
         if response.status != 402:
             return self._end_unpaid(response)
         try:
-            signed: PaymentProof = yield Sign(self._read_price(response))
+            signed: PaymentProof = yield self.backend.sign(self._read_price(response))
         except NotSigned as error:
             return self._end(ExitCode.NOT_SIGNED, f"nothing was signed: {error}", response)
         self.report(signed.description)
         key = None if self.request.has_credentials else secrets.token_urlsafe(24)
         payment = SignedPayment(signed.proof, signed.description.valid_until, key)
         # Before it is first sent: a crash after that must not lose a payment that the seller may have used.
-        yield UseFile(partial(self.payment_file.save, payment))
+        yield self.backend.call(partial(self.payment_file.save, payment))
         return (yield from self._send_until_final(payment))
 
     def end_interrupted(self) -> PurchaseResult:
@@ -169,16 +170,16 @@ class Purchase:
         return self._end_pending("interrupted", None)
 
     def _load(self) -> Flow[SignedPayment | None]:
-        kept: SignedPayment | None = yield UseFile(self.payment_file.load)
+        kept: SignedPayment | None = yield self.backend.call(self.payment_file.load)
         if kept is not None and kept.can_be_replaced(self.clock.now()):
-            yield UseFile(self.payment_file.delete)
+            yield self.backend.call(self.payment_file.delete)
             return None
         return kept
 
     def _record(self, payment: SignedPayment) -> Flow[None]:
         """Write down what is known of the payment, if that is news."""
         if payment != self.payment_file.payment:
-            yield UseFile(partial(self.payment_file.update, payment))
+            yield self.backend.call(partial(self.payment_file.update, payment))
 
     def _send_until_final(self, payment: SignedPayment) -> Flow[PurchaseResult]:
         self.payment = payment
@@ -195,7 +196,7 @@ class Purchase:
             if self.clock.monotonic() + seconds > deadline:
                 return self._end_pending(f"not settled within {self.wait:g} s", response)
             self.report(RetryScheduled(seconds, "the payment is pending"))
-            yield Sleep(seconds)
+            yield self.backend.sleep(seconds)
 
     def _conclude(self, payment: SignedPayment, response: Response) -> Flow[PurchaseResult | None]:
         """End the purchase if the response is final; None while the payment is pending."""
@@ -239,7 +240,7 @@ class Purchase:
     def _send(self, payment: SignedPayment | None = None) -> Flow[Response]:
         """Send the request and report it. Raises `NoResponse`."""
         self.report(RequestSent(self.request.method, self.request.display_url, paying=payment is not None))
-        response: Response = yield Send(payment)
+        response: Response = yield self.backend.send(payment)
         if response.status != 402 or response.first("payment-required") is None:
             message = parse_seller_message(response)
             kind, size = response.first("content-type") or "no content type", len(response.body)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from typing import Any, ClassVar, Final, Literal, TypeVar, overload
+from typing import Any, Final, TypeVar, overload
 
 import anyio
 import anyio.to_thread
@@ -27,11 +27,11 @@ from faregate.errors import ConfigurationError, FaregateError
 from faregate.merchant.calls import PROOF
 from faregate.pay.http import NO_REUSE, build_no_response, build_payment_headers, decode_headers
 from faregate.pay.output import PaymentSigned
+from faregate.pay.payer_backend import Flow, PayerBackend
 from faregate.pay.payment_file import PaymentDirectory, PurchaseLock
 from faregate.pay.purchase import ExitCode, Purchase, PurchaseResult, SystemClock
 from faregate.pay.request import RequestSpec
 from faregate.pay.requirements import NotSigned, format_amount
-from faregate.pay.steps import Flow, Sleep, UseFile
 from faregate.pay.wallet import PaymentProof, get_valid_until
 
 T = TypeVar("T")
@@ -106,27 +106,27 @@ class _Attempt:
         )
         return Response(response.status_code, decode_headers(response), body)
 
-    def buy(self) -> Flow[httpx.Response]:
+    def buy(self, backend: PayerBackend) -> Flow[httpx.Response]:
         """Buy once. Raises `PaymentPending`, `AlreadyDelivered`, `NotSigned` and `NoResponse`."""
-        yield from self._take_lock()
+        yield from self._take_lock(backend)
         try:
-            result = yield from self._buy_once()
+            result = yield from self._buy_once(backend)
             # An earlier call's payment was certainly not charged. This call has signed none yet.
             if result.was_resumed and result.is_settled and result.exit is not ExitCode.RESULT:
-                result = yield from self._buy_once()
+                result = yield from self._buy_once(backend)
             return self._answer(result)
         finally:
             self.lock.release()
 
-    def _take_lock(self) -> Flow[None]:
+    def _take_lock(self, backend: PayerBackend) -> Flow[None]:
         deadline = self.clock.monotonic() + self.wait
         while not self.lock.try_take():
             if self.clock.monotonic() >= deadline:
                 raise self._build_pending("another call is buying the same")
-            yield Sleep(_LOCK_POLL_SECONDS)
+            yield backend.sleep(_LOCK_POLL_SECONDS)
 
-    def _buy_once(self) -> Flow[PurchaseResult]:
-        purchase = Purchase(self.spec, self.payment_file, self.clock, self.wait)
+    def _buy_once(self, backend: PayerBackend) -> Flow[PurchaseResult]:
+        purchase = Purchase(self.spec, self.payment_file, backend, self.clock, self.wait)
         result: PurchaseResult = yield from purchase.buy()
         payment = purchase.payment
         if payment is None:
@@ -142,9 +142,9 @@ class _Attempt:
             return result
         if result.exit is ExitCode.RESULT and self.spec.find_header("idempotency-key") is not None:
             # The caller names the purchase, so the next call with this name is not another one.
-            yield UseFile(partial(self.payment_file.update, replace(payment, is_delivered=True)))
+            yield backend.call(partial(self.payment_file.update, replace(payment, is_delivered=True)))
         else:
-            yield UseFile(self.payment_file.delete)
+            yield backend.call(self.payment_file.delete)
         return result
 
     def _answer(self, result: PurchaseResult) -> httpx.Response:
@@ -172,10 +172,8 @@ class _Attempt:
         return PaymentPending(f"{message}Call again to continue with it.", path, self.last)
 
 
-class _BlockingSteps:
-    """Performs the steps of one attempt, blocking."""
-
-    is_async: ClassVar[Literal[False]] = False
+class _BlockingBackend:
+    """Does what one attempt asks for, blocking."""
 
     def __init__(self, attempt: _Attempt, payer: x402ClientSync, transport: httpx.BaseTransport) -> None:
         self._attempt = attempt
@@ -210,10 +208,8 @@ class _BlockingSteps:
         return action()
 
 
-class _AwaitingSteps:
-    """Performs the steps of one attempt, awaiting. Files are used in a thread."""
-
-    is_async: ClassVar[Literal[True]] = True
+class _AwaitingBackend:
+    """Does what one attempt asks for, awaiting. Files are used in a thread."""
 
     def __init__(self, attempt: _Attempt, payer: x402Client, transport: httpx.AsyncBaseTransport) -> None:
         self._attempt = attempt
@@ -278,7 +274,7 @@ class PayingTransport(httpx.BaseTransport):
             return self._transport.handle_request(request)
         request.read()
         attempt = _Attempt(request, self._directory, self._wait)
-        return run(attempt.buy(), _BlockingSteps(attempt, self._payer, self._transport))
+        return run(attempt.buy(_BlockingBackend(attempt, self._payer, self._transport)))
 
     def close(self) -> None:
         """Close the transport that sends the requests."""
@@ -311,7 +307,7 @@ class AsyncPayingTransport(httpx.AsyncBaseTransport):
             return await self._transport.handle_async_request(request)
         await request.aread()
         attempt = _Attempt(request, self._directory, self._wait)
-        return await arun(attempt.buy(), _AwaitingSteps(attempt, self._payer, self._transport))
+        return await arun(attempt.buy(_AwaitingBackend(attempt, self._payer, self._transport)))
 
     async def aclose(self) -> None:
         """Close the transport that sends the requests."""

@@ -151,7 +151,7 @@ def test_it_does_not_wait_longer_than_it_is_told(operation: str) -> None:
     faulty = FaultyFacilitator("http://127.0.0.1:9")
     faulty.fail_always(operation, hangs_before)
     long = 8 * PATIENCE
-    others = {f"{other}_seconds": long for other in ("verify", "settle", "supported")}
+    others: dict[str, Any] = {f"{other}_seconds": long for other in ("verify", "settle", "supported")}
     with faulty.serving() as url:
         settings = FacilitatorSettings(url, **{**others, f"{operation}_seconds": 0.3})
         client, began = FacilitatorClient(settings), time.monotonic()
