@@ -33,6 +33,7 @@ from tests.service.sales import (
     submit,
     succeeded,
 )
+from tests.support.headers import encode_header
 
 pytestmark = pytest.mark.every_value
 
@@ -55,6 +56,26 @@ def test_a_transaction_is_read_as_it_was_made(store: SqlStore, clock: MovedClock
     for other in (store.find_by_proof(payment.header), uses.by_proof, uses.by_authorization):
         assert other is not None
         assert other.id == made.id
+
+
+def test_what_a_payer_echoes_for_catalogues_is_kept(store: SqlStore) -> None:
+    context = resolve(store)
+    echoed = {"resource": {"url": "https://seller.example"}, "extensions": {"bazaar": {"info": {}}}}
+    without = {"resource": echoed["resource"]}
+    too_long = {**echoed, "extensions": {"bazaar": "x" * 9000}}
+    kept = list[object]()
+    for said in (echoed, without, too_long):
+        payment = sign(
+            context, header=encode_header({**said, "accepted": {"extra": {"challenge": "secret"}}})
+        )
+        made = store.authorize(context, payment, PaymentVerified(PAYER))
+        assert made is not None
+        found = store.find_transaction(made.id)
+        assert found is not None
+        assert "secret" not in found.payment.kept
+        kept.append(found.payment.echoed)
+
+    assert kept == [echoed, {}, {}]
 
 
 def test_neither_proof_nor_key_is_in_the_database(store: SqlStore, database: Database) -> None:

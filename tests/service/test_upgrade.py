@@ -55,6 +55,7 @@ def test_payments_of_the_version_before_are_reserved_and_refunded(empty_url: str
     payment = sign(context)
     with database.write() as connection:
         row = build_row(context, 1, payment, PaymentVerified(PAYER, 1), lambda kind: f"{kind}_{'0' * 32}")
+        del row["echoed"]  # of a later version
         payer = {"id": "pyr_1", "address": PAYER.lower(), "identifier": PAYER, "created_at": 1}
         account = {"account": store.account.id}
         connection.execute(insert(payers), {**account, **payer})

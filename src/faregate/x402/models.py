@@ -52,6 +52,8 @@ class SignedPayment:
     nonce: str
     signature: str = field(repr=False)
     header: str = field(repr=False)
+    kept: str = field(default="", repr=False, compare=False)
+    """`echoed` as JSON, where the header is not at hand any more."""
 
     def get_key(self, token: Token) -> str:
         """Return what makes this authorization unique: a token takes each nonce of a payer once."""
@@ -62,6 +64,15 @@ class SignedPayment:
         """The whole x402 `PaymentPayload`, decoded at each access."""
         found: Mapping[str, Any] = json.loads(base64.b64decode(self.header))
         return found
+
+    @property
+    def echoed(self) -> Mapping[str, Any]:
+        """What the payer echoes of the instructions beside the terms: catalogues list resources by it."""
+        try:
+            found: Mapping[str, Any] = self.proof if self.header else json.loads(self.kept or "{}")
+        except ValueError:  # a header that nothing has parsed yet
+            return {}
+        return {name: found[name] for name in ("resource", "extensions") if isinstance(found.get(name), dict)}
 
     @property
     def accepted(self) -> Mapping[str, Any]:

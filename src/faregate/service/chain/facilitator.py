@@ -227,18 +227,9 @@ def _build_request(payment: SignedPayment, terms: Terms) -> dict[str, Any]:
         "x402Version": X402_VERSION,
         "accepted": requirements,
         "payload": {"signature": payment.signature, "authorization": authorization},
-        **_find_echoed(payment),
+        **payment.echoed,
     }
     return {"x402Version": X402_VERSION, "paymentPayload": payload, "paymentRequirements": requirements}
-
-
-def _find_echoed(payment: SignedPayment) -> dict[str, Any]:
-    """Find what the payer echoed of the instructions beside the terms: catalogues list resources by it.
-
-    A payment that was read from the database has no header any more.
-    """
-    proof: Mapping[str, Any] = payment.proof if payment.header else {}
-    return {name: proof[name] for name in ("resource", "extensions") if isinstance(proof.get(name), dict)}
 
 
 def _check_headers(headers: Mapping[str, str]) -> RedactedHeaders:

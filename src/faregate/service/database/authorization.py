@@ -11,6 +11,7 @@ transaction is created, and the difference is spent too. Both sums begin at the 
 chooses: only the rows tell what happened in between, so that no two clocks are compared.
 """
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -83,6 +84,7 @@ def _join_settled(*, on_chain: bool) -> Any:
     )
 
 
+_MAX_ECHOED: Final = 8 * 1024
 _PROOF: Final = select(T.id).where(T.account == ACCOUNT, T.proof_hash == bindparam("proof_hash"))
 _AUTHORIZATION: Final = select(T.id).where(T.account == ACCOUNT, _OF_PAYER, T.nonce == bindparam("nonce"))
 
@@ -100,7 +102,7 @@ _FIND_USES: Final = {kind: Statement(_build_find_uses(on_chain=kind)) for kind i
 _GIVEN: Final = tuple(
     column
     for column in transactions.columns
-    if column.name == "from_block"
+    if column.name in ("from_block", "echoed")
     or (column.name != "created_at" and not column.nullable and column.server_default is None)
 )
 """The columns that are written with the row. The others begin as null, or with their default."""
@@ -347,5 +349,13 @@ def build_row(
         "expires_at": min(payment.valid_before, LAST_SECOND) * 1_000_000,
         "nonce": payment.nonce,
         "signature": payment.signature,
+        "echoed": _write_echoed(payment),
         "from_block": verified.from_block,
     }
+
+
+def _write_echoed(payment: SignedPayment) -> str | None:
+    """Write what a facilitator may list the resource by; None if the payment says nothing of that."""
+    echoed = payment.echoed
+    text = json.dumps(echoed, separators=(",", ":")) if "extensions" in echoed else ""
+    return text if 0 < len(text) <= _MAX_ECHOED else None

@@ -200,6 +200,7 @@ transactions: Final = Table(
     _required("expires_at", BigInteger),  # `valid_before` as a time, as far as times go
     _required("nonce", HASH),
     _required("signature", Text),
+    Column("echoed", Text),  # `SignedPayment.echoed` for a facilitator, JSON; null if it says nothing
     # How it went. A status is what the latest of these moments says.
     _required("created_at", BigInteger),
     Column("settling_at", BigInteger),

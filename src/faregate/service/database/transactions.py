@@ -182,6 +182,7 @@ class StoredTransaction:
             nonce=row["nonce"],
             signature=row["signature"],
             header="",  # a secret of the payer: only its hash is stored
+            kept=row["echoed"] or "",
         )
 
     def is_proof(self, header: str) -> bool:
