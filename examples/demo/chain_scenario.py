@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import time
 from typing import Any
 
 import httpx
@@ -20,7 +21,7 @@ from .scenario import Scenario
 
 FUNDS = 1_000_000
 PRICE = 50_000
-PATIENCE = 30
+PATIENCE = 90
 _COME_BACK = {202, 409, 503}
 
 
@@ -145,6 +146,7 @@ class ChainStory:
 
     async def _return(self, payer: Payer, proof: dict[str, str]) -> None:
         """Send the same proof, as a payer without a result must, until the result comes."""
+        began = time.monotonic()
         answer = await payer.show("/patient", proof)
         for _ in range(PATIENCE):
             if answer.status not in _COME_BACK:
@@ -152,7 +154,7 @@ class ChainStory:
             await asyncio.sleep(float(answer.headers.get("Retry-After", "1")))
             answer = await payer.show("/patient", proof)
         tell = self._tell
-        tell.sent("GET /patient", "the same proof again")
+        tell.sent("GET /patient", f"the same proof again, for {time.monotonic() - began:.0f} s")
         tell.came(answer)
         tell.claim("delivered", (answer.status, answer.data.get("result")), (200, "done once"))
         tell.claim("with its receipt", _is_paid(answer), True)

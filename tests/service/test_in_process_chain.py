@@ -204,7 +204,8 @@ def test_a_check_asks_the_node_and_the_facilitator(
         app = build_fastapi(on_chain(tmp_path, chain, facilitator.url))
         assert check(list_routes(app)) == []
     [fault] = check(list_routes(app))
-    assert "facilitator_test" in fault
+    assert fault.startswith("FAREGATE_SERVICE_FACILITATOR_TEST 127.0.0.1:")
+    assert fault.endswith("or check FAREGATE_SERVICE_AUTH_HOOK.")
     environ = on_chain(tmp_path, chain, facilitator.url) | {"FAREGATE_SERVICE_RPC_TEST": NOWHERE}
     faults = check(list_routes(build_fastapi(environ)))
-    assert any("rpc_test" in fault for fault in faults), faults
+    assert any("as FAREGATE_SERVICE_RPC_TEST." in fault for fault in faults), faults

@@ -51,6 +51,7 @@ from faregate.service.settings import (
     find_in_process_database,
     read_in_process_settings,
     read_reader_settings,
+    spell_variables,
 )
 from faregate.x402.prices import parse_price
 from faregate.x402.tokens import Environment
@@ -153,7 +154,8 @@ class InProcessService:
     def find_faults(self) -> list[str]:
         """Ask the nodes and the facilitators; say what keeps payments from being taken. Blocking."""
         found = check_payments(self._settings)
-        return [f"{one.subject}: {one.text} {one.remedy}" for one in found if one.level is Level.ERROR]
+        faults = (f"{one.subject}: {one.text} {one.remedy}" for one in found if one.level is Level.ERROR)
+        return [spell_variables(fault) for fault in faults]
 
     def _open(self) -> _Running:
         running = self._running

@@ -371,6 +371,12 @@ def _check_kubernetes(environ: Mapping[str, str]) -> None:
         )
 
 
+def spell_variables(text: str) -> str:
+    """Name each setting in a text by its environment variable: an application has no options and no file."""
+    names = "|".join(name for name in SETTINGS if "_" in name)
+    return re.sub(rf"\b({names})\b", lambda found: _name_variable(found[0]), text)
+
+
 def _name_variable(name: str) -> str:
     return f"{PREFIX}{name.upper()}"
 
