@@ -343,6 +343,33 @@ def test_real_money_needs_everything_named(tmp_path: Path) -> None:
     assert "FAREGATE_SERVICE_GAS_KEY" in list_missing(tmp_path, **direct)
 
 
+LIVE = {
+    "FAREGATE_ENVIRONMENT": "live",
+    "FAREGATE_SERVICE_PAYMENTS": "",
+    "FAREGATE_SERVICE_PAY_TO": PAY_TO,
+    "FAREGATE_SERVICE_RPC_LIVE": "https://node.example",
+    "FAREGATE_SERVICE_FACILITATOR_LIVE": "https://facilitator.example",
+    "FAREGATE_PUBLIC_URL": "https://shop.example",
+    "FAREGATE_JOURNAL_KEY": base64.b64encode(bytes(32)).decode(),
+}
+
+
+@pytest.mark.parametrize(
+    "absent",
+    [
+        "FAREGATE_SERVICE_PAY_TO",
+        "FAREGATE_SERVICE_DATABASE",
+        "FAREGATE_SERVICE_RPC_LIVE",
+        "FAREGATE_SERVICE_FACILITATOR_LIVE",
+        "FAREGATE_PUBLIC_URL",
+        "FAREGATE_JOURNAL_KEY",
+    ],
+)
+def test_real_money_needs_each_one(absent: str, tmp_path: Path) -> None:
+    assert list_missing(tmp_path, **LIVE | {absent: ""}) == [absent]
+    Paywall(environ=build_environ(tmp_path, **LIVE)).close()
+
+
 def test_simulated_payments_are_never_live(tmp_path: Path) -> None:
     environ = build_environ(
         tmp_path,
