@@ -170,7 +170,8 @@ class Paywall:
             return _load_emulator(typed_name)
         lacking = config.find_lacking(self.settings, self._has_own_journal)
         service = config.load_service(typed_name)
-        return service.open_in_process(self.environment, self._environ, lacking)
+        journal = "" if self._has_own_journal else self.settings.journal
+        return service.open_in_process(self.environment, self._environ, lacking, journal)
 
     def build_request(
         self,

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,53 @@ def test_work_runs_on_trio_too(tmp_path: Path) -> None:
 
     assert anyio.run(resolve, backend="trio") == "USDC"
     assert anyio.run(resolve) == "USDC"
+
+
+def trace_commits(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
+    """Collect the first words of what is written from now on, and whether its commit is synced."""
+    commits: list[tuple[str, bool]] = []
+
+    class Traced(sqlite3.Connection):
+        def __init__(self, *given: Any, **named: Any) -> None:
+            super().__init__(*given, **named)
+            self.written, self.is_synced = "", True
+            self.set_trace_callback(self._trace)
+
+        def _trace(self, statement: str) -> None:
+            words = statement.split()
+            if words[:2] == ["PRAGMA", "synchronous"]:
+                self.is_synced = words[-1] == "FULL"
+            elif words[0] in ("INSERT", "UPDATE"):
+                self.written = words[1] if words[0] == "UPDATE" else words[2]
+            if self.written and (words[0] == "COMMIT" or not self.in_transaction):
+                commits.append((self.written, self.is_synced))
+                self.written = ""
+
+    connect = sqlite3.connect
+    for module in (sqlite3, sqlite3.dbapi2):
+        monkeypatch.setattr(
+            module, "connect", lambda *given, **named: connect(*given, factory=Traced, **named)
+        )
+    return commits
+
+
+@pytest.mark.parametrize("has_own_journal", [False, True])
+def test_what_is_about_to_be_sent_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_own_journal: bool
+) -> None:
+    """The rest is synced by the journal of the same file: before work begins, and before it is completed."""
+    commits = trace_commits(monkeypatch)
+    environ = build_environ(tmp_path)
+    if has_own_journal:
+        environ["FAREGATE_JOURNAL"] = f"sqlite:///{tmp_path / 'journal.db'}"
+    with TestClient(build_fastapi(environ)) as client:
+        asked = Buyer(client, Wallet()).ask()
+        commits.clear()
+        assert Buyer(client, Wallet()).pay(asked).status_code == 200
+    authorized, completed, ended = ((table, has_own_journal) for table in ("payers", *["transactions"] * 2))
+    sold = [commit for commit in commits if commit[0] in ("payers", "transactions", "attempts")]
+    assert sold == [authorized, completed, ("attempts", True), ended]
+    assert ("journal", True) in commits[commits.index(authorized) : commits.index(completed)]
 
 
 # Prices

@@ -38,12 +38,15 @@ class Backends:
         books: Books,
         payments: Mapping[Environment, EnvironmentPayments],
         settlements: Settlements,
+        *,
+        is_synced_by_journal: bool = False,
     ) -> None:
         self._settings, self._books, self._payments = settings, books, payments
         self._settlements = settlements
         options = StoreOptions(
             is_simulated=settings.payments == "simulated",
             expose_execution_id=settings.expose_execution_id,
+            is_synced_by_journal=is_synced_by_journal,
         )
         self._shared = Shared(books.database, books.stamps, random_id, random_challenge, options)
         self._turn = itertools.count()

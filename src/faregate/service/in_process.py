@@ -77,15 +77,22 @@ class InProcessService:
     """The service in this process, for one environment. Thread-safe; nothing is opened before the first call.
 
     After a fork, each process opens its own. With `is_reader` it makes no tables, no account and no workers:
-    for a command beside the application.
+    for a command beside the application. `has_journal`: its database is that of the callers' journal, too.
     """
 
     is_replaced: ClassVar = False
     """No test puts another one in its place."""
 
-    def __init__(self, settings: Settings, environment: Environment, *, is_reader: bool = False) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        environment: Environment,
+        *,
+        is_reader: bool = False,
+        has_journal: bool = False,
+    ) -> None:
         self._settings = settings
-        self._is_reader = is_reader
+        self._is_reader, self._has_journal = is_reader, has_journal
         self._environment: Final[Environment] = environment
         self._limiters = tuple(RunVar[anyio.CapacityLimiter](f"faregate.service.{n}") for n in range(2))
         self._lock = threading.RLock()
@@ -163,10 +170,14 @@ class InProcessService:
             return running
         with self._lock:
             if self._running is None or self._pid != os.getpid():
-                open_it = _open_to_read if self._is_reader else _open
-                self._running, self._has_begun = open_it(self._settings, self._environment), False
+                self._running, self._has_begun = self._open_anew(), False
                 self._pid = os.getpid()
             return self._running
+
+    def _open_anew(self) -> _Running:
+        if self._is_reader:
+            return _open_to_read(self._settings, self._environment)
+        return _open(self._settings, self._environment, self._has_journal)
 
     def _begin(self, running: _Running) -> None:
         if self._has_begun or self._is_reader:
@@ -213,11 +224,12 @@ class _Own:
         return runtime.backends.open_own(current or account)
 
 
-def _open(settings: Settings, environment: Environment) -> _Running:
+def _open(settings: Settings, environment: Environment, has_journal: bool) -> _Running:
     """Open the database, with its tables and the seller's account. Raises `ConfigurationError`."""
     with ExitStack() as stack:
         _prepare_tables(settings)
-        runtime = stack.enter_context(open_runtime(settings, pool_size=settings.pool_size))
+        opened = open_runtime(settings, pool_size=settings.pool_size, is_synced_by_journal=has_journal)
+        runtime = stack.enter_context(opened)
         account = _ensure_account(runtime.books, settings, environment)
         check_recipient(settings, account.name, account.pay_to)
         runtime.warn_of_unserved()
@@ -278,24 +290,26 @@ def _check_seller(account: AccountRow, settings: Settings) -> AccountRow:
 
 # One service for each process and settings
 
-_opened: dict[tuple[Settings, Environment], InProcessService] = {}
+_opened: dict[tuple[Settings, Environment, bool], InProcessService] = {}
 _opening = threading.Lock()
 _services: "weakref.WeakSet[InProcessService]" = weakref.WeakSet()
 _abandoned: list[_Running] = []
 
 
 def open_in_process(
-    environment: Environment, environ: Mapping[str, str], lacking: Mapping[str, str]
+    environment: Environment, environ: Mapping[str, str], lacking: Mapping[str, str], journal: str = ""
 ) -> InProcessService:
     """Return the service of this process; nothing is opened yet. Raises `ConfigurationError`.
 
     Paywalls with the same settings share it. `lacking` are settings of the paywall that are missing.
+    `journal` is the URL of its journal; empty for an object of the seller's.
     """
     settings = read_in_process_settings(environment, environ, lacking)
+    key = settings, environment, journal == settings.database
     with _opening:
-        known = _opened.get((settings, environment))
+        known = _opened.get(key)
         if known is None:
-            known = _opened[settings, environment] = InProcessService(settings, environment)
+            known = _opened[key] = InProcessService(settings, environment, has_journal=key[2])
         return known
 
 

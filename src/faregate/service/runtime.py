@@ -58,6 +58,8 @@ class Runtime:
         settings: Settings,
         books: Books,
         payments: Mapping[Environment, EnvironmentPayments],
+        *,
+        is_synced_by_journal: bool = False,
     ) -> None:
         self._settings, self.books, self.payments = settings, books, payments
         self._gas = GasWatch(payments)
@@ -82,7 +84,9 @@ class Runtime:
             waiters=self._waiters,
             observe=self.metrics.count_attempt,
         )
-        self.backends = Backends(settings, books, payments, self._settlements)
+        self.backends = Backends(
+            settings, books, payments, self._settlements, is_synced_by_journal=is_synced_by_journal
+        )
         self.stop = threading.Event()
         self._threads: list[threading.Thread] = []
         self._is_current = False
@@ -210,15 +214,18 @@ class Runtime:
 
 
 @contextmanager
-def open_runtime(settings: Settings, *, pool_size: int = 2) -> Generator[Runtime]:
+def open_runtime(
+    settings: Settings, *, pool_size: int = 2, is_synced_by_journal: bool = False
+) -> Generator[Runtime]:
     """Make a runtime, and open what it needs while the block runs; its workers are not started.
 
-    Raises `ConfigurationError` if the settings cannot work, or the tables are not current.
+    `is_synced_by_journal` is as of `StoreOptions`. Raises `ConfigurationError` if the settings cannot work,
+    or the tables are not current.
     """
     payments = build_payments(settings)
     try:
         with open_books(settings, pool_size=pool_size) as books:
-            yield Runtime(settings, books, payments)
+            yield Runtime(settings, books, payments, is_synced_by_journal=is_synced_by_journal)
     finally:
         for one in payments.values():
             one.close()

@@ -284,24 +284,32 @@ def _read_reservations(joined: str | None) -> tuple[Reservation, ...]:
     return tuple(Reservation(nonce, int(value)) for nonce, value in pairs)
 
 
-def authorize(database: Database, account: int, row: dict[str, Any], now: int) -> dict[str, Any] | None:
-    """Create an open transaction of a payer that is there, and return it.
+def authorize(
+    database: Database, account: int, row: dict[str, Any], now: int, *, durable: bool = True
+) -> dict[str, Any] | None:
+    """Create an open transaction of a payer that is there, and return it. `durable` is as of a change.
 
     Returns None if another call was faster, or if `find_references` finds something missing. `row` has the
     columns, and what the funds are compared with: `funds`, `clock`, `settled_since` and `settled_before`.
     """
-    return _authorize(database, _AUTHORIZE, account, row, now)
+    return _authorize(database, _AUTHORIZE, account, row, now, durable=durable)
 
 
 def authorize_first(
-    database: Database, account: int, row: dict[str, Any], now: int, payer: dict[str, Any]
+    database: Database,
+    account: int,
+    row: dict[str, Any],
+    now: int,
+    payer: dict[str, Any],
+    *,
+    durable: bool = True,
 ) -> dict[str, Any] | None:
     """Create an open transaction and its payer, both or none, and return them in one row.
 
     As `authorize`. `payer` has `payer_id` and `identifier`, for a payer that is not there yet.
     """
     then = _OBSERVE if database.is_sqlite else None
-    return _authorize(database, _AUTHORIZE_FIRST, account, {**row, **payer}, now, then)
+    return _authorize(database, _AUTHORIZE_FIRST, account, {**row, **payer}, now, then, durable=durable)
 
 
 def _authorize(
@@ -311,10 +319,12 @@ def _authorize(
     row: dict[str, Any],
     now: int,
     then: Statement | None = None,
+    *,
+    durable: bool,
 ) -> dict[str, Any] | None:
     values = {"account": account, **row}
     statement = statements[row["from_block"] is not None]
-    made = database.change(statement, {**values, "of_account": account, "now": now}, then)
+    made = database.change(statement, {**values, "of_account": account, "now": now}, then, durable=durable)
     return {**values, **made[0]} if made else None
 
 

@@ -27,9 +27,13 @@ from faregate.service.database.statements import (
 from faregate.service.database.types import covers
 
 _FORMS: Final = "postgresql://user:password@host:5432/database or sqlite:///service.db"
+_SYNCED: Final = "PRAGMA synchronous = FULL"
+"""Each commit is on the disk when it is done."""
+_UNSYNCED: Final = "PRAGMA synchronous = NORMAL"
+"""It is there when a later commit is that is synced, or the log is moved into the file."""
 _SQLITE_PRAGMAS: Final = (
     "PRAGMA journal_mode = WAL",  # readers do not wait for writers
-    "PRAGMA synchronous = FULL",  # a commit is on the disk: a WAL is synced only at checkpoints otherwise
+    _SYNCED,
     "PRAGMA fullfsync = ON",  # macOS: fsync alone leaves data in the drive's cache
     "PRAGMA foreign_keys = ON",
 )
@@ -123,19 +127,28 @@ class Database:
         except LostConnection:
             return self._execute(compiled, values)
 
-    def change(self, statement: Statement, values: Values, then: Statement | None = None) -> list[Row]:
+    def change(
+        self, statement: Statement, values: Values, then: Statement | None = None, *, durable: bool = True
+    ) -> list[Row]:
         """Execute one statement that writes, in a transaction of its own. Raises `DatabaseError`.
 
         On SQLite, a statement that returned a row can be followed by another one in the same transaction,
-        whose columns are added to the row.
+        whose columns are added to the row. There, a power cut may undo a change that is not `durable`, unless
+        a later one is: whatever was written before that is then on the disk.
         """
         compiled = statement.compile(self._dialect)
         following = None if then is None else then.compile(self._dialect)
         with self._turn:
-            return self._execute(compiled, values, following, writes=self.is_sqlite)
+            return self._execute(compiled, values, following, writes=self.is_sqlite, durable=durable)
 
     def _execute(
-        self, compiled: Compiled, values: Values, then: Compiled | None = None, *, writes: bool = False
+        self,
+        compiled: Compiled,
+        values: Values,
+        then: Compiled | None = None,
+        *,
+        writes: bool = False,
+        durable: bool = True,
     ) -> list[Row]:
         try:
             pooled = (self._writer if writes else self._engine).raw_connection()
@@ -143,7 +156,10 @@ class Database:
         except (SQLAlchemyError, self._engine.dialect.loaded_dbapi.Error) as error:
             raise _describe_failure(error, self.name) from None
         connection: Any = pooled.driver_connection
+        is_unsynced = writes and not durable
         try:
+            if is_unsynced:
+                connection.execute(_UNSYNCED)
             if writes:
                 _begin_immediate(self._writer, connection, self._timeout)
             statements: SqliteStatements | PostgresStatements = pooled.info[_STATEMENTS]
@@ -162,6 +178,8 @@ class Database:
         finally:
             if writes and connection.in_transaction:
                 connection.rollback()
+            if is_unsynced:
+                connection.execute(_SYNCED)
             pooled.close()
         return rows
 

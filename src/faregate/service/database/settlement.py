@@ -257,11 +257,19 @@ def record_signed(
 
 
 def record_sent(
-    database: Database, account: int, stored: StoredTransaction, number: int, found: str | None, note: str
+    database: Database,
+    account: int,
+    stored: StoredTransaction,
+    number: int,
+    found: str | None,
+    note: str,
+    *,
+    durable: bool = True,
 ) -> None:
     """Write down the answer to what this attempt sent."""
     values = {"of_account": account, "of_transaction": stored.id, "attempt": number}
-    database.change(_RECORD_SENT, {**values, "found": found, "answer": note[:MAX_NOTE]})
+    answered = {**values, "found": found, "answer": note[:MAX_NOTE]}
+    database.change(_RECORD_SENT, answered, durable=durable)
 
 
 def postpone(

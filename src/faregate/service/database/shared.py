@@ -20,6 +20,10 @@ class StoreOptions:
     authorizations are valid for 60: what a process that died left must be repeated before. An attempt
     without a result is tried again after `first_retry`, then after twice as long each time, up to
     `last_retry`.
+
+    `is_synced_by_journal`: the callers have their journal in the same SQLite file. It syncs what it writes
+    before work begins and before a completion, and with that what the store wrote earlier. So the store syncs
+    only that something is about to be sent. Whatever else a power cut undoes, the chain still proves.
     """
 
     is_simulated: bool = False
@@ -27,6 +31,7 @@ class StoreOptions:
     lease: float = 30.0
     first_retry: float = 1.0
     last_retry: float = 300.0
+    is_synced_by_journal: bool = False
 
     def get_retry(self, attempt: int) -> float:
         """Return how long after this attempt the next one begins."""

@@ -182,7 +182,7 @@ class SqlStore:
         payer = self._memory.payers.get(self.account.id, payment.payer)
         if payer is None:
             return self._authorize_first(row, verified.payer, now)
-        made = authorize(self._database, self.account.id, row, now)
+        made = authorize(self._database, self.account.id, row, now, durable=self._is_durable)
         if made is None:
             has_gone_back = self._has_gone_back(row, remembers_payer=True)
             return self._authorize_first(row, verified.payer, now) if has_gone_back else None
@@ -191,7 +191,7 @@ class SqlStore:
     def _authorize_first(self, row: dict[str, Any], identifier: str, now: int) -> StoredTransaction | None:
         """Create a transaction of a payer that this process has not met."""
         payer = {"payer_id": self.ids("pyr", to_datetime(now)), "identifier": identifier}
-        made = authorize_first(self._database, self.account.id, row, now, payer)
+        made = authorize_first(self._database, self.account.id, row, now, payer, durable=self._is_durable)
         if made is None:
             self._has_gone_back(row, remembers_payer=False)
             return None
@@ -374,7 +374,13 @@ class SqlStore:
     ) -> None:
         stored = self._own(transaction)
         settlement.record_sent(
-            self._database, self.account.id, stored, attempt.number, transaction_hash, note
+            self._database,
+            self.account.id,
+            stored,
+            attempt.number,
+            transaction_hash,
+            note,
+            durable=self._is_durable,
         )
 
     def record_settled(
@@ -447,6 +453,11 @@ class SqlStore:
     # What the methods share
 
     @property
+    def _is_durable(self) -> bool:
+        """Whether a change that sends nothing is synced by itself."""
+        return not self._options.is_synced_by_journal
+
+    @property
     def _keys(self) -> dict[str, Any]:
         return {"of_account": self.account.id}
 
@@ -458,7 +469,8 @@ class SqlStore:
         self, transaction: Transaction, statement: Statement, values: dict[str, Any]
     ) -> StoredTransaction | None:
         stored = self._own(transaction)
-        rows = self._database.change(statement, {**self._keys, "of_transaction": stored.id, **values})
+        keys = {**self._keys, "of_transaction": stored.id}
+        rows = self._database.change(statement, {**keys, **values}, durable=self._is_durable)
         if not rows:
             return None
         self._stamps.remember(max(rows[0]["submitted_at"] or 0, rows[0]["finished_at"] or 0))
