@@ -254,8 +254,7 @@ def test_a_person_ends_a_row_under_a_missing_key(open_one: Open, clock: Clock) -
     assert (forgetful.list_holds(10), forgetful.lease_next()) == ([], None)
     assert not forgetful.end_unreadable(TXN, False, "discarded")  # a person cannot take it back
     assert (mine.claim("proof", HERE), mine.claim("another", HERE)) == (AlreadyUsed(TXN), AlreadyFailed())
-    records = map(dict[str, Any], mine._store.iterate())
-    [record] = [each for each in records if each["transaction_id"] == TXN]
+    [record] = [dict(one) for one in mine._store.iterate() if one["transaction_id"] == TXN]
     assert [name for name in ENCRYPTED if record[name] is not None] == []
     assert record["size"] == 0
 
