@@ -251,6 +251,20 @@ def test_an_exception_carries_no_result_past_the_paywall(how: str) -> None:
         assert buy(app, paywall, path) == (409 if how == "error" else 500, ["failed"])
 
 
+def test_an_exception_after_the_release_is_not_called_unpaid(caplog: pytest.LogCaptureFixture) -> None:
+    async def end() -> Any:
+        yield
+        raise Stranger
+
+    paywall = make_paywall()
+    app = FastAPI(openapi_url=None, exception_handlers={Exception: make_handler(200)})
+    app.get("/sold", dependencies=[price(), Depends(end)])(lambda: "result")
+    app.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=paywall)
+    with caplog.at_level(logging.WARNING, "faregate"):
+        assert buy(app, paywall) == (200, ["succeeded"])
+    assert "nothing was charged" not in caplog.text
+
+
 def test_a_raised_status_is_no_result_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
     """`HTTPException(200)` on purpose: a route returns what it sells."""
     paywall = make_paywall()

@@ -411,6 +411,8 @@ class PaywallResponder:
 
     def _mark_raised(self, error: Exception) -> None:
         """Have what stands outside answer an exception of what is sold with an error, or with ours."""
+        if self._is_sent:  # it answers nothing any more
+            return
         if self._is_open and self.checkout.transaction_id is not None:
             # Whether the service knows by now that nothing is to be charged is not told.
             answer = responses.build_refused(500, "not_billable", "The resource could not be produced.")
