@@ -17,6 +17,7 @@ from starlette.applications import Starlette
 from starlette.background import BackgroundTask
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.middleware.sessions import SessionMiddleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
@@ -470,6 +471,32 @@ def test_a_paid_websocket_is_denied_before_it_is_accepted(shop: Shop, denial: bo
     asyncio.run(shop.app({**scope, "scheme": "ws"}, connecting, collect(sent)))
     assert [message["type"] for message in sent] == ["websocket.close"]
     assert CONTENT not in str(sent)
+
+
+@pytest.mark.parametrize("place", ["dependency", "middleware"])
+def test_a_payer_who_returns_is_known_although_each_request_changes_the_session(place: str) -> None:
+    """With the new cookie of the 202 the payer was another client, and never got what was paid for."""
+
+    async def count(request: Request) -> None:
+        request.session["visits"] = request.session.get("visits", 0) + 1
+        request.session.setdefault("id", "a secret of a session")
+
+    async def count_and_pass(request: Request, call_next: Any) -> Any:
+        await count(request)
+        return await call_next(request)
+
+    before = [Depends(count)] if place == "dependency" else []
+    app = FastAPI(openapi_url=None)
+    app.get("/sold", dependencies=[*before, Depends(paid("slow_settlement"))])(lambda: CONTENT)
+    if place == "middleware":
+        app.middleware("http")(count_and_pass)
+    app.add_middleware(PaywallMiddleware, paywall=a_paywall())
+    app.add_middleware(SessionMiddleware, secret_key="a secret of sixteen or more")
+    with TestClient(app, "http://seller.example") as client:
+        proof = Wallet().pay(client.get("/sold").headers["payment-required"])
+        answers = [client.get("/sold", headers={"PAYMENT-SIGNATURE": proof}) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [202, 202, 200]
+    assert ["set-cookie" in answer.headers for answer in answers] == [False, False, True]
 
 
 def test_a_paid_websocket_is_denied_before_a_dependency_can_accept_it(shop: Shop) -> None:

@@ -290,6 +290,8 @@ MUTANTS = (
            "        return ask_late()", UNASKED),
     Mutant("exception-answered-outside", ASGI_RESPONDER, "    if is_error(status):\n        return None\n    log(", "    if True:\n        return None\n    log(",
            ("tests/adapters/test_exception_answers.py",)),
+    Mutant("session-changed-by-a-held-answer", ASGI_RESPONDER, "        if not response.released and self._session is not None:", "        if False:",
+           ("tests/adapters/test_fastapi.py", "-k", "changes_the_session")),
     Mutant("host-that-no-price-reaches", "src/faregate/fastapi.py", "isinstance(route, Route | WebSocketRoute | Mount | Host):",
            "isinstance(route, Route | Mount):", MISTAKES),
     Mutant("websocket-is-free", ASGI, "if not is_protected and", "if", ADAPTER_TESTS),

@@ -38,6 +38,7 @@ from faregate.checkout.exception_handlers import WatchedScope, watch_handlers, w
 from faregate.checkout.held_answer import HeldAnswer, may_be_copy
 from faregate.checkout.path_rules import PathMatch
 from faregate.checkout.shielding import is_cancelled_by_itself, is_cancelled_from_outside, make_scope
+from faregate.checkout.snapshot import Snapshot
 from faregate.checkout.states import PASSING, State
 from faregate.core import responses
 from faregate.core.models import Choose, Offer, Response
@@ -91,6 +92,8 @@ class PaywallResponder:
     _is_sent = False
     _context: Context | None = None
     """The context of before the work, in which an answer is sent that is not released."""
+    _session: Snapshot | None = None
+    """The session as a request with a payment brought it."""
     _routed_status: int | None = None
     """The status with which a route answered, by what the probes around the routers saw."""
     _probe: object = None
@@ -130,6 +133,9 @@ class PaywallResponder:
         self.has_payment = has_payment(self._raw_headers)
         if self.has_payment:
             self._context = copy_context()
+            if "session" in server_scope:
+                self._session = Snapshot()
+                self._session.take(server_scope["session"], deep=True)
             self._scope["headers"] = drop_conditions(server_scope["method"], self._raw_headers)
             if path_match.offer is not None:
                 self._scope = WatchedScope(self._scope, _begin_answer)
@@ -482,7 +488,10 @@ class PaywallResponder:
         if self._is_sent:  # two tasks of the handler's waited for the same completion
             return
         self._is_sent = True
-        if response.released and "session" in self._server_scope:
+        if not response.released and self._session is not None:
+            # What ran before the price may have changed it. By its cookie, a payer who returns is recognised.
+            self._session.restore()
+        elif response.released and "session" in self._server_scope:
             self._share_session()
         for message in build_messages(response, self.checkout.incoming.request.method):
             if self._has_server_left:
