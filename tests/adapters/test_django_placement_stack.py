@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -437,6 +438,51 @@ def test_an_expression_of_which_django_makes_no_path_stops_nothing(expression: s
         assert {row.access for row in list_routes().routes} == {"free", "paid"}
     with site(re_path(expression, SOLD(fresh(awaiting))), awaiting=awaiting) as here:
         assert is_sold(here, "/free")
+
+
+# Patterns that match more than a prefix
+
+
+OPEN: dict[str, Callable[[], list[Any]]] = {
+    "text": lambda: [re_path("reports/", fresh())],
+    "parameter": lambda: [re_path(r"reports/(?P<day>.*)", lambda _, day: HttpResponse(day))],
+    "around": lambda: [re_path("reports/", include([path("x", fresh())]))],
+    "inside": lambda: [path("all/", include([re_path("reports/x", fresh())]))],
+}
+OFFERS = {"/reports": "daily_report", "/all/reports": "daily_report", "/en": "daily_report"}
+
+
+@pytest.mark.parametrize("kind", OPEN)
+@pytest.mark.parametrize("by", ["OFFERS", "REFUSE"])
+def test_a_pattern_that_also_matches_outside_of_a_prefix_is_an_error(kind: str, by: str) -> None:
+    rules = {by: OFFERS if by == "OFFERS" else list(OFFERS)}
+    with (
+        site(*OPEN[kind](), FAREGATE=rules) as here,
+        pytest.raises(ConfigurationError, match=re.escape("Begin the regular expression with ^")),
+    ):
+        here.ask("/x/reports/")
+    assert not RUNS
+
+
+def test_a_pattern_of_a_request_that_also_matches_outside_is_an_error(monkeypatch: Any) -> None:
+    monkeypatch.setattr(ChooseUrls, "urls", (re_path("reports/", fresh()),))
+    with site(MIDDLEWARE=[f"{__name__}.ChooseUrls", PAYWALL], FAREGATE={"OFFERS": OFFERS}) as here:
+        assert here.ask("/x/reports/").status_code == 500
+    assert not RUNS
+
+
+def test_a_pattern_that_matches_a_prefix_among_others_is_well() -> None:
+    routes = [
+        re_path("^reports/$", fresh()),
+        re_path(r"reports/x$", fresh()),  # Django asks for all of the path, because of the $
+        re_path("reports/y", paid("daily_report")(fresh())),
+        path("<slug:language>/", lambda _, language: HttpResponse(CONTENT)),
+        path("<path:rest>", lambda _, rest: HttpResponse(CONTENT)),
+        re_path("", fresh()),
+    ]
+    with site(*routes, FAREGATE={"OFFERS": OFFERS}) as here:
+        assert here.ask("/reports/").status_code == here.ask("/en/").status_code == 402
+        assert here.ask("/de/").content == here.ask("/x/reports/").content == CONTENT
 
 
 # Paths with a language

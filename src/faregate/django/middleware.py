@@ -36,6 +36,7 @@ from faregate.django.placement import (
     find_given_away,
     find_shadowed,
     inspect_view,
+    list_prefix_mistakes,
     list_shadow_mistakes,
     name_view,
     walk_patterns,
@@ -229,11 +230,13 @@ def _check_urls() -> None:
 
 
 def _list_url_mistakes(resolver: URLResolver) -> Iterator[str]:
+    rules = conf.get_config().path_rules
     yield from find_shadowed(resolver)
+    yield from list_prefix_mistakes(resolver, rules)
     outside = find_caches_outside()
     for pattern in walk_patterns(resolver) if outside else ():
         yield from list_cache_mistakes(pattern.callback, outside)
-    yield from list_prefix_cache_mistakes(resolver, conf.get_config().path_rules)
+    yield from list_prefix_cache_mistakes(resolver, rules)
 
 
 def _make_checkout(request: HttpRequest) -> DjangoCheckout:
@@ -265,7 +268,8 @@ def _is_refused(request: HttpRequest, view: Any, outside: CachesOutside) -> bool
     own = (*placement.mistakes, *((given_away,) if given_away else ()))
     is_path_sold = checkout is not None and checkout.path_match.offer is not None
     cached = list_cache_mistakes(view, outside, is_path_sold=is_path_sold)
-    for mistake in (*own, *list_shadow_mistakes(resolver), *cached):
+    reached = list_prefix_mistakes(resolver, conf.get_config().path_rules)
+    for mistake in (*own, *list_shadow_mistakes(resolver), *reached, *cached):
         raise ConfigurationError(mistake)
     if checkout is None or not checkout.path_match.refused:
         return False

@@ -21,6 +21,7 @@ from django.views import View
 
 from faregate.checkout.callables import get_closure, get_module, walk, walk_chain
 from faregate.checkout.handlers import find_offers, is_price
+from faregate.checkout.path_rules import PathRules
 from faregate.core.models import Offer
 from faregate.django.decorators import LOGIN_BELOW, has_login
 from faregate.django.offers import find_early_offer, get_view_class, is_atomic_in, list_handlers, list_offers
@@ -88,6 +89,14 @@ def list_shadow_mistakes(resolver: URLResolver) -> tuple[str, ...]:
     return found
 
 
+def list_prefix_mistakes(resolver: URLResolver, rules: PathRules) -> tuple[str, ...]:
+    """Describe views that a prefix sells or refuses, and that other paths reach. Looked for once."""
+    found = _reached_outside.get(resolver)
+    if found is None or found[0] is not rules:
+        found = _reached_outside[resolver] = (rules, tuple(_find_reached_outside(resolver, rules)))
+    return found[1]
+
+
 def list_sample_paths(resolver: URLResolver) -> Iterator[tuple[URLPattern, list[str]]]:
     """List every route below a resolver, with sample paths for it."""
     for _, pattern, forms in _walk_parts(resolver, "", [[""]]):
@@ -104,6 +113,8 @@ def name_view(view: Any) -> str:
 _given_away: "WeakKeyDictionary[URLResolver, dict[int, str]]" = WeakKeyDictionary()
 
 _shadowed: "WeakKeyDictionary[URLResolver, tuple[str, ...]]" = WeakKeyDictionary()
+
+_reached_outside: "WeakKeyDictionary[URLResolver, tuple[PathRules, tuple[str, ...]]]" = WeakKeyDictionary()
 
 
 def _find_misplaced_methods(view: Any) -> Iterator[str]:
@@ -282,6 +293,31 @@ def _split_form(form: str) -> list[Part]:
     """Of what Django makes of a regular expression, `reports/%(day)s`: a group may have any value."""
     texts = re.split(r"%\(\w+\)s", form)
     return [texts[0], *(part for text in texts[1:] for part in (Parameter(".*"), text))]
+
+
+def _find_reached_outside(resolver: URLResolver, rules: PathRules) -> Iterator[str]:
+    """Try sample paths below a prefix with more text in them: a regular expression may skip that."""
+    for _, pattern, forms in () if rules.is_empty else _walk_parts(resolver, "", [[""]]):
+        # Where some paths of a form are below a prefix, and some are not, its pattern is meant for both.
+        samples = [paths for form in forms if (paths := build_samples(form))]
+        path = next((paths[0] for paths in samples if _are_protected(paths, rules)), None)
+        if path is None or list_offers(pattern.callback, "GET"):
+            continue
+        ends = [place for place, char in enumerate(path, 1) if char == "/"]
+        for other in (f"{path[:end]}{more}{path[end:]}" for end in ends for more in ("0/", "0")):
+            if not rules.match(other).protected and next(_list_matches(resolver, other), None) is pattern:
+                yield _REACHED_OUTSIDE.format(name_view(pattern.callback), path, other, str(pattern.pattern))
+                break
+
+
+_REACHED_OUTSIDE = (
+    "{} is sold or refused at {}, and free at {}: its pattern {!r}, or one that includes it, matches both. "
+    "Begin the regular expression with ^, or put @paid on the view."
+)
+
+
+def _are_protected(paths: list[str], rules: PathRules) -> bool:
+    return all(rules.match(path).protected for path in paths)
 
 
 def walk_patterns(resolver: Any) -> Iterator[URLPattern]:

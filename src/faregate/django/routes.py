@@ -13,6 +13,7 @@ from faregate.django.placement import (
     METHODS,
     find_given_away,
     inspect_view,
+    list_prefix_mistakes,
     list_shadow_mistakes,
     list_transaction_mistakes,
     name_view,
@@ -78,6 +79,7 @@ def list_route_mistakes() -> Iterator[str]:
     resolver = get_resolver()
     yield from find_given_away(resolver).values()
     yield from list_shadow_mistakes(resolver)
+    yield from list_prefix_mistakes(resolver, get_config().path_rules)
     for pattern in walk_patterns(resolver):
         yield from _list_mistakes(pattern.callback)
     yield from list_prefix_cache_mistakes(resolver, get_config().path_rules)
