@@ -28,6 +28,7 @@ from django.views.decorators.gzip import gzip_page  # noqa: E402
 from django.views.decorators.http import require_GET  # noqa: E402
 from django.views.decorators.vary import vary_on_cookie  # noqa: E402
 from django.views.static import serve  # noqa: E402
+from rest_framework.views import APIView  # noqa: E402
 
 from faregate.django import paid, paid_include  # noqa: E402
 from faregate.django.routes import list_routes  # noqa: E402
@@ -283,6 +284,43 @@ def test_a_view_that_is_sold_is_given_away_on_no_other_route(
         with site(sold, path("sold", decorate(function))) as here:
             here.ask()
             assert is_refused(here, "is sold on one route and free on another", caplog.text)
+
+
+@pytest.mark.parametrize("kind", [View, APIView])
+def test_a_class_that_is_sold_is_given_away_on_no_other_route(
+    kind: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Report(kind):  # type: ignore[misc]
+        def get(self, _request: Any) -> HttpResponse:
+            return HttpResponse(CONTENT)
+
+    with site(path("a", SOLD(Report.as_view())), path("sold", Report.as_view())) as here:
+        assert is_sold(here, "/a")
+        here.ask()
+        assert is_refused(here, "is sold on one route and free on another", caplog.text)
+
+
+def test_one_class_may_be_sold_with_some_values_and_free_with_others() -> None:
+    class Report(View):
+        text = ""
+
+        def get(self, _request: Any) -> HttpResponse:
+            return HttpResponse(self.text)
+
+    @method_decorator(SOLD, name="dispatch")
+    class Sold(Report):
+        text = "sold"
+
+    routes = [
+        path("a", SOLD(Report.as_view(text="sold"))),
+        path("b", Report.as_view(text="free")),
+        path("c", Report.as_view()),
+        path("d", SOLD(Sold.as_view())),
+        path("e", Sold.as_view()),
+    ]
+    with site(*routes) as here:
+        assert [here.ask(place).status_code for place in ("/a", "/d", "/e")] == [402, 402, 402]
+        assert [here.ask(place).content for place in ("/b", "/c")] == [b"free", b""]
 
 
 def test_one_function_may_serve_two_folders_and_sell_one(tmp_path: Path) -> None:

@@ -24,7 +24,14 @@ from faregate.checkout.handlers import find_offers, is_price
 from faregate.checkout.path_rules import PathRules
 from faregate.core.models import Offer
 from faregate.django.decorators import LOGIN_BELOW, has_login
-from faregate.django.offers import find_early_offer, get_view_class, is_atomic_in, list_handlers, list_offers
+from faregate.django.offers import (
+    find_early_offer,
+    get_view_class,
+    is_atomic_in,
+    list_handlers,
+    list_offers,
+    list_shared_offers,
+)
 from faregate.django.options import find_journal_database
 from faregate.routes.shadows import Parameter, Part, build_samples, describe_shadows
 
@@ -183,15 +190,16 @@ def _find_given_away(resolver: URLResolver) -> Iterator[tuple[int, str]]:
     """By identity and by the arguments of the route: one function may serve two folders, and sell one."""
     patterns = list(walk_patterns(resolver))
     sold = {
-        (id(inner), _freeze_arguments(pattern))
+        (_identify(inner), _freeze(pattern.default_args))
         for pattern in patterns
         for one in walk(pattern.callback)
         if is_price(one)
         for inner in walk(getattr(one, "__wrapped__", None))
     }
     for pattern in patterns:
-        if any((id(one), _freeze_arguments(pattern)) in sold for one in walk_chain(pattern.callback)):
-            if any(is_price(one) for one in walk(pattern.callback)):
+        arguments = _freeze(pattern.default_args)
+        if any((_identify(one), arguments) in sold for one in walk_chain(pattern.callback)):
+            if list_shared_offers(pattern.callback):
                 continue
             yield (
                 id(pattern.callback),
@@ -202,9 +210,17 @@ def _find_given_away(resolver: URLResolver) -> Iterator[tuple[int, str]]:
             )
 
 
-def _freeze_arguments(pattern: URLPattern) -> frozenset[tuple[str, object]]:
+def _identify(one: Any) -> object:
+    """Give what tells a view from others: a class makes another function with each `as_view`."""
+    kind: object = getattr(one, "view_class", None) or getattr(one, "cls", None)
+    if not isinstance(kind, type):
+        return id(one)
+    made: dict[str, Any] = getattr(one, "view_initkwargs", None) or getattr(one, "initkwargs", None) or {}
+    return kind, _freeze(made), _freeze(getattr(one, "actions", None) or {})
+
+
+def _freeze(given: Mapping[str, Any]) -> frozenset[tuple[str, object]]:
     """To be compared: plain values as they are, others by identity."""
-    given: dict[str, Any] = pattern.default_args
     plain = (str, int, PurePath)
     return frozenset((name, one if isinstance(one, plain) else id(one)) for name, one in given.items())
 
