@@ -1,20 +1,24 @@
 """What a seller may get wrong with an MCP server fails at import or at start, and gives nothing away."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import anyio
 import pytest
 from mcp.client import Client
 from mcp.server import MCPServer, Server
+from mcp.server.extension import Extension
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, InputRequiredResult, TextContent
 
-from faregate.emulator import TEST_KEY, Emulator
+from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.transports import EmbeddedTransport
 from faregate.errors import ConfigurationError
 from faregate.mcp import Payment, add_paywall, paid
 from faregate.paywall import Paywall
-from tests.adapters.mcp_shop import text_of
+from tests.adapters.mcp_shop import PAYMENT, Buyer, text_of
+from tests.adapters.test_mcp import MODERN
 
 pytestmark = pytest.mark.anyio
 
@@ -210,6 +214,48 @@ async def test_a_sold_resource_gives_nothing_away(paywall: Paywall) -> None:
 
 async def sunny(city: str) -> str:
     return f"paid content of {city}"
+
+
+@pytest.mark.parametrize("kind", ["com.example/task", "complete"])
+async def test_a_tool_that_outlives_its_call_gives_nothing_to_a_later_request(
+    kind: str, paywall: Paywall
+) -> None:
+    """An extension may answer a slow call with the name of a task, and keep what the tool returns for it."""
+    may_end, ended, kept = anyio.Event(), anyio.Event(), list[Any]()
+
+    class Tasks(Extension):
+        identifier = "com.example/tasks"
+
+        async def intercept_tool_call(self, params: Any, ctx: Any, call_next: Any) -> Any:
+            if params.name != "slow" or PAYMENT not in (params.meta or {}):
+                return await call_next(ctx)
+            tool = asyncio.ensure_future(call_next(ctx))
+            await asyncio.wait([tool], timeout=0.1)
+            tool.add_done_callback(lambda done: kept.append(done.result()))
+            tool.add_done_callback(lambda _done: ended.set())
+            return {"resultType": kind, "content": [{"type": "text", "text": "task 7"}]}
+
+    server = MCPServer("shop", extensions=[Tasks()])
+    add_paywall(server, paywall)
+
+    @server.tool(structured_output=False)
+    @paid("daily_report")
+    async def slow() -> str:
+        await may_end.wait()
+        return "paid content"
+
+    async with Client(server, mode=MODERN) as client:
+        buyer = Buyer(client, Wallet())
+        payment = await buyer.ask("slow")
+        if kind == "complete":  # the name of the task is what was sold
+            assert text_of(await buyer.call("slow", {}, payment)) == "task 7"
+        else:
+            with pytest.raises(MCPError):
+                await buyer.call("slow", {}, payment)
+        may_end.set()
+        with anyio.fail_after(30):
+            await ended.wait()
+    assert ("paid content" in str(kept)) is (kind == "complete")
 
 
 async def test_one_call_cannot_reach_two_offers(paywall: Paywall) -> None:

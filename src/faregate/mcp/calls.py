@@ -65,7 +65,7 @@ class ToolCall:
         self._returned = returned
         self._params: Mapping[str, Any] = ctx.params or {}
         self.has_payment = find_payment(self._params) is not None
-        self._is_question = False
+        self._is_question = self._is_released = False
         scope = getattr(ctx.request, "scope", None)
         self._checkout = AsyncCheckout(
             paywall,
@@ -98,9 +98,20 @@ class ToolCall:
         """Find what the server tells agents of the tool: by default its docstring."""
         return None if self._tool is None else ((self._tool.description,), None)
 
-    def check_deadline(self) -> None:
-        """Raises `WorkTimedOut`."""
-        self._checkout.check_deadline()
+    async def check_end(self) -> None:
+        """Check, when a paid tool has ended, that its result may go on.
+
+        A tool on a thread cannot be cut off: raises `WorkTimedOut`. An extension may let a tool run beside
+        its call, and give the result to a later request. Raises `ConfigurationError` if the call was
+        answered meanwhile, and not paid.
+        """
+        if self._checkout.state is State.AUTHORIZED:
+            self._checkout.check_deadline()
+            return
+        if self._checkout.state in (State.COMPLETING, State.COMPLETED):
+            self._is_released = (await self._checkout.wait_completed()).released
+        if not self._is_released:
+            raise ConfigurationError(_DETACHED)
 
     # The middleware's side
 
@@ -151,6 +162,7 @@ class ToolCall:
             except Exception as error:
                 return await self._on_error(error)
         answer = await self._checkout.acomplete()
+        self._is_released = answer.released
         if answer.released:
             await self._outbox.release()
         return self._build(answer)
@@ -218,6 +230,12 @@ class ToolCall:
 _NO_TOOL = (
     "Something in front of the tools answered a call of {name!r}, which is no tool of this server. It may "
     "have kept the result of a paid tool. Add a tool of this name, or put caches into the tools, below @paid."
+)
+
+
+_DETACHED = (
+    "A paid tool returned after its call was answered without a proven payment, so its result is withheld. "
+    "Answer a call when its tool has returned."
 )
 
 

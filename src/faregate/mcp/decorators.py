@@ -64,8 +64,7 @@ def paid(
             except SkipHandler:
                 return STOPPED  # the client never gets this result: the paywall sends its own instead
             result = await run(*args, **kwargs, **dict.fromkeys(names, payment))
-            # A tool on a thread cannot be cut off, so its time is checked when it has ended.
-            call.check_deadline()
+            await call.check_end()
             return result
 
         if names:
