@@ -32,7 +32,7 @@ from faregate.x402.eip712 import derive_address
 from faregate.x402.tokens import TOKENS, Token
 
 from .reporter import Reporter
-from .servers import PATIENCE, SELLER, DidNotStart, Servers, clean_environment, server
+from .servers import AT_ONCE, PATIENCE, SELLER, DidNotStart, Servers, clean_environment, server
 
 CATALOG: Final = Path(__file__).with_name("catalog.toml")
 PAY_TO: Final[str] = tomllib.loads(CATALOG.read_text())["seller"]["pay_to"]
@@ -113,7 +113,9 @@ def _run_service_and_seller(
     with server("the service", ["faregate", "service", "serve"], environ) as service:
         tell.part("service", service, "faregate service, on SQLite")
         uvicorn = ["uvicorn", "--app-dir", str(seller or SELLER), "--port", "0", "--no-access-log", "app:app"]
-        with server("the seller", uvicorn, {"FAREGATE_API_KEY": key, "FAREGATE_BASE_URL": service}) as url:
+        with server(
+            "the seller", uvicorn, {"FAREGATE_API_KEY": key, "FAREGATE_BASE_URL": service, **AT_ONCE}
+        ) as url:
             tell.part("seller", url, "examples/fastapi")
             yield Servers(service, url, key), partial(AsyncMerchantClient, key, service)
 
@@ -124,7 +126,7 @@ def _run_one_process(
 ) -> Generator[tuple[Servers, OpenBooks]]:
     """The seller with the service inside, in two workers. Its books are read beside it."""
     with tempfile.NamedTemporaryFile() as work_log:
-        named = {"FAREGATE_BASE_URL": "service:", "FAREGATE_SERVICE_PAY_TO": PAY_TO}
+        named = {"FAREGATE_BASE_URL": "service:", "FAREGATE_SERVICE_PAY_TO": PAY_TO, **AT_ONCE}
         environ = {**environ, **named, "WORK_LOG": work_log.name}
         folder = str(seller or ONE_PROCESS_SELLER)
         uvicorn = ["uvicorn", "--app-dir", folder, "--port", "0", "--no-access-log"]

@@ -16,6 +16,8 @@ SELLER = Path(__file__).parent.parent / "fastapi"
 TEST_KEY = "svc_test_emulator"
 
 PATIENCE = 30.0
+AT_ONCE = {"FAREGATE_SETTLE_WAIT": "0"}
+"""Sellers answer 202 at once, so that the demo shows how a payer comes back."""
 _ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
 
 
@@ -36,7 +38,7 @@ class Servers:
 def run_servers(seller: Path = SELLER) -> Generator[Servers]:
     """The emulator and the app in the directory `seller` (`app:app`), until the block ends."""
     with server("the emulator", ["faregate", "emulator", "--json"], {}) as service:
-        environ = {"FAREGATE_API_KEY": TEST_KEY, "FAREGATE_BASE_URL": service}
+        environ = {"FAREGATE_API_KEY": TEST_KEY, "FAREGATE_BASE_URL": service, **AT_ONCE}
         uvicorn = ["uvicorn", "--app-dir", str(seller), "--port", "0", "--no-access-log", "app:app"]
         with server("the seller", uvicorn, environ) as url:
             yield Servers(service, url, TEST_KEY)

@@ -38,7 +38,8 @@ MAX_REDELIVERIES = 1000
 OTHER_VARIABLES = ("FAREGATE_JOURNAL", "FAREGATE_PAYER_KEY", "FAREGATE_READ_ONLY_KEY")
 """Variables that are read elsewhere."""
 DEFAULT_REQUEST_SECONDS = 55.0
-DEFAULT_SETTLE_WAIT = 5.0
+DEFAULT_SETTLE_WAIT = 3.0
+"""With the 5 seconds that `faregate service` waits, less than the 10 after which many clients give up."""
 SERVER_TIMEOUT_SHARE = 5 / 6
 """The share of the server's own time-out that a request may take."""
 _MAKE_A_KEY = (
@@ -207,7 +208,7 @@ class Arguments(TypedDict, total=False):
         Description(
             "for how many seconds a request waits for a payment that the service answered with `202`; less "
             "in [servers with threads](timeouts.md#payments-that-settle-slowly); 0 turns it off",
-            shown="5; 0 with `emulator:`",
+            shown="3; 0 with `emulator:`",
             check=between(0, 600),
         ),
     ]

@@ -93,7 +93,7 @@ def test_only_so_many_requests_wait_at_once(kind: str, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize(
     ("base_url", "given", "seconds"),
-    [("emulator:", {}, 0), ("emulator:", {"settle_wait": 3}, 3), ("http://service.example", {}, 5)],
+    [("emulator:", {}, 0), ("emulator:", {"settle_wait": 3}, 3), ("http://service.example", {}, 3)],
 )
 def test_the_emulator_shows_202_unless_it_is_asked_to_wait(
     base_url: str, given: dict[str, Any], seconds: float

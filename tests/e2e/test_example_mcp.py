@@ -37,7 +37,7 @@ def emulator() -> Emulator:
 @pytest.fixture(scope="module")
 def shop(emulator: Emulator) -> Generator[str]:
     with serve(emulator) as service:
-        environ = {"FAREGATE_BASE_URL": service, "FAREGATE_API_KEY": TEST_KEY}
+        environ = {"FAREGATE_BASE_URL": service, "FAREGATE_API_KEY": TEST_KEY, "FAREGATE_SETTLE_WAIT": "0"}
         with server("the example", command_of("mcp"), environ) as address:
             yield f"{address}/mcp"
 
