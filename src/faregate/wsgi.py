@@ -41,7 +41,7 @@ from faregate.checkout.wsgi_environ import (
     withhold_connection,
 )
 from faregate.core.models import Choose, Headers, Offer, Response, header_values
-from faregate.core.release import Bypass
+from faregate.core.release import Bypass, is_error
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.logs import log
@@ -257,6 +257,8 @@ class _PaywallResponder:
         self._mistake: ConfigurationError | None = None
         self._may_be_copy = False
         """Whether a response that no handler made has the length of a result."""
+        self._is_passed = False
+        """Whether the server reads the response of the application itself, which nobody pays for."""
 
     def run(self, app: WSGIApp, environ: Environ) -> Iterable[bytes]:
         """Call the application, and return what the server may send."""
@@ -284,6 +286,7 @@ class _PaywallResponder:
             if checkout.state in PASSING:
                 if work is not None:
                     work.adopt()
+                self._is_passed = True
                 return ClosingIterator(self._cut_late(self._check_body(chunks)), close)
             answer = self._complete(chunks)
             if work is not None and answer.released:
@@ -299,6 +302,10 @@ class _PaywallResponder:
         if checkout.state is State.AUTHORIZED:
             checkout.start_buffer(code, tuple(headers))
             return self._append
+        if self._is_passed and exc_info and is_error(code):
+            # A generator that failed while it is read. The server takes the error if nothing is sent yet.
+            checkout.check_late()
+            return self._start_response(status, headers, exc_info)
         try:
             if not checkout.allow_unpaid(code, lambda: tuple(headers)):
                 return _drop

@@ -1,10 +1,12 @@
 """What leaves beside a WSGI response, targets that are no path, refused prefixes, and every way to end."""
 
 import copy
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
+from werkzeug.test import create_environ
 
 from faregate.emulator import Wallet
 from faregate.errors import ConfigurationError
@@ -318,3 +320,37 @@ def test_whatever_ends_the_work_is_reported_and_goes_on(
         seller.ask("/", proof)
     assert seller.statuses == ["failed"]
     assert seller.ask("/", proof).status_code == 402
+
+
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_a_free_generator_may_answer_its_own_error(is_asked: bool) -> None:
+    """As PEP 3333 has it, with `exc_info`, before anything is sent. One that asks for a payment may not."""
+
+    def app(environ: Any, start_response: Start) -> Iterator[bytes]:
+        start_response("200 OK", PLAIN)
+
+        def run() -> Iterator[bytes]:
+            try:
+                if is_asked:
+                    require_payment(environ, SOLD)
+                raise LookupError
+                yield b""
+            except Exception:
+                start_response("500 Failed", PLAIN, sys.exc_info())
+                yield CONTENT if is_asked else b"failed"
+
+        return run()
+
+    started: list[str] = []
+
+    def start(status: str, _headers: Any, _error: Any = None) -> Callable[[bytes], object]:
+        started.append(status)  # a server raises the error if it has sent something
+        return lambda _chunk: None
+
+    guarded = PaywallMiddleware(app, Paywall(base_url="emulator:", environ={}))
+    answer = guarded(create_environ(), start)
+    if is_asked:
+        with pytest.raises(ConfigurationError):
+            list(answer)
+    else:
+        assert (list(answer), started) == ([b"failed"], ["200 OK", "500 Failed"])
