@@ -352,5 +352,6 @@ def test_a_free_generator_may_answer_its_own_error(is_asked: bool) -> None:
     if is_asked:
         with pytest.raises(ConfigurationError):
             list(answer)
+        assert started == ["200 OK"]
     else:
         assert (list(answer), started) == ([b"failed"], ["200 OK", "500 Failed"])
