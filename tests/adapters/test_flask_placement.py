@@ -304,6 +304,27 @@ def test_a_function_that_is_sold_is_given_away_on_no_other_route(
     assert run(seller, "routes")[0] == 1
 
 
+@pytest.mark.parametrize("decorate", [lambda view: view, with_wraps])
+def test_a_class_that_is_sold_is_given_away_on_no_other_route(
+    seller: Seller, decorate: Decorator, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Report(MethodView):
+        def __init__(self, text: str) -> None:
+            self.text = text
+
+        def get(self) -> str:
+            return self.text
+
+    sold, content = paywall.paid("daily_report"), CONTENT.decode()
+    seller.app.add_url_rule("/sold", view_func=sold(decorate(Report.as_view("sold", content))))
+    seller.app.add_url_rule("/copy", view_func=decorate(Report.as_view("copy", content)))
+    seller.app.add_url_rule("/free", view_func=decorate(Report.as_view("free", "free")))
+    assert buy(seller).data == CONTENT
+    assert seller.ask("/free").text == "free"
+    assert (seller.ask("/copy").status_code, BYPASSED in caplog.text) == (500, True)
+    assert run(seller, "routes")[0] == 1
+
+
 def test_a_view_that_speaks_of_another_is_not_taken_for_its_wrapper(seller: Seller) -> None:
     @seller.app.get("/free")
     def free() -> str:

@@ -310,6 +310,7 @@ MUTANTS = (
     Mutant("pattern-that-matches-outside-of-a-prefix", DJANGO + "placement.py", "if not rules.match(other).protected and next(", "if False and next(", ("tests/adapters/test_django_placement_stack.py", "-k", "also_matches_outside")),
     Mutant("class-that-is-sold-and-given-away", DJANGO + "placement.py", "    if not isinstance(kind, type):\n", "    if kind is not Ellipsis:\n", ("tests/adapters/test_django_placement.py", "-k", "class_that_is_sold")),
     Mutant("error-after-a-late-price", WSGI, "            checkout.check_late()\n            return self._start", "            return self._start", ("tests/adapters/test_wsgi_edges.py", "-k", "own_error")),
+    Mutant("flask-class-that-is-sold-and-given-away", "src/faregate/flask/placement.py", "return any(inner in made for", "return any(False for", ("tests/adapters/test_flask_placement.py", "-k", "class_that_is_sold")),
     Mutant("flask-cache-of-one-route", "src/faregate/flask/placement.py", "key = (view, id(rule), method,", "key = (view, rule.endpoint, method,", ("tests/adapters/test_flask_caches.py", "-k", "each_route")),
     Mutant("missing-middleware-is-free", ASGI, "    if responder is None:\n",
            "    if responder is None:\n"

@@ -20,7 +20,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.routing import MapAdapter, RequestRedirect, Rule
 from werkzeug.test import create_environ
 
-from faregate.checkout.callables import get_module, walk
+from faregate.checkout.callables import get_closure, get_module, walk
 from faregate.checkout.handlers import OFFER, find_offers, is_price
 from faregate.checkout.path_rules import list_spellings
 from faregate.checkout.static_files import list_urls
@@ -66,7 +66,7 @@ def inspect_rule(app: Flask, rule: Rule, method: str) -> Placement:
     if offers and not mistakes and (keys := find_keys(parts, app.config)):
         shared = dict.fromkeys(_find_shared(app, rule, method, keys, offers))
         mistakes.extend(_SHARED_CACHE.format(name=_name(view), other=other) for other in shared)
-    if _is_bypassed(view):
+    if _is_bypassed(view) or (not offers and not is_exempt and _is_class_bypassed(app, view)):
         mistakes.insert(0, _BYPASS.format(endpoint=rule.endpoint))
     if groups and (login_mistake := find_login(view)) is not None:
         mistakes.append(login_mistake)
@@ -130,6 +130,23 @@ def find_login(view: object) -> str | None:
 def _is_bypassed(view: View | None) -> bool:
     """Whether a price was put on this function, and the router runs it without."""
     return hasattr(view, _SOLD) and not find_offers(view)
+
+
+def _is_class_bypassed(app: Flask, view: View | None) -> bool:
+    """Whether another rule sells what this class-based view is: `as_view` makes a function each time."""
+    if not hasattr(view, "view_class"):
+        return False
+    made = list(_list_made(view))
+    prices = (one for other in app.view_functions.values() for one in walk(other) if is_price(one))
+    return any(inner in made for price in prices for inner in _list_made(getattr(price, "__wrapped__", None)))
+
+
+def _list_made(view: object) -> Iterator[object]:
+    """List the classes that `as_view` made a view of, each with what its objects are made with."""
+    for one in walk(view):
+        closure = get_closure(one)
+        if "class_args" in closure:
+            yield getattr(one, "view_class", None), closure["class_args"], closure.get("class_kwargs")
 
 
 def mark_sold(view: View) -> None:
