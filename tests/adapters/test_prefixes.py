@@ -49,6 +49,12 @@ ON_PAID_GROUND = [
     "/reports%2Fx",
     "/%2freports",
     "/ reports ",
+    "/re\tports",
+    "/re\rpor\nts/x",
+    "/reports?x",
+    "/reports#/x",
+    "/%72eports",
+    "/%72ep\torts%3Fx",
 ]
 
 
@@ -74,6 +80,8 @@ def test_everything_below_an_offer_is_sold(path: str, method: str) -> None:
         "/x/ ../reports",
         "/x/.. y/reports",
         "/x%2F../reports",
+        "/x/%2E%2e/reports",
+        "/x/.\t./reports",
         "/reports\0/x",
         "/\ufffdreports",
         "/re\udcffports",
@@ -287,3 +295,10 @@ def test_an_app_that_reaches_two_offers_is_not_charged_though_it_swallows_the_mi
     proof = proof_for(app)
     sent = ask(app, "/", proof)
     assert (sent[0]["status"], json.loads(sent[1]["body"])["code"]) == (500, "two_offers")
+
+
+@pytest.mark.parametrize("path", ["/50%off", "/100%ab", "/what?", "/c#", "/a\tb", "/%72eport", "/x/re?ports"])
+def test_an_odd_path_beside_a_prefix_is_open(path: str) -> None:
+    plain = Plain()
+    assert ask(seller(plain, offers={"/reports": "daily_report"}), path)[0]["status"] == 200
+    assert plain.runs == 1

@@ -2,9 +2,14 @@
 
 from collections.abc import Callable, Generator
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import httpx
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from faregate.asgi import PaywallMiddleware
@@ -13,7 +18,7 @@ from tests.attacks.content import Content
 from tests.attacks.report import figures
 from tests.attacks.servers import SERVERS
 from tests.attacks.site import make_paywall
-from tests.attacks.sites.open_apps import ON_ASYNCIO, SHELVES
+from tests.attacks.sites.open_apps import ON_ASYNCIO, SHELVES, give
 from tests.contract.raw_http import exchange, request, status_of
 
 FORMS: dict[str, Callable[[str], str]] = {
@@ -84,6 +89,38 @@ def test_ordinary_requests_are_answered(stack: tuple[str, Content]) -> None:
             paid = http.get(path, headers={"PAYMENT-SIGNATURE": proof})
             assert (paid.status_code, content.mark("body") in paid.text) == (200, True)
         assert http.get("/closed/today").status_code == 403
+
+
+SPELLINGS: dict[str, Callable[[str], str]] = {
+    "a tab": lambda path: f"{path[:3]}%09{path[3:]}",
+    "a carriage return": lambda path: f"{path[:3]}%0D{path[3:]}",
+    "an encoded query": lambda path: f"{path}%3Fx",
+    "an encoded fragment": lambda path: f"{path}%23/x",
+    "a letter encoded twice": lambda path: f"/%25{ord(path[1]):x}{path[2:]}",
+    "a tab encoded twice": lambda path: f"{path[:3]}%2509{path[3:]}",
+}
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_a_page_that_takes_its_own_url_apart_gives_nothing_away(server: str) -> None:
+    """`urlsplit` drops tabs and ends of lines, and ends a path at a question mark."""
+    content = Content()
+
+    async def anything(request: Request) -> Response:
+        path: str = request.scope["path"]
+        paths = (request.url.path, unquote(request.url.path), urlsplit(path).path)
+        return PlainTextResponse(max((give(path, content) for path in paths), key=len))
+
+    app = guarded(Starlette(routes=[Route("/{rest:path}", anything)]))
+    with SERVERS[server](app) as url:
+        port = int(url.rpartition(":")[2])
+        targets = [spell(path) for spell in SPELLINGS.values() for path in ("/sold/today", "/closed/today")]
+        loot = {target: exchange(port, request(target), quiet=0.02, patience=2.0) for target in targets}
+        leaks = [target for target, got in loot.items() if content.found_in([got])]
+        figures.count("targets that are read twice", leaks, len(targets))
+        assert leaks == []
+        assert content.runs == 0
+        assert content.mark("body").encode() in exchange(port, request("/op%09en/today"), patience=2.0)
 
 
 @pytest.mark.parametrize("root", ["/shop", "/shop/", "/so", "/", "/clos"])

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
+from urllib.parse import unquote
 
 from faregate.checkout.arguments import check_choose
 from faregate.core.models import Offer
@@ -23,6 +24,10 @@ _NOT_TEXT = re.compile("[\0\ufffd\ud800-\udfff]")
 
 # Cheroot leaves an encoded slash as it is, for the application to decode.
 _SLASHES = re.compile(r"(?:[/\\]|%2f)+", re.IGNORECASE)
+
+# `urlsplit` drops these wherever they are, and with it `request.url.path` of Starlette.
+_DROPPED = re.compile("[\t\r\n]")
+_URL_END = re.compile("[?#]")
 
 # Two letters that `re.IGNORECASE` takes for an `i`, and `casefold` does not.
 _DOTLESS = str.maketrans("\u0130\u0131", "ii")
@@ -90,7 +95,7 @@ class PathRules:
             return NO_RULES if _is_path(path, root) else _NO_PATH
         if not root and _NORMAL.fullmatch(path):
             return self._match_readings((path.rstrip("/"), *self.list_other_readings(path, root)))
-        if _is_ambiguous(path) or not _is_path(path, root):
+        if any(map(_is_ambiguous, _list_decodings(path))) or not _is_path(path, root):
             return PathMatch(ambiguous=True)
         return self._match_readings((*list_readings(path, root), *self.list_other_readings(path, root)))
 
@@ -122,9 +127,18 @@ def list_readings(path: str, root: str) -> tuple[str, ...]:
     A path that begins with the characters of the root need not have it: `/apis` is not below `/api`.
     """
     if not root:
-        return (_normalize(path),)
+        return tuple(map(_normalize, _list_decodings(path)))
     below = (path[len(root) :],) if path.startswith(root) else ()
-    return tuple(map(_normalize, (path, root + path, *below)))
+    return tuple(_normalize(one) for whole in (path, root + path, *below) for one in _list_decodings(whole))
+
+
+def _list_decodings(path: str) -> tuple[str, ...]:
+    """List a path, and what it becomes where an application decodes it again, or makes a URL of it."""
+    if not any(char in path for char in "%?#\t\r\n"):
+        return (path,)
+    # Bytes that are no text are left out: a path may well have a percent sign of its own.
+    again = (path, unquote(path, errors="ignore"))
+    return tuple(dict.fromkeys((path, *(_URL_END.split(_DROPPED.sub("", one))[0] for one in again))))
 
 
 def _is_path(path: str, root: str) -> bool:
