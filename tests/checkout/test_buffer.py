@@ -45,6 +45,10 @@ def test_a_body_without_a_start_is_no_response() -> None:
     assert not held.has_started
     with pytest.raises(RuntimeError, match="before the start"):
         held.build()
+    with pytest.raises(RuntimeError, match="before the start"):
+        held.append(b"1")
+    held.append(b"")
+    assert held.too_large is None
     assert begun().has_started
 
 

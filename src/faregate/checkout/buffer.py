@@ -14,6 +14,7 @@ from faregate.errors import ResultTooLarge
 # Servers refuse to send anything else. That must be known before the payment is completed: a result that no
 # server sends would be paid for and lost.
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_NOT_STARTED = "the handler sent a body before the start of its response"
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 
@@ -55,7 +56,9 @@ class BufferedResponse:
         self._size = 0
 
     def append(self, chunk: bytes) -> None:
-        """Append a piece of the body. Raises `ResultTooLarge`."""
+        """Append a piece of the body. Raises `ResultTooLarge`, or `RuntimeError` where none was started."""
+        if chunk and self._start is None:
+            raise RuntimeError(_NOT_STARTED)
         self._size += len(chunk)
         if self._size > self._limit:
             self._drop_body()
@@ -79,7 +82,7 @@ class BufferedResponse:
     def build(self) -> Response:
         """Build the whole response. Raises `RuntimeError` where none was started."""
         if self._start is None:
-            raise RuntimeError("the handler sent a body before the start of its response")
+            raise RuntimeError(_NOT_STARTED)
         return Response(*self._start, self.body)
 
     def _drop_body(self) -> None:
