@@ -77,6 +77,7 @@ FLOW = "src/faregate/core/flow.py"
 RELEASE_PY = "src/faregate/core/release.py"
 SETTLEMENT = "src/faregate/core/completion.py"
 RECOVERY = "src/faregate/core/recovery.py"
+LOST_KEYS = ("tests/journals/test_persistent.py", "-k", "missing_key")
 HEARTBEAT = "src/faregate/journals/heartbeat.py"
 FILE_LOCKS = "src/faregate/journals/file_locks.py"
 SESSION_LOCKS = "src/faregate/journals/session_locks.py"
@@ -236,6 +237,9 @@ MUTANTS = (
     Mutant("replayed-without-credentials", ROW, "elif replay is ReplayPolicy.SAME_CLIENT and not self._has_secret_credentials:", "elif False:", CLIENTS),
     Mutant("delivered-by-two", ROW, "            self.fence = lease.fence\n", "", LEASES),
     Mutant("a-living-owner-loses-its-row", ROW, "max(self.touched_at + policy.owner_lease, owner_until) > now", "self.touched_at + policy.owner_lease > now", LEASES),
+    Mutant("a-lost-key-ends-what-is-leased", OPEN_PAYMENTS, "owner_until(row, now))):\n            return False", "owner_until(row, now))) and False:\n            return False", LOST_KEYS),
+    Mutant("a-lost-key-ends-what-can-be-read", OPEN_PAYMENTS, '            or record["key_id"] in self._rows.keyring.key_ids\n', "", LOST_KEYS),
+    Mutant("people-discard-what-the-sweep-ends", "src/faregate/maintenance/holds.py", "if hold.state != STUCK and hold.readable:", "if False:", ("tests/cli/test_holds.py",)),
     Mutant("a-sweep-robs-a-stopped-owner", OPEN_PAYMENTS, "return dead, tuple(owner for owner in lives if owner not in dead)", "return dead, ()", OWNER_LOCKS),
     Mutant("a-lock-of-another-kernel-is-trusted", FILE_LOCKS, 'place = f"{_get_boot_id()} {', 'place = f"{', OWNER_LOCKS),
     Mutant("a-lost-session-is-a-death", SESSION_LOCKS, "            time.sleep(GRACE)\n", "", OWNER_LOCKS),
