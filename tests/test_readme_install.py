@@ -115,22 +115,6 @@ def test_each_example_runs_with_what_was_installed(part: str, terminal: Terminal
 
 
 PAY_TO = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"
-_BUY_THE_TOOL = """
-import asyncio, base64, json, sys
-from faregate.emulator import Wallet
-from faregate.system import system_clock
-from mcp.client import Client
-
-async def buy(url, key):
-    async with Client(f"{url}/mcp") as client:
-        asked = await client.call_tool("report", {})
-        wallet = Wallet(key, clock=system_clock)
-        proof = wallet.pay(base64.b64encode(asked.content[0].text.encode()).decode())
-        meta = {"x402/payment": json.loads(base64.b64decode(proof))}
-        print(await client.call_tool("report", {}, meta=meta))
-
-asyncio.run(buy(*sys.argv[1:]))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -152,25 +136,22 @@ def test_real_payments_are_taken_with_these_lines(
     chain.mint(USDC, payer.address, 1_000_000)
     (tmp_path / "payer.key").write_text(payer.private_key)
     (tmp_path / "payer.key").chmod(0o600)
-    (tmp_path / "buy.py").write_text(_BUY_THE_TOOL)
     shell = Terminal(tmp_path, terminal.environ)
     shell.run(f"export {nodes}")
     if framework == "fastapi":
         (tmp_path / "shop.py").write_text(snippet("price="))
         *settings, check, serve = commands(REAL_BLOCKS[0])
+        [pay] = commands(REAL_BLOCKS[1])
         shell.run("\n".join(settings).replace("0x...", PAY_TO))
     else:
         said = shell.run(f"faregate init --real {framework}")
-        copy, export, check, serve = commands(said.partition("to be paid on the test network\n")[2])
+        next_ones, _, then = said.partition("\n\nThen, to be paid on the test network\n")
+        copy, export, check, serve = commands(then)
+        [buy] = [one for one in commands(next_ones) if "faregate pay " in one]
+        pay = f"{buy} --key-file payer.key"
         shell.run(f"{copy}\nsed -i 's/PAY_TO=$/PAY_TO={PAY_TO}/' .env\n{export}")
     assert '"faults": []' in shell.run(check)
     before = chain.get_balance(USDC, PAY_TO)
     with shell.start(serve.replace("8000", "0")) as seller:
-        [pay] = commands(REAL_BLOCKS[1])
-        buy = (
-            f"python buy.py {seller} {payer.private_key}"
-            if framework == "mcp"
-            else pay.replace(SELLER, seller)
-        )
-        assert "Sunny." in shell.run(buy)
+        assert "Sunny." in shell.run(pay.replace(SELLER, seller))
     assert chain.get_balance(USDC, PAY_TO) - before == 50_000

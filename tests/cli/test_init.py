@@ -156,7 +156,7 @@ def test_the_framework_is_an_argument_and_still_an_option(folder: Path) -> None:
 def test_a_server_of_tools_is_written_and_sells(folder: Path) -> None:
     said = in_pipe(["init", "mcp"], {})
     assert "an MCP server that sells the tool report" in said.stdout
-    assert "faregate pay" not in said.stdout
+    assert "faregate pay http://127.0.0.1:8000/mcp#report" in said.stdout
     assert run_pytest(folder) == 0
 
 

@@ -242,10 +242,10 @@ def _list_commands(
 ) -> list[tuple[str, str, str]]:
     """List the commands that run the application and buy from it."""
     run = ("", f"{settings} {_format_run(framework, app)}", comment)
-    if framework == "mcp":  # a tool is paid for by a client of MCP
+    if framework == "mcp" and app is not None and app.is_factory:  # how it is served is the seller's
         return [run]
-    buy = f"faregate pay http://127.0.0.1:8000/{place.route}"
-    return [run, ("", buy, "# buy, in a second terminal")]
+    sold = f"mcp#{place.function}" if framework == "mcp" else place.route
+    return [run, ("", f"faregate pay http://127.0.0.1:8000/{sold}", "# buy, in a second terminal")]
 
 
 def _describe_lines(app: App, place: Place) -> str:
