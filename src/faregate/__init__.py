@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from faregate.merchant.client import AsyncMerchantClient, MerchantClient
     from faregate.pages.payment import PaymentPage
     from faregate.paywall import Paywall
+    from faregate.routes.llms import build_llms_text
 
 __all__ = [
     "ApiError",
@@ -48,6 +49,7 @@ __all__ = [
     "Price",
     "ServiceError",
     "SweepReport",
+    "build_llms_text",
 ]
 
 _ELSEWHERE = {
@@ -61,6 +63,7 @@ _ELSEWHERE = {
     "Paywall": "paywall",
     "Price": "core.terms",
     "SweepReport": "core.recovery",
+    "build_llms_text": "routes.llms",
 }
 """Where names are; the others are errors."""
 

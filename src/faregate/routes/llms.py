@@ -1,0 +1,79 @@
+"""Write an application's `llms.txt`: what it sells, in words for language models (llmstxt.org)."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from faregate.core.driver import run
+from faregate.core.models import Offer
+from faregate.core.prices import ask_price
+from faregate.core.terms import Price
+from faregate.errors import ConfigurationError, FaregateError
+from faregate.merchant.resource_url import NOT_FOR_SALE
+from faregate.paywall import Paywall
+from faregate.routes import RouteInfo
+from faregate.routes.inspect import inspect_app
+
+_HOW_TO_PAY = """## How to pay
+
+Each request below is paid with x402 version 2.
+
+1. Send the request. The answer is `402`, with the price in the header `PAYMENT-REQUIRED`.
+2. Sign one payment with an x402 client, and send the same request with it in `PAYMENT-SIGNATURE`.
+3. After `202`, `409`, `502`, `503`, `504` or no answer, wait as `Retry-After` says, and send the same
+   `PAYMENT-SIGNATURE` again. Do not sign another payment: the first one may be charged.
+4. The result comes with `PAYMENT-RESPONSE`. An error without that header is not charged."""
+_TOOL_METHOD = "tools/call"
+_UNLISTED = frozenset(("HEAD", "OPTIONS"))
+
+
+def build_llms_text(app: object, name: str, about: str = "") -> str:
+    """Build the text to serve at `/llms.txt`: what this application sells, its prices, and how to pay.
+
+    `name` is the seller's, `about` one sentence. Blocking: it asks the service for the price of each offer,
+    so build the text once and keep it. Raises `ConfigurationError`.
+    """
+    if not isinstance(name, str) or not name.strip():
+        raise ConfigurationError(f"build_llms_text needs the seller's name, such as 'Weather', not {name!r}.")
+    sold = [*_list_sold(inspect_app(app).routes)]
+    summary = f"\n> {_join_lines(about)}\n" if about else ""
+    listed = "\n".join(sold) if sold else "Nothing is sold at the moment."
+    return f"# {_join_lines(name)}\n{summary}\n{_HOW_TO_PAY}\n\n## Paid\n\n{listed}\n"
+
+
+def _list_sold(routes: tuple[RouteInfo, ...]) -> Iterator[str]:
+    for route in routes:
+        if route.offer is None or route.access != "paid":
+            continue
+        paywall = None if route.paywall is None else route.paywall()
+        facts = [_describe(offer, paywall) for offer in route.offer.alternatives]
+        yield f"- {_name(route, paywall)}: {' Or: '.join(facts)}"
+
+
+def _name(route: RouteInfo, paywall: Paywall | None) -> str:
+    if route.methods == (_TOOL_METHOD,):
+        return f"MCP tool `{route.path.rpartition('/')[2]}`"
+    methods = ", ".join(method for method in route.methods if method not in _UNLISTED) or "any method"
+    public_url = "" if paywall is None else paywall.settings.public_url
+    is_pattern = any(char in route.path for char in "{<*(")
+    if not public_url or route.host or is_pattern:
+        return f"`{methods} {route.place}`"
+    return f"[{methods} {route.path}]({public_url}{route.path})"
+
+
+def _describe(offer: Offer, paywall: Paywall | None) -> str:
+    description = _join_lines(offer.description or offer.sells).rstrip(".")
+    price = None if paywall is None else _ask_price(offer, paywall)
+    return f"{description}. Its price is in its `402`." if price is None else f"{description}. {price}."
+
+
+def _ask_price(offer: Offer, paywall: Paywall) -> Price | None:
+    """Ask for the price, unless it is known; None if the service does not say it."""
+    if paywall.find_price(offer.sells) is None:
+        with suppress(FaregateError):
+            if (answer := run(ask_price(offer, NOT_FOR_SALE), paywall.backend)) is not None:
+                paywall.record_price(offer, answer)
+    return paywall.find_price(offer.sells)
+
+
+def _join_lines(text: str) -> str:
+    return " ".join(text.split())
