@@ -204,6 +204,7 @@ def require_payment(
     Raises `SkipHandler` when the payer's answer is something else than the work, and
     `ConfigurationError` when there is no paywall in front.
     """
+    check_required("scope", scope, offer, ask)
     return ask_payment(scope, offer, ask, 0)
 
 
@@ -211,7 +212,6 @@ def ask_payment(
     scope: Mapping[str, Any], offer: Offer, ask: AsyncAsk | None, prices_inside: int | None
 ) -> Coroutine[Any, Any, Payment]:
     """`require_payment` for adapters. `prices_inside`: see `PaywallResponder.authorize`."""
-    check_required("scope", scope, offer, ask)
     responder = find_responder(scope)
     if responder is None:
         raise ConfigurationError(

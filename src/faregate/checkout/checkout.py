@@ -32,7 +32,7 @@ from faregate.checkout.work import Restore, Work
 from faregate.core import responses
 from faregate.core.flow import serve
 from faregate.core.interfaces import Backend, Flow, RunHandler
-from faregate.core.models import HandlerResult, Headers, Offer, OfferChoice, Response
+from faregate.core.models import HandlerResult, Headers, Offer, OfferChoice, Request, Response
 from faregate.core.release import (
     COPIED,
     Bypass,
@@ -301,7 +301,8 @@ class Checkout:
 
     def _begin_flow(self, backend: Backend, sold: Offer, offer: Offer) -> Flow[Response]:
         incoming = self.incoming
-        request = incoming.request.with_body_digest(self._body_digest)
+        asked = incoming.request
+        request = Request(asked.method, asked.url, asked.headers, self._body_digest)
         resource_url = self._paywall.resource_urls.build(
             incoming.path, incoming.origin, incoming.host, incoming.is_forwarded
         )

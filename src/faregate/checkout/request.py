@@ -65,6 +65,8 @@ def asks_upgrade(method: str, upgrade: str, *, has_websocket_headers: bool) -> b
     """
     if method.upper() == "CONNECT" or has_websocket_headers:
         return True
+    if not upgrade:
+        return False
     protocols = (name.partition("/")[0].strip().lower() for name in upgrade.split(","))
     return any(name not in _OF_SERVERS for name in protocols)
 

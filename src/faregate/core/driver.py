@@ -21,7 +21,8 @@ def drive(flow: Flow[R], result: HandlerResult | Exception | None = None) -> R |
 
     `result` is what the handler gave or raised; None starts the flow.
     """
-    advance, value = _begin(flow, result)
+    advance: Callable[[Any], Any] = flow.throw if isinstance(result, Exception) else flow.send
+    value: Any = result
     paused = False
     try:
         while True:
@@ -45,7 +46,8 @@ def drive(flow: Flow[R], result: HandlerResult | Exception | None = None) -> R |
 
 async def adrive(flow: Flow[R], result: HandlerResult | Exception | None = None) -> R | RunHandler:
     """Do the same as `drive`, and await each answer that is awaitable."""
-    advance, value = _begin(flow, result)
+    advance: Callable[[Any], Any] = flow.throw if isinstance(result, Exception) else flow.send
+    value: Any = result
     paused = False
     # Two separate `try`s: an error of the flow itself must leave, and never be thrown back into it.
     try:
@@ -76,11 +78,6 @@ def run(flow: Flow[R]) -> R:
 def arun(flow: Flow[R]) -> Coroutine[Any, Any, R]:
     """Drive a flow that runs no handler to its end, awaiting."""
     return cast("Coroutine[Any, Any, R]", adrive(flow))
-
-
-def _begin(flow: Flow[Any], result: HandlerResult | Exception | None) -> tuple[Callable[[Any], Any], Any]:
-    """How the flow goes on, and with what."""
-    return (flow.throw if isinstance(result, Exception) else flow.send), result
 
 
 def _refuse_awaitable(value: Any) -> TypeError:

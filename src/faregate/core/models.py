@@ -43,9 +43,6 @@ class Request:
     headers: Headers = field(default=(), repr=False)
     body_digest: str = ""
 
-    def with_body_digest(self, digest: str) -> "Request":
-        return Request(self.method, self.url, self.headers, digest)
-
 
 @frozen
 class Response:

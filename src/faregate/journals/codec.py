@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from faregate.core.models import Outcome, Response, WorkFailed, WorkSucceeded
 from faregate.errors import JournalUnreadable
-from faregate.journals.encryption import EncryptedParts, Keyring
+from faregate.journals.encryption import Keyring
 from faregate.journals.row import FIELDS, Row, get_values, size_of
 from faregate.journals.states import RowState
 from faregate.journals.store import COLUMNS, ENCRYPTED, Record
@@ -15,7 +15,6 @@ _LENGTH_BYTES = 4
 _to_json = json.JSONEncoder(separators=(",", ":")).encode  # made once: `json.dumps` makes one for each call
 _STATES = {state.value for state in RowState}
 _TEXTS = tuple(name for name in ENCRYPTED if name != "result")
-_ENCODED = frozenset(("state", "transaction_id", "outcome", *_TEXTS))
 _UNCHANGED = tuple(
     name for name in COLUMNS if name not in ("stamp", "state", "transaction_id", "size", *ENCRYPTED)
 )
@@ -42,8 +41,12 @@ class Codec:
         """Return the record of a new row."""
         values: dict[str, Any] = dict.fromkeys(COLUMNS)  # stores insert the values in this order
         fields: dict[str, Any] = dict(zip(FIELDS, get_values(row), strict=True))
-        for name in _ENCODED:
-            self._encode(values, row.key, name, fields.pop(name))
+        fields["state"] = row.state.value
+        fields["transaction_id"] = row.transaction_id or None
+        self._encode_outcome(fields, row.key, fields.pop("outcome"))
+        for name in _TEXTS:
+            text = fields[name]
+            fields[name] = self._keyring.encrypt(row.key, name, text.encode()) if text else None
         values.update(fields, stamp=stamp)
         return cast(Record, values)
 
@@ -54,29 +57,28 @@ class Codec:
             # Test identity first: comparing a large result with itself is slow.
             if value is old or value == old:
                 continue
-            if name in _ENCODED:
-                self._encode(changes, after.key, name, value)
+            if name == "outcome":
+                self._encode_outcome(changes, after.key, value)
+            elif name in _TEXTS:
+                changes[name] = self._keyring.encrypt(after.key, name, value.encode()) if value else None
+            elif name == "state":
+                changes[name] = value.value
+            elif name == "transaction_id":
+                changes[name] = value or None
             else:
                 changes[name] = value
         return changes
 
-    def _encode(self, columns: dict[str, Any], key: bytes, name: str, value: Any) -> None:
-        """Add what is stored of a field whose column has another value, or another name."""
-        if name == "state":
-            columns[name] = value.value
-        elif name == "transaction_id":
-            columns[name] = value or None
-        elif name == "outcome":
-            columns["size"] = size_of(value)
-            columns["result"] = None if value is None else self._encrypt_outcome(key, value)
-        else:
-            columns[name] = self._keyring.encrypt(key, name, value.encode()) if value else None
-
-    def _encrypt_outcome(self, key: bytes, outcome: Outcome) -> bytes | EncryptedParts:
+    def _encode_outcome(self, columns: dict[str, Any], key: bytes, outcome: Outcome | None) -> None:
+        columns["size"] = size = size_of(outcome)
+        if outcome is None:
+            columns["result"] = None
+            return
         parts = _encode_outcome(outcome)
-        if self.in_parts and size_of(outcome) > LARGE:
-            return self._keyring.encrypt_parts(key, "result", parts)
-        return self._keyring.encrypt(key, "result", b"".join(parts))
+        if self.in_parts and size > LARGE:
+            columns["result"] = self._keyring.encrypt_parts(key, "result", parts)
+        else:
+            columns["result"] = self._keyring.encrypt(key, "result", b"".join(parts))
 
     def unpack(self, record: Record) -> Row:
         """Return the row without its result: see `NOT_READ`. Raises `JournalUnreadable`."""

@@ -4,6 +4,7 @@ A response that leaves unpaid is a route's own answer, or it comes from somethin
 the routers, which may have kept the result of a paid handler.
 """
 
+from collections.abc import Awaitable
 from functools import partial
 from types import FunctionType
 from typing import Any
@@ -39,11 +40,11 @@ class RouterProbe:
         if len(layers) > 1 and not any(isinstance(layer, RouterProbe) for layer in layers):
             layers[-2].app = _RouteProbe(layers[-1], self._router)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         responder = find_responder(scope)
         if responder is not None:
             send = partial(responder.relay, self, partial(self._is_routed, scope), send)
-        await self.app(scope, receive, send)
+        return self.app(scope, receive, send)
 
     def _is_routed(self, scope: Scope) -> bool:
         """Whether a route answered the request of this scope, and no application that the router leads to.
