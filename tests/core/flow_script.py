@@ -30,13 +30,13 @@ from faregate.core.models import (
 from faregate.core.results import AccessGranted, AccessUnpaid, CompletionPaid, CompletionUnpaid
 from faregate.events import UNKNOWN_SALE, Event, Expired, Refused, Swept
 from tests.core.steps import (
+    STEP_BACKEND,
     AbandonClaim,
     CallAccess,
     CallComplete,
     ClaimProof,
     EmitEvent,
     FindOtherEncoding,
-    GetTime,
     GetTransaction,
     HasUnknownKeys,
     LeaseNext,
@@ -175,10 +175,11 @@ def _assert_refusal_is_the_response(events: list[Event], end: Any) -> None:
 def _play(
     flow: Flow[Any], script: tuple[Pair, ...], events: list[Event], clock: Iterator[float] = STOPPED
 ) -> Any:
+    STEP_BACKEND.clock = clock
     answer: Any = None
     for number, (expected, next_answer) in enumerate(script):
         try:
-            step = _advance(flow, answer, events, clock)
+            step = _advance(flow, answer, events)
         except StopIteration as end:
             raise AssertionError(f"after {number} steps the flow ended with {end.value}") from None
         except Exception as error:
@@ -186,22 +187,22 @@ def _play(
         assert expected == step, f"expected {expected}, the flow yielded {step}"
         answer = next_answer
     try:
-        last = _advance(flow, answer, events, clock)
+        last = _advance(flow, answer, events)
     except StopIteration as end:
         return end.value
     raise AssertionError(f"the script is over, and the flow yields {last}")
 
 
-_ANSWERS: dict[type, Any] = {EmitEvent: None, GetTime: 0.0, RemoveUnfetched: ()}
+_ANSWERS: dict[type, Any] = {EmitEvent: None, RemoveUnfetched: ()}
 """The answers to steps that no script has."""
 
 
-def _advance(flow: Flow[Any], answer: Any, events: list[Event], clock: Iterator[float]) -> Any:
+def _advance(flow: Flow[Any], answer: Any, events: list[Event]) -> Any:
     step = flow.throw(answer.error) if isinstance(answer, Raise) else flow.send(answer)
     while type(step) in _ANSWERS:
         if isinstance(step, EmitEvent):
             events.append(step.event)
-        step = flow.send(next(clock) if isinstance(step, GetTime) else _ANSWERS[type(step)])
+        step = flow.send(_ANSWERS[type(step)])
     return step
 
 

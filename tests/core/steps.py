@@ -3,8 +3,10 @@
 A flow that is given `STEPS` as its backend yields such a value for each call, and its answer is sent back in.
 """
 
+from collections.abc import Iterator
 from dataclasses import field
 from functools import partial
+from itertools import repeat
 from typing import Any, TypeAlias, cast
 
 from faregate.core import completion, flow, prices, recovery
@@ -308,14 +310,6 @@ class RemoveUnfetched(Step):
 
 
 @frozen
-class GetTime(Step):
-    """Seconds on a clock that never jumps; only differences mean anything."""
-
-    def perform(self, backend: Backend) -> MaybeAwaitable[float]:
-        return backend.get_time()
-
-
-@frozen
 class Sleep(Step):
     """Pause for so many seconds."""
 
@@ -396,16 +390,20 @@ class _StepBackend:
     call_complete = CallComplete
     get_transaction_state = GetTransaction
     close_execution = CloseExecution
-    get_time = GetTime
     sleep = Sleep
     wait_for_settlement = WaitForSettlement
     emit_event = EmitEvent
     write_fallback = WriteFallback
     log_warning = LogWarning
+    clock: Iterator[float] = repeat(0.0)
+
+    def get_time(self) -> float:
+        return next(self.clock)
 
 
-STEPS = cast(Backend, _StepBackend())
-"""The backend that does nothing: each of its methods gives the step."""
+STEP_BACKEND = _StepBackend()
+"""The backend that does nothing: each of its methods gives the step. `clock` gives its times."""
+STEPS = cast(Backend, STEP_BACKEND)
 serve = partial(flow.serve, STEPS)
 sweep = partial(recovery.sweep, STEPS)
 recover = partial(recovery.recover, STEPS)

@@ -11,7 +11,6 @@ from faregate.journals.persistent import PersistentJournal
 from tests.core.steps import (
     CallAccess,
     CallComplete,
-    GetTime,
     GetTransaction,
     Question,
     RecallPredictability,
@@ -65,7 +64,7 @@ class Environment:
         if isinstance(question, RunHandler):
             return How(course=BAD_WORK) if self._happens(self._fault_plan.course) else WELL
         if (
-            isinstance(question, WriteFallback | RecallPredictability | GetTime)
+            isinstance(question, WriteFallback | RecallPredictability)
             or self._fault_plan.stored
             or not self._happens(self._fault_plan.store)
         ):

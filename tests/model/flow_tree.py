@@ -13,7 +13,6 @@ from faregate.core.results import Predictability
 from tests.core.flow_script import RULES
 from tests.core.steps import (
     EmitEvent,
-    GetTime,
     LogWarning,
     Question,
     RecallPredictability,
@@ -28,7 +27,6 @@ Make = Callable[[], Flow[Any]]
 
 _ANSWERS: dict[type, Any] = {
     ResolveOffer: RULES,
-    GetTime: 0.0,
     RecallPredictability: Predictability.UNPREDICTABLE,
 }
 
@@ -90,8 +88,6 @@ def _replay(flow: Flow[Any], answers: tuple[Any, ...]) -> tuple[Question | None,
 def loud(flow: Flow[Any], answer: Any) -> Question:
     """The next question that somebody else may notice."""
     question: Question = flow.throw(answer.error()) if isinstance(answer, Raised) else flow.send(answer)
-    while isinstance(
-        question, Sleep | LogWarning | EmitEvent | ResolveOffer | GetTime | RecallPredictability
-    ):
+    while isinstance(question, Sleep | LogWarning | EmitEvent | ResolveOffer | RecallPredictability):
         question = flow.send(_ANSWERS.get(type(question)))
     return question

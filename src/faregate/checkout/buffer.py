@@ -8,11 +8,12 @@ from functools import lru_cache
 from io import BytesIO
 
 from faregate.core.models import Header, Headers, Response
-from faregate.core.release import drop_mark
+from faregate.core.release import MARK
 from faregate.errors import ResultTooLarge
 
 # Servers refuse to send anything else. That must be known before the payment is completed: a result that no
 # server sends would be paid for and lost.
+_MARK_NAME = MARK[0].lower()
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _NOT_STARTED = "the handler sent a body before the start of its response"
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
@@ -51,7 +52,8 @@ class BufferedResponse:
         if status < 200:
             raise ValueError(f"{status} is not the status of a final response")
         self._limit = limit
-        self._start = (status, drop_mark(tuple(map(_check_header, headers))))
+        unmarked = [header for header in headers if header[0].lower() != _MARK_NAME]
+        self._start = (status, tuple(map(_check_header, unmarked)))
         self._drop_body()
         self._size = 0
 

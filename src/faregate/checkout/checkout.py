@@ -537,9 +537,10 @@ class Checkout:
 
     def close(self) -> None:
         """End the checkout: the request is over. A flow that has not finished is left to the sweep."""
-        is_unfinished = self.state not in (State.COMPLETING, State.COMPLETED)
+        is_completed = self.state is State.COMPLETED
+        is_unfinished = not is_completed and self.state is not State.COMPLETING
         self.state = State.CLOSED  # from every state
-        if self._work is not None:
+        if self._work is not None and not is_completed:  # or it has ended, and was restored or released
             self._work.restore()
             self._work.end(None)
         if self._flow is not None and is_unfinished:

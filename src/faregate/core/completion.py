@@ -171,14 +171,14 @@ def _measure_completion(
     backend: Backend, payment: PendingPayment, outcome: Outcome
 ) -> Flow[tuple[PendingPayment, Completion]]:
     """The payment, with the time that its completion took, and the first clear answer."""
-    began: float = yield backend.get_time()
+    began = backend.get_time()
     completion = yield from _complete(backend, payment, outcome)
-    return describe(payment, complete_ms=(yield from measure(backend, began))), completion
+    return describe(payment, complete_ms=measure(backend, began)), completion
 
 
 def _complete(backend: Backend, payment: PendingPayment, outcome: Outcome) -> Flow[Completion]:
     """The first clear answer. To complete twice is safe: the service keeps the first outcome."""
-    began: float = yield backend.get_time()
+    began = backend.get_time()
     pauses = iter(COMPLETE_PAUSES)
     while True:
         try:
@@ -189,8 +189,7 @@ def _complete(backend: Backend, payment: PendingPayment, outcome: Outcome) -> Fl
         if not _is_retryable(completion) or (pause := next(pauses, None)) is None:
             return completion
         # Do not repeat a call that used up its whole time-out: a payer waits.
-        now: float = yield backend.get_time()
-        if now - began > RETRY_BUDGET_SECONDS:
+        if backend.get_time() - began > RETRY_BUDGET_SECONDS:
             return completion
         yield backend.sleep(pause)
 
@@ -202,7 +201,7 @@ def has_settled(backend: Backend, payment: PendingPayment, request: PaidRequest 
     """
     if request is None or request.settle_wait <= 0:
         return False
-    now: float = yield backend.get_time()
+    now = backend.get_time()
     until = min(now + request.settle_wait, request.last_call_at)
     pauses: Iterator[float] = chain(SETTLE_PAUSES, repeat(SETTLE_PAUSES[-1]))
     for pause in pauses:
@@ -215,7 +214,7 @@ def has_settled(backend: Backend, payment: PendingPayment, request: PaidRequest 
             state: TransactionReply = yield backend.get_transaction_state(payment.transaction_id)
         except ServiceError:
             return False
-        now = yield backend.get_time()
+        now = backend.get_time()
         if state is not TransactionState.PENDING:
             has_ended = isinstance(state, TransactionSettled) or state is TransactionState.FAILED
             return has_ended and now <= request.last_call_at

@@ -236,11 +236,11 @@ def _serve_first_use(backend: Backend, request: PaidRequest, proof: str, claim: 
     if isinstance(revision, AccessFailed):
         yield from abandon_claim(backend, lease)
         return (yield from _refuse_access(backend, request, revision))
-    began: float = (yield backend.get_time()) if request.is_observed else 0.0
+    began = backend.get_time() if request.is_observed else 0.0
     revision, access = yield from _call_access(backend, request, revision, proof)
     sale = UNKNOWN_SALE
     if request.is_observed:
-        sale = yield from describe_access(backend, request, revision, began)
+        sale = describe_access(backend, request, revision, began)
     match access:
         case AccessGranted(transaction_id):
             # A payment of an earlier request may have been authorized for a revision that was active then.
@@ -384,15 +384,14 @@ def _call_access_once(
     backend: Backend, request: PaidRequest, revision: OfferRevision, proof: str | None
 ) -> Flow[Access]:
     """Call access, and retry an unanswered call once. It is idempotent: a proof keeps its transaction."""
-    began: float = yield backend.get_time()
+    began = backend.get_time()
     try:
         try:
             access: Access = yield backend.call_access(request, revision, proof)
         except TooManyCalls:
             raise  # a retry would only add to the load
         except NoAnswer:
-            now: float = yield backend.get_time()
-            if now - began > RETRY_BUDGET_SECONDS:
+            if backend.get_time() - began > RETRY_BUDGET_SECONDS:
                 raise
             access = yield backend.call_access(request, revision, proof)
     except NoAnswer as error:
@@ -501,7 +500,7 @@ def _run_and_settle(
         return (yield from _handle_lost_start(backend, request, payment))
     if request.is_observed:
         yield backend.emit_event(Authorized(payment.transaction_id, payment.sale))
-    began: float = (yield backend.get_time()) if request.is_observed else 0.0
+    began = backend.get_time() if request.is_observed else 0.0
     try:
         result: HandlerResult = yield RunHandler(request, payment.transaction_id)
         if request.is_observed:
@@ -512,7 +511,7 @@ def _run_and_settle(
             f"{_describe_handler(request)} returned nothing that can be sold: {error}", payment.transaction_id
         )
         code = error.code if isinstance(error, HandlerError) else "invalid_usage"
-        payment = yield from _describe_failed_work(backend, request, payment, began)
+        payment = _describe_failed_work(backend, request, payment, began)
         settlement = yield from report_failure(backend, payment, code)
         if isinstance(settlement, PaymentFailed):
             return responses.build_work_failed(code)
@@ -521,7 +520,7 @@ def _run_and_settle(
     except Exception:
         # Report the failure first, so that nothing is charged. The framework then answers the handler's
         # error.
-        payment = yield from _describe_failed_work(backend, request, payment, began)
+        payment = _describe_failed_work(backend, request, payment, began)
         yield from report_failure(backend, payment, "handler_error")
         raise
     if isinstance(outcome, Response):
@@ -533,8 +532,8 @@ def _run_and_settle(
 
 def _describe_failed_work(
     backend: Backend, request: PaidRequest, payment: PendingPayment, began: float
-) -> Flow[PendingPayment]:
-    return describe(payment, work_ms=(yield from measure(backend, began))) if request.is_observed else payment
+) -> PendingPayment:
+    return describe(payment, work_ms=measure(backend, began)) if request.is_observed else payment
 
 
 def _handle_lost_start(backend: Backend, request: PaidRequest, payment: PendingPayment) -> Flow[Response]:

@@ -27,7 +27,7 @@ R = TypeVar("R")
 MaybeAwaitable: TypeAlias = T | Awaitable[T]
 
 Flow: TypeAlias = Generator[Any, Any, R]
-"""A plain generator that returns an `R`. It cannot await, block or look at a clock.
+"""A plain generator that returns an `R`. It cannot await or block, and has no clock but its backend's.
 
 It calls its backend and yields what that gives, an answer or an awaitable of it. A driver
 (`faregate.core.driver`) sends the answer back in, or throws in what awaiting it raised.
@@ -188,8 +188,11 @@ class Backend(Protocol):
         """Close a free execution with facts about its response, if there is one. Raises `ServiceError`."""
         ...
 
-    def get_time(self) -> MaybeAwaitable[float]:
-        """Return seconds on a clock that never jumps; only differences mean anything."""
+    def get_time(self) -> float:
+        """Return seconds on a clock that never jumps; only differences mean anything.
+
+        Nobody waits for a time, so a flow takes it as it is, without a `yield`.
+        """
         ...
 
     def sleep(self, seconds: float, /) -> MaybeAwaitable[None]: ...

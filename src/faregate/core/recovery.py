@@ -117,7 +117,7 @@ def sweep(
     Before that, remove paid results that their payers did not fetch in time. `environment` is for events
     alone.
     """
-    began: float = yield backend.get_time()
+    began = backend.get_time()
     report = SweepReport(expired=(yield from _remove_unfetched(backend, limit)))
     seen: set[bytes] = set()
     while len(seen) < limit and not should_stop():
@@ -132,7 +132,7 @@ def sweep(
         report.looked_at += 1
         payment = describe(payment, environment=environment)
         report.add(payment.transaction_id, (yield from recover(backend, payment, None)))
-    yield backend.emit_event(report.as_event((yield from measure(backend, began)), environment))
+    yield backend.emit_event(report.as_event(measure(backend, began), environment))
     return report
 
 

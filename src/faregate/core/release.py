@@ -78,10 +78,6 @@ def is_marked(headers: Headers) -> bool:
     return any(name.lower() == _MARK_NAME for name, _ in headers)
 
 
-def drop_mark(headers: Headers) -> Headers:
-    return tuple([pair for pair in headers if pair[0].lower() != _MARK_NAME])
-
-
 def may_be_result(status: int, offers: Iterable[Offer]) -> bool:
     """Whether what answers with this status, in place of what is sold so, may be, or come of, its result."""
     if status == 402 or not is_error(status):

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from faregate.core.claims import PendingPayment
-from faregate.core.interfaces import Backend, Flow
+from faregate.core.interfaces import Backend
 from faregate.core.models import OfferRevision, PaidRequest
 from faregate.events import Sale
 
@@ -31,11 +31,9 @@ def describe_recovered(payment: PendingPayment) -> PendingPayment:
     return payment if is_known else describe(payment, revision_id=payment.revision_id)
 
 
-def describe_access(
-    backend: Backend, request: PaidRequest, revision: OfferRevision, began: float
-) -> Flow[Sale]:
+def describe_access(backend: Backend, request: PaidRequest, revision: OfferRevision, began: float) -> Sale:
     """Return the sale after a call to access that began at this time."""
-    access_ms = yield from measure(backend, began)
+    access_ms = measure(backend, began)
     return replace(request.sale, revision_id=revision.revision_id, asset=revision.asset, access_ms=access_ms)
 
 
@@ -55,7 +53,6 @@ def describe_receipt(payment: PendingPayment, receipt: str) -> PendingPayment:
     return describe(payment, **details)
 
 
-def measure(backend: Backend, began: float) -> Flow[int]:
+def measure(backend: Backend, began: float) -> int:
     """Milliseconds since `began`, a time of `Backend.get_time`."""
-    now: float = yield backend.get_time()
-    return int((now - began) * 1000)
+    return int((backend.get_time() - began) * 1000)

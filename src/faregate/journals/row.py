@@ -21,6 +21,7 @@ A journal calls a method of the row, and stores the row if it returns True: it c
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -552,4 +553,4 @@ def size_of(outcome: Outcome | None) -> int:
     """The bytes of a result that count towards the quota of a journal."""
     if not isinstance(outcome, WorkSucceeded):
         return 0
-    return len(outcome.result.body) + sum(len(name) + len(value) for name, value in outcome.result.headers)
+    return len(outcome.result.body) + sum(map(len, chain.from_iterable(outcome.result.headers)))

@@ -33,9 +33,10 @@ def parse_object(reply: Response) -> dict[str, Any]:
     """Parse the body as a JSON object, or raise `BadAnswer`. The caller checks its fields."""
     try:
         # Strict, and bounded in depth whatever the process has set as its recursion limit.
-        parsed = from_json(reply.body)
+        core = _load()
+        parsed = core.from_json(reply.body, allow_inf_nan=False)
         # A serialized dict has every name once. If it equals the reply, so has the reply.
-        if to_json(parsed) != reply.body:
+        if core.to_json(parsed) != reply.body:
             json.loads(reply.body, object_pairs_hook=check_unique_names)
     except (ValueError, RecursionError) as error:
         raise BadAnswer(f"HTTP {reply.status}: not a JSON object: {describe_fault(error)}") from None

@@ -89,7 +89,7 @@ class RevisionCache:
         if offer.sells in self._revisions:
             # When the cache is stale, one request refreshes it, and the others use what is there.
             if now - self._read_at < FRESH_SECONDS or now - self._asked_at < MISSING_SECONDS:
-                return self._check_asset(offer)
+                return _check_asset(offer, self._revisions[offer.sells])
         elif now - self._read_at < MISSING_SECONDS:
             raise self._build_error(offer)
         self._asked_at = now
@@ -99,7 +99,7 @@ class RevisionCache:
         """Return the revision, however old. Raises `ConfigurationError`."""
         if offer.sells in self._declared:
             return self._published.get(offer.sells)
-        return self._check_asset(offer) if offer.sells in self._revisions else None
+        return _check_asset(offer, self._revisions[offer.sells]) if offer.sells in self._revisions else None
 
     def find_newer(self, offer: Offer, rejected: OfferRevision) -> OfferRevision | None:
         """Return the revision if it is another one, or was read since `rejected` was refused just now.
@@ -116,7 +116,7 @@ class RevisionCache:
         refused_at = self._refused_at.get(rejected.revision_id, float("-inf"))
         is_read_again = refused_at <= self._read_at < refused_at + REFRESH_SECONDS
         if is_newer or (is_read_again and self._clock() - self._read_at < REFRESH_SECONDS):
-            return self._check_asset(offer) if revision is not None else None
+            return None if revision is None else _check_asset(offer, revision)
         return None
 
     def begin_refresh(self, rejected: OfferRevision) -> bool:
@@ -168,7 +168,7 @@ class RevisionCache:
         self._log_missing(offer)
         if offer.sells not in self._revisions:
             raise self._build_error(offer)
-        return self._check_asset(offer)
+        return _check_asset(offer, self._revisions[offer.sells])
 
     def _store_published(self, reply: Response, offer: Offer) -> OfferRevision:
         # Replaced, never changed: other threads read it.
@@ -185,9 +185,6 @@ class RevisionCache:
                     "%s Until then it is answered with 502.",
                     self._build_error(offer),
                 )
-
-    def _check_asset(self, offer: Offer) -> OfferRevision:
-        return _check_asset(offer, self._revisions[offer.sells])
 
     def _build_error(self, offer: Offer) -> ConfigurationError:
         names = sorted(name for name in self._revisions if not name.startswith("acr_"))
