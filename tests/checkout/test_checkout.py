@@ -5,16 +5,20 @@ from collections.abc import Callable
 from itertools import product
 from typing import Any
 
+import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from faregate.checkout.async_checkout import AsyncCheckout
+from faregate.checkout.blocking_checkout import BlockingCheckout
 from faregate.checkout.blocking_checkout import BlockingCheckout as Checkout
 from faregate.checkout.checkout import SkipHandler
 from faregate.checkout.path_rules import PathMatch
 from faregate.checkout.request import IncomingRequest
 from faregate.checkout.states import PASSING, TRANSITIONS, State
-from faregate.core.models import Request, Response
+from faregate.core.interfaces import Flow, RunHandler
+from faregate.core.models import PaidRequest, Request, Response
 from faregate.core.release import Bypass, may_be_result
 from faregate.errors import ConfigurationError
 from faregate.offers import offer
@@ -209,3 +213,28 @@ def test_long_paths_of_strangers_are_not_kept() -> None:
     finally:
         tracemalloc.stop()
     assert kept < 1_000_000
+
+
+class Both(BlockingCheckout, AsyncCheckout):
+    """As that of Django, whose views may await below a middleware that blocks, or the other way round."""
+
+
+@pytest.mark.parametrize("awaits", [True, False])
+def test_the_flow_goes_on_with_the_backend_of_the_one_that_completes(awaits: bool) -> None:
+    paywall = Paywall(environ={}, base_url="emulator:", journal="memory:")
+    asked = Request("GET", "/report")
+    incoming = IncomingRequest(asked, "/report", "", "http://seller.example", None, "", "0")
+    checkout = Both(paywall, lambda: incoming, True)
+    step = RunHandler(PaidRequest(offer("report"), asked, "http://seller.example/report", 1, 1), "txn_x")
+
+    def wait_for_handler() -> Flow[Response]:
+        yield step
+        return Response(200)
+
+    flow = wait_for_handler()
+    next(flow)
+    checkout.state, checkout._flow, checkout._handler_step = State.AUTHORIZED, flow, step
+    checkout.start_buffer(200, ())
+    answer = anyio.run(checkout.acomplete) if awaits else checkout.complete()
+    assert answer.status == 200
+    assert step.backend is (paywall.async_backend if awaits else paywall.backend)

@@ -267,7 +267,7 @@ def _get_answer_type(module: Any, asked: ast.Yield) -> Any:
             answer = get_type_hints(getattr(Backend, name))["return"]
         case ast.Call(func=ast.Attribute(value=ast.Attribute(ast.Name("backend"), "journal"), attr=name)):
             answer = get_type_hints(getattr(Journal, name))["return"]
-        case ast.Call(func=ast.Name("RunHandler")):
+        case ast.Name("step"):  # `RunHandler`
             return HandlerResult
         case ast.Call(func=ast.Name("write")):  # the parameter of `_write`, which is generic
             return vars(module)["T"]

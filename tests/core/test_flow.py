@@ -1,6 +1,7 @@
 """The situations of docs/flow.md, driven through the flow alone. Situation 13 is in `test_recovery.py`."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -104,6 +105,7 @@ from tests.core.steps import (
     CallAccess,
     ClaimProof,
     CloseExecution,
+    EmitEvent,
     GetKnownRevision,
     HasUnknownKeys,
     MarkStuck,
@@ -619,3 +621,21 @@ def test_a_step_of_any_content_is_known_by_its_kind() -> None:
     assert AnyOf(ScheduleRetry) == ScheduleRetry(LEASE_HELD)
     assert AnyOf(ScheduleRetry) != AbandonClaim(LEASE_HELD)
     assert CompletionPaid("a", "r") != CompletionPaid("b", "r")
+
+
+@pytest.mark.parametrize("result", [WORK, ValueError("failed")])
+def test_what_follows_the_handler_is_called_on_the_backend_that_goes_on(result: Any) -> None:
+    """A framework may await the view and block after it: each with a backend of its own."""
+    flow = serve(sale())
+    step = next(flow)
+    for _, answer in BEGINNING:
+        step = flow.send(answer)
+        while isinstance(step, EmitEvent):
+            step = flow.send(None)
+    assert step == RunHandler(sale(), TXN)
+    journal = SimpleNamespace(record_outcome=lambda *_: "of the other")
+    other: Any = SimpleNamespace(journal=journal, get_time=lambda: 0.0)
+    step.backend = other
+    is_error = isinstance(result, Exception)
+    assert (flow.throw(result) if is_error else flow.send(result)) == "of the other"
+    flow.close()

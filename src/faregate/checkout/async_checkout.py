@@ -102,7 +102,8 @@ class AsyncCheckout(Checkout):
 
     async def _drive_to_end(self, result: HandlerResult | Exception) -> None:
         try:
-            self._set_answer(await adrive(self._get_flow(), result))
+            flow = self._resume_flow(self._paywall.async_backend)
+            self._set_answer(await adrive(flow, result))
         finally:
             if self.state is State.COMPLETING:  # the flow raised, so that there is no answer
                 self._move(State.COMPLETED)

@@ -60,4 +60,4 @@ class BlockingCheckout(Checkout):
         if self._work is not None:
             self._work.end(result)
         self._move(State.COMPLETING)
-        return self._set_answer(drive(self._get_flow(), result))
+        return self._set_answer(drive(self._resume_flow(self._paywall.backend), result))

@@ -109,6 +109,8 @@ class Checkout:
     _sold: Offer | None = None
     _offer: Offer | None = None
     _flow: Flow[Response] | None = None
+    _handler_step: RunHandler | None = None
+    """Where the flow waits for the handler."""
     _answer: Response | None = None
     _mistake: ConfigurationError | None = None
     _sold_twice: SoldTwice | None = None
@@ -343,6 +345,7 @@ class Checkout:
             self._decide(step)
             return
         self._move(State.AUTHORIZED)
+        self._handler_step = step
         self.payment = Payment(step.transaction_id, step.request.offer.sells)
         start = monotonic()
         seconds = self._paywall.get_work_seconds(step.request, start - self._request_start)
@@ -584,9 +587,11 @@ class Checkout:
             raise error
         return self._answer
 
-    def _get_flow(self) -> Flow[Response]:
-        if self._flow is None:
+    def _resume_flow(self, backend: Backend) -> Flow[Response]:
+        """Return the flow, which goes on after the handler with this backend."""
+        if self._flow is None or self._handler_step is None:
             raise RuntimeError("nothing was authorized")
+        self._handler_step.backend = backend
         return self._flow
 
 

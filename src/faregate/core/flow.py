@@ -452,8 +452,12 @@ def _ask_for_new_payment(
 def _serve_free(
     backend: Backend, request: PaidRequest, revision: OfferRevision, access: AccessFree
 ) -> Flow[Response]:
+    step = RunHandler(request, None)
     try:
-        result: HandlerResult = yield RunHandler(request, None)
+        try:
+            result: HandlerResult = yield step
+        finally:
+            backend = step.backend or backend
     except HandlerError as error:
         yield backend.log_warning(f"{_describe_handler(request)} failed on a free request: {error}")
         yield from _close_execution(backend, access.execution_id, revision, None)
@@ -501,8 +505,12 @@ def _run_and_settle(
     if request.is_observed:
         yield backend.emit_event(Authorized(payment.transaction_id, payment.sale))
     began = backend.get_time() if request.is_observed else 0.0
+    step = RunHandler(request, payment.transaction_id)
     try:
-        result: HandlerResult = yield RunHandler(request, payment.transaction_id)
+        try:
+            result: HandlerResult = yield step
+        finally:
+            backend = step.backend or backend
         if request.is_observed:
             payment = describe(payment, status=result.response.status, work_ms=result.duration_ms)
         outcome = _decide_outcome(result, request, revision)

@@ -5,6 +5,7 @@ A sync backend returns values; an async one returns values or awaitables, so tha
 """
 
 from collections.abc import Awaitable, Generator
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from faregate.core.claims import (
@@ -19,7 +20,6 @@ from faregate.core.claims import (
 from faregate.core.models import HandlerResult, Offer, OfferRevision, Outcome, PaidRequest
 from faregate.core.results import Access, Completion, Predictability, TransactionReply
 from faregate.events import Event
-from faregate.frozen import frozen
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -34,16 +34,18 @@ It calls its backend and yields what that gives, an answer or an awaitable of it
 """
 
 
-@frozen
+@dataclass(slots=True, unsafe_hash=True)
 class RunHandler:
     """Let the handler run: the one thing that a flow yields and no backend does.
 
     The driver stops there. Its caller runs the handler, and drives on with its result, or with the exception
-    that it raised.
+    that it raised. `backend` is what the flow calls from then on, if it is another than before: a view of
+    Django may await while its middleware blocks, or the other way round.
     """
 
     request: PaidRequest
     transaction_id: str | None
+    backend: "Backend | None" = field(default=None, compare=False, repr=False)
 
 
 class Journal(Protocol):
