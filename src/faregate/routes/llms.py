@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import cast
 
 from faregate.core.driver import run
 from faregate.core.models import Offer
@@ -32,7 +33,7 @@ def build_llms_text(app: object, name: str, about: str = "") -> str:
     `name` is the seller's, `about` one sentence. Blocking: it asks the service for the price of each offer,
     so build the text once and keep it. Raises `ConfigurationError`.
     """
-    if not isinstance(name, str) or not name.strip():
+    if not isinstance(cast(object, name), str) or not name.strip():
         raise ConfigurationError(f"build_llms_text needs the seller's name, such as 'Weather', not {name!r}.")
     sold = [*_list_sold(inspect_app(app).routes)]
     summary = f"\n> {_join_lines(about)}\n" if about else ""
@@ -70,7 +71,7 @@ def _ask_price(offer: Offer, paywall: Paywall) -> Price | None:
     """Ask for the price, unless it is known; None if the service does not say it."""
     if paywall.find_price(offer.sells) is None:
         with suppress(FaregateError):
-            if (answer := run(ask_price(offer, NOT_FOR_SALE), paywall.backend)) is not None:
+            if (answer := run(ask_price(paywall.backend, offer, NOT_FOR_SALE))) is not None:
                 paywall.record_price(offer, answer)
     return paywall.find_price(offer.sells)
 
