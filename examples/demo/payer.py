@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import httpx
 from eth_account import Account
@@ -12,6 +12,9 @@ from x402.http import x402HTTPClient
 from x402.http.clients import wrapHttpxWithPayment
 from x402.http.utils import decode_payment_required_header, decode_payment_response_header
 from x402.mechanisms.evm.exact import ExactEvmScheme  # pyright: ignore[reportMissingTypeStubs]
+
+_SECONDS: Final = 60.0
+"""A settlement is waited for, and the machine may be busy: httpx would give up after 5 seconds."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +41,8 @@ class Payer:
         self.address: str = account.address
         self.receipts: dict[str, int] = {}
         self._x402 = x402Client().register("eip155:*", ExactEvmScheme(account))
-        self._paying = wrapHttpxWithPayment(self._x402, base_url=seller)
-        self._plain = httpx.AsyncClient(base_url=seller)
+        self._paying = wrapHttpxWithPayment(self._x402, base_url=seller, timeout=_SECONDS)
+        self._plain = httpx.AsyncClient(base_url=seller, timeout=_SECONDS)
 
     async def __aenter__(self) -> Self:
         return self
