@@ -38,6 +38,7 @@ from faregate.service.database.accounts import (
     ensure_account,
     find_account,
     list_accounts,
+    read_account,
     update_account,
 )
 from faregate.service.database.clock import LOCK_ALL
@@ -219,8 +220,7 @@ class _Own:
     def authenticate(self, secret: str) -> KeyGrant:
         runtime, account = self._running.runtime, self._running.account
         # As it is now: another process may have published a price.
-        with runtime.books.database.read() as connection:
-            current = find_account(connection, account.org, account.environment)
+        current = read_account(runtime.books.database, account.org, account.environment)
         return runtime.backends.open_own(current or account)
 
 

@@ -12,8 +12,9 @@ from sqlalchemy import Connection, bindparam, select, update
 from faregate.errors import ConfigurationError
 from faregate.rules.catalog import derive_org_id
 from faregate.rules.config import Seller
-from faregate.service.database.engine import Inserts
+from faregate.service.database.engine import Database, Inserts
 from faregate.service.database.schema import accounts, generation
+from faregate.service.database.statements import Statement
 from faregate.x402.tokens import Environment
 
 
@@ -48,6 +49,7 @@ _ALL: Final = select(*COLUMNS).order_by(accounts.c.id)
 _FIND: Final = select(*COLUMNS).where(
     accounts.c.org == bindparam("org"), accounts.c.environment == bindparam("environment")
 )
+_READ: Final = Statement(_FIND)
 _CREATE: Final = Inserts(accounts, lambda insert: insert.on_conflict_do_nothing())
 _UPDATE: Final = (
     update(accounts)
@@ -69,6 +71,12 @@ def list_accounts_of(connection: Connection, seller: Seller) -> tuple[AccountRow
 def find_account(connection: Connection, org: str, environment: Environment) -> AccountRow | None:
     row = connection.execute(_FIND, {"org": org, "environment": environment}).one_or_none()
     return None if row is None else AccountRow(*row)
+
+
+def read_account(database: Database, org: str, environment: Environment) -> AccountRow | None:
+    """Find the account as it is now, with each request. Raises `DatabaseError`."""
+    rows = database.query(_READ, {"org": org, "environment": environment})
+    return AccountRow(*rows[0].values()) if rows else None
 
 
 def ensure_account(
