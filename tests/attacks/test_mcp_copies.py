@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import date
 from typing import Any
 
 import pytest
@@ -74,6 +75,9 @@ GIVE: dict[str, Give] = {
     "text": lambda result: CallToolResult(
         content=[TextContent(type="text", text=dump_result(result)["content"][0]["text"])]
     ),
+    "blocks": lambda result: {
+        "content": [TextContent(type="text", text=dump_result(result)["content"][0]["text"])]
+    },
     "as an error": lambda result: {**dump_result(result), "isError": True},
     "as a resource": lambda result: {
         "contents": [{"uri": "shop://free", "text": dump_result(result)["content"][0]["text"]}]
@@ -303,6 +307,42 @@ async def _say_ok() -> str:
 
 async def _sell_ok() -> str:
     return "ok"
+
+
+@pytest.mark.parametrize("sold", [True, False])
+async def test_any_value_of_a_tool_and_of_middleware_is_let_through(sold: bool, paywall: Paywall) -> None:
+    """A subclass may ask for the plain value of a tool, and middleware may answer with what is no JSON."""
+
+    class PlainServer(MCPServer[Any]):
+        async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+            value = await self._tool_manager.call_tool(name, arguments, context)
+            return (
+                value if isinstance(value, CallToolResult) else CallToolResult(content=[_write(str(value))])
+            )
+
+    server = PlainServer("shop")
+    add_paywall(server, paywall)
+    server.add_tool(paid("daily_report")(_say_well), name="report", structured_output=False)
+    server.add_tool(_say_it_free, name="free", structured_output=False)
+    server.add_tool(_count, name="count", structured_output=False)
+    today = date(2026, 11, 26)
+
+    async def answer(ctx: Any, call_next: Any) -> Any:
+        odd = {"content": [{"type": "text", "text": "a block"}], "structuredContent": {"at": today}}
+        return odd if find_name(ctx.params) == "count" and "x" in str(ctx.params) else await call_next(ctx)
+
+    server.middleware.append(answer)
+    async with Client(server, mode=LEGACY) as client:
+        buyer = Buyer(client, Wallet())
+        if sold:
+            assert text_of(await buyer.buy("report")) == WELL
+        assert text_of(await buyer.call("free")) == WELL
+        assert text_of(await buyer.call("count")) == "42"
+        assert text_of(await buyer.call("count", {"x": 1})) == "a block"
+
+
+async def _count() -> int:
+    return 42
 
 
 async def test_what_changes_the_answer_of_a_free_tool_is_let_through(paywall: Paywall) -> None:

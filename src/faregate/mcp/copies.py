@@ -14,10 +14,12 @@ from functools import wraps
 from typing import Any, cast
 
 from mcp.server import Server
+from pydantic import BaseModel
+from pydantic_core import to_json
 
 from faregate.checkout.copies import RESULTS
 from faregate.core.release import is_error
-from faregate.mcp.requests import METHOD, dump_json
+from faregate.mcp.requests import METHOD
 from faregate.mcp.results import Result, dump_result, find_status
 from faregate.mcp.tools import AnyServer, get_low_level, get_manager
 
@@ -79,7 +81,7 @@ def watching() -> Generator[list[Any]]:
 
 def record_results(results: Iterable[Any]) -> None:
     """Remember a result, as it is sold and as a paid tool returned it. An error is none."""
-    for result in map(dump_result, results):
+    for result in map(_read_result, results):
         for body in () if is_error(find_status(result)) else _list_bodies(result):
             RESULTS.add(body)
 
@@ -89,7 +91,7 @@ def is_copy(answer: Any, returned: Sequence[Any]) -> bool:
 
     If not, it is remembered as one that anybody gets: a cache may keep it, and a tool may sell the same.
     """
-    bodies = _list_bodies(dump_result(answer))
+    bodies = _list_bodies(_read_result(answer))
     if any(map(RESULTS.is_copy, bodies)) and not _is_own(returned):
         return True
     for body in bodies:
@@ -99,17 +101,28 @@ def is_copy(answer: Any, returned: Sequence[Any]) -> bool:
 
 def _is_own(returned: Sequence[Any]) -> bool:
     """Whether what a handler says is sold, too. It may have been changed since, as the result was."""
-    return any(RESULTS.is_copy(body) for one in returned for body in _list_bodies(dump_result(one)))
+    return any(RESULTS.is_copy(body) for one in returned for body in _list_bodies(_read_result(one)))
+
+
+def _read_result(handled: Any) -> Result:
+    """What a handler returned, or something in front of it: a result, but a tool may give any value."""
+    if isinstance(handled, str):
+        return {"text": handled}
+    return dump_result(handled) if isinstance(handled, BaseModel | Mapping) else {}
 
 
 def _list_bodies(result: Result) -> tuple[bytes, ...]:
     """The content of a result, whatever kind of result it stands in, and its structured content."""
-    content = "\n".join(_list_content({**result, "structuredContent": None, "_meta": None})).encode()
+    texts = _list_content({**result, "structuredContent": None, "_meta": None})
+    content = "\n".join(texts).encode(errors="replace")
     structured = result.get("structuredContent")
-    return (content,) if structured is None else (content, dump_json(structured))
+    # The SDK writes what JSON has no form for, too.
+    return (content,) if structured is None else (content, to_json(structured, serialize_unknown=True))
 
 
 def _list_content(value: Any) -> Iterator[str]:
+    if isinstance(value, BaseModel):
+        value = value.model_dump()
     if isinstance(value, Mapping):
         for name, one in cast(Mapping[str, Any], value).items():
             if name in _CONTENT and isinstance(one, str):

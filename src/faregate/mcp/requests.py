@@ -66,7 +66,7 @@ def encode_payment(payment: object) -> str:
     """
     try:
         sent: object = json.loads(payment) if isinstance(payment, str) else payment
-        return b64encode(dump_json(_without_nulls(sent))).decode() if isinstance(sent, dict) else ""
+        return b64encode(_to_json(_without_nulls(sent))).decode() if isinstance(sent, dict) else ""
     except (ValueError, RecursionError):
         return ""
 
@@ -88,8 +88,8 @@ def write_bound(params: Mapping[str, Any]) -> bytes:
     bound: dict[str, Any] = {"arguments": params.get("arguments") or {}}
     if answers := params.get("inputResponses"):
         bound["inputResponses"] = answers
-    return dump_json(bound)
+    return _to_json(bound)
 
 
-def dump_json(value: Any) -> bytes:
+def _to_json(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
