@@ -95,7 +95,7 @@ def test_a_node_of_another_chain_is_named_and_takes_nothing(tmp_path: Path, chai
     with start_any_chain(8453) as other, run_facilitator(chain.url) as facilitator:
         environ = on_chain(tmp_path, other, facilitator.url)
         faults = check(list_routes(build_fastapi(environ)))
-        assert any("rpc_test" in fault and "8453" in fault for fault in faults), faults
+        assert any("SERVICE_RPC_TEST" in fault and "8453" in fault for fault in faults), faults
         with TestClient(build_fastapi(environ)) as client:
             assert Buyer(client, Wallet()).buy().status_code == 503
     assert count_sales(environ) == (0, 0)
