@@ -28,7 +28,8 @@ def test_a_body_that_was_not_announced_is_not_taken_for_an_empty_one() -> None:
         serving_on_hypercorn(app) as url,
         httpx.Client(base_url=url, http1=False, http2=True, trust_env=False, timeout=20) as http,
     ):
-        unpaid = http.post("/sold", content=b"mine")
+        # Without a body: hypercorn ends a connection on which a part of one comes after the response.
+        unpaid = http.post("/sold")
         proof = {"PAYMENT-SIGNATURE": Wallet().pay(unpaid.headers["payment-required"])}
         first = http.post("/sold", content=unannounced(b"mine"), headers=proof)
         again = http.post("/sold", content=b"mine", headers=proof)

@@ -23,6 +23,7 @@ class FlaskSeller:
             base_url=str(api.http.base_url),
             public_url="https://s.example",
             environ={},
+            settle_wait=0,
             **options,
         )
         selling.init_app(app, self._paywall)
