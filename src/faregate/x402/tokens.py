@@ -7,7 +7,8 @@ environment, so a second network per environment needs other keys, and changes w
   the test network as live.
 - `pay/wallet.py`: signs for the two networks only.
 - `service/environment_payments.py` and `service/commands/doctor.py`: one chain per environment.
-- `service/catalog.py` and `service/ledger.py`: find a token by environment and asset.
+- `rules/catalog.py`, `rules/ledger.py`, `service/database/simulated.py` and `service/payment_chain.py`: find
+  tokens by environment.
 
 USDC signs as `USDC` on Base Sepolia and as `USD Coin` on Base; EURC is `EURC` on both. Version 2,
 six decimals, all four.
@@ -52,7 +53,7 @@ TOKENS: Final[dict[tuple[Environment, SettlementAsset], Token]] = {
 def format_price(atomic: int, symbol: str) -> str:
     """Format an amount: `10000, "USDC"` is `0.01 USDC`. Exact, without floats.
 
-    The decimals of a token that is not known here are not known either: `10000 atomic XYZ`.
+    A symbol that is not in `CURRENCIES` has unknown decimals, and keeps atomic units: `10000 atomic XYZ`.
     """
     return f"{format_amount(atomic)} {symbol}" if symbol in CURRENCIES else f"{atomic} atomic {symbol}"
 
