@@ -1,6 +1,6 @@
-"""What a transaction pays for its data on the layer below. Chains of the OP stack, such as Base, take it.
+"""The fee of a transaction for its data on the layer below (L1), as on Base and other OP stack chains.
 
-It comes on top of gas, out of the same account, and no field of a transaction limits it.
+The account that pays for gas pays this fee as well, and no field of a transaction limits it.
 """
 
 from typing import Final
@@ -14,21 +14,21 @@ ORACLE: Final = "0x420000000000000000000000000000000000000F"
 
 
 def ask_l1_fee(node: ChainNode, size: int) -> int:
-    """Return what a transaction of `size` bytes pays at most now, in wei; 0 on a chain without the oracle.
+    """Return the highest L1 fee of a transaction of `size` bytes now, in wei; 0 where there is no oracle.
 
     Raises `RpcError`.
     """
     try:
-        return _call(node, encode_call("getL1FeeUpperBound(uint256)", size))
+        return _call_oracle(node, encode_call("getL1FeeUpperBound(uint256)", size))
     except RpcError as error:
         if not error.is_revert:
             raise
-    # An oracle from before the upgrade Fjord. It counts bytes, those that are not zero most.
+    # The oracle is older than the Fjord upgrade. It charges by bytes, and most for those that are not zero.
     words = -(-size // WORD)
-    return _call(node, encode_call("getL1Fee(bytes)", WORD, words * WORD, *[b"\xff" * WORD] * words))
+    return _call_oracle(node, encode_call("getL1Fee(bytes)", WORD, words * WORD, *[b"\xff" * WORD] * words))
 
 
-def _call(node: ChainNode, data: str) -> int:
+def _call_oracle(node: ChainNode, data: str) -> int:
     call = {"to": ORACLE, "data": data}
     answer = node.call("eth_call", call, "latest")
     # Where there is no contract, a node answers `0x`.
