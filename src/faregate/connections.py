@@ -20,18 +20,19 @@ from uvicorn.server import ServerState
 HEAD_SECONDS: Final = 10.0
 """Request line and headers arrive within this time."""
 REQUEST_SECONDS: Final = 40.0
-"""So does a body after its headers. The service answers a late body before, with the reason."""
+"""A body arrives within this time after its headers. The service itself answers a late body sooner, with the
+reason."""
 REST_SECONDS: Final = 2.0
-"""How long the rest of a body is taken that was answered already: its sender may still be writing."""
+"""How long the rest of a body is read after its request was answered: the client may still be sending it."""
 TAKE_SECONDS: Final = 30.0
-"""A client that takes nothing of a response for so long is given up."""
+"""A connection is closed when its client reads nothing of a response for this long."""
 MAX_HEAD: Final = 32 * 1024
 """Bytes of request line and headers; twice the 16 KiB that a proof may have."""
 MAX_PIPELINED: Final = 16
-"""Requests that wait on one connection for the answer before; uvicorn keeps every one that arrives."""
+"""Requests of one connection that wait for an earlier answer. uvicorn itself sets no limit."""
 MAX_CONNECTIONS: Final = 1000
 BACKLOG: Final = 64
-"""Few: so many connections are accepted at once, before the first of them is counted."""
+"""Low, because the event loop accepts this many connections before the first of them is counted."""
 _TOO_LARGE: Final = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 )
@@ -51,10 +52,10 @@ def count_allowed() -> int:
 
 
 class LimitedConnection(HttpToolsProtocol):
-    """A connection of uvicorn with limits; a value for `http` of its configuration.
+    """A connection of uvicorn with limits; the class is a value for `http` of `uvicorn.Config`.
 
-    While all places are taken, a new connection takes that of the one that has waited longest for a request,
-    or for the rest of one. Connections whose request is being answered stay.
+    At the limit, a new connection replaces the connection that has waited longest for a request, or for the
+    rest of one. Connections whose request is being answered stay.
     """
 
     warned_at: ClassVar = -_WARNING_SECONDS
@@ -70,16 +71,17 @@ class LimitedConnection(HttpToolsProtocol):
         self._allowed = count_allowed()
         self._head_size = 0
         self.turn: int | None = None
-        """Lower the longer the client has owed a request, or the rest of one; None if it owes none."""
+        """The place among the connections that wait for a request, or the rest of one: the lowest has waited
+        longest. None while this connection does not wait for its client."""
         self._request_timer: asyncio.TimerHandle | None = None
         self._response_timer: asyncio.TimerHandle | None = None
-        self._untaken = 0
+        self._unread_size = 0
 
     # Called by the event loop
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._await_request(HEAD_SECONDS)
+        self._start_request_timer(HEAD_SECONDS)
         if len(self.connections) > self._allowed:
             self._make_room()
 
@@ -95,18 +97,18 @@ class LimitedConnection(HttpToolsProtocol):
             return
         if self._head_size > MAX_HEAD and self._request_timer is not None:
             self.send_400_response("")
-        elif self._is_idle():  # empty lines before a request, which end the wait that uvicorn bounds
-            self._await_request(HEAD_SECONDS)
+        elif self._is_idle():  # empty lines before a request end the keep-alive timer of uvicorn
+            self._start_request_timer(HEAD_SECONDS)
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._await_taking()
+        self._start_response_timer()
 
     # Called by the parser
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._await_request(HEAD_SECONDS)
+        self._start_request_timer(HEAD_SECONDS)
 
     def on_headers_complete(self) -> None:
         if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > MAX_HEAD:
@@ -116,7 +118,7 @@ class LimitedConnection(HttpToolsProtocol):
             raise ValueError("too many requests wait on this connection")
         super().on_headers_complete()
         self._head_size = 0
-        self._await_request(REQUEST_SECONDS)
+        self._start_request_timer(REQUEST_SECONDS)
 
     def on_body(self, body: bytes) -> None:
         self._head_size = 0  # what follows a body may be headers again
@@ -135,15 +137,15 @@ class LimitedConnection(HttpToolsProtocol):
         if self.pipeline:
             self.flow.pause_reading()  # uvicorn reads on after each answer
         if self.transport.get_write_buffer_size():
-            self._await_taking()
+            self._start_response_timer()
         if self._request_timer is None:
             self.turn = None if self._is_answering() else next(_turns)
         elif self.cycle.response_complete and self.cycle.more_body:
-            self._await_request(REST_SECONDS)
+            self._start_request_timer(REST_SECONDS)
 
     def send_400_response(self, msg: str) -> None:
         if self._is_answering():
-            self.transport.abort()  # nothing may be written into the answer before
+            self.transport.abort()  # an error must not be written into the earlier answer
         elif self._head_size > MAX_HEAD:
             self.transport.write(_TOO_LARGE)
             self.transport.close()
@@ -152,42 +154,42 @@ class LimitedConnection(HttpToolsProtocol):
 
     def _is_answering(self) -> bool:
         """Whether a request that has arrived is not answered yet."""
-        if not self.cycle:  # that of the latest request
+        if not self.cycle:  # the cycle of the latest request
             return False
         return bool(self.pipeline) or not (self.cycle.response_complete or self.cycle.more_body)
 
     def _is_idle(self) -> bool:
-        """Whether nothing else ends this connection."""
+        """Whether no timer ends this connection, and no request is being answered."""
         timers = (self._request_timer, self.timeout_keep_alive_task)
         return not any(timers) and not self._is_answering()
 
-    def _await_request(self, seconds: float) -> None:
+    def _start_request_timer(self, seconds: float) -> None:
         _cancel(self._request_timer)
-        self._request_timer = self.loop.call_later(seconds, self._end_waiting)
+        self._request_timer = self.loop.call_later(seconds, self._end_request_wait)
         if self.turn is None:
             self.turn = next(_turns)
 
-    def _end_waiting(self) -> None:
-        if self._is_answering():  # a request before this one
-            self._await_request(HEAD_SECONDS)
+    def _end_request_wait(self) -> None:
+        if self._is_answering():  # an earlier request
+            self._start_request_timer(HEAD_SECONDS)
         else:
             self.transport.abort()
 
-    def _await_taking(self) -> None:
+    def _start_response_timer(self) -> None:
         if self._response_timer is None:
-            self._untaken = self.transport.get_write_buffer_size()
-            self._response_timer = self.loop.call_later(TAKE_SECONDS, self._end_taking)
+            self._unread_size = self.transport.get_write_buffer_size()
+            self._response_timer = self.loop.call_later(TAKE_SECONDS, self._check_response_progress)
 
-    def _end_taking(self) -> None:
+    def _check_response_progress(self) -> None:
         self._response_timer = None
-        left = self.transport.get_write_buffer_size()
-        if left and left >= self._untaken:
+        unread_size = self.transport.get_write_buffer_size()
+        if unread_size and unread_size >= self._unread_size:
             self.transport.abort()
-        elif left:
-            self._await_taking()
+        elif unread_size:
+            self._start_response_timer()
 
     def _make_room(self) -> None:
-        """End the connection that has waited longest; that is this one if all others are being answered."""
+        """Close the connection that has waited longest; this one if all others are being answered."""
         now = time.monotonic()
         if now - LimitedConnection.warned_at >= _WARNING_SECONDS:
             LimitedConnection.warned_at = now
