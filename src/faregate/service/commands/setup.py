@@ -28,7 +28,7 @@ def run_init(arguments: Namespace) -> int:
     print("bringing the tables to this version ...", file=sys.stderr, flush=True)
     upgrade(settings.database)
     with open_books(settings) as books:
-        # It may be a restored copy: processes that run drop what they remember.
+        # The database may be a restored copy: a new generation makes running processes drop their caches.
         renew_generation(books.database)
         print(f"{books.database.name} is ready.")
     return 0
@@ -43,12 +43,12 @@ def run_apply(arguments: Namespace) -> int:
             settings,
             arguments.file,
             archive_missing=arguments.archive_missing,
-            review=None if arguments.yes else _ask,
+            review=None if arguments.yes else _confirm,
         )
     if arguments.json:
         print(json.dumps({"changes": [asdict(change) for change in changes]}))
     elif changes:
-        print(_list(changes))
+        print(_format_changes(changes))
     else:
         print("nothing to change")
     return 0
@@ -62,7 +62,10 @@ def apply_catalog(
     archive_missing: bool = False,
     review: Review | None = None,
 ) -> tuple[ConfigChange, ...]:
-    """Apply this file; `ConfigurationError` if it is not valid, or has no recipient of its own."""
+    """Apply the catalog in a file.
+
+    Raises `ConfigurationError` if the catalog is not valid, or still pays the address of the example.
+    """
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -77,34 +80,34 @@ def apply_catalog(
 def apply_seller(
     books: Books, seller: Account, *, archive_missing: bool = False, review: Review | None = None
 ) -> tuple[ConfigChange, ...]:
-    """Apply catalog and simulated balances of this seller."""
+    """Apply the catalog and the simulated balances of this seller."""
     changes = apply_account(
         books.database, books.stamps, seller, archive_missing=archive_missing, review=review
     )
     with books.database.write() as connection:
-        for account in list_accounts_of(connection, seller.seller):
-            set_up_ledger(connection, account, seller)
+        for account_id in list_accounts_of(connection, seller.seller):
+            set_up_ledger(connection, account_id, seller)
     return changes
 
 
 def refuse_at_start(path: str) -> Review:
-    """Build the review of a process that serves: it cannot ask."""
+    """Build the review of a server as it starts: it cannot ask a person, and refuses what needs consent."""
 
     def review(changes: Sequence[ConfigChange]) -> None:
         if any(change.needs_consent for change in changes):
             raise ConfigurationError(
-                f"{path} changes who is paid, or a price:\n{_list(changes)}\nIf it should, run `faregate "
-                f"service apply {path}` first."
+                f"{path} changes who is paid, or a price:\n{_format_changes(changes)}\nIf it should, run "
+                f"`faregate service apply {path}` first."
             )
 
     return review
 
 
-def _ask(changes: Sequence[ConfigChange]) -> None:
+def _confirm(changes: Sequence[ConfigChange]) -> None:
     """Have a person confirm changes of addresses and prices. Raises `ConfigurationError`."""
     if not any(change.needs_consent for change in changes):
         return
-    print(_list(changes), file=sys.stderr, flush=True)
+    print(_format_changes(changes), file=sys.stderr, flush=True)
     if not _is_interactive():
         raise ConfigurationError("This changes who is paid, or a price. If it should, give --yes.")
     print("Change who is paid, or a price? [y/N] ", end="", file=sys.stderr, flush=True)
@@ -117,11 +120,11 @@ def _is_interactive() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()  # pyright: ignore[reportUnnecessaryComparison]
 
 
-def _list(changes: Sequence[ConfigChange]) -> str:
-    return "\n".join(map(_describe, changes))
+def _format_changes(changes: Sequence[ConfigChange]) -> str:
+    return "\n".join(map(_format_change, changes))
 
 
-def _describe(change: ConfigChange) -> str:
+def _format_change(change: ConfigChange) -> str:
     name = "the seller" if change.resource is None else change.resource
     detail = f" ({change.detail})" if change.detail else ""
     warning = " Use --archive-missing to take it off sale." if change.kind is ChangeKind.MISSING else ""
