@@ -61,24 +61,26 @@ def ref(name: str) -> Json:
 
 
 def schemas() -> Json:
-    """Every schema of the contract by its name in the spec: requests as taken, answers as given."""
-    kinds: list[tuple[str, Literal["validation", "serialization"], TypeAdapter[Any]]] = [
+    """Every schema of the contract by its name in the spec: what a request may be, and what an answer is."""
+    adapters: list[tuple[str, Literal["validation", "serialization"], TypeAdapter[Any]]] = [
         *((name, "validation", TypeAdapter(kind)) for name, kind in _REQUESTS.items()),
         *((name, "serialization", TypeAdapter(kind)) for name, kind in _ANSWERS.items()),
     ]
-    found, rest = TypeAdapter.json_schemas(kinds, ref_template=REF + "{model}", schema_generator=Generator)
-    written: Json = dict(rest["$defs"])
-    names = {schema["$ref"]: name for (name, _), schema in found.items() if "$ref" in schema}
-    for (name, _), schema in found.items():
-        inner = schema.get("$ref", "").removeprefix(REF)
-        written[name] = written.pop(inner) if inner else schema
-    return _rename_references(dict(sorted(written.items())), names)
+    by_key, document = TypeAdapter.json_schemas(
+        adapters, ref_template=REF + "{model}", schema_generator=Generator
+    )
+    by_name: Json = dict(document["$defs"])
+    names = {schema["$ref"]: name for (name, _), schema in by_key.items() if "$ref" in schema}
+    for (name, _), schema in by_key.items():
+        model_name = schema.get("$ref", "").removeprefix(REF)
+        by_name[name] = by_name.pop(model_name) if model_name else schema
+    return _rename_references(dict(sorted(by_name.items())), names)
 
 
 def parameters(query: type[BaseModel]) -> Json:
     """The parameters of a query by name. An absent parameter is omitted, so none of them is ever null."""
-    asked = TypeAdapter(query).json_schema(schema_generator=Generator)["properties"]
-    return {name: _drop_null(schema) for name, schema in asked.items()}
+    properties = TypeAdapter(query).json_schema(schema_generator=Generator)["properties"]
+    return {name: _drop_null(schema) for name, schema in properties.items()}
 
 
 def _drop_null(schema: Json) -> Json:
@@ -86,9 +88,9 @@ def _drop_null(schema: Json) -> Json:
     return next(option for option in options if option != {"type": "null"})
 
 
-def _rename_references(written: Json, names: Mapping[str, str]) -> Json:
-    """Return the same, each reference in `names` changed to the schema's name in the spec."""
-    text = json.dumps(written)
+def _rename_references(by_name: Json, names: Mapping[str, str]) -> Json:
+    """Return the schemas with each reference in `names` changed to the schema's name in the spec."""
+    text = json.dumps(by_name)
     for reference, name in names.items():
         # Match the quotes as well: one reference may be a prefix of another.
         text = text.replace(f'"{reference}"', f'"{REF}{name}"')
@@ -99,8 +101,8 @@ def _rename_references(written: Json, names: Mapping[str, str]) -> Json:
 class Generator(GenerateJsonSchema):
     """Pydantic's schema generator with the rules of this document.
 
-    A pattern ends with `$`, which in ECMA-262 is the end. What is constant is always sent, and so is, in an
-    answer, what is never null. A map whose names follow a pattern has no other names.
+    A pattern ends with `$`, which in ECMA-262 is the end. A constant is required; so is, in an answer, a
+    field with a default that is not null. A map whose names follow a pattern has no other names.
     """
 
     def field_title_should_be_set(self, schema: Any) -> bool:
@@ -110,12 +112,12 @@ class Generator(GenerateJsonSchema):
         schema = field["schema"]
         if schema["type"] != "default":
             return True
-        always = self.mode == "serialization" and schema.get("default") is not None
-        return always or _is_constant(schema["schema"])
+        is_always_sent = self.mode == "serialization" and schema.get("default") is not None
+        return is_always_sent or _is_constant(schema["schema"])
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
-        unsaid = self.mode == "serialization" or _is_constant(schema["schema"])
-        if unsaid or schema.get("default") is None:
+        hides_default = self.mode == "serialization" or _is_constant(schema["schema"])
+        if hides_default or schema.get("default") is None:
             return self.generate_inner(schema["schema"])
         return super().default_schema(schema)
 
