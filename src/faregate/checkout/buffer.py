@@ -11,11 +11,11 @@ from faregate.core.models import Header, Headers, Response
 from faregate.core.release import MARK
 from faregate.errors import ResultTooLarge
 
-# Servers refuse to send anything else. That must be known before the payment is completed: a result that no
-# server sends would be paid for and lost.
 _MARK_NAME = MARK[0].lower()
-_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _NOT_STARTED = "the handler sent a body before the start of its response"
+# Servers refuse to send any other name or value of a header. The paywall checks them before the payment is
+# completed: otherwise the payer would pay for a result that the server then does not send.
+_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 
@@ -25,8 +25,8 @@ class BufferedResponse:
     too_large: ResultTooLarge | None = None
     _limit = 0
     _start: tuple[int, Headers] | None = None
-    _first = b""
-    _rest: BytesIO | None = None
+    _first_chunk = b""
+    _joined: BytesIO | None = None
     _size = 0
 
     @property
@@ -40,13 +40,13 @@ class BufferedResponse:
 
     @property
     def body(self) -> bytes:
-        """What there is of the body."""
-        return self._first if self._rest is None else self._rest.getvalue()
+        """The body so far."""
+        return self._first_chunk if self._joined is None else self._joined.getvalue()
 
     def start(self, status: int, headers: Headers, limit: int) -> None:
         """Begin a response with a body of at most `limit` bytes, in place of what was buffered before.
 
-        `too_large` stays: what a framework answers in place of a result that was too large is not sold.
+        `too_large` stays: the answer of a framework in place of a result that was too large is not sold.
         Raises `ValueError` for a start that no server would send.
         """
         if status < 200:
@@ -58,7 +58,10 @@ class BufferedResponse:
         self._size = 0
 
     def append(self, chunk: bytes) -> None:
-        """Append a piece of the body. Raises `ResultTooLarge`, or `RuntimeError` where none was started."""
+        """Append a piece of the body.
+
+        Raises `ResultTooLarge`, or `RuntimeError` if no response was started.
+        """
         if chunk and self._start is None:
             raise RuntimeError(_NOT_STARTED)
         self._size += len(chunk)
@@ -69,26 +72,26 @@ class BufferedResponse:
                 "To sell it, raise max_result_bytes: of this offer, or of the paywall"
             )
             raise self.too_large
-        if self._rest is not None:
-            self._rest.write(chunk)
-        elif self._first:
-            # Joined as they come: a list of chunks would be joined later, and held twice for that moment.
-            self._rest = BytesIO()
-            self._rest.write(self._first)
-            self._rest.write(chunk)
-            self._first = b""
+        if self._joined is not None:
+            self._joined.write(chunk)
+        elif self._first_chunk:
+            # Join chunks as they come: joining a list of them at the end would hold the body in memory twice.
+            self._joined = BytesIO()
+            self._joined.write(self._first_chunk)
+            self._joined.write(chunk)
+            self._first_chunk = b""
         else:
-            # Copied: a handler may send a view of memory that it writes to again.
-            self._first = bytes(chunk)
+            # Copy the chunk: a handler may send a view of memory that it writes to again.
+            self._first_chunk = bytes(chunk)
 
     def build(self) -> Response:
-        """Build the whole response. Raises `RuntimeError` where none was started."""
+        """Build the whole response. Raises `RuntimeError` if no response was started."""
         if self._start is None:
             raise RuntimeError(_NOT_STARTED)
         return Response(*self._start, self.body)
 
     def _drop_body(self) -> None:
-        self._first, self._rest = b"", None
+        self._first_chunk, self._joined = b"", None
 
 
 def _check_header(header: Header) -> Header:
@@ -108,11 +111,11 @@ def _is_sendable_name(name: str) -> bool:
 def finalize(response: Response, method: str) -> tuple[Headers, bytes]:
     """Return headers and body as a server sends them: with the right length, and no body for HEAD, 204, 304.
 
-    The length is counted here, because servers trust it: one that is too small cuts a paid result off.
+    The length is counted here, because servers trust it: a length that is too small cuts a paid result off.
     """
-    head = method == "HEAD"
-    bodiless = head or response.status in (204, 304)
-    headers = tuple([pair for pair in response.headers if head or pair[0].lower() != "content-length"])
-    if bodiless:
+    is_head = method == "HEAD"
+    has_no_body = is_head or response.status in (204, 304)
+    headers = tuple([pair for pair in response.headers if is_head or pair[0].lower() != "content-length"])
+    if has_no_body:
         return headers, b""
     return (*headers, ("Content-Length", str(len(response.body)))), response.body
