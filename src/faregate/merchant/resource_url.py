@@ -1,7 +1,8 @@
 """The URL of what is sold, as access gets it: the address that payers use, and the path of the request.
 
 The payer controls the Host header and the headers of proxies. The address comes from the settings, or from
-the server; from the Host header only if the application trusts it. The others only decide on a warning.
+the server; from the Host header only if the application trusts it. The headers of proxies only decide whether
+a warning is logged.
 """
 
 import logging
@@ -17,7 +18,7 @@ _HOST = re.compile(r"[A-Za-z0-9.\-]+(?::[0-9]{1,5})?|\[[0-9a-fA-F:.]+\](?::[0-9]
 _MAX_HOST = 255
 _PORTS = {"http": ":80", "https": ":443"}
 NOT_FOR_SALE = "https://faregate-check.invalid/"
-"""A resource to ask about without selling it. RFC 2606 reserves the domain: nothing is sold there."""
+"""The resource of calls that must sell nothing, such as checks. RFC 2606 reserves the domain."""
 PATH_SAFE = "/:@!$&'()*+,;=~-._"
 
 
@@ -59,16 +60,16 @@ class ResourceUrls:
 
     def _check_base(self, base: str, host: str, is_forwarded: bool) -> None:
         """Warn if payers seem to use another address than `base`."""
-        is_named = _is_elsewhere(base, host)
-        if is_named or (is_forwarded and _is_local(base)):
+        names_other_host = _names_other_host(base, host)
+        if names_other_host or (is_forwarded and _is_local(base)):
             self._log_once(
                 logging.WARNING,
                 "payers are offered %s, which is not the address that they use%s: a proxy is in front of "
                 "this server. Set %s to the address that payers use, such as https://%s",
                 base,
-                f" ({host})" if is_named else "",
+                f" ({host})" if names_other_host else "",
                 self._setting,
-                host if is_named else "api.example.com",
+                host if names_other_host else "api.example.com",
             )
 
     def _log_once(self, level: int, message: str, *args: object) -> None:
@@ -82,22 +83,22 @@ def _is_local(base: str) -> bool:
     return is_loopback(urlsplit(base).hostname or "")
 
 
-def _is_elsewhere(base: str, host: str) -> bool:
+def _names_other_host(base: str, host: str) -> bool:
     """Whether a Host header names another host than `base`, and not this machine."""
     if base.endswith(f"//{host}"):
         return False
-    # A stranger chose it: it is logged only if it is a host.
+    # The client chose the Host header: it is logged only if it is a valid host.
     if len(host) > _MAX_HOST or not _HOST.fullmatch(host):
         return False
     scheme, _, name = base.partition("://")
-    usual = _PORTS.get(scheme, "")
-    if host.lower().removesuffix(usual) == name.lower():
+    default_port = _PORTS.get(scheme, "")
+    if host.lower().removesuffix(default_port) == name.lower():
         return False
     return not _is_local(f"//{host}")
 
 
 def _quote_path(path: str) -> str:
-    # Strangers choose the paths: what is refused as too long is not kept.
+    # Clients choose the paths: a path that is refused as too long is not cached.
     return _quote_short_path(path) if len(path) <= MAX_URL else quote(path, safe=PATH_SAFE)
 
 
