@@ -1,7 +1,7 @@
 """Find what a handler sells, through decorators and wrappers. Pure.
 
 An adapter's decorator marks the function it returns with the offer, `faregate_offer`, and the function it
-was given with `faregate_sold`: who runs the latter was given the handler without its price.
+was given with `faregate_sold`: a route that runs the latter lacks the price of the handler.
 """
 
 import sys
@@ -25,7 +25,7 @@ Follow = Callable[..., Iterator[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """The offers of a handler, or the mistake that would give its result away or charge for none."""
+    """The offers of a handler, or the mistake that would give its result away, or charge for no result."""
 
     offers: tuple[Offer, ...] = ()
     mistake: str = ""
@@ -45,41 +45,44 @@ def inspect_handler(
     those in the list of a route, which FastAPI reads when it makes the route.
     """
     offers, unpriced, mistake = dict[Offer, None](), None, ""
-    for one in follow(handler, through_self=True):
-        if (offer := _get_offer(one, OFFER)) is not None:
+    for part in follow(handler, through_self=True):
+        if (offer := _get_offer(part, OFFER)) is not None:
             offers[offer] = None
-        unpriced = unpriced or _get_offer(one, SOLD)
+        unpriced = unpriced or _get_offer(part, SOLD)
     calls = list(_find_dependencies(dependant, overrides))
     declared = [*_find_declared(handler, overrides), *_find_in_classes(handler, calls)]
-    added = [one.dependency for one in dependencies if one.dependency and one.dependency not in overrides]
-    possible = (*calls, *(call for call, _ in declared), *_find_parameters(handler))
-    if any(_read(one, MAKES_OFFERS) for one in possible):
+    listed = [entry.dependency for entry in dependencies if entry.dependency]
+    route_calls = [call for call in listed if call not in overrides]
+    candidates = (*calls, *(call for call, _ in declared), *_find_parameters(handler))
+    if any(_read_static(candidate, MAKES_OFFERS) for candidate in candidates):
         mistake = (
             f"{name_handler(handler)} depends on paid itself and sells nothing. "
             "Write Depends(paid('text_summary')), with what is sold."
         )
-    asked = dict.fromkeys(offer for call in calls for offer in _list_marked(call))
-    if asked and has_login(handler):
+    asked_offers = dict.fromkeys(offer for call in calls for offer in _list_marked(call))
+    if asked_offers and has_login(handler):
         mistake = (
             f"A login stands on {name_handler(handler)}, below its price: a payer who is not logged in would "
             "pay for a redirect. Ask for the login in a dependency before paid(...)."
         )
-    offers.update(asked)
+    offers.update(asked_offers)
     if unpriced is not None and not offers:
         mistake = (
             f"{name_handler(handler)} is sold as {unpriced.sells!r}, but its route runs it without the "
             "price. Put @paid below the decorator of the route, next to the function."
         )
-    unasked = ((offer, function) for call, function in declared for offer in _list_marked(call))
-    for offer, function in unasked:
+    declared_offers = ((offer, function) for call, function in declared for offer in _list_marked(call))
+    for offer, function in declared_offers:
         if offer not in offers:
             mistake = _UNASKED.format(name_handler(function), offer.sells)
-    for sold in (sold for call in added for sold in _list_marked(call) if sold not in offers):
-        mistake = _ADDED.format(name_handler(handler), sold.sells)
+    added_offers = (offer for call in route_calls for offer in _list_marked(call) if offer not in offers)
+    for offer in added_offers:
+        mistake = _ADDED.format(name_handler(handler), offer.sells)
     for call in _find_unused(dependant, overrides):
         price = None if list(_list_marked(call)) else find_looked_up(call, _has_offer)
         if price is not None:
-            mistake = _LOOKED_UP.format(name_handler(call), name_handler(handler), _read(price, OFFER).sells)
+            price_offer = _read_static(price, OFFER)
+            mistake = _LOOKED_UP.format(name_handler(call), name_handler(handler), price_offer.sells)
     return Handler(tuple(offers), mistake)
 
 
@@ -100,9 +103,9 @@ _LOOKED_UP = (
 
 
 def _list_marked(call: Any) -> Iterator[Offer]:
-    """The offers that a function, or what it is made of, is marked with."""
-    for one in walk(call, through_self=True):
-        if (offer := _get_offer(one, OFFER)) is not None:
+    """List the offers that mark a function, or a part of it."""
+    for part in walk(call, through_self=True):
+        if (offer := _get_offer(part, OFFER)) is not None:
             yield offer
 
 
@@ -114,49 +117,49 @@ def list_parts(handler: Any, dependant: Any = None) -> Iterator[Any]:
 
 
 def has_login(handler: Any) -> bool:
-    """Whether Starlette's `@requires` is on a handler, which redirects or refuses those who are not in."""
-    return any(get_module(one) == "starlette.authentication" for one in walk(handler, through_self=True))
+    """Whether Starlette's `@requires` is on a handler, which redirects or refuses clients without one."""
+    return any(get_module(part) == "starlette.authentication" for part in walk(handler, through_self=True))
 
 
 def mark(wrapper: Any, handler: Any, offer: Offer) -> None:
-    """Mark `wrapper` as what sells the offer, and `handler` as what is not to be run without it."""
+    """Mark `wrapper` as selling the offer, and `handler` as sold: no route may run it alone."""
     setattr(wrapper, OFFER, offer)
-    for one in walk_chain(handler, through_self=True):
-        with suppress(AttributeError, TypeError):  # an object without a place for it
-            setattr(one, SOLD, offer)
+    for part in walk_chain(handler, through_self=True):
+        with suppress(AttributeError, TypeError):  # an object that takes no attributes
+            setattr(part, SOLD, offer)
 
 
-def mark_price(one: Any, offer: Offer) -> None:
-    """Mark a function as what asks for payment itself: a view behind its price, or what makes one.
+def mark_price(function: Any, offer: Offer) -> None:
+    """Mark a function that asks for payment itself: the view that `paid` returns, or the decorator.
 
-    The mark is the function itself: `functools.wraps` copies marks to whatever is above, which asks nothing.
+    The mark is the function itself: `functools.wraps` copies it to outer functions, which do not ask.
     """
-    one.__dict__ |= {OFFER: offer, _PRICE: one}
+    function.__dict__ |= {OFFER: offer, _PRICE: function}
 
 
-def is_price(one: Any) -> bool:
+def is_price(function: Any) -> bool:
     """Whether a function was marked by `mark_price`, and not only given a copy of the mark."""
-    return isinstance(one, FunctionType) and one.__dict__.get(_PRICE) is one
+    return isinstance(function, FunctionType) and function.__dict__.get(_PRICE) is function
 
 
 def find_offers(view: object) -> tuple[Offer, ...]:
-    """The offers of the prices on a function, however it is wrapped; the outermost first."""
-    found: dict[Offer, None] = {vars(one)[OFFER]: None for one in walk(view) if is_price(one)}
-    return tuple(found)
+    """Find the offers of the prices on a function, however it is wrapped; the outermost first."""
+    offers: dict[Offer, None] = {vars(part)[OFFER]: None for part in walk(view) if is_price(part)}
+    return tuple(offers)
 
 
 def mark_maker(make: Any) -> None:
-    """Mark a function that makes offers from what it is given, for which it is easily taken itself.
+    """Mark a function that makes offers, such as `paid`, so that `Depends(paid)` is found as a mistake.
 
-    Its signature is one that FastAPI can read: then its own sentence is said, and not FastAPI's.
+    The function gets a signature that FastAPI can read: the seller then sees our message, and not FastAPI's.
     """
     setattr(make, MAKES_OFFERS, True)
-    parameters = [one.replace(annotation=Any) for one in signature(make).parameters.values()]
+    parameters = [parameter.replace(annotation=Any) for parameter in signature(make).parameters.values()]
     make.__signature__ = Signature(parameters)
 
 
 def pick_method(endpoint: Any, method: str) -> Any:
-    """The method of an endpoint class that answers; any other endpoint as it is."""
+    """Return the method of an endpoint class that answers an HTTP method; any other endpoint unchanged."""
     if not isclass(endpoint):
         return endpoint
     fallback = getattr(endpoint, "get", endpoint) if method == "HEAD" else endpoint
@@ -171,21 +174,21 @@ def name_handler(handler: Any) -> str:
     return f"{named.__module__}.{named.__qualname__}".replace("<locals>.", "")
 
 
-def _get_offer(one: Any, name: str) -> Offer | None:
-    found = _read(one, name)
-    return found if isinstance(found, Offer) else None
+def _get_offer(part: Any, name: str) -> Offer | None:
+    value = _read_static(part, name)
+    return value if isinstance(value, Offer) else None
 
 
-def _read(one: Any, name: str) -> Any:
+def _read_static(owner: Any, name: str) -> Any:
     """Read an existing attribute. Objects that invent attributes, such as request proxies, are not read."""
-    return getattr_static(one, name, None)
+    return getattr_static(owner, name, None)
 
 
 def _find_dependencies(dependant: Any, overrides: Any) -> Iterator[Any]:
-    for one in getattr(dependant, "dependencies", ()):
-        if one.call not in overrides:
-            yield one.call
-            yield from _find_dependencies(one, overrides)
+    for dependency in getattr(dependant, "dependencies", ()):
+        if dependency.call not in overrides:
+            yield dependency.call
+            yield from _find_dependencies(dependency, overrides)
 
 
 def _has_offer(value: Any) -> bool:
@@ -193,13 +196,13 @@ def _has_offer(value: Any) -> bool:
 
 
 def _find_unused(dependant: Any, overrides: Any) -> Iterator[Any]:
-    """The dependencies whose value is thrown away, or is taken for a `Payment`."""
+    """Find the dependencies whose value the handler ignores, or receives as a `Payment`."""
     receiver = getattr(dependant, "call", None)
-    for one in getattr(dependant, "dependencies", ()):
-        if one.call not in overrides:
-            if one.name is None or _takes_payment(receiver, one.name):
-                yield one.call
-            yield from _find_unused(one, overrides)
+    for dependency in getattr(dependant, "dependencies", ()):
+        if dependency.call not in overrides:
+            if dependency.name is None or _takes_payment(receiver, dependency.name):
+                yield dependency.call
+            yield from _find_unused(dependency, overrides)
 
 
 def _takes_payment(receiver: Any, name: str) -> bool:
@@ -213,10 +216,10 @@ def _names_payment(hint: Any) -> bool:
 
 
 def _find_in_classes(handler: Any, calls: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
-    """The dependencies that attributes of classes declare, each with the class: nothing solves them.
+    """Find the dependencies that attributes of classes declare, each with the class. FastAPI ignores them.
 
-    Looked at are the class of a method, and those that are dependencies. A price itself, not in `Depends`,
-    may be an attribute: a method can await it.
+    The classes are that of a method, and those in `calls`. A price itself, not in `Depends`, may be an
+    attribute: a method can await it.
     """
     own = handler.__self__ if isinstance(handler, MethodType) else None
     for kind in (own if isclass(own) else type(own), *filter(isclass, calls)):
@@ -224,17 +227,16 @@ def _find_in_classes(handler: Any, calls: Iterable[Any]) -> Iterator[tuple[Any, 
             annotations = list[Any]()
             with suppress(NameError):  # a name that is known to type checkers only
                 annotations = list(get_annotations(base).values())
-            written = [
-                part for one in annotations for hint in _resolve(base, one) for part in _list_metadata(hint)
-            ]
-            for value in (*vars(base).values(), *written):
-                call = _read(value, "dependency")
+            hints = (hint for annotation in annotations for hint in _resolve(base, annotation))
+            metadata = [value for hint in hints for value in _list_metadata(hint)]
+            for value in (*vars(base).values(), *metadata):
+                call = _read_static(value, "dependency")
                 if callable(call) and call is not value:
                     yield call, kind
 
 
 def _find_declared(handler: Any, overrides: Any) -> Iterator[tuple[Any, Any]]:
-    """The dependencies that parameters of a handler declare, at any depth; each with the function.
+    """Find the dependencies that parameters of a handler declare, at any depth; each with the function.
 
     They are called only if FastAPI sees them.
     """
@@ -243,15 +245,15 @@ def _find_declared(handler: Any, overrides: Any) -> Iterator[tuple[Any, Any]]:
         for function in walk_chain(waiting.pop(), through_self=True):
             for parameter in _find_parameters(function):
                 # Of FastAPI's `Depends`, which is not imported here.
-                call = _read(parameter, "dependency")
+                call = _read_static(parameter, "dependency")
                 if callable(call) and id(call) not in seen and call not in overrides:
                     seen[id(call)] = call
                     yield call, function
-                    waiting.append(_read(call, "__init__") if isclass(call) else call)
+                    waiting.append(_read_static(call, "__init__") if isclass(call) else call)
 
 
 def _find_parameters(handler: Any) -> Iterator[Any]:
-    """Return the defaults of a function's parameters, and their metadata in `Annotated`."""
+    """Yield the defaults of a function's parameters, and their metadata in `Annotated`."""
     if isinstance(handler, FunctionType):
         yield from handler.__defaults__ or ()
         yield from (handler.__kwdefaults__ or {}).values()
@@ -261,17 +263,17 @@ def _find_parameters(handler: Any) -> Iterator[Any]:
 
 
 def _resolve(owner: Any, annotation: Any) -> Iterator[Any]:
-    """Give the type that an annotation of a function or of a class is; nothing if it cannot be read."""
+    """Yield the type that an annotation of a function or class names; nothing if it cannot be resolved."""
     names = getattr(owner, "__globals__", None) or vars(
         sys.modules.get(getattr(owner, "__module__", "")) or sys
     )
     with suppress(Exception):  # a name that is known to type checkers only
-        written = SimpleNamespace(__annotations__={"": annotation})
-        yield get_type_hints(written, names, get_closure(owner), include_extras=True)[""]
+        holder = SimpleNamespace(__annotations__={"": annotation})
+        yield get_type_hints(holder, names, get_closure(owner), include_extras=True)[""]
 
 
 def _list_metadata(hint: Any) -> Iterator[Any]:
-    """The metadata of an `Annotated` type, and of those that it is made of."""
+    """List the metadata of an `Annotated` type, and of the types in it."""
     yield from getattr(hint, "__metadata__", ())
-    for one in get_args(getattr(hint, "__value__", hint)):
-        yield from _list_metadata(one)
+    for argument in get_args(getattr(hint, "__value__", hint)):
+        yield from _list_metadata(argument)
