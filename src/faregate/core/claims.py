@@ -1,11 +1,12 @@
 """The results of claiming a proof in the journal, and what a row says of its payment.
 
 A row is written before the step that it describes. A `Lease` carries a fencing token: a worker that lost the
-row to another process holds another token than the row, and its writes are refused. Two are accepted all the
-same: a transaction id, and a settlement.
+row to another process holds another token than the row, and its writes are refused. Two of its writes are
+accepted all the same: a transaction id, and a settlement.
 
-This module only defines the results. `faregate.journals.row.Row.claim_again` decides which one a proof gets
-that is known already. `faregate.core.flow` acts on it, and `faregate.core.responses` builds the answers.
+This module only defines the results. For a proof that the journal knows already,
+`faregate.journals.row.Row.claim_again` decides on the result. `faregate.core.flow` acts on it, and
+`faregate.core.responses` builds the answers.
 """
 
 from dataclasses import field
@@ -52,9 +53,10 @@ class Lease:
 class PendingPayment:
     """A row with a transaction: what is needed to complete it.
 
-    `outcome` None is not decided: the work did not begin, is running, or was interrupted; or the payment
-    is `waiting`: it settles without work of ours. `proof` is the payer's header, which complete needs.
-    `foreign`: it was begun under another API key, perhaps another seller's. `sale` is for events alone.
+    `outcome` is None while it is not decided: the work did not begin, is running, or was interrupted; or the
+    payment is `waiting`: it settles without a run of the handler. `proof` is the payer's header, which
+    complete needs. `foreign`: the payment was begun under another API key, perhaps another seller's. `sale`
+    is for events alone.
     """
 
     lease: Lease
@@ -68,18 +70,19 @@ class PendingPayment:
 
 
 class SettlementWrite(Enum):
-    """What the journal knew of a settlement that a worker recorded."""
+    """What the journal already knew when a worker recorded a settlement."""
 
     FIRST = "first"
     """No settlement was recorded before: this worker counts the sale.
 
-    Also where the row ended otherwise, as unpaid or discarded: no worker has counted it.
+    Also for a row that had ended as unpaid or discarded: no worker has counted its sale.
     """
     REPEATED = "repeated"
-    """It was recorded before, and no other worker has delivered the result; or its row is gone,
-    or the proof has a new row by now.
+    """The settlement was recorded before, and no other worker has delivered the result: the sale is not
+    counted again.
 
-    Rows are removed only some time after their end. The sale is not counted again.
+    Also for a row that was removed, or replaced by a new row of the proof: rows are removed only some time
+    after their end.
     """
     DELIVERED_ELSEWHERE = "delivered elsewhere"
     """Another worker has delivered the result: it must not leave again."""
@@ -116,8 +119,9 @@ class ClientMismatch:
 class ClientUnverified:
     """The client of the first request cannot be recognised with certainty.
 
-    It had no credentials and its result was delivered, or its signed cookie has another time by now. Whoever
-    can rebuild the proof may be asking: claim again with `ReplayPolicy.SAME_PROOF` if no stranger can.
+    It had no credentials and its result was delivered, or its signed cookie has another time by now. The
+    request may come from a stranger who can rebuild the proof. Claim again with `ReplayPolicy.SAME_PROOF` if
+    only the payer can know it.
     """
 
     transaction_id: str
@@ -156,10 +160,10 @@ class HoldInfo:
     """An unfinished row, as shown to operators. Times are the journal's clock, in seconds.
 
     `state` is one of `open`, `waiting`, `running`, `ok`, `failed`, `stuck`; or `settled`, of a result that is
-    paid and that nobody has fetched. `reason` says why it is stuck. `size` is that of the result, in bytes;
-    `attempts` counts how often it was left open. A row that is not `readable` is encrypted with a key that
-    this journal does not have. `kept_until` is None while the payment is open.
-    `namespace` is empty where there is only one.
+    paid and that its payer has not fetched. `reason` says why the row is stuck. `size` is that of the result,
+    in bytes; `attempts` counts how often the payment was left open for a later try. A row that is not
+    `readable` is encrypted with a key that this journal does not have. `kept_until` is None while the payment
+    is open. `namespace` is empty where there is only one.
     """
 
     transaction_id: str
