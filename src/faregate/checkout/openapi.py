@@ -66,23 +66,23 @@ _ANSWERS: dict[str, tuple[str, str, Schema]] = {
 
 
 def payment_info(sold: Offer) -> Schema:
-    """The description of an offer, without a call. Only the service knows the price: it is in its 402s."""
+    """Describe an offer without a call to the service. The price is missing: only a 402 shows it."""
     info: Schema = {"protocols": [{"x402": {}}], "sells": sold.sells}
     if isinstance(sold, OfferChoice):
-        return {**info, "among": [_describe(one) for one in sold.among]}
+        return {**info, "among": [_describe(alternative) for alternative in sold.among]}
     return info if sold.asset is None else {**info, "asset": sold.asset}
 
 
-def _describe(one: Offer) -> Schema:
-    described = {"sells": one.sells, "asset": one.asset, "description": one.description}
-    return {name: value for name, value in described.items() if value}
+def _describe(offer: Offer) -> Schema:
+    fields = {"sells": offer.sells, "asset": offer.asset, "description": offer.description}
+    return {name: value for name, value in fields.items() if value}
 
 
 def add_known(info: Schema, asset: str | None, price: Price | None) -> None:
     """Add to the description of an offer what the service has told of it."""
     if asset is not None:
         info.setdefault("asset", asset)
-    _announce(info, price)
+    _set_price(info, price)
 
 
 def with_payments(
@@ -91,33 +91,34 @@ def with_payments(
     asset: Callable[[str], str | None] = lambda _sells: None,
     price: Callable[[str], Price | None] = lambda _sells: None,
 ) -> Schema:
-    """The schema, its paid operations completed in place. Doing it again adds what has become known.
+    """Complete the paid operations of a schema in place. Another call adds what has become known since.
 
     `find_prefix_offer` gives what a whole prefix sells, for a path of the schema; `asset` and `price` those
     of what is sold, as far as the service has told them.
     """
     schemes = schema.get("components", {}).get("securitySchemes", {})
-    for path, operation in _operations(schema):
+    for path, operation in _list_operations(schema):
         info = _take_mark(operation, schemes)
         if info is None and (sold := find_prefix_offer(path)) is not None:
             info = payment_info(sold)
         if info is not None and not _is_documented(operation):
-            _document(operation, _components(schema))
-        told = operation.get(INFO, {})
-        if info is not None or "sells" in told:
-            told = operation[INFO] = {**(info or {}), **told}
-            for one in told.get("among", (told,)):
-                add_known(one, asset(one["sells"]), price(one["sells"]))
-    _forget(schema, schemes)
+            _add_documentation(operation, _make_define(schema))
+        shown = operation.get(INFO, {})
+        if info is not None or "sells" in shown:
+            shown = operation[INFO] = {**(info or {}), **shown}
+            for item in shown.get("among", (shown,)):
+                add_known(item, asset(item["sells"]), price(item["sells"]))
+    _remove_mark_schemes(schema, schemes)
     return schema
 
 
 class _AnnouncedPrice(Schema):
-    """A price of ours in a schema, which the framework keeps: the next one replaces it, and no seller's."""
+    """A price that this module added to a schema. The framework keeps the schema, and a later price replaces
+    this one; a price that the seller wrote stays."""
 
 
-def _announce(info: Schema, price: Price | None) -> None:
-    """Add the price that was asked last, if it is an amount of a currency; a seller's own stands."""
+def _set_price(info: Schema, price: Price | None) -> None:
+    """Add the price that was asked last, if it is an amount of a currency; a price of the seller's stays."""
     if not isinstance(info.get("price", _NO_PRICE), _AnnouncedPrice):
         return
     if info.pop("price", None) is not None:
@@ -132,27 +133,33 @@ _CURRENCIES = {"USDC": "USD", "EURC": "EUR"}
 _NO_PRICE = _AnnouncedPrice()
 
 
-def _operations(schema: Schema) -> Iterator[tuple[str, Schema]]:
+def _list_operations(schema: Schema) -> Iterator[tuple[str, Schema]]:
     for path, item in schema.get("paths", {}).items():
         yield from ((path, item[method]) for method in _METHODS if method in item)
 
 
 def _take_mark(operation: Schema, schemes: Schema) -> Schema | None:
-    """Takes the mark of a paid operation away, and gives what it said."""
-    asked: list[Schema] = operation.get("security", [])
-    marks = [name for one in asked for name in one if name.startswith(MARK)]
+    """Remove the mark of a paid operation, and return what it said."""
+    requirements: list[Schema] = operation.get("security", [])
+    marks = [name for requirement in requirements for name in requirement if name.startswith(MARK)]
     if not marks:
         return None
-    others = [{name: scopes for name, scopes in one.items() if name not in marks} for one in asked]
-    operation["security"] = [other for other, one in zip(others, asked, strict=True) if other or not one]
+    unmarked = [
+        {name: scopes for name, scopes in requirement.items() if name not in marks}
+        for requirement in requirements
+    ]
+    # An empty requirement of the seller's stays: it makes the login optional.
+    operation["security"] = [
+        rest for rest, requirement in zip(unmarked, requirements, strict=True) if rest or not requirement
+    ]
     if not operation["security"]:
         del operation["security"]
     info: Schema = schemes[marks[0]][INFO]
     return info
 
 
-def _forget(schema: Schema, schemes: Schema) -> None:
-    """The marks' own schemes, once nothing refers to them."""
+def _remove_mark_schemes(schema: Schema, schemes: Schema) -> None:
+    """Remove the schemes of the marks, once no operation refers to them."""
     marks = [name for name in schemes if name.startswith(MARK)]
     for name in marks:
         del schemes[name]
@@ -160,14 +167,14 @@ def _forget(schema: Schema, schemes: Schema) -> None:
         del schema["components"]["securitySchemes"]
 
 
-def _components(schema: Schema) -> Callable[[str, str, Schema], Schema]:
-    """Defines something once, under a name that is not the seller's own; gives the reference to it."""
+def _make_define(schema: Schema) -> Callable[[str, str, Schema], Schema]:
+    """Return a function that defines a component once, under a free name, and returns the reference to it."""
     components = schema.setdefault("components", {})
 
-    def define(kind: str, name: str, what: Schema) -> Schema:
-        kept = components.setdefault(kind, {})
+    def define(kind: str, name: str, component: Schema) -> Schema:
+        defined = components.setdefault(kind, {})
         # Copy it: sellers may change their schema, and these values are shared.
-        while kept.setdefault(name, deepcopy(what)) != what:
+        while defined.setdefault(name, deepcopy(component)) != component:
             name = f"Faregate{name}"
         return {"$ref": f"#/components/{kind}/{name}"}
 
@@ -175,10 +182,10 @@ def _components(schema: Schema) -> Callable[[str, str, Schema], Schema]:
 
 
 def _is_documented(operation: Schema) -> bool:
-    return any("PaymentSignature" in one.get("$ref", "") for one in operation.get("parameters", ()))
+    return any("PaymentSignature" in item.get("$ref", "") for item in operation.get("parameters", ()))
 
 
-def _document(operation: Schema, define: Callable[[str, str, Schema], Schema]) -> None:
+def _add_documentation(operation: Schema, define: Callable[[str, str, Schema], Schema]) -> None:
     operation.setdefault("parameters", []).append(define("parameters", "PaymentSignature", _SIGNATURE))
     responses = operation.setdefault("responses", {})
     payment_response = define("headers", "PaymentResponse", _PAYMENT_RESPONSE)
