@@ -22,14 +22,14 @@ _SAMPLED = 4096
 _COMPRESSED = 1024
 """By how many bytes compression may lengthen a body."""
 _FORMATS = (zlib.MAX_WBITS + 32, -zlib.MAX_WBITS)
-"""gzip or zlib, told by their headers; and deflate without a header, which some send as `deflate`, too."""
+"""gzip or zlib, recognised by their headers; and raw deflate, which some servers send as `deflate`, too."""
 
 
 class ResultRecord:
     """The bodies of the last results, as hashes, and of the answers that were there before them.
 
-    What was answered without a handler before it was the body of a result is no copy of that. The hashes are
-    keyed by the process. The record has a fixed size, and needs no lock.
+    An answer without a handler is no copy of a result if the same body was answered so before the result.
+    The hashes are keyed by the process. The record has a fixed size, and needs no lock.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class ResultRecord:
         length = len(body)
         if length < _SHORTEST:
             return
-        if not self._results:  # not before something is sold
+        if not self._results:  # allocated when the first result is sold
             self._lengths, self._beginnings = bytearray(_SIZE), bytearray(_SIZE)
             self._results = array("q", bytes(8 * _SIZE))
         key = hash((length, body[:_SAMPLED], body[-_SAMPLED:]))
@@ -85,13 +85,13 @@ class ResultRecord:
 
     def is_copy(self, body: bytes) -> bool:
         """Whether this is the body of a result, also if it was compressed with gzip or deflate since."""
-        if self._has(body):
+        if self._is_recorded(body):
             return True
         if not self.longest or len(body) > self.limit:
             return False
-        return any(map(self._has, _inflate(body, self.longest + 1)))
+        return any(map(self._is_recorded, _inflate(body, self.longest + 1)))
 
-    def _has(self, body: bytes) -> bool:
+    def _is_recorded(self, body: bytes) -> bool:
         if not self.has_length(len(body)):
             return False
         key = _hash(body)
@@ -100,14 +100,14 @@ class ResultRecord:
 
 
 def _inflate(body: bytes, length: int) -> Iterator[bytes]:
-    """At most this many bytes of what a body or its beginning is, if it is compressed."""
+    """Yield what a body, or its beginning, decompresses to in each format: `length` bytes at most."""
     for bits in _FORMATS:
         inflater = zlib.decompressobj(bits)
         try:
             inflated = inflater.decompress(body, length)
         except zlib.error:
             continue
-        # A text may happen to be a few bytes of deflate: no result is that short.
+        # A text may be a few bytes of valid deflate by chance: a result that short is not recorded.
         if not (inflater.eof and len(inflated) < _SHORTEST):
             yield inflated
 
