@@ -22,7 +22,7 @@ from faregate.checkout.contexts import run_in_context
 
 Work = Callable[[], Coroutine[Any, Any, None]]
 
-# The event loop keeps weak references only: a task that nobody else holds can be collected while it runs.
+# The event loop keeps weak references only: without this set, a task can be collected while it runs.
 _tasks: set["_Task"] = set()
 _running_under_trio: RunVar[set[anyio.Event]] = RunVar("faregate shielded")
 """One event for each work, set when it ends."""
@@ -39,7 +39,7 @@ async def run_shielded(work: Work) -> None:
     ended = loop.create_future()
     task = _Task(_run(work, ended), loop=loop)
     _tasks.add(task)
-    task.add_done_callback(lambda _: _end(task, ended))
+    task.add_done_callback(lambda _: _finish(task, ended))
     await ended
     task.result()
 
@@ -52,16 +52,16 @@ async def _run(work: Work, ended: asyncio.Future[None]) -> None:
             ended.set_result(None)
 
 
-def _end(task: "_Task", ended: asyncio.Future[None]) -> None:
+def _finish(task: "_Task", ended: asyncio.Future[None]) -> None:
     _tasks.discard(task)
     if not ended.done():  # the task was cancelled before it began
         ended.set_result(None)
     elif not task.cancelled():
-        task.exception()  # the caller may have left; asyncio logs what nobody asks for
+        task.exception()  # the caller may have left; asyncio logs an exception that is never retrieved
 
 
 async def run_uncancelled(work: Work) -> None:
-    """Run `work` to its end, in the task of `run_shielded` if possible; a cancellation takes effect then."""
+    """Run `work` to its end, in the task of `run_shielded` if possible; a cancellation waits for the end."""
     task = _find_task()
     if not isinstance(task, _Task):
         await run_shielded(work)
@@ -78,7 +78,7 @@ async def run_uncancelled(work: Work) -> None:
 
 async def wait_shielded() -> None:
     """Wait for everything that runs to its end in this event loop."""
-    await anyio.lowlevel.checkpoint()  # who was about to begin has begun then
+    await anyio.lowlevel.checkpoint()  # work that was about to begin begins first
     loop = _find_loop()
     if loop is None:
         while running := _get_running_under_trio():
@@ -108,12 +108,12 @@ def _get_running_under_trio() -> set[anyio.Event]:
 
 
 def make_scope(*, shield: bool = False) -> anyio.CancelScope:
-    """Make a cancel scope. anyio finds the class for the event loop each time; it stays the same."""
+    """Make a cancel scope. Its class, which anyio looks up for each scope, is looked up only once."""
     name = "trio" if _find_loop() is None else "asyncio"
-    kind = _scope_classes.get(name)
-    if kind is None:
-        kind = _scope_classes[name] = type(anyio.CancelScope())
-    return kind(shield=shield)
+    scope_class = _scope_classes.get(name)
+    if scope_class is None:
+        scope_class = _scope_classes[name] = type(anyio.CancelScope())
+    return scope_class(shield=shield)
 
 
 _scope_classes: dict[str, type[anyio.CancelScope]] = {}
@@ -134,7 +134,7 @@ def _find_loop() -> asyncio.AbstractEventLoop | None:
 
 
 _uncancelled_work: ContextVar["_Task | None"] = ContextVar("faregate uncancelled work", default=None)
-"""The task whose work the current code, timer or callback was started by.
+"""The task whose work started the current code, timer or callback.
 
 Timers, callbacks and tasks keep the context in which they were made. So a deadline that the work set for
 itself, by anyio, asyncio or a library of its own, is told from a cancellation that comes from elsewhere.
@@ -149,7 +149,7 @@ class _Task(asyncio.Task[None]):
     _is_put_off = False
 
     def cancel(self, msg: Any | None = None) -> bool:
-        # A loop that has stopped cancels all its tasks, and waits for them: it is not kept waiting.
+        # A loop that has stopped cancels all its tasks and waits for them: here it does not have to wait.
         is_own = _uncancelled_work.get() is self
         if self.is_putting_off and not is_own and self.get_loop().is_running():
             self._is_put_off = True
@@ -168,36 +168,38 @@ class _Task(asyncio.Task[None]):
 
 
 async def raise_pending_cancellation() -> None:
-    """Let a cancellation that the handler was given be raised here, before what may not be interrupted."""
+    """Raise a cancellation that came while the handler ran, before work that may not be interrupted."""
     task = _find_task()
     if task is not None and task.cancelling():
         await asyncio.sleep(0)
 
 
-def is_cancelled_from_outside(ended: BaseException) -> bool:
+def is_cancelled_from_outside(error: BaseException) -> bool:
     """Whether this task was cancelled from outside; False if the handler raised the cancellation itself."""
-    kind = _get_cancelled_class()
-    if not any(isinstance(one, kind) for one in _flatten(ended)):
+    cancelled_class = _get_cancelled_class()
+    if not any(isinstance(leaf, cancelled_class) for leaf in _flatten(error)):
         return False
     task = _find_task()
-    # On trio nobody but a scope can raise this error.
-    return kind is not asyncio.CancelledError or (task is not None and task.cancelling() > _own_cancels(task))
+    # On trio only a scope can raise this error.
+    if cancelled_class is not asyncio.CancelledError:
+        return True
+    return task is not None and task.cancelling() > _count_own_cancels(task)
 
 
 def is_cancelled_by_itself() -> bool:
     """Whether the code that this task runs cancelled it."""
     task = _find_task()
-    return task is not None and _own_cancels(task) > 0
+    return task is not None and _count_own_cancels(task) > 0
 
 
 def _flatten(error: BaseException) -> Iterator[BaseException]:
     yield error
     if isinstance(error, BaseExceptionGroup):
-        for one in cast("BaseExceptionGroup[BaseException]", error).exceptions:
-            yield from _flatten(one)
+        for member in cast("BaseExceptionGroup[BaseException]", error).exceptions:
+            yield from _flatten(member)
 
 
-def _own_cancels(task: asyncio.Task[Any]) -> int:
+def _count_own_cancels(task: asyncio.Task[Any]) -> int:
     return task.own_cancels if isinstance(task, _Task) else 0
 
 
