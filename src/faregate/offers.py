@@ -14,8 +14,8 @@ from faregate.x402.tokens import SettlementAsset
 OFFERS_MADE: ContextVar[list[Offer] | None] = ContextVar("faregate_offers_made", default=None)
 """The offers that this context makes while it serves a request; an adapter sets an empty list for each one.
 
-`Depends(lambda: paid("report"))` makes an offer for each request, and is not charged. It is never reset: the
-next request in the same context sets a new list.
+`Depends(lambda: paid("report"))` makes an offer for each request, and is not charged. The variable is never
+reset: the next request in the same context sets a new list.
 """
 
 CHOICE = "A function that chooses needs the names to choose from: paid(choose, among=('small', 'large'))."
@@ -46,37 +46,37 @@ def offer(
     `sells` is an integration key or an `acr_` revision id. Or it is a function that gets the request and
     returns one of the names in `among`; the options are those of each offer that `among` only names.
     """
-    return _record(build_offer(sells, among, **options))
+    return _record_if_serving(build_offer(sells, among, **options))
 
 
 def make_offer(sells: object, among: object, options: OfferOptions, message: str) -> Offer:
-    """For `paid` of an adapter: make the offer of its arguments, whatever they are.
+    """Make the offer of the arguments that `paid` of an adapter was given, of whatever type.
 
-    `message` says what to write where nothing is named to be sold. Raises `ConfigurationError`.
+    `message` says what to write where the arguments name no offer. Raises `ConfigurationError`.
     """
     _check_options(options)
     if isinstance(sells, Offer):
-        named = "choose, among=..." if isinstance(sells, OfferChoice) else repr(sells.sells)
+        example = "choose, among=..." if isinstance(sells, OfferChoice) else repr(sells.sells)
         raise ConfigurationError(
-            f"paid makes an offer itself, and takes no Offer. Write paid({named}), with the options of the "
+            f"paid makes an offer itself, and takes no Offer. Write paid({example}), with the options of the "
             "offer as further arguments."
         )
     if not isinstance(sells, str) and not callable(sells):
         raise ConfigurationError(message)
     if callable(sells) and among is None:
         raise ConfigurationError(f"{message} {CHOICE}")
-    return _record(build_offer(sells, among, **options))
+    return _record_if_serving(build_offer(sells, among, **options))
 
 
-def _record(made: Offer) -> Offer:
-    during_request = OFFERS_MADE.get()
-    if during_request is not None and not _is_importing():
-        during_request.append(made)
-    return made
+def _record_if_serving(offer: Offer) -> Offer:
+    offers_made = OFFERS_MADE.get()
+    if offers_made is not None and not _is_importing():
+        offers_made.append(offer)
+    return offer
 
 
 def build_offer(sells: object, among: object = None, **options: Unpack[OfferOptions]) -> Offer:
-    """Make an offer that is not recorded: a server may build middleware with path rules in a request.
+    """Make an offer without recording it: a server may build middleware with path rules during a request.
 
     Raises `ConfigurationError`.
     """
@@ -84,8 +84,7 @@ def build_offer(sells: object, among: object = None, **options: Unpack[OfferOpti
     if not isinstance(sells, str) or among is not None:
         return _build_choice(sells, among, options)
     made = Offer(sells, **options)
-    # Call it for its checks: the seller learns here, and not at the first sale, what the service would
-    # refuse.
+    # Called for its checks: the seller learns now, and not at the first sale, what the service would refuse.
     build_resource("https://seller.invalid/", made.mime_type, made.description)
     return made
 
@@ -107,18 +106,18 @@ def _build_choice(sells: Any, among: Any, options: OfferOptions) -> OfferChoice:
         raise ConfigurationError("Say what is sold: a name, or a function that chooses among several names.")
     if isinstance(among, str) or not isinstance(among, Sequence) or not among:
         raise ConfigurationError(f"{CHOICE} Without it faregate cannot list what is sold.")
-    named = cast("Sequence[str | Offer]", among)
-    made = tuple(_build_alternative(one, options) for one in named)
-    names = [one.sells for one in made]
+    given = cast("Sequence[str | Offer]", among)
+    alternatives = tuple(_build_alternative(name_or_offer, options) for name_or_offer in given)
+    names = [alternative.sells for alternative in alternatives]
     if len(set(names)) < len(names):
         raise ConfigurationError(f"among names an offer twice: {', '.join(names)}.")
-    return OfferChoice(" or ".join(names), choose=sells, among=made)
+    return OfferChoice(" or ".join(names), choose=sells, among=alternatives)
 
 
-def _build_alternative(one: Any, options: OfferOptions) -> Offer:
-    if isinstance(one, OfferChoice) or not isinstance(one, str | Offer):
-        raise ConfigurationError(f"among takes names and offers, not {one!r}.")
-    return one if isinstance(one, Offer) else build_offer(one, **options)
+def _build_alternative(given: Any, options: OfferOptions) -> Offer:
+    if isinstance(given, OfferChoice) or not isinstance(given, str | Offer):
+        raise ConfigurationError(f"among takes names and offers, not {given!r}.")
+    return given if isinstance(given, Offer) else build_offer(given, **options)
 
 
 def _is_importing() -> bool:
