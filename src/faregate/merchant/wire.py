@@ -1,7 +1,7 @@
 """Each of the eight operations as a value: the request to send and how to read its reply. Pure.
 
-`Call.read` gives the contract's answer or raises the contract's error (`faregate.errors`). Which
-transport or key is used is not known here.
+`Call.read` returns the contract's answer or raises the contract's error (`faregate.errors`). The module
+knows neither the transport nor the key.
 """
 
 import json
@@ -52,7 +52,7 @@ M = TypeVar("M", bound=BaseModel)
 
 @frozen
 class Completed:
-    """Answer of complete. `payment_response` is the header, to be handed to the payer unchanged."""
+    """The answer of complete. `payment_response` is the header, for the payer, unchanged."""
 
     result: CompletionResult
     payment_response: str | None
@@ -73,28 +73,28 @@ def complete_transaction(
 
 def get_transaction(transaction_id: str) -> Call[TransactionDetail]:
     """`GET /transactions/{id}`."""
-    return Call(build_lookup(transaction_id), _reader(TransactionDetail))
+    return Call(build_lookup(transaction_id), _build_reader(TransactionDetail))
 
 
 def list_transactions(query: TransactionQuery) -> Call[Page[Transaction]]:
     """`GET /transactions`."""
-    return Call(_get("/transactions", query), _reader(Page[Transaction]))
+    return Call(_get("/transactions", query), _build_reader(Page[Transaction]))
 
 
 def list_payers(query: ListQuery) -> Call[Page[Payer]]:
     """`GET /payers`."""
-    return Call(_get("/payers", query), _reader(Page[Payer]))
+    return Call(_get("/payers", query), _build_reader(Page[Payer]))
 
 
 def list_resources(query: ResourceQuery) -> Call[Page[Resource]]:
     """`GET /resources`."""
-    return Call(_get("/resources", query), _reader(Page[Resource]))
+    return Call(_get("/resources", query), _build_reader(Page[Resource]))
 
 
 def list_contracts(include_integration_key: bool = False) -> Call[ContractsDocument]:
     """`GET /contracts`."""
     query = ContractsQuery(include_integration_key=include_integration_key or None)
-    return Call(_get("/contracts", query), _reader(ContractsDocument))
+    return Call(_get("/contracts", query), _build_reader(ContractsDocument))
 
 
 def complete_resource_execution(
@@ -102,11 +102,11 @@ def complete_resource_execution(
 ) -> Call[ResourceExecutionCompleted]:
     """`POST /resource-executions/{id}/complete`."""
     body = request.model_dump_json(exclude_none=True).encode()
-    return Call(build_closing(resource_execution_id, body), _reader(ResourceExecutionCompleted))
+    return Call(build_closing(resource_execution_id, body), _build_reader(ResourceExecutionCompleted))
 
 
 def next_page(page: Page[T], call: Call[Page[T]]) -> Call[Page[T]] | None:
-    """The call for the following page, its address unchanged; None after the last.
+    """Return the call for the following page, at the address that the service gave; None after the last.
 
     Raises `BadAnswer` for a page that is its own next: a client that iterates would never end.
     """
@@ -116,8 +116,8 @@ def next_page(page: Page[T], call: Call[Page[T]]) -> Call[Page[T]] | None:
 
 
 def _get(path: str, query: BaseModel) -> WireRequest:
-    asked = query.model_dump(mode="json", exclude_none=True)
-    pairs = {name: str(value).lower() if isinstance(value, bool) else value for name, value in asked.items()}
+    fields = query.model_dump(mode="json", exclude_none=True)
+    pairs = {name: str(value).lower() if isinstance(value, bool) else value for name, value in fields.items()}
     return WireRequest("GET", f"{ROOT}{path}{'?' + urlencode(pairs) if pairs else ''}")
 
 
@@ -125,7 +125,7 @@ def _post(path: str, body: BaseModel) -> WireRequest:
     return build_post(path, body.model_dump_json(exclude_none=True).encode())
 
 
-def _reader(model: type[M]) -> Callable[[Response], M]:
+def _build_reader(model: type[M]) -> Callable[[Response], M]:
     def read(reply: Response) -> M:
         if reply.status != 200:
             raise parse_error(reply)
@@ -137,7 +137,7 @@ def _reader(model: type[M]) -> Callable[[Response], M]:
 def _read_access(reply: Response) -> AccessDecision:
     if reply.status == 202:
         raise PaymentPending(_find_pending_id(reply), reply.first("retry-after"))
-    return _reader(AccessDecision)(reply)
+    return _build_reader(AccessDecision)(reply)
 
 
 def _read_complete(reply: Response) -> Completed:
@@ -147,17 +147,19 @@ def _read_complete(reply: Response) -> Completed:
 
 
 def parse(model: type[M], reply: Response) -> M:
-    """The body as `model`, or `BadAnswer` naming the first thing wrong (never the body itself)."""
+    """Parse a body as `model`. Raises `BadAnswer`, which names the first fault and never shows the body."""
     try:
         answer = model.model_validate_json(reply.body)
         # pydantic accepts a name that occurs twice, and takes the last value.
         json.loads(reply.body, object_pairs_hook=check_unique_names)
         return answer
     except (ValueError, RecursionError) as error:
-        raise BadAnswer(f"HTTP {reply.status}: not a {model.__name__}: {_first_fault(error)}") from None
+        raise BadAnswer(
+            f"HTTP {reply.status}: not a {model.__name__}: {_describe_first_fault(error)}"
+        ) from None
 
 
-def _first_fault(error: Exception) -> str:
+def _describe_first_fault(error: Exception) -> str:
     if isinstance(error, ValidationError):
         fault = error.errors(include_url=False, include_input=False)[0]
         return f"{'.'.join(map(str, fault['loc'])) or 'body'}: {fault['msg']}"
@@ -165,7 +167,7 @@ def _first_fault(error: Exception) -> str:
 
 
 def _find_pending_id(reply: Response) -> str | None:
-    """The transaction id of a 202 body, if it has one: the spec shows no such body for access."""
+    """Find the transaction id in a 202 body; None if it has none. The spec shows no such body for access."""
     try:
         return parse(AccessDecision, reply).transaction_id
     except BadAnswer:
