@@ -29,17 +29,17 @@ MaybeAwaitable: TypeAlias = T | Awaitable[T]
 Flow: TypeAlias = Generator[Any, Any, R]
 """A plain generator that returns an `R`. It cannot await or block, and has no clock but its backend's.
 
-It calls its backend and yields what that gives, an answer or an awaitable of it. A driver
-(`faregate.core.driver`) sends the answer back in, or throws in what awaiting it raised.
+It calls its backend and yields what the call returns, an answer or an awaitable of it. A driver
+(`faregate.core.driver`) sends the answer back in, or throws in the error of awaiting it.
 """
 
 
 @dataclass(slots=True, unsafe_hash=True)
 class RunHandler:
-    """Let the handler run: the one thing that a flow yields and no backend does.
+    """Let the handler run: the one step that a flow yields and that no backend performs.
 
     The driver stops there. Its caller runs the handler, and drives on with its result, or with the exception
-    that it raised. `backend` is what the flow calls from then on, if it is another than before: a view of
+    that it raised. `backend` is the one that the flow calls from then on, if it changes: a view of
     Django may await while its middleware blocks, or the other way round.
     """
 
@@ -49,7 +49,7 @@ class RunHandler:
 
 
 class Journal(Protocol):
-    """The seller's record of payments. An exception of a method means: it is unknown whether it was written.
+    """The seller's record of payments. After an exception it is unknown whether a method wrote.
 
     Each call is atomic across all processes that share the journal, and durable when it returns as far as
     the journal promises durability at all.
@@ -78,12 +78,12 @@ class Journal(Protocol):
         """Bind the transaction and lease the row for the work, which takes `seconds` at most.
 
         False if another row has the transaction or the lease is stale. The id is remembered either way;
-        where it cannot be, this raises.
+        the method raises if the journal cannot write it.
         """
         ...
 
     def record_pending(self, lease: Lease, transaction_id: str, revision_id: str) -> MaybeAwaitable[None]:
-        """Bind a transaction that settles without us, and give the lease back."""
+        """Bind a transaction that settles without a run of the handler, and give the lease back."""
         ...
 
     def record_outcome(self, lease: Lease, outcome: Outcome) -> MaybeAwaitable[bool]:
@@ -91,7 +91,7 @@ class Journal(Protocol):
         ...
 
     def schedule_retry(self, lease: Lease) -> MaybeAwaitable[bool]:
-        """Give the lease back; the row stays owed and becomes due again later.
+        """Give the lease back; the payment stays open, and the row becomes due again later.
 
         False if it has been open for longer than the horizon: it is stuck then.
         """
@@ -102,7 +102,7 @@ class Journal(Protocol):
         ...
 
     def postpone(self, lease: Lease) -> MaybeAwaitable[None]:
-        """Give the lease of a row back that is not this seller's to finish; it is due again much later."""
+        """Give back the lease of a row that another seller has to finish; the row is due again much later."""
         ...
 
     def record_settlement(
@@ -127,8 +127,8 @@ class Journal(Protocol):
     def abandon_claim(self, lease: Lease) -> MaybeAwaitable[bool]:
         """Give up a claim for which no work was started.
 
-        False if another worker has it by now, or its row knows of a transaction.
-        It is forgotten, unless a transaction may hang on it.
+        False if another worker has the row by now, or the row has a transaction. The row is removed, unless
+        it may have one.
         """
         ...
 
@@ -163,7 +163,7 @@ class Backend(Protocol):
         ...
 
     def recall_predictability(self) -> MaybeAwaitable[Predictability]:
-        """Read whether the service's instructions can be guessed. One of many callers has to find out."""
+        """Read whether the service's instructions can be guessed. Only one caller is asked to find out."""
         ...
 
     def record_predictability(self, predictability: Predictability) -> MaybeAwaitable[None]:
@@ -193,18 +193,18 @@ class Backend(Protocol):
     def get_time(self) -> float:
         """Return seconds on a clock that never jumps; only differences mean anything.
 
-        Nobody waits for a time, so a flow takes it as it is, without a `yield`.
+        The clock never waits, so a flow uses the value directly, without a `yield`.
         """
         ...
 
     def sleep(self, seconds: float, /) -> MaybeAwaitable[None]: ...
 
     def wait_for_settlement(self, seconds: float, /) -> MaybeAwaitable[bool]:
-        """Pause while a payment settles; False, at once, where too many requests do."""
+        """Pause while a payment settles; return False at once if too many requests pause already."""
         ...
 
     def emit_event(self, event: Event, /) -> MaybeAwaitable[None]:
-        """Tell those who listen. They change nothing."""
+        """Pass an event to the observers. They cannot change the flow."""
         ...
 
     def write_fallback(self, transaction_id: str, revision_id: str) -> MaybeAwaitable[None]:
@@ -214,7 +214,7 @@ class Backend(Protocol):
     def log_warning(
         self, message: str, transaction_id: str | None = None, setting: str = ""
     ) -> MaybeAwaitable[None]:
-        """Tell the seller's log. Never carries a proof, a key or content.
+        """Write a warning to the seller's log. The message never has a proof, a key or content.
 
         `setting` names one of the paywall's settings, such as `journal_key`, which the seller is asked to
         check.
