@@ -21,9 +21,10 @@ X = TypeVar("X")
 
 
 class _Sender(ABC, Generic[C, X]):
-    """The key, the address and the deadline of a call. `C` is what may be chosen, `X` the transport.
+    """The key, the address and the deadline of a call.
 
-    `setting` is what the seller calls `base_url`; messages about a call without an answer name it.
+    `C` is the type of the choice of a transport, `X` that of the transport. `setting` is the seller's name
+    for `base_url`; messages about a call without an answer name it.
     """
 
     def __init__(
@@ -54,14 +55,14 @@ class _Sender(ABC, Generic[C, X]):
             )
         )
         self._timeout = timeout
-        self._transport = self._choose(transport)
+        self._transport = self._make_transport(transport)
 
     @abstractmethod
-    def _choose(self, choice: C | None) -> X:
-        """The transport of this choice."""
+    def _make_transport(self, choice: C | None) -> X:
+        """Make the transport of this choice."""
 
-    def _exchange(self, request: WireRequest) -> tuple[str, str, Headers, bytes | None, float]:
-        """The arguments of a transport's send."""
+    def _build_arguments(self, request: WireRequest) -> tuple[str, str, Headers, bytes | None, float]:
+        """Build the arguments of a transport's `send`."""
         return (
             request.method,
             self._address.url(request.path),
@@ -70,9 +71,9 @@ class _Sender(ABC, Generic[C, X]):
             self._timeout,
         )
 
-    def _advise(self, error: NoAnswer) -> None:
-        """Add to the message what to check."""
-        # A call that was not sent says nothing about the address.
+    def _add_advice(self, error: NoAnswer) -> None:
+        """Add to the message of an error what the seller should check."""
+        # `TooManyCalls` means that the call was not sent: the address may be right.
         if self._setting and not isinstance(error, TooManyCalls):
             error.args = (f"{error}. Check {self._setting}, and that the service is running",)
 
@@ -83,21 +84,21 @@ class _Sender(ABC, Generic[C, X]):
 
 
 class Sender(_Sender[Choice, Transport]):
-    """Blocking. Any number of threads may share one, and it survives a fork.
+    """Sends calls, and blocks. Any number of threads may share a sender, and it survives a fork.
 
-    `timeout` is in seconds and holds for a whole call. `transport` is an httpx
-    transport, or an object with `send`; left out, it is the built-in one.
+    `timeout` is in seconds and holds for a whole call. `transport` is an httpx transport, or an object with
+    `send`; left out, it is the built-in one.
     """
 
-    def _choose(self, choice: Choice) -> Transport:
+    def _make_transport(self, choice: Choice) -> Transport:
         return make_sync(choice, has_priority=finishes_payment)
 
     def send(self, call: Call[T]) -> T:
         """Make one call of `wire`. Raises `NoAnswer`, `BadAnswer`, and what the call's `read` raises."""
         try:
-            reply = self._transport.send(*self._exchange(call.request))
+            reply = self._transport.send(*self._build_arguments(call.request))
         except NoAnswer as error:
-            self._advise(error)
+            self._add_advice(error)
             raise
         return call.read(reply)
 
@@ -113,17 +114,17 @@ class Sender(_Sender[Choice, Transport]):
 
 
 class AsyncSender(_Sender[AsyncChoice, AsyncTransport]):
-    """Awaiting, on asyncio and trio; any number of event loops may share one. See `Sender`."""
+    """Sends calls, and awaits, on asyncio and trio. Any number of event loops may share it. See `Sender`."""
 
-    def _choose(self, choice: AsyncChoice) -> AsyncTransport:
+    def _make_transport(self, choice: AsyncChoice) -> AsyncTransport:
         return make_async(choice, finishes_payment)
 
     async def send(self, call: Call[T]) -> T:
         """Make one call of `wire`. Raises `NoAnswer`, `BadAnswer`, and what the call's `read` raises."""
         try:
-            reply = await self._transport.asend(*self._exchange(call.request))
+            reply = await self._transport.asend(*self._build_arguments(call.request))
         except NoAnswer as error:
-            self._advise(error)
+            self._add_advice(error)
             raise
         return call.read(reply)
 
