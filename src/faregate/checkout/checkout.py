@@ -3,8 +3,8 @@
 An adapter makes one checkout per request and passes `read_body`, which reads a small body early: the payment
 is bound to that body. A paid handler calls `authorize`, which drives the payment flow up to the work. When
 the application has answered, the adapter calls `complete` with the buffered response, or `fail` with the
-error that ended it; both drive the flow to its end and return what the payer gets. Before a response leaves
-that nobody pays for, the adapter asks `allow_unpaid`. Nothing leaves by another way.
+error that ended it; both drive the flow to its end and return what the payer gets. Before a response without
+a payment leaves, the adapter asks `allow_unpaid`. Nothing leaves by another way.
 
 The usual moves (`states.TRANSITIONS` has all of them):
 
@@ -62,7 +62,7 @@ class SkipHandler(Exception):
 
 
 def _find_no_bypass(_status: int) -> None:
-    """Know no handlers."""
+    """Find no bypass: for adapters that do not know the handlers."""
 
 
 def _raise_ended() -> IncomingRequest:
@@ -89,7 +89,7 @@ class Checkout:
     find_handler: FindHandler | None = None
     late: ConfigurationError | None = None
     is_compared = True
-    """Whether answers that no handler made are compared with the bodies of results."""
+    """Whether answers without a handler are compared with the bodies of results."""
     recorded = b""
     """The body that was recorded as it came from the handler: it leaves as it is, or changed."""
     most_settle_wait = math.inf
@@ -97,17 +97,20 @@ class Checkout:
     called_handler: bool | None = None
     """Whether the framework has called a handler for this request; None if the adapter cannot tell."""
     outer: "Checkout | None" = None
-    """That of a paywall around this one, which lets only what this one answers leave."""
+    """The checkout of a paywall around this one. It lets only the answer of this checkout leave."""
     _inside_status: int | None = None
-    """Of the answer of a paywall between this one and the handler."""
+    """The status that a paywall between this one and the handler answered with."""
     _sent_unpaid: bytearray | None = None
     """The body that leaves unpaid so far, while it may be the copy of a result."""
     _offers_at_start: float = math.inf
-    """How many offers had been made when a response of the application's began; infinite before."""
+    """How many offers had been made when a response of the application began; infinite before."""
     _body_digest = ""
     _expected: Offer | None = None
+    """The offer that the handler has to await; see `expect`."""
     _sold: Offer | None = None
+    """The offer that a handler asked payment for; it may be a choice."""
     _offer: Offer | None = None
+    """The offer that is charged: picked from a choice, and described by the handler."""
     _flow: Flow[Response] | None = None
     _handler_step: RunHandler | None = None
     """Where the flow waits for the handler."""
@@ -116,7 +119,7 @@ class Checkout:
     _sold_twice: SoldTwice | None = None
     _has_raised = False
     _asks_left: int | None = None
-    """How often the payment may be asked for again; None before the work, when an adapter may."""
+    """How often the payment may be asked for again; None before the work, when there is no limit."""
     _call: object = None
     """The call of the application that asked for the payment, if the adapter says which."""
     _work: Work | None = None
@@ -155,7 +158,7 @@ class Checkout:
 
     @cached_property
     def incoming(self) -> IncomingRequest:
-        """The request, read when it is first asked for."""
+        """The request, read when it is first needed."""
         return self._read()
 
     @property
@@ -164,7 +167,7 @@ class Checkout:
 
     @property
     def is_work_paid(self) -> bool:
-        """Whether what the application sends now is sold, and its payment not proven yet."""
+        """Whether the application sends sold work now, whose payment is not proven yet."""
         return (
             self.state is State.AUTHORIZED
             and self.payment is not None
@@ -177,7 +180,7 @@ class Checkout:
 
     @property
     def prefix_offer(self) -> Offer | None:
-        """Return the offer of the path's prefix, to be authorized before the application is called."""
+        """The offer of the path's prefix, to be authorized before the application is called."""
         return None if self.path_match.ambiguous else self.path_match.offer
 
     def _move(self, state: State) -> None:
@@ -198,7 +201,7 @@ class Checkout:
         return comparable_length(self.incoming.content_length)
 
     def bind_body(self, body: bytes | None) -> None:
-        """Bind the payment to this body. None is one that ended early: nothing runs."""
+        """Bind the payment to this body. None stands for a body that ended early: the request is refused."""
         if body is None:
             self.refuse(400, "incomplete_body", "The request body ended early. Send the whole body.")
         else:
@@ -218,7 +221,7 @@ class Checkout:
                 self.withhold(_PATH_REWRITTEN)
 
     def begin_call(self, call: object) -> None:
-        """Note which call of the application asks next: one payment is for one, whatever calls it again.
+        """Note which call of the application asks next: one payment is for one call.
 
         `call` is an object that the framework makes anew for each call. Raises `ConfigurationError`.
         """
@@ -228,9 +231,9 @@ class Checkout:
             self._refuse_second(self._sold)
 
     def start_work(self, prices_inside: int = 0) -> None:
-        """Note that the handler runs now: from here on, its payment may not be asked for again.
+        """Note that the handler runs now: its payment may be asked for only `prices_inside` times more.
 
-        `prices_inside` is how many prices for the same offer stand between this one and the function.
+        That is how many prices for the same offer stand between this one and the function.
         """
         if self._asks_left is None:
             self._asks_left = prices_inside
@@ -247,8 +250,8 @@ class Checkout:
     def _may_begin(self, offer: Offer) -> bool:
         """Whether the flow is to be started. Raises `ConfigurationError`."""
         if self.state is State.CLOSED:
-            # A thread that goes on, or a request that was begun below this one: what it sells reaches nobody.
-            # It may also be a stream that is sent: what it asks for too late must not be in it.
+            # A thread that goes on, or a request that began inside this one: no client gets what it sells.
+            # Or a stream that is being sent: it must not have what is asked for too late.
             self.late = ConfigurationError(f"A handler sells {offer.sells!r} after its request has ended.")
             raise self.late
         if self.payment is not None and self._sold == offer and self._asks_left != 0:
@@ -273,7 +276,7 @@ class Checkout:
         return True
 
     def _refuse_second(self, offer: Offer) -> NoReturn:
-        """Sell nothing of a request that asks again. Raises `ConfigurationError`."""
+        """Sell nothing for a request that asks twice. Raises `ConfigurationError`."""
         mistake = "One request reached two offers. Put one offer on the handler or its group."
         if self._sold == offer:
             mistake = (
@@ -284,7 +287,7 @@ class Checkout:
         raise ConfigurationError(mistake)
 
     def _cut(self, offer: Offer) -> NoReturn:
-        """End a response that is on its way: what follows in it is sold. Raises `ConfigurationError`."""
+        """Cut a response that is on its way: the rest of it is sold. Raises `ConfigurationError`."""
         self.late = self._mistake = ConfigurationError(
             f"The payment of {offer.sells!r} was asked for after the response began. Ask before."
         )
@@ -303,8 +306,8 @@ class Checkout:
 
     def _begin_flow(self, backend: Backend, sold: Offer, offer: Offer) -> Flow[Response]:
         incoming = self.incoming
-        asked = incoming.request
-        request = Request(asked.method, asked.url, asked.headers, self._body_digest)
+        unbound = incoming.request
+        request = Request(unbound.method, unbound.url, unbound.headers, self._body_digest)
         resource_url = self._paywall.resource_urls.build(
             incoming.path, incoming.origin, incoming.host, incoming.is_forwarded
         )
@@ -331,14 +334,14 @@ class Checkout:
         return self._flow
 
     def _find_route(self) -> str | None:
-        """Find the route of the request, or the prefix that is sold. No framework's fault stops a sale."""
+        """Find the route of the request, or the prefix that is sold. Errors of a framework stop no sale."""
         with suppress(Exception):
             if self.find_route is not None and (route := self.find_route()):
                 return route
         return self.path_match.prefix
 
     def _handle_first_step(self, step: Response | RunHandler, snapshot: Callable[[], Restore]) -> None:
-        """Decide the payer's answer, or allow the handler to run, as the flow says."""
+        """Decide the payer's answer, or let the handler run: the flow says which."""
         if isinstance(step, Response):
             if step.status == 402 and self._offer is not None:
                 self._paywall.record_price(self._offer, step)
@@ -362,15 +365,15 @@ class Checkout:
     # Responses without a payment
 
     def refuse(self, status: int, code: str, message: str) -> None:
-        """Serve nothing of this request."""
+        """Answer the request with an error, in place of the handler."""
         self._decide(responses.build_refused(status, code, message))
 
     def refuse_unsold(self) -> None:
-        """Refuse what has no offer below a refused prefix: it is not for sale, and not free."""
+        """Refuse a path without an offer below a refused prefix: it is not for sale, and not free."""
         self.refuse(403, "not_for_sale", "This resource is not for sale.")
 
     def withhold(self, mistake: str) -> NoReturn:
-        """Let nothing leave, because a mistake of the seller's would give it away.
+        """Let no response of the handler leave: a mistake of the seller would give its result away.
 
         Raises `ConfigurationError`.
         """
@@ -404,10 +407,9 @@ class Checkout:
         self._inside_status = status
 
     def allow_unpaid(self, status: int, read_headers: Callable[[], Headers] = tuple) -> bool:
-        """Decide whether a response may leave for which no payment was asked (`core.release`).
+        """Decide whether a response without a payment may leave (`core.release`).
 
-        `read_headers` reads its headers. Raises `ConfigurationError` for one that came in place of what is
-        sold.
+        `read_headers` reads its headers. Raises `ConfigurationError` for a response in place of sold work.
         """
         if self.state is State.DECIDED:
             return False
@@ -438,7 +440,7 @@ class Checkout:
         return True
 
     def check_body(self, body: Iterable[bytes]) -> None:
-        """Withhold the body of a result in an answer that no handler made. Raises `ConfigurationError`.
+        """Withhold the body of a result in an answer without a handler. Raises `ConfigurationError`.
 
         A cache that keeps bodies alone loses the mark of a result, and its key may lead to a free address.
         """
@@ -449,7 +451,7 @@ class Checkout:
             RESULTS.add_own(whole)
 
     def check_chunk(self, chunk: bytes) -> None:
-        """`check_body` for a body that is sent in chunks, before each: the last one of a copy is withheld."""
+        """Check a body that is sent in chunks, before each chunk: the last chunk of a copy is withheld."""
         if self.called_handler is not False or RESULTS.longest == 0:
             return
         sent = self._sent_unpaid = bytearray() if self._sent_unpaid is None else self._sent_unpaid
@@ -459,9 +461,9 @@ class Checkout:
                 self._end_late(ConfigurationError(COPIED))
 
     def build_plain(self, status: int, headers: Headers, bypass: Bypass | None) -> Response | None:
-        """Build what certainly carries no result, in place of a response that may; None if there is nothing.
+        """Build a response that certainly has no result, in place of one that may; None if there is none.
 
-        That is the answer to OPTIONS, and a redirect as to a login.
+        There is one for OPTIONS, and for a redirect, such as to a login.
         """
         incoming = self.incoming
         if incoming.request.method == "OPTIONS":
@@ -502,7 +504,7 @@ class Checkout:
             self.outer.mark_sold_inside(answer.status)
 
     def _present(self, answer: Response) -> Response:
-        """Give what the paywall says as this payer reads it; a result stays as it is."""
+        """Present an answer of the paywall in the format of this payer; a result stays as it is."""
         if not answer.code:
             return answer
         incoming = self.incoming
@@ -513,7 +515,7 @@ class Checkout:
     # After the work
 
     def note_answer(self) -> None:
-        """Note that the work raised, and something answers that: if with no error, it is no result."""
+        """Note that the work raised: an answer without an error status is then no result."""
         if self.state is State.AUTHORIZED:
             self._has_raised = True
 
@@ -536,7 +538,7 @@ class Checkout:
             return False
         if self.state is State.DECIDED:
             return error is self._mistake
-        return not _is_stop(error)
+        return not _is_skip(error)
 
     def close(self) -> None:
         """End the checkout: the request is over. A flow that has not finished is left to the sweep."""
@@ -548,7 +550,7 @@ class Checkout:
             self._work.end(None)
         if self._flow is not None and is_unfinished:
             self._flow.close()
-        # They refer to the request, which refers to this checkout: only the collector would free the three.
+        # These refer to the request, and the request to this checkout: break the cycle to free both.
         self._read, self._find_bypass = _raise_ended, _find_no_bypass
         self.find_route = self.find_handler = self._call = self.outer = None
 
@@ -609,8 +611,8 @@ def build_timeout_error() -> WorkTimedOut:
     return WorkTimedOut("the work took longer than its payment is valid")
 
 
-def _is_stop(error: BaseException | None) -> bool:
-    """Whether it is `SkipHandler`, or what an application made of it: a group, or an error of its own."""
+def _is_skip(error: BaseException | None) -> bool:
+    """Whether an error is `SkipHandler`, or a group or an error that an application made of it."""
     if isinstance(error, BaseExceptionGroup):
-        return all(map(_is_stop, cast("BaseExceptionGroup[BaseException]", error).exceptions))
-    return isinstance(error, SkipHandler) or (error is not None and _is_stop(error.__cause__))
+        return all(map(_is_skip, cast("BaseExceptionGroup[BaseException]", error).exceptions))
+    return isinstance(error, SkipHandler) or (error is not None and _is_skip(error.__cause__))
