@@ -64,7 +64,7 @@ def clean(text: str) -> str:
 
 
 def format_table(rows: Sequence[Sequence[str]], head: Sequence[str] = ()) -> str:
-    """Rows of cells in aligned columns, below a head if there is one."""
+    """Format rows in aligned columns, below a head if there is one."""
     lines = [head, *rows] if head else list(rows)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
@@ -74,32 +74,32 @@ def format_table(rows: Sequence[Sequence[str]], head: Sequence[str] = ()) -> str
 
 
 def format_columns(rows: Sequence[Sequence[str]], cells: Sequence[Cell]) -> str:
-    """A table that fits the terminal as well as it can: with rich where it is installed, else plain."""
+    """Format a table to fit the terminal where possible: with rich if it is installed, else plain."""
     rows = [[clean(text) for text in row] for row in rows]
-    shown = _choose(rows, cells, get_width())
-    heads = [cells[place] for place in shown]
-    body = [[row[place] for place in shown] for row in rows]
+    chosen = _choose_columns(rows, cells, get_width())
+    heads = [cells[index] for index in chosen]
+    body = [[row[index] for index in chosen] for row in rows]
     return _format_rich(body, heads) or format_table(body, [cell.head for cell in heads])
 
 
-def _choose(rows: Sequence[Sequence[str]], cells: Sequence[Cell], width: int) -> list[int]:
-    """The places of the columns that fit; of an empty column nothing is shown."""
-    widths = [max(len(cell.head), *(len(row[place]) for row in rows)) for place, cell in enumerate(cells)]
-    shown = [
-        place
-        for place, cell in enumerate(cells)
-        if not cell.rank or any(row[place] not in ("", "-") for row in rows)
+def _choose_columns(rows: Sequence[Sequence[str]], cells: Sequence[Cell], width: int) -> list[int]:
+    """Choose the columns that fit, by index. An empty column with a rank is left out."""
+    widths = [max(len(cell.head), *(len(row[index]) for row in rows)) for index, cell in enumerate(cells)]
+    chosen = [
+        index
+        for index, cell in enumerate(cells)
+        if not cell.rank or any(row[index] not in ("", "-") for row in rows)
     ]
-    while sum(widths[place] + _GAP for place in shown) - _GAP > width:
-        least = max(shown, key=lambda place: (cells[place].rank, place))
-        if not cells[least].rank:
+    while sum(widths[index] + _GAP for index in chosen) - _GAP > width:
+        last = max(chosen, key=lambda index: (cells[index].rank, index))
+        if not cells[last].rank:
             break
-        shown.remove(least)
-    return shown
+        chosen.remove(last)
+    return chosen
 
 
 def _format_rich(rows: Sequence[Sequence[str]], cells: Sequence[Cell]) -> str:
-    """ "" without rich or without colours."""
+    """Format a table with rich. Returns an empty string without rich or without colours."""
     if not has_colours():
         return ""
     try:
@@ -114,19 +114,19 @@ def _format_rich(rows: Sequence[Sequence[str]], cells: Sequence[Cell]) -> str:
     for row in rows:
         table.add_row(*(Text(text, style=_STYLES.get(text, "")) for text in row))
     # Wide enough for every column that was chosen: an id that is cut short cannot be copied.
-    wide = max(get_width(), sum(max(map(len, column)) + _GAP for column in zip(*rows, strict=True)))
+    width = max(get_width(), sum(max(map(len, column)) + _GAP for column in zip(*rows, strict=True)))
     output = StringIO()
-    Console(file=output, force_terminal=True, width=wide, highlight=False).print(table)
+    Console(file=output, force_terminal=True, width=width, highlight=False).print(table)
     return "\n".join(line.rstrip() for line in output.getvalue().rstrip("\n").split("\n"))
 
 
 def style(text: str, code: str) -> str:
-    """Text with an SGR code, such as `1` for bold, where colours are shown."""
+    """Style text with an SGR code, such as `1` for bold, where colours are shown."""
     return f"\x1b[{code}m{text}\x1b[0m" if has_colours() else text
 
 
 class Progress:
-    """A growing number on stderr, if that is a terminal, while the block runs. Short work shows nothing."""
+    """Shows a growing number on stderr, if that is a terminal, while the block runs; none for short work."""
 
     def __init__(self, noun: str, total: int | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._noun = noun
@@ -152,7 +152,7 @@ class Progress:
 
 
 def format_duration(seconds: float) -> str:
-    """The two coarsest units: `12s`, `4m`, `3h 5m`, `2d 4h`."""
+    """Format a duration in its one or two largest units: `12s`, `4m`, `3h 5m`, `2d 4h`."""
     whole = max(0, int(seconds))
     minutes, hours, days = whole // 60, whole // 3600, whole // 86400
     if not minutes:
@@ -163,17 +163,17 @@ def format_duration(seconds: float) -> str:
 
 
 def format_size(size: int) -> str:
-    """A number of bytes: `56 B`, `1.2 kB`, `3.4 MB`."""
+    """Format a number of bytes: `56 B`, `1.2 kB`, `3.4 MB`."""
     if size < 1000:
         return f"{size} B"
     return f"{size / 1000:.1f} kB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
 
 
 def format_moment(seconds: float) -> str:
-    """A POSIX time as ISO 8601 in UTC: `2026-01-31T12:00:00Z`."""
+    """Format a POSIX time as ISO 8601 in UTC: `2026-01-31T12:00:00Z`."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def count(number: int, noun: str) -> str:
-    """A number with its noun: `1 row`, `2 rows`."""
+    """Format a number with its noun: `1 row`, `2 rows`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
