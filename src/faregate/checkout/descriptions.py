@@ -1,6 +1,6 @@
-"""Describe an offer by the handler that is sold: what its seller did not say, its docstring and route say.
+"""Describe an offer by its handler: the docstring and the route fill in what the seller left out.
 
-A description is for payers. It is no part of what is compared: a payment stays good when a docstring changes.
+A description is for payers, and is not compared: a payment stays valid when a docstring changes.
 """
 
 import json
@@ -19,24 +19,24 @@ from faregate.merchant.backend import find_description_fault, find_mime_type_fau
 from faregate.merchant.formats import MAX_DESCRIPTION
 
 HandlerInfo = tuple[tuple[object, ...], str | None]
-"""Where the description of a handler is looked for: texts, functions and classes, the best first. And the
-media type of its responses, as far as its route says it."""
+"""The sources of the description of a handler (texts, functions and classes, the best first), and the media
+type of its responses, if its route has one."""
 FindHandler = Callable[[], HandlerInfo | None]
 
 _MAX_ENCODED = 1000
-"""Bytes as JSON in ASCII, in which some services write it: `PAYMENT-REQUIRED` encodes this in base64, and all
-headers of a response have to fit into the 4096 bytes that nginx reads them into."""
+"""The limit of a description, in bytes of JSON in ASCII, as some services write it. `PAYMENT-REQUIRED` has
+the JSON in base64, and nginx reads all headers of a response into 4096 bytes."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 
 _FRAMEWORKS = frozenset(
     ("builtins", "django", "fastapi", "flask", "functools", "ninja", "rest_framework", "starlette")
 )
-"""Their own handlers say how they work, and not what is sold."""
+"""The docstrings of their own handlers say how a handler works, and not what is sold."""
 
 
 def describe_by_handler(offer: Offer, find_handler: FindHandler | None) -> Offer:
-    """Describe an offer by its handler, where the seller did not. No framework's fault stops a sale."""
+    """Describe an offer by its handler, where the seller did not. An error of a framework stops no sale."""
     if find_handler is None or (offer.description is not None and offer.mime_type is not None):
         return offer
     try:
@@ -49,11 +49,13 @@ def describe_by_handler(offer: Offer, find_handler: FindHandler | None) -> Offer
 
 @lru_cache(maxsize=1024)
 def describe_offer(offer: Offer, sources: tuple[object, ...], media_type: str | None) -> Offer:
-    """Fill in what an offer does not say: the description of the first source that has one, and its media
-    type. What the service would not take is left out."""
+    """Fill in what an offer leaves out: the description of the first source that has one, and a media type.
+
+    Values that the service would refuse are left out.
+    """
     if offer.description is None:
-        described = (text for source in sources if (text := _read_first_paragraph(source)))
-        offer = replace(offer, description=next(described, None))
+        descriptions = (text for source in sources if (text := _read_first_paragraph(source)))
+        offer = replace(offer, description=next(descriptions, None))
     if offer.mime_type is None and media_type is not None:
         mime_type = media_type.partition(";")[0].strip().lower()
         offer = replace(offer, mime_type=None if find_mime_type_fault(mime_type) else mime_type)
@@ -61,7 +63,7 @@ def describe_offer(offer: Offer, sources: tuple[object, ...], media_type: str | 
 
 
 def _read_first_paragraph(source: object) -> str:
-    """Read what a source says first, on one line. What follows a form feed is private, as in FastAPI."""
+    """Read the first paragraph of a source as one line. Text after a form feed is private, as in FastAPI."""
     published = cleandoc(_read_text(source).partition("\f")[0])
     text = _shorten(" ".join(_CONTROL.sub(" ", published.partition("\n\n")[0]).split()))
     return "" if find_description_fault(text) else text
@@ -77,7 +79,7 @@ def _read_text(source: Any) -> str:
 
 
 def _shorten(text: str) -> str:
-    """Cut a long text at a word, if it has words."""
+    """Cut a long text at the end of a word, if it has several."""
     end = _count_fitting(text)
     if end == len(text):
         return text
