@@ -1,7 +1,8 @@
-"""Find paid routes that an earlier route shadows: every request for them is answered by the earlier one.
+"""Sample paths that show whether an earlier route shadows a paid one, and the messages about it.
 
-Patterns are not compared. The router is asked with sample paths, made of the pattern of the paid route: it is
-shadowed if another route answers all of them. A route that answers some only, such as `/items/special`
+A route is shadowed if an earlier one answers every request for it. The adapters do not compare patterns:
+they ask the router with sample paths, made of the pattern of the paid route. The route is shadowed if another
+one answers all of them. A route that answers some only, such as `/items/special`
 before `/items/{id}`, shadows nothing.
 """
 
