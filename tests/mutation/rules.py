@@ -377,7 +377,7 @@ MUTANTS = (
     Mutant("sql-authorization-is-used-twice", DATABASE + "authorization.py", "_OF_PAYER, T.nonce == bindparam(\"nonce\")", "_OF_PAYER, T.nonce != bindparam(\"nonce\")",
            ("tests/emulator/test_access.py", "-k", "sqlite")),
     Mutant("sql-two-attempts-at-once", DATABASE + "settlement.py", "T.parked_at.is_(None), _IS_FREE)", "T.parked_at.is_(None))", SQL_STORE),
-    Mutant("sql-an-attempt-is-lost-in-a-power-cut", DATABASE + "settlement.py", "rows = database.change(_BEGIN_ALONE, values, then=_WRITE_LATEST)", "rows = database.change(_BEGIN_ALONE, values, then=_WRITE_LATEST, durable=False)", ("tests/service/test_in_process.py", "-k", "disk")),
+    Mutant("sql-an-attempt-is-lost-in-a-power-cut", DATABASE + "settlement.py", "rows = database.change(_BEGIN_ON_SQLITE, values, then=_WRITE_ON_SQLITE)", "rows = database.change(_BEGIN_ON_SQLITE, values, then=_WRITE_ON_SQLITE, durable=False)", ("tests/service/test_in_process.py", "-k", "disk")),
     Mutant("sql-attempt-before-completion", DATABASE + "settlement.py", "T.submitted_at.is_not(None), T.finished_at.is_(None), T.parked_at", "T.finished_at.is_(None), T.parked_at", SQL_STORE),
     Mutant("sql-lease-is-not-fenced", DATABASE + "settlement.py", ".where(OF_ID, T.finished_at.is_(None), T.attempts == _NUMBER)", ".where(OF_ID, T.finished_at.is_(None))", SQL_STORE),
     Mutant("sql-revoked-key", DATABASE + "keys.py", "    .where(_IS_VALID)\n", "",

@@ -43,7 +43,8 @@ _WRITE: Final = insert(attempts).from_select(
 _BEGIN_AND_WRITE: Final = select(*(_BEGUN.c[column.name] for column in CHANGING)).add_cte(
     _WRITE.cte("written")
 )
-"""Both in one statement, and so in one trip, which SQLite does not have and does not need."""
+"""Begins an attempt and inserts its row in one statement, and so in one round trip. SQLite cannot, and has no
+round trips: there `_BEGIN` and `_WRITE_ROW` follow each other."""
 _WRITE_ROW: Final = insert(attempts).from_select(
     ["account", "transaction", "number", "started_at"],
     select(T.account, T.id, T.attempts, NOW).where(OF_ID),
@@ -52,9 +53,9 @@ _BEGIN_AGAIN: Final = (
     # Its lease is in the row of the loose payment.
     update(transactions).where(OF_ID).values(attempts=T.attempts + 1).returning(*CHANGING)
 )
-_BEGIN_AT_ONCE: Final = Statement(_BEGIN_AND_WRITE)
-_BEGIN_ALONE: Final = Statement(_BEGIN)
-_WRITE_LATEST: Final = Statement(_WRITE_ROW)
+_BEGIN_ON_SERVER: Final = Statement(_BEGIN_AND_WRITE)
+_BEGIN_ON_SQLITE: Final = Statement(_BEGIN)
+_WRITE_ON_SQLITE: Final = Statement(_WRITE_ROW)
 _IS_DUE: Final = (
     T.next_attempt_at <= NOW,
     T.submitted_at.is_not(None),
@@ -175,9 +176,9 @@ def begin_attempt(
     """Begin an attempt whose lease ends at `until`; None while another one runs, or at the end."""
     values = {"of_account": account, "of_transaction": stored.id, "now": now, "until": until}
     if database.is_sqlite:
-        rows = database.change(_BEGIN_ALONE, values, then=_WRITE_LATEST)
+        rows = database.change(_BEGIN_ON_SQLITE, values, then=_WRITE_ON_SQLITE)
     else:
-        rows = database.change(_BEGIN_AT_ONCE, values)
+        rows = database.change(_BEGIN_ON_SERVER, values)
     if not rows:
         return None
     begun = stored.with_change(rows[0])
