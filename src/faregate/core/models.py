@@ -223,7 +223,7 @@ class PaidRequest:
     is what is known of the sale before access is called, if there is a listener. `prefix_host` is the Host
     header of a request that is sold by its path prefix, where a router may answer too; None for any other.
     `settle_wait` is for how many seconds the payer may wait for a payment that settles; no call to the
-    service begins after `last_call_at`, on the clock of `GetTime`, for that.
+    service begins after `last_call_at`, on the clock of `Backend.get_time`, for that.
     """
 
     offer: Offer
