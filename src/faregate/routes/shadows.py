@@ -1,9 +1,8 @@
 """Sample paths that show whether an earlier route shadows a paid one, and the messages about it.
 
-A route is shadowed if an earlier one answers every request for it. The adapters do not compare patterns:
-they ask the router with sample paths, made of the pattern of the paid route. The route is shadowed if another
-one answers all of them. A route that answers some only, such as `/items/special`
-before `/items/{id}`, shadows nothing.
+The adapters do not compare patterns: they ask the router with sample paths, made of the pattern of the paid
+route. The route is shadowed if an earlier one answers all of them. A route that answers only some, such as
+`/items/special` before `/items/{id}`, shadows nothing.
 """
 
 import re
