@@ -16,7 +16,7 @@ def pick_offer(sold: OfferChoice, chosen: object) -> Offer | None:
         if isinstance(chosen, str) and offer.sells == chosen:
             return offer
     if iscoroutine(chosen):
-        chosen.close()  # nobody awaits it
+        chosen.close()  # it is never awaited
     error = chosen if isinstance(chosen, Exception) else None
     fault = "raised" if error else f"returned {_describe_choice(chosen)}"
     message = "the function that chooses %s %s: the request is answered with 500, and nothing is sold"
