@@ -43,6 +43,7 @@ MAY_REPEAT = dict.fromkeys(
         *("tests/service/chain", "tests/probe", "tests/service", "tests/servers", "tests/telemetry"),
         *("tests/test_", "tests/cli", "tests/emulator", "tests/testing"),
         *(f"tests/adapters/test_{name}" for name in ("drain", "lifespan", "sweep", "mcp_transports")),
+        *(f"tests/adapters/test_{name}" for name in ("django_edges", "http2_bodies", "settle_wait")),
         *(f"tests/journals/test_{name}" for name in ("django_servers", "gunicorn", "postgres", "redis")),
     ),
     "starts servers, databases or browsers, which a busy machine may not start in time",
