@@ -258,7 +258,7 @@ class _PaywallResponder:
         self._may_be_copy = False
         """Whether a response that no handler made has the length of a result."""
         self._is_passed = False
-        """Whether the server reads the response of the application itself, which nobody pays for."""
+        """Whether the server reads the response of the application itself, which is not paid for."""
 
     def run(self, app: WSGIApp, environ: Environ) -> Iterable[bytes]:
         """Call the application, and return what the server may send."""

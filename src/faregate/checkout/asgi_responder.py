@@ -420,7 +420,7 @@ class PaywallResponder:
         if self._is_sent:  # it answers nothing any more
             return
         if self._is_open and self.checkout.transaction_id is not None:
-            # Whether the service knows by now that nothing is to be charged is not told.
+            # The answer does not say that nothing was charged: the service may not know yet of the failure.
             answer = responses.build_refused(500, "not_billable", "The resource could not be produced.")
         elif self._find_bypass(self._server_scope, self._scope, 200) is not None:
             answer = responses.build_unavailable(502)
@@ -552,8 +552,8 @@ def _replace_answer(scope: Mapping[str, Any], answer: Response, status: int) -> 
 
 
 _ANSWERED = (
-    "%s %s raised, and the application's handler of all exceptions answered with %d. That is no result, and "
-    "nothing was charged: the client got an error instead. Answer exceptions with a status of 400 or more."
+    "%s %s raised, and the application's handler of all exceptions answered with %d. That is no result: "
+    "the client got an error instead. Answer exceptions with a status of 400 or more."
 )
 
 

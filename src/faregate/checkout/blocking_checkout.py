@@ -19,8 +19,8 @@ It may return or raise an error; the framework answers one that is raised."""
 class BlockingCheckout(Checkout):
     """Drives the flow of one request in the thread that asks."""
 
-    # A thread that waits serves nobody else, and a server has few: most payments settle in this time, with
-    # what the service waits itself.
+    # A waiting thread serves no other request, and a server has few threads. Most payments settle within this
+    # time and the time that the service waits itself.
     most_settle_wait = 2.0
 
     def authorize(self, sold: Offer, snapshot: Callable[[], Restore], ask: Ask | None = None) -> Payment:

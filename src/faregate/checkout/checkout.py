@@ -251,7 +251,7 @@ class Checkout:
         """Whether the flow is to be started. Raises `ConfigurationError`."""
         if self.state is State.CLOSED:
             # A thread that goes on, or a request that began inside this one: no client gets what it sells.
-            # Or a stream that is being sent: it must not have what is asked for too late.
+            # Or a stream is being sent: it must not carry a result whose payment was asked for too late.
             self.late = ConfigurationError(f"A handler sells {offer.sells!r} after its request has ended.")
             raise self.late
         if self.payment is not None and self._sold == offer and self._asks_left != 0:

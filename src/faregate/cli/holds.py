@@ -222,7 +222,7 @@ def run_discard(
     if paid and unpaid:
         raise CommandError("Use either --paid or --unpaid.")
     store = get_hold_store(paywall)
-    # Before the question: nobody is asked about a payment that the sweep ends.
+    # Check before asking: the sweep ends any other payment.
     hold = get_discardable(store, id)
     if not yes and not _is_interactive():
         raise CommandError("There is no terminal to confirm this on: add --yes.")

@@ -112,7 +112,9 @@ def complete_success(
         payment, completion = yield from _measure_completion(backend, payment, outcome)
     else:
         completion = yield from _complete(backend, payment, outcome)
-    if isinstance(completion, CompletionPending) and (yield from has_settled(backend, payment, request)):
+    if isinstance(completion, CompletionPending) and (
+        yield from wait_until_settled(backend, payment, request)
+    ):
         completion = yield from _complete(backend, payment, outcome)
     match completion:
         case CompletionPaid(payment_response, receipt):
@@ -194,10 +196,10 @@ def _complete(backend: Backend, payment: PendingPayment, outcome: Outcome) -> Fl
         yield backend.sleep(pause)
 
 
-def has_settled(backend: Backend, payment: PendingPayment, request: PaidRequest | None) -> Flow[bool]:
-    """Wait for a payment that settles, as long as its request may: whether its end is known by then.
+def wait_until_settled(backend: Backend, payment: PendingPayment, request: PaidRequest | None) -> Flow[bool]:
+    """Wait for the end of a payment that settles, as long as its request may. Return whether it has ended.
 
-    Only a completion proves it.
+    Only a completion proves the payment.
     """
     if request is None or request.settle_wait <= 0:
         return False

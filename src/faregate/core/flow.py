@@ -204,9 +204,7 @@ def _recall_predictability(
 
 def _find_predictability(backend: Backend, request: PaidRequest) -> Flow[Predictability]:
     """Return whether instructions can be guessed; neither answer if that cannot be found out now."""
-    known = yield from _recall_predictability(
-        backend,
-    )
+    known = yield from _recall_predictability(backend)
     if known is not Predictability.UNKNOWN:
         return known
     revision = yield from _find_revision(backend, request)
@@ -278,9 +276,7 @@ def _handle_refused_proof(
     Another worker took this claim over meanwhile. Another encoding has a row of its own, under which the
     service knows the payment.
     """
-    may_be_missed = yield from _may_miss_rows(
-        backend,
-    )
+    may_be_missed = yield from _may_miss_rows(backend)
     try:
         use: InProgress | AlreadyUsed | None = yield backend.journal.find_other_encoding(lease, proof)
         ours: bool = yield backend.journal.abandon_claim(lease)
@@ -546,9 +542,7 @@ def _describe_failed_work(
 
 def _handle_lost_start(backend: Backend, request: PaidRequest, payment: PendingPayment) -> Flow[Response]:
     """Answer a lost start: another proof has this transaction, or another worker took the claim over."""
-    may_be_missed = yield from _may_miss_rows(
-        backend,
-    )
+    may_be_missed = yield from _may_miss_rows(backend)
     try:
         ours: bool = yield backend.journal.abandon_claim(payment.lease)
     except Exception as error:

@@ -20,11 +20,11 @@ from faregate.core.completion import (
     complete_failure,
     complete_success,
     give_back,
-    has_settled,
     mark_stuck,
     postpone,
     record_outcome,
     schedule_retry,
+    wait_until_settled,
 )
 from faregate.core.interfaces import Backend, Flow
 from faregate.core.models import PaidRequest, WorkFailed, WorkSucceeded
@@ -179,7 +179,7 @@ def _recover_success(
         # Acting on a GET is safe here, because it releases nothing.
         case TransactionState.FAILED:
             return (yield from close_unpaid(backend, payment, "payment_failed"))
-        case TransactionState.PENDING if not (yield from has_settled(backend, payment, request)):
+        case TransactionState.PENDING if not (yield from wait_until_settled(backend, payment, request)):
             return (yield from schedule_retry(backend, payment, StillSettling()))
         case TransactionState.UNAVAILABLE:
             return (yield from schedule_retry(backend, payment, Unconfirmed("not known how it stands")))
