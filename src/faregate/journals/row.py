@@ -442,7 +442,7 @@ class Row:
         return True
 
     def end_unreadable(self, paid: bool, reason: str, now: float, policy: JournalPolicy) -> None:
-        """Record what an operator says of an open payment whose key is lost. No process may have its lease."""
+        """Record what an operator says of an open payment whose key is lost. No process may have a lease."""
         self._end(RowState.PAID_NO_RESULT if paid else RowState.UNPAID, now)
         self.outcome = None
         self.reason = reason
