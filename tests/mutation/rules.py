@@ -302,7 +302,7 @@ MUTANTS = (
     Mutant("websocket-is-accepted", ASGI, " and not self._is_sold_websocket(scope):", ":", ("tests/adapters/test_fastapi.py",)),
     Mutant("completion-can-be-cut-off", ASYNC_CHECKOUT, "await run(partial(self._drive_to_end, result))", "await self._drive_to_end(result)", ADAPTER_TESTS),
     Mutant("cancel-strikes-a-completion", SHIELDING, "task.is_putting_off, token = True, _unc", "task.is_putting_off, token = False, _unc", ("tests/checkout/test_shielding.py",)),
-    Mutant("paths-that-are-read-twice", PATH_RULES, "_URL_END.split(_DROPPED.sub(\"\", one))[0]", "one", ("tests/adapters/test_prefixes.py",)),
+    Mutant("paths-that-are-read-twice", PATH_RULES, "_URL_END.split(_DROPPED.sub(\"\", decoded))[0]", "decoded", ("tests/adapters/test_prefixes.py",)),
     Mutant("dot-dot-is-admitted", PATH_RULES, "        if any(map(_is_ambiguous, _list_decodings(path))) or not _is_path(path, root):\n"
            "            return PathMatch(ambiguous=True)\n",
            "", ADAPTER_TESTS),

@@ -472,3 +472,9 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigurationError, match="payments="):
         open_client(x402ClientSync(), tmp_path / "file" / "payments")
+
+
+def test_a_client_is_opened_for_a_payer_alone(tmp_path: Path) -> None:
+    payer: Any = "0xkey"
+    with pytest.raises(ConfigurationError, match=r"open_client needs payer=x402ClientSync.*not str"):
+        open_client(payer, tmp_path)

@@ -107,3 +107,12 @@ def test_an_application_that_sells_nothing_says_so() -> None:
 def test_a_seller_needs_a_name(name: Any) -> None:
     with pytest.raises(ConfigurationError, match="seller's name"):
         build_llms_text(FastAPI(), name)
+
+
+@pytest.mark.parametrize(
+    ("app", "about", "message"),
+    [(object(), "", "your application, not object"), (FastAPI(), 5, "text as about=, not 5")],
+)
+def test_what_is_no_application_or_no_text_is_an_error(app: object, about: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        build_llms_text(app, "Weather", about)

@@ -57,9 +57,8 @@ def test_a_failed_transaction_writes_nothing(database: Database) -> None:
         assert connection.execute(accounts.select()).all() == []
 
 
+@pytest.mark.parametrize("kind", ["sqlite"])
 def test_sqlite_commits_to_the_disk(database: Database) -> None:
-    if not database.is_sqlite:
-        pytest.skip("SQLite only")
     with database.write() as connection:
         found = [
             connection.execute(text(f"PRAGMA {name}")).scalar() for name in ("journal_mode", "synchronous")
@@ -67,10 +66,9 @@ def test_sqlite_commits_to_the_disk(database: Database) -> None:
     assert found == ["wal", 2]
 
 
+@pytest.mark.parametrize("kind", ["sqlite"])
 def test_a_write_to_sqlite_is_its_transaction_and_nothing_else(database: Database) -> None:
     """Each statement more costs a sale five times: one for each of its writes."""
-    if not database.is_sqlite:
-        pytest.skip("SQLite only")
     given = {"word": "w", "count": 1, "value": 1, "hash": b"h"}
     executed: list[str] = []
     with database.write() as connection:
@@ -128,9 +126,8 @@ def test_text_is_never_cut_short(database: Database) -> None:
         assert database.query(_ECHO, given) == [given], "the connection is as good as before"
 
 
+@pytest.mark.parametrize("kind", ["postgres"])
 def test_a_connection_that_the_server_ended_is_replaced(url: str, database: Database) -> None:
-    if database.is_sqlite:
-        pytest.skip("SQLite has no server")
     given = {"word": "w", "count": 1, "value": 1, "hash": b"h"}
     other = Database(url, pool_size=1)
     assert other.query(_ECHO, given) == [given]

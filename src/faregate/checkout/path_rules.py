@@ -129,7 +129,9 @@ def list_readings(path: str, root: str) -> tuple[str, ...]:
     if not root:
         return tuple(map(_normalize, _list_decodings(path)))
     below = (path[len(root) :],) if path.startswith(root) else ()
-    return tuple(_normalize(one) for whole in (path, root + path, *below) for one in _list_decodings(whole))
+    return tuple(
+        _normalize(decoded) for whole in (path, root + path, *below) for decoded in _list_decodings(whole)
+    )
 
 
 def _list_decodings(path: str) -> tuple[str, ...]:
@@ -137,8 +139,9 @@ def _list_decodings(path: str) -> tuple[str, ...]:
     if not any(char in path for char in "%?#\t\r\n"):
         return (path,)
     # Bytes that are no text are left out: a path may well have a percent sign of its own.
-    again = (path, unquote(path, errors="ignore"))
-    return tuple(dict.fromkeys((path, *(_URL_END.split(_DROPPED.sub("", one))[0] for one in again))))
+    decodings = (path, unquote(path, errors="ignore"))
+    in_urls = (_URL_END.split(_DROPPED.sub("", decoded))[0] for decoded in decodings)
+    return tuple(dict.fromkeys((path, *in_urls)))
 
 
 def _is_path(path: str, root: str) -> bool:

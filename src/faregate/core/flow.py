@@ -204,9 +204,9 @@ def _recall_predictability(
 
 def _find_predictability(backend: Backend, request: PaidRequest) -> Flow[Predictability]:
     """Return whether instructions can be guessed; neither answer if that cannot be found out now."""
-    known = yield from _recall_predictability(backend)
-    if known is not Predictability.UNKNOWN:
-        return known
+    recalled = yield from _recall_predictability(backend)
+    if recalled is not Predictability.UNKNOWN:
+        return recalled
     revision = yield from _find_revision(backend, request)
     if isinstance(revision, AccessFailed):
         return Predictability.UNKNOWN
@@ -328,11 +328,11 @@ def _find_revision(backend: Backend, request: PaidRequest) -> Flow[OfferRevision
         failure = error
     except FaregateError as error:
         return AccessFailed(502, f"nothing can be sold: {error}")
-    known = yield from _get_known_revision(backend, request)
-    if known is None:
+    last_read = yield from _get_known_revision(backend, request)
+    if last_read is None:
         return AccessFailed(503 if isinstance(failure, NoAnswer) else 502, f"nothing can be sold: {failure}")
     yield backend.log_warning(f"the contracts could not be read again, so the known ones are used: {failure}")
-    return known
+    return last_read
 
 
 def _get_known_revision(backend: Backend, request: PaidRequest) -> Flow[OfferRevision | None]:

@@ -98,10 +98,10 @@ def list_shadow_mistakes(resolver: URLResolver) -> tuple[str, ...]:
 
 def list_prefix_mistakes(resolver: URLResolver, rules: PathRules) -> tuple[str, ...]:
     """Describe views that a prefix sells or refuses, and that other paths reach. Looked for once."""
-    found = _reached_outside.get(resolver)
-    if found is None or found[0] is not rules:
-        found = _reached_outside[resolver] = (rules, tuple(_find_reached_outside(resolver, rules)))
-    return found[1]
+    cached = _reached_outside.get(resolver)
+    if cached is None or cached[0] is not rules:
+        cached = _reached_outside[resolver] = (rules, tuple(_find_reached_outside(resolver, rules)))
+    return cached[1]
 
 
 def list_sample_paths(resolver: URLResolver) -> Iterator[tuple[URLPattern, list[str]]]:
@@ -198,7 +198,7 @@ def _find_given_away(resolver: URLResolver) -> Iterator[tuple[int, str]]:
     }
     for pattern in patterns:
         arguments = _freeze(pattern.default_args)
-        if any((_identify(one), arguments) in sold for one in walk_chain(pattern.callback)):
+        if any((_identify(function), arguments) in sold for function in walk_chain(pattern.callback)):
             if list_shared_offers(pattern.callback):
                 continue
             yield (

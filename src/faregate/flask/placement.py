@@ -137,16 +137,17 @@ def _is_class_bypassed(app: Flask, view: View | None) -> bool:
     if not hasattr(view, "view_class"):
         return False
     made = list(_list_made(view))
-    prices = (one for other in app.view_functions.values() for one in walk(other) if is_price(one))
+    functions = (function for other in app.view_functions.values() for function in walk(other))
+    prices = filter(is_price, functions)
     return any(inner in made for price in prices for inner in _list_made(getattr(price, "__wrapped__", None)))
 
 
 def _list_made(view: object) -> Iterator[object]:
     """List the classes that `as_view` made a view of, each with what its objects are made with."""
-    for one in walk(view):
-        closure = get_closure(one)
+    for function in walk(view):
+        closure = get_closure(function)
         if "class_args" in closure:
-            yield getattr(one, "view_class", None), closure["class_args"], closure.get("class_kwargs")
+            yield getattr(function, "view_class", None), closure["class_args"], closure.get("class_kwargs")
 
 
 def mark_sold(view: View) -> None:

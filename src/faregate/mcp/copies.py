@@ -101,7 +101,7 @@ def is_copy(answer: Any, returned: Sequence[Any]) -> bool:
 
 def _is_own(returned: Sequence[Any]) -> bool:
     """Whether what a handler says is sold, too. It may have been changed since, as the result was."""
-    return any(RESULTS.is_copy(body) for one in returned for body in _list_bodies(_read_result(one)))
+    return any(RESULTS.is_copy(body) for result in returned for body in _list_bodies(_read_result(result)))
 
 
 def _read_result(handled: Any) -> Result:
@@ -130,5 +130,5 @@ def _list_content(value: Any) -> Iterator[str]:
             else:
                 yield from _list_content(one)
     elif isinstance(value, list | tuple):
-        for one in cast("Sequence[Any]", value):
-            yield from _list_content(one)
+        for item in cast("Sequence[Any]", value):
+            yield from _list_content(item)

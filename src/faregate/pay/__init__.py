@@ -32,10 +32,10 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = "requirements" if name == "NotSigned" else "transports"
     try:
-        found = getattr(import_module(f"{__name__}.{module}"), name)
+        value = getattr(import_module(f"{__name__}.{module}"), name)
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             f"faregate.pay needs {error.name}: pip install 'faregate[pay]'", name=error.name
         ) from error
-    globals()[name] = found
-    return found
+    globals()[name] = value
+    return value

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from typing import Any, Final, TypeVar, overload
+from typing import Any, Final, TypeVar, cast, overload
 
 import anyio
 import anyio.to_thread
@@ -333,6 +333,10 @@ def open_client(
 
     `options` are those of the client; `timeout` is 75 seconds by default, because settlement takes time.
     """
+    if not isinstance(cast(object, payer), x402Client | x402ClientSync):
+        raise ConfigurationError(
+            f"open_client needs payer=x402ClientSync(...) or x402Client(...), not {type(payer).__name__}."
+        )
     options.setdefault("timeout", _TIMEOUT_SECONDS)
     if isinstance(payer, x402ClientSync):
         return httpx.Client(transport=PayingTransport(payer, payments, wait=wait), **options)

@@ -12,7 +12,7 @@ from faregate.errors import ConfigurationError, FaregateError
 from faregate.merchant.resource_url import NOT_FOR_SALE
 from faregate.paywall import Paywall
 from faregate.routes import RouteInfo
-from faregate.routes.inspect import inspect_app
+from faregate.routes.inspect import inspect_app, is_mcp_server
 
 _HOW_TO_PAY = """## How to pay
 
@@ -22,7 +22,7 @@ Each request below is paid with x402 version 2.
 2. Sign one payment with an x402 client, and send the same request with it in `PAYMENT-SIGNATURE`.
 3. After `202`, `409`, `502`, `503`, `504` or no answer, wait as `Retry-After` says, and send the same
    `PAYMENT-SIGNATURE` again. Do not sign another payment: the first one may be charged.
-4. The result comes with `PAYMENT-RESPONSE`. An error without that header is not charged."""
+4. The result comes with `PAYMENT-RESPONSE`."""
 _TOOL_METHOD = "tools/call"
 _UNLISTED = frozenset(("HEAD", "OPTIONS"))
 
@@ -35,6 +35,10 @@ def build_llms_text(app: object, name: str, about: str = "") -> str:
     """
     if not isinstance(cast(object, name), str) or not name.strip():
         raise ConfigurationError(f"build_llms_text needs the seller's name, such as 'Weather', not {name!r}.")
+    if not isinstance(cast(object, about), str):
+        raise ConfigurationError(f"build_llms_text needs text as about=, not {about!r}.")
+    if not (callable(app) or is_mcp_server(app)):
+        raise ConfigurationError(f"build_llms_text needs your application, not {type(app).__name__}.")
     sold = [*_list_sold(inspect_app(app).routes)]
     summary = f"\n> {_join_lines(about)}\n" if about else ""
     listed = "\n".join(sold) if sold else "Nothing is sold at the moment."
