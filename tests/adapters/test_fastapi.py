@@ -499,6 +499,30 @@ def test_a_payer_who_returns_is_known_although_each_request_changes_the_session(
     assert ["set-cookie" in answer.headers for answer in answers] == [False, False, True]
 
 
+def test_a_payer_who_returns_is_known_although_another_page_changed_the_session() -> None:
+    """A cart in a signed cookie made its payer another client while the payment settled."""
+
+    async def add_to_cart(request: Request) -> None:
+        request.session["cart"] = [*request.session.get("cart", ()), "an article"]
+
+    app = FastAPI(openapi_url=None)
+    app.get("/sold", dependencies=[Depends(paid("slow_settlement"))])(lambda: CONTENT)
+    app.get("/cart", dependencies=[Depends(add_to_cart)])(lambda: "added")
+    app.add_middleware(PaywallMiddleware, paywall=a_paywall())
+    app.add_middleware(SessionMiddleware, secret_key="a secret of sixteen or more")
+    statuses: list[int] = []
+    with TestClient(app, "http://seller.example") as client:
+        client.get("/cart")
+        proof = Wallet().pay(client.get("/sold").headers["payment-required"])
+        for _ in range(3):
+            statuses.append(client.get("/sold", headers={"PAYMENT-SIGNATURE": proof}).status_code)
+            client.get("/cart")
+        client.cookies.clear()
+        stranger = client.get("/sold", headers={"PAYMENT-SIGNATURE": proof})
+    assert statuses == [202, 202, 200]
+    assert (stranger.status_code, CONTENT in stranger.text) == (409, False)
+
+
 def test_a_paid_websocket_is_denied_before_a_dependency_can_accept_it(shop: Shop) -> None:
     async def accept(websocket: WebSocket) -> None:
         await websocket.accept()

@@ -110,10 +110,10 @@ def test_an_offer_without_replay_delivers_once(journal: AnyJournal) -> None:
     assert journal.claim("proof", never) == AlreadyUsed(TXN)
 
 
-ROLLING = replace(UNSURE, credentials=("=cookie s=user.t1.x", "~cookie s=user"))
-ROLLED = replace(UNSURE, credentials=("=cookie s=user.t2.y", "~cookie s=user"))
+ROLLING = replace(UNSURE, credentials=("=cookie s=user.t1.x", "~cookie s"))
+ROLLED = replace(UNSURE, credentials=("=cookie s=user.t2.y", "~cookie s"))
 ROLLED_WITH_SECRET = replace(ROLLED, replay=ReplayPolicy.SAME_PROOF)
-OTHERS = replace(ROLLED_WITH_SECRET, credentials=("=cookie s=other.t1.x", "~cookie s=other"))
+OTHERS = replace(ROLLED_WITH_SECRET, credentials=("=cookie t=user.t1.x", "~cookie t"))
 
 
 @pytest.mark.parametrize("delivered", [True, False])

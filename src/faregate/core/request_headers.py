@@ -127,7 +127,7 @@ def hash_credential(credential: str, hashed: Callable[[str], str]) -> str:
 
 
 def _build_forms(kind: str, credential: str) -> Iterator[str]:
-    stable = _find_stable_part(credential)
+    stable = _find_stable_part(kind, credential)
     value = credential.partition("=")[2] if kind == "cookie" else credential
     if stable is not None:
         yield f"{EXACT}{kind} {credential}"
@@ -138,10 +138,11 @@ def _build_forms(kind: str, credential: str) -> Iterator[str]:
         yield f"{PREDICTABLE}{kind} {credential}"
 
 
-def _find_stable_part(credential: str) -> str | None:
+def _find_stable_part(kind: str, credential: str) -> str | None:
     """Return the part that stays the same after a renewal; None for a credential that is not renewed."""
     if signed := _SIGNED_COOKIE.fullmatch(credential):
-        return signed[1]
+        # Of a cookie the name alone: another page may change its content before the payer returns.
+        return signed[1].partition("=")[0] if kind == "cookie" else signed[1]
     token = _WEB_TOKEN.fullmatch(credential)
     claims = _read_claims(token[2]) if token else {}
     return f"{token[1]}{claims}" if token and "sub" in claims else None
