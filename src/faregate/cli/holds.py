@@ -135,10 +135,10 @@ def run_show(view: JournalView, echo: Echo, *, reference: str, json: bool, text:
         wanted = parse_reference(reference)
     except ValueError as error:
         raise CommandError(f"{error}.") from None
-    found = find_payments(view, wanted)
-    unknown = None if found.payments else explain_unknown(wanted, found.unreadable)
+    lookup = find_payments(view, wanted)
+    unknown = None if lookup.payments else explain_unknown(wanted, lookup.unreadable)
     if as_json:
-        payments = [_payment_to_json(one, explain(one, view)) for one in found.payments]
+        payments = [_payment_to_json(payment, explain(payment, view)) for payment in lookup.payments]
         answer = {} if unknown is None else unknown._asdict()
         echo(
             jsonlib.dumps({wanted.kind.name.lower(): wanted.value, **answer, "payments": payments}, indent=2)
@@ -147,10 +147,10 @@ def run_show(view: JournalView, echo: Echo, *, reference: str, json: bool, text:
         echo(f"{unknown.summary}\nNext: {unknown.next_step}")
     else:
         now = time.time()
-        pages = [_format_page(one, explain(one, view), now) for one in found.payments[:_PAGES]]
+        pages = [_format_page(payment, explain(payment, view), now) for payment in lookup.payments[:_PAGES]]
         echo("\n\n".join(pages))
-        if len(found.payments) > _PAGES:
-            echo(f"\nThese are the {_PAGES} newest of {len(found.payments)}; --json prints all.")
+        if len(lookup.payments) > _PAGES:
+            echo(f"\nThese are the {_PAGES} newest of {len(lookup.payments)}; --json prints all.")
     return _UNKNOWN if unknown else 0
 
 

@@ -270,9 +270,9 @@ class _Output:
 
 
 def _choose_format(named: str | None, output: str) -> Format | None:
-    for known in FORMATS:
-        if named == known:
-            return known
+    for name in FORMATS:
+        if named == name:
+            return name
     if output:
         return find_format(output)
     return None if named == "table" or is_stdout_terminal() else "json"

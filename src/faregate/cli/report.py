@@ -84,7 +84,7 @@ def _read(
         for row in listing.rows:
             rows.append(row)
             progress(len(rows))
-    interval: Interval | None = next((one for one in INTERVALS if one == by), None)
+    interval: Interval | None = next((interval for interval in INTERVALS if interval == by), None)
     return summarize(rows, begin, until, listing.as_of or end, interval)
 
 
@@ -138,7 +138,9 @@ def _format_periods(summary: Summary) -> list[str]:
     revenues = [format_revenue(period.totals) for period in summary.periods]
     # The asset that was sold most often has the bars; those of two assets could not be compared.
     asset = max(
-        summary.assets, key=lambda one: sum(one in p.totals.revenue for p in summary.periods), default=""
+        summary.assets,
+        key=lambda asset: sum(asset in period.totals.revenue for period in summary.periods),
+        default="",
     )
     most = max((period.totals.revenue[asset] for period in summary.periods), default=0)
     room = get_width() - left - len(numbers) - max(map(len, revenues)) - 6

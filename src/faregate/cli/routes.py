@@ -49,7 +49,11 @@ def format_as_json(table: RouteTable) -> str:
 
 def _describe_choice(route: RouteInfo) -> dict[str, list[str]]:
     """The names among which a request chooses; nothing where it does not."""
-    return {"among": [one.sells for one in route.offer.among]} if isinstance(route.offer, OfferChoice) else {}
+    return (
+        {"among": [offer.sells for offer in route.offer.among]}
+        if isinstance(route.offer, OfferChoice)
+        else {}
+    )
 
 
 def run_check(table: RouteTable, echo: Echo, *, json: bool, text: bool) -> int:

@@ -54,7 +54,9 @@ _SIGNS_OF_PAYMENT = ("receipt", "payment_response", "transaction_hash", "settled
 
 def parse_published(reply: Response) -> dict[str, OfferRevision]:
     """Parse what a service inside this process has published, by integration key."""
-    return {key: OfferRevision(one["id"], one["asset"]) for key, one in parse_object(reply).items()}
+    return {
+        key: OfferRevision(revision["id"], revision["asset"]) for key, revision in parse_object(reply).items()
+    }
 
 
 # Access
@@ -66,8 +68,8 @@ def parse_access(reply: Response) -> Access:
         case 200:
             return _parse_decision(parse_object(reply))
         case 202:
-            found = _parse_pending(reply)
-            return AccessPending(_strip_proof(reply, found), _find_transaction_id(found))
+            pending = _parse_pending(reply)
+            return AccessPending(_strip_proof(reply, pending), _find_transaction_id(pending))
         case 402 if _find_header(reply, INSTRUCTIONS) is not None:
             return AccessUnpaid(reply)
         # A 422 that the service did not write says nothing about the revision.
@@ -138,10 +140,10 @@ def _strip_proof(reply: Response, fields: dict[str, Any] | None) -> Response:
 
 
 def _parse_settling(reply: Response, transaction_id: str) -> CompletionPending | CompletionUnknown:
-    found = _parse_pending(reply)
-    if _find_transaction_id(found) != transaction_id:
+    pending = _parse_pending(reply)
+    if _find_transaction_id(pending) != transaction_id:
         return CompletionUnknown("the reply is not about this transaction")
-    return CompletionPending(_strip_proof(reply, found))
+    return CompletionPending(_strip_proof(reply, pending))
 
 
 def _parse_unpaid(reply: Response, result: dict[str, Any]) -> CompletionUnpaid | CompletionUnknown:
@@ -239,18 +241,18 @@ def parse_revisions(reply: Response) -> dict[str, OfferRevision]:
     """
     if reply.status != 200:
         raise parse_error(reply)
-    found: dict[str, OfferRevision] = {}
+    revisions: dict[str, OfferRevision] = {}
     newest: dict[str, int] = {}
     for schema in _find_schemas(parse_object(reply)):
         revision = _parse_revision(schema)
         if revision is None:
             continue
-        found[revision.revision_id] = revision
+        revisions[revision.revision_id] = revision
         key, number = schema.get(_INTEGRATION_KEY), schema.get(_NUMBER)
         number = number if isinstance(number, int) else 0
         if isinstance(key, str) and number >= newest.get(key, 0):
-            found[key], newest[key] = revision, number
-    return found
+            revisions[key], newest[key] = revision, number
+    return revisions
 
 
 _ID, _ASSET = "x-svc-revision-id", "x-svc-settlement-asset"
@@ -262,8 +264,11 @@ def _find_schemas(document: dict[str, Any]) -> list[dict[str, Any]]:
     schemas: Any = cast("dict[str, Any]", components).get("schemas") if isinstance(components, dict) else None
     if not isinstance(schemas, dict):
         raise BadAnswer("HTTP 200: a contracts document without components.schemas")
-    found = cast("dict[str, Any]", schemas).values()
-    return [cast("dict[str, Any]", schema) for schema in found if isinstance(schema, dict)]
+    return [
+        cast("dict[str, Any]", schema)
+        for schema in cast("dict[str, Any]", schemas).values()
+        if isinstance(schema, dict)
+    ]
 
 
 def _parse_revision(schema: dict[str, Any]) -> OfferRevision | None:

@@ -83,7 +83,7 @@ def _find_foreign_revision(catalog: FoundProducts, environment: Environment) -> 
     published = {revision.revision_id for revision in catalog.revisions}
     for owner in (None, derive_org_id(account.seller)):
         listings = build_catalog(account, environment, owner).listings.values()
-        if published <= {one.active.id for one in listings}:
+        if published <= {listing.active.id for listing in listings}:
             foreign = build_catalog(account, _OTHER_ENVIRONMENT[environment], owner).listings.values()
-            return next((one.active.id for one in foreign), None)
+            return next((listing.active.id for listing in foreign), None)
     return None

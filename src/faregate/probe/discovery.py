@@ -136,20 +136,22 @@ def _parse_product(revision: ContractRevision, response: Response, wallet: Payer
 def _select_product(products: Sequence[Product], choice: ProductChoice) -> Product | None:
     """Return the user's choice, else the cheapest, preferring products that need no values."""
     if choice.revision is not None:
-        return next((one for one in products if one.revision.revision_id == choice.revision), None)
+        return next(
+            (product for product in products if product.revision.revision_id == choice.revision), None
+        )
     if choice.resource is not None:
         return _find_by_key(products, choice.resource)
     # The slow resource is bought once already, for the checks of late settlement.
-    usual = (one for one in products if one.revision.integration_key != SLOW_RESOURCE)
+    usual = (product for product in products if product.revision.integration_key != SLOW_RESOURCE)
     return min(usual, key=lambda product: (bool(product.revision.required), product.atomic), default=None)
 
 
 def _select_free(
-    revisions: Sequence[ContractRevision], found: Sequence[ContractRevision], key: str | None
+    revisions: Sequence[ContractRevision], free: Sequence[ContractRevision], key: str | None
 ) -> ContractRevision | None:
     """Return the user's choice without asking whether it is free: that is for a check to find out."""
     if key is None:
-        return found[0] if found else None
+        return free[0] if free else None
     return next((revision for revision in revisions if revision.integration_key == key), None)
 
 

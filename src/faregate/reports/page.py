@@ -91,7 +91,7 @@ def _build_charts(summary: Summary) -> list[Chart]:
 
 def _build_revenue_chart(summary: Summary, asset: str) -> Chart:
     totals = [period.totals for period in summary.periods]
-    best = max(totals, key=lambda one: one.revenue[asset])
+    best = max(totals, key=lambda total: total.revenue[asset])
     bars = (
         _build_bar("succeeded", place, 0, period.totals.revenue[asset], best.revenue[asset], label)
         for place, period in enumerate(summary.periods)

@@ -195,9 +195,9 @@ def find_resource_id(client: MerchantClient, resource: str) -> str:
     if resource.startswith("res_"):
         return resource
     revisions = list_revisions(client)
-    for one in revisions:
-        if one.integration_key == resource:
-            return one.resource_id
+    for revision in revisions:
+        if revision.integration_key == resource:
+            return revision.resource_id
     listed = (
         ", ".join(sorted({revision.integration_key for revision in revisions if revision.integration_key}))
         or "none"

@@ -198,5 +198,5 @@ def format_period(start: datetime, interval: Interval) -> str:
 
 def format_span(summary: Summary) -> str:
     """`Revenue and outcomes, 2026-10-24 07:11 to 2026-11-23 07:11 UTC`"""
-    since, until = (one.strftime("%Y-%m-%d %H:%M") for one in (summary.since, summary.until))
+    since, until = (time.strftime("%Y-%m-%d %H:%M") for time in (summary.since, summary.until))
     return f"Revenue and outcomes, {since} to {until} UTC"

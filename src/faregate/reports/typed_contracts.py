@@ -26,12 +26,12 @@ _WIDTH: Final = 100
 def build_module(revisions: Iterable[ContractRevision]) -> str:
     """Build the module's text. Revisions without an integration key are left out."""
     latest = {
-        one.integration_key: one
-        for one in sorted(revisions, key=lambda one: one.revision_number)
-        if one.integration_key is not None
+        revision.integration_key: revision
+        for revision in sorted(revisions, key=lambda revision: revision.revision_number)
+        if revision.integration_key is not None
     }
     chosen = sorted(latest.items())
-    is_optional = any(set(one.properties) - set(one.required) for one in latest.values())
+    is_optional = any(set(revision.properties) - set(revision.required) for revision in latest.values())
     imports = [*(["Final"] if chosen else []), "Literal", *(["NotRequired"] if is_optional else [])]
     head = _HEAD.format(imports=", ".join([*imports, *(["TypedDict"] if chosen else [])]))
     keys = ", ".join(f'"{key}"' for key, _ in chosen)
@@ -62,7 +62,7 @@ def _build_classes(key: str, revision: ContractRevision) -> Iterator[str]:
 def _build_values(name: str, revision: ContractRevision) -> Iterator[str]:
     values = sorted(revision.properties.items(), key=lambda item: (item[1].position, item[0]))
     is_required = set(revision.required)
-    if all(one.isidentifier() and not keyword.iskeyword(one) for one, _ in values):
+    if all(name.isidentifier() and not keyword.iskeyword(name) for name, _ in values):
         yield f"\nclass {name}(TypedDict):"
         text = "The values of" if values else "Nothing is reported for"
         yield f'    """{text} {_quote(revision.resource_name)}"""'

@@ -97,8 +97,8 @@ def _connect_tcp(origin: Origin, moment: float) -> socket.socket:
 
     One that is not the last gets only part of it, so that the others are tried.
     """
-    found = socket.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
-    *others, last = dict.fromkeys(str(entry[4][0]) for entry in found)
+    entries = socket.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
+    *others, last = dict.fromkeys(str(entry[4][0]) for entry in entries)
     for address in others:
         with suppress(OSError):
             seconds = min(ADDRESS_SECONDS, get_remaining(moment) / 2)
@@ -110,13 +110,13 @@ class HasFileno(Protocol):
     def fileno(self) -> int: ...
 
 
-def is_readable(one: HasFileno) -> bool:
+def is_readable(connection: HasFileno) -> bool:
     """Whether a socket has something to read, or was closed."""
-    if one.fileno() < 0:
+    if connection.fileno() < 0:
         return True
     if not hasattr(select, "poll"):
         # Windows, and under gevent.
-        return bool(select.select([one], [], [], 0)[0])
+        return bool(select.select([connection], [], [], 0)[0])
     poll = select.poll()
-    poll.register(one, select.POLLIN)
+    poll.register(connection, select.POLLIN)
     return bool(poll.poll(0))

@@ -39,8 +39,8 @@ class App:
 
 def find_apps(folder: Path) -> list[App]:
     """The applications of FastAPI, Starlette, Flask, Django and MCP below a folder, sorted by file."""
-    found = [_read_app(folder, path) for path in sorted(list_sources(folder))]
-    return [app for app in found if app is not None]
+    apps = [_read_app(folder, path) for path in sorted(list_sources(folder))]
+    return [app for app in apps if app is not None]
 
 
 def list_sources(folder: Path) -> Iterator[Path]:
@@ -48,7 +48,7 @@ def list_sources(folder: Path) -> Iterator[Path]:
     for place, folders, names in os.walk(folder):
         inside = Path(place).relative_to(folder)
         is_deep = len(inside.parts) >= _MAX_DEPTH
-        folders[:] = [] if is_deep else [one for one in folders if _may_have_sources(Path(place, one))]
+        folders[:] = [] if is_deep else [name for name in folders if _may_have_sources(Path(place, name))]
         yield from (
             inside / name
             for name in names
@@ -91,18 +91,18 @@ def _describe_project(folder: Path, settings: str) -> App:
 
 def _find_constructors(tree: ast.Module) -> dict[str, str]:
     """The framework by the expression that makes its application, such as `FastAPI` or `flask.Flask`."""
-    found: dict[str, str] = {}
+    frameworks: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 if framework := _CLASSES.get((node.module or "", alias.name)):
-                    found[alias.asname or alias.name] = framework
+                    frameworks[alias.asname or alias.name] = framework
         elif isinstance(node, ast.Import):
             for alias in node.names:
                 for (module, name), framework in _CLASSES.items():
                     if alias.name == module:
-                        found[f"{alias.asname or module}.{name}"] = framework
-    return found
+                        frameworks[f"{alias.asname or module}.{name}"] = framework
+    return frameworks
 
 
 def _find_framework(tree: ast.AST, constructors: dict[str, str]) -> str:

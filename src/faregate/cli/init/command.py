@@ -103,8 +103,8 @@ def choose_app(apps: Sequence[App], framework: str | None, path: str | None) -> 
     elif framework:
         apps = [app for app in apps if app.framework == framework]
     if len(apps) > 1:
-        found = _join([f"{app.path} ({TEMPLATES[app.framework].title})" for app in apps], "and")
-        raise CommandError(f"There are several applications here: {found}. Choose one: --app {apps[0].path}")
+        names = _join([f"{app.path} ({TEMPLATES[app.framework].title})" for app in apps], "and")
+        raise CommandError(f"There are several applications here: {names}. Choose one: --app {apps[0].path}")
     return apps[0] if apps else None
 
 

@@ -69,7 +69,7 @@ async def serve_file(request: Request) -> Response:
 
 def _build_file_response(request: Request, name: str) -> Response:
     """Return a file of the console, 304 if the browser has it already."""
-    file = next((one for one in files("faregate.emulator.console").iterdir() if one.name == name), None)
+    file = next((entry for entry in files("faregate.emulator.console").iterdir() if entry.name == name), None)
     kind = _TYPES.get(name[name.rfind(".") :])
     if file is None or kind is None:
         raise ControlError(404, "invalid_request", f"the console has no file {name!r}")

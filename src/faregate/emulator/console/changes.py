@@ -52,7 +52,7 @@ class TransactionHistory:
         """Return False after a reset or a restore: another store, or transactions that were undone."""
         if store is not self.store or len(store.transactions) < self._read_count:
             return False
-        return all(store.transactions.get(one.id) is one for one in list(self.shown)[-1:])
+        return all(store.transactions.get(record.id) is record for record in list(self.shown)[-1:])
 
     def read(self, now: datetime) -> bool:
         """Read the next piece. Return False if there is more."""
@@ -82,7 +82,7 @@ class TransactionHistory:
         if counts == self._counts and not has_new:
             return
         self._counts = counts
-        for record in [one for one in self._unfinished.values() if one.status in FINAL]:
+        for record in [record for record in self._unfinished.values() if record.status in FINAL]:
             del self._unfinished[record.id]
             terms, settled = record.context.terms, record.settled is not None
             self.histogram.add(record.history[-1][0], terms.token.symbol, terms.amount if settled else None)
@@ -116,7 +116,7 @@ class CallGroups:
         """Read the next piece. Return False if there is more."""
         if self._last_number == log.count:
             return True
-        for call in islice(dropwhile(lambda one: one.number <= self._last_number, log), CALLS_PER_READ):
+        for call in islice(dropwhile(lambda call: call.number <= self._last_number, log), CALLS_PER_READ):
             self._last_number = call.number
             if (call.facts.environment or "test") == self._environment:
                 self._new.append(call)
@@ -125,7 +125,7 @@ class CallGroups:
 
     def pop_new(self) -> tuple[list[Json], set[str]]:
         """Return the calls since the last time, formatted, and the transactions they belong to."""
-        calls, touched = [views.format_call(one, one.facts) for one in self._new], self._touched
+        calls, touched = [views.format_call(call, call.facts) for call in self._new], self._touched
         self._new.clear()
         self._touched = set()
         return calls, touched
@@ -198,8 +198,8 @@ class ChangeTracker:
     def _find_new_entries(self, history: TransactionHistory) -> Json:
         calls, touched = self._groups.pop_new()
         changed = {record.id: record for record in (*history.pop_changed(), *history.select_shown(touched))}
-        records = sorted(changed.values(), key=lambda one: one.number)
-        transactions = [views.format_transaction(one, *self._groups.get(one.id)) for one in records]
+        records = sorted(changed.values(), key=lambda record: record.number)
+        transactions = [views.format_transaction(record, *self._groups.get(record.id)) for record in records]
         entries = {"transactions": transactions, "calls": calls}
         return {name: values for name, values in entries.items() if values}
 

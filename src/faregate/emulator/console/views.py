@@ -155,7 +155,7 @@ def format_rules(store: EnvironmentState) -> Json:
 def format_money(histogram: Histogram) -> Json:
     """Format revenue by asset, and the payments that ended over time."""
     intervals = [
-        [second, one.succeeded, one.failed, _format_amounts(one.settled)] for second, one in histogram
+        [second, count.succeeded, count.failed, _format_amounts(count.settled)] for second, count in histogram
     ]
     return {
         "revenue": _format_amounts(histogram.total.settled),
@@ -174,7 +174,7 @@ _RulePair = tuple[SettlementRule | None, SettlementRule | None]
 
 def _get_resource_rules(store: EnvironmentState) -> dict[str, _RulePair]:
     listings = store.catalog.listings
-    return {key: (one.settlement, one.resource.settlement) for key, one in listings.items()}
+    return {key: (listing.settlement, listing.resource.settlement) for key, listing in listings.items()}
 
 
 def _get_payer_rules(store: EnvironmentState) -> dict[str, _RulePair]:

@@ -43,7 +43,7 @@ async def list_payers(request: Request) -> Response:
     """List payers with their balances: those who paid, those in the account file, and the test payers."""
     emulator, environment = get_emulator(request), parse_environment(request)
     paid = emulator.read_state(
-        lambda service, _: [one.identifier for one in service.environments[environment].observed]
+        lambda service, _: [payer.identifier for payer in service.environments[environment].observed]
     )
     configured = [payer.address for payer in list_special_payers(emulator.account, environment)]
     addresses = dict.fromkeys((*paid, *configured))
@@ -96,7 +96,7 @@ async def make_test_payment(request: Request) -> Response:
 def _buy(emulator: Emulator, body: TestPayment) -> TestPaymentResult:
     """Make the calls of one sale: the price, access with the proof, complete."""
     wallet = Wallet.test(body.payer, clock=emulator.clock)
-    sold = next((one for one in emulator.account.resources if one.key == body.resource), None)
+    sold = next((resource for resource in emulator.account.resources if resource.key == body.resource), None)
     if sold is None:
         raise ControlError(
             422, "invalid_request", f"resource: nothing with the key {body.resource!r} is sold"
