@@ -5,9 +5,9 @@
     .venv-faregate/bin/python benchmarks/in_process.py --profile fastapi  # where the time goes
     .venv-faregate/bin/python benchmarks/in_process.py --case free  # an unpaid route, with and without
 
-For each adapter: microseconds of processor time, Python calls, and turns of the event loop. Each checkout
-runs in a process of its own, and they take turns, so that a ratio is that of one moment. Medians of the
-rounds.
+For each adapter: microseconds of processor time, Python calls, turns of the event loop, and objects in
+cycles, which only the garbage collector frees. Each checkout runs in a process of its own, and they take
+turns, so that a ratio is that of one moment. Medians of the rounds.
 """
 
 import argparse
@@ -347,6 +347,14 @@ class Subject:
         self.ask(20, *request, profiler=count)
         return calls // 20
 
+    def count_cyclic(self, *request: Any) -> int:
+        """Count the objects that a request leaves to the garbage collector."""
+        gc.disable()
+        self.ask(20, *request)
+        found = gc.collect() // 20
+        gc.enable()
+        return found
+
 
 async def _receive() -> dict[str, Any]:
     return {"type": "http.request", "body": b"", "more_body": False}
@@ -366,7 +374,11 @@ def work(name: str, case: str) -> None:
     request, is_sold = CASES[case]
     subject = Subject(name, is_sold)
     subject.ask(50, *request)
-    counts = {"calls": subject.count_calls(*request), "turns": subject.count_turns(*request)}
+    counts = {
+        "calls": subject.count_calls(*request),
+        "turns": subject.count_turns(*request),
+        "cyclic": subject.count_cyclic(*request),
+    }
     print(json.dumps(counts), flush=True)
     for line in sys.stdin:
         print(json.dumps(subject.measure_cpu(int(line), *request)), flush=True)
@@ -477,7 +489,8 @@ def main() -> None:
 def compare(checkouts: list[Path], names: list[str], case: str, rounds: int, number: int) -> None:
     """Print a row for each adapter and checkout. The last worker has no paywall at all."""
     print(
-        "| adapter | checkout | CPU us | x first | Python calls | loop turns |\n|---|---|---:|---:|---:|---:|"
+        "| adapter | checkout | CPU us | x first | Python calls | loop turns | cyclic objects |\n"
+        "|---|---|---:|---:|---:|---:|---:|"
     )
     for name in names:
         workers = {str(one): Worker(one.resolve(), name, case) for one in checkouts}

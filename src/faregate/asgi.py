@@ -128,6 +128,7 @@ class PaywallMiddleware:
             await responder.run(app)
             if responder.asking_scope is not None:
                 self._warn_unknown(scope, responder.asking_scope)
+                responder.asking_scope = None  # it refers to the responder: a cycle
             return
         try:
             # In a task of its own: servers cancel the task of a request whose client left, and the payment

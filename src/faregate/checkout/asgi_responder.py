@@ -77,7 +77,7 @@ class PaywallResponder:
 
     # Defaults of the class: most requests reach no paid handler.
     asking_scope: Mapping[str, Any] | None = None
-    """The scope of the handler that asked for a payment."""
+    """The scope of the handler that asked for a payment, of a request without one."""
     _is_open = False
     """Whether there is a checkout."""
     _state = State.NEW
@@ -198,7 +198,8 @@ class PaywallResponder:
         call = scope.get("path_params")
         if call is not None and call is not self._server_scope.get("path_params"):
             self.checkout.begin_call(call)
-        self.asking_scope = scope
+        if not self.has_payment:
+            self.asking_scope = scope
         self.checkout.find_route = partial(find_route, scope, root_path)
         self.checkout.find_handler = partial(find_handler, scope)
         payment = await self.checkout.aauthorize(

@@ -45,6 +45,7 @@ BYPASS_KEYS = (
     "uwsgi.sock",
 )
 """The keys under which servers give a handler the connection itself, or another way to send."""
+_BYPASS_KEYS = frozenset(BYPASS_KEYS)
 
 _SERVERS = frozenset(
     (
@@ -59,6 +60,7 @@ _get_type: Callable[[object], type[object]] = type  # typed: of a value that can
 _DATA = frozenset((str, int, bool, float, tuple, bytes, NoneType))
 
 _URL_SAFE = "/:@!$&'()*+,;=~-._"
+_CONDITIONS = tuple(f"HTTP_{name.upper().replace('-', '_')}" for name in CONDITIONS)
 _MAX_KEPT = 256
 """The longest path that is remembered as it was read: strangers choose the paths."""
 
@@ -95,19 +97,18 @@ def find_method(environ: Mapping[str, Any]) -> str:
 def drop_conditions(environ: Environ) -> None:
     """Drop what could make a handler answer with less than the result: see `CONDITIONS`."""
     if str(environ.get("REQUEST_METHOD")).upper() in CONDITIONAL_METHODS:
-        for name in CONDITIONS:
-            environ.pop(f"HTTP_{name.upper().replace('-', '_')}", None)
+        for key in _CONDITIONS:
+            environ.pop(key, None)
 
 
 def withhold_connection(environ: Environ) -> None:
     """Take from an environ what a handler could send with past the paywall, its input's socket among it."""
-    for name, value in tuple(environ.items()):
-        kind = _get_type(value)
-        if kind in _DATA and name not in BYPASS_KEYS:
-            continue
+    objects = [key for key, value in environ.items() if _get_type(value) not in _DATA or key in _BYPASS_KEYS]
+    for name in objects:
+        value = environ[name]
         # A function of the server's own may be a way to send that is not known here.
         is_server_s = name.partition(".")[0] in _SERVERS and name not in _NAMED and callable(value)
-        if is_server_s or name in BYPASS_KEYS or hasattr(kind, "sendall"):
+        if is_server_s or name in _BYPASS_KEYS or hasattr(_get_type(value), "sendall"):
             del environ[name]
     # Servers' own streams lead to the socket, as gevent's by `rfile.raw`, or send themselves (100 Continue).
     if type(environ.get("wsgi.input")) not in (BytesIO, _Input, NoneType):

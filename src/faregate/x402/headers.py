@@ -7,6 +7,7 @@ rebuild from them the `PAYMENT-SIGNATURE` header that was sent. The service does
 """
 
 import base64
+import binascii
 import json
 import re
 from collections.abc import Mapping
@@ -22,7 +23,6 @@ _MAX_NAMED: Final = 100
 _CACHED_PAYMENTS: Final = 256
 """Payments that are kept as they were read: complete sends the proof of access once more."""
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]+={0,2}", re.ASCII)
-_URL_ALPHABET: Final = str.maketrans("-_", "+/")
 _ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{40}", re.ASCII)
 _NONCE: Final = re.compile(r"0x[0-9a-fA-F]{64}", re.ASCII)
 _SIGNATURE: Final = re.compile(r"0x(?:[0-9a-fA-F]{2}){1,4096}", re.ASCII)
@@ -203,9 +203,9 @@ def find_settlement(payment_response: str) -> tuple[str, str]:
 def _decode_leniently(header: str) -> Mapping[str, Any]:
     # Nothing is verified here: a header that cannot be read leaves the payer unknown, and stops no sale.
     # A service may accept base64 without padding, or with the alphabet of URLs.
-    bare = header.rstrip("=").translate(_URL_ALPHABET)
+    bare = header.rstrip("=").replace("-", "+").replace("_", "/")
     try:
-        found = parse_json(base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True))
+        found = parse_json(binascii.a2b_base64(bare + "=" * (-len(bare) % 4), strict_mode=True))
     except (ValueError, RecursionError):
         return {}
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
