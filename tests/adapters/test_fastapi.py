@@ -163,6 +163,53 @@ def test_a_response_model_that_does_not_fit_is_not_charged(shop: Shop) -> None:
     assert shop.outcomes == ["failed"]
 
 
+async def pass_on(request: Request, call_next: Any) -> Any:
+    return await call_next(request)
+
+
+@pytest.mark.parametrize("is_raised", [True, False])
+def test_a_stream_that_is_cut_is_not_charged_behind_middleware_that_ends_it(
+    shop: Shop, is_raised: bool
+) -> None:
+    """A `BaseHTTPMiddleware` sends the end of a response whose application has raised meanwhile."""
+
+    class Cut(Response):
+        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"part", "more_body": True})
+            if is_raised:
+                raise RuntimeError("in the middle")
+
+    shop.app.user_middleware.append(Middleware(BaseHTTPMiddleware, dispatch=pass_on))
+    shop.sell(lambda: Cut())
+    answer = shop.buy()
+    assert (answer.status_code, answer.json()["code"]) == (500, "not_billable")
+    assert shop.outcomes == ["failed"]
+
+
+def test_another_application_in_place_of_one_that_cut_its_response_is_sold(shop: Shop) -> None:
+    async def cut(request: Request) -> Response:
+        async def chunks() -> AsyncGenerator[bytes]:
+            yield b"part"
+            raise RuntimeError("in the middle")
+
+        return StreamingResponse(chunks())
+
+    async def choose(scope: Any, receive: Any, send: Any) -> None:
+        async def drop(message: Any) -> None:
+            await asyncio.sleep(0)
+
+        with contextlib.suppress(RuntimeError):
+            await Starlette(routes=[Route("/", cut)])(scope, receive, drop)
+        await PlainTextResponse(CONTENT)(scope, receive, send)
+
+    inner = Starlette(routes=[Mount("/", choose)])
+    app = ASGIMiddleware(inner, a_paywall(shop.emulator), offers={"/": "daily_report"})
+    with calling(app) as http:
+        assert buy(http, "/").text == CONTENT
+    assert shop.outcomes == ["succeeded"]
+
+
 def test_a_request_that_does_not_validate_is_not_charged(shop: Shop) -> None:
     async def endpoint(number: int) -> str:
         return CONTENT

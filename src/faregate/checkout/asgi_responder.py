@@ -99,6 +99,8 @@ class PaywallResponder:
     _probe: object = None
     """The probe that saw the answer first: of routers in each other, that of the innermost."""
     _relayed_status = 0
+    _is_relaying = False
+    """Whether a router has begun a paid response, and not sent its last chunk."""
     _held: HeldAnswer | None = None
     _is_no_copy = False
 
@@ -355,6 +357,8 @@ class PaywallResponder:
         if self._is_open and self.checkout.state is State.AUTHORIZED and self.checkout.is_work_paid:
             if kind == _START:
                 self._relayed_status = status = message["status"]
+                # Something may try another application in place of one that raised.
+                self._is_relaying, self.checkout.is_cut = True, False
                 if status < 400 or self.checkout.may_be_result(status):
                     message = {**message, "headers": [*message.get("headers", ()), RAW_MARK]}
             elif kind == _BODY and self._probe is probe:
@@ -364,10 +368,18 @@ class PaywallResponder:
                     self._chunks.append(body)
                     body = b"".join(self._chunks)
                 status = self._relayed_status
-                if not message.get("more_body", False) and (status < 400 or not is_error(status)):
+                self._is_relaying = message.get("more_body", False)
+                if not self._is_relaying and (status < 400 or not is_error(status)):
                     self.checkout.recorded = body
                     RESULTS.add(body)
         return send(message)
+
+    def note_end(self, probe: object) -> None:
+        """Note that a router has ended. Starlette's `BaseHTTPMiddleware` sends the end of a response that
+        its application cut, as by an error after its start: that is no result.
+        """
+        if self._probe is probe and self._is_relaying:
+            self.checkout.is_cut = True
 
     def note_routed(self, status: int) -> None:
         """Note that a route answered with this status, also for a paywall that is further outside."""

@@ -94,6 +94,8 @@ class Checkout:
     """The body that was recorded as it came from the handler: it leaves as it is, or changed."""
     most_settle_wait = math.inf
     """For how many seconds the adapter can wait for a payment to settle."""
+    is_cut = False
+    """Whether the handler began its response and ended before the end of it."""
     called_handler: bool | None = None
     """Whether the framework has called a handler for this request; None if the adapter cannot tell."""
     outer: "Checkout | None" = None
@@ -565,7 +567,7 @@ class Checkout:
             return self._make_failure(failure)
         values = {} if self.payment is None else self.payment.values
         duration = 0 if self._work is None else self._work.get_duration()
-        return HandlerResult(self.buffer.build(), values, duration, self._has_raised)
+        return HandlerResult(self.buffer.build(), values, duration, self._has_raised or self.is_cut)
 
     def _make_failure(self, error: BaseException) -> Exception:
         if not isinstance(error, Exception):
