@@ -4,12 +4,13 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Generator
-from typing import Annotated, Any
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator
+from typing import Annotated, Any, cast
 
 import httpx
 import pytest
 from fastapi import APIRouter, BackgroundTasks, Depends, FastAPI, HTTPException, WebSocket
+from fastapi.exceptions import ResponseValidationError
 from fastapi.responses import JSONResponse, StreamingResponse
 from fastapi.testclient import TestClient
 from pydantic import BaseModel
@@ -161,6 +162,65 @@ def test_a_response_model_that_does_not_fit_is_not_charged(shop: Shop) -> None:
     answer = shop.buy()
     assert (answer.status_code, CONTENT in answer.text) == (500, False)
     assert shop.outcomes == ["failed"]
+
+
+async def tell(_request: Any, error: Exception) -> JSONResponse:
+    return JSONResponse({"error": str(error)}, 500)
+
+
+async def tell_in_middleware(request: Request, call_next: Any) -> Any:
+    try:
+        return await call_next(request)
+    except Exception as error:
+        return await tell(request, error)
+
+
+def tell_outside(app: FastAPI) -> None:
+    app.middleware("http")(tell_in_middleware)
+
+
+def tell_inside(app: FastAPI) -> None:
+    app.user_middleware.append(Middleware(BaseHTTPMiddleware, dispatch=tell_in_middleware))
+
+
+@pytest.mark.parametrize(
+    "set_up",
+    [
+        lambda app: setattr(app, "debug", True),
+        lambda app: app.add_exception_handler(Exception, tell),
+        lambda app: app.add_exception_handler(ResponseValidationError, tell),
+        tell_outside,
+        tell_inside,
+    ],
+    ids=["debug", "all exceptions", "this exception", "middleware outside", "middleware inside"],
+)
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_a_result_that_does_not_fit_its_model_is_in_no_error(
+    shop: Shop, caplog: pytest.LogCaptureFixture, is_stream: bool, set_up: Callable[[FastAPI], Any]
+) -> None:
+    async def whole() -> Any:
+        return {CONTENT: CONTENT}
+
+    async def stream() -> AsyncIterable[dict[str, int]]:
+        yield cast(Any, {CONTENT: CONTENT})
+
+    set_up(shop.app)
+    if is_stream:
+        shop.sell(stream)
+    else:
+        shop.sell(whole, response_model=dict[str, int])
+    answer = shop.buy()
+    assert (answer.status_code, CONTENT in answer.text) == (500, False)
+    assert shop.outcomes == ["failed"]
+    assert [CONTENT in record.getMessage() for record in caplog.records if record.name == "faregate.sale"]
+
+
+def test_a_free_result_that_does_not_fit_its_model_is_in_its_error(shop: Shop) -> None:
+    shop.app.add_exception_handler(ResponseValidationError, tell)
+    shop.app.add_api_route("/free", lambda: {"number": CONTENT}, response_model=dict[str, int])
+    with calling(shop.app) as http:
+        proof = {"PAYMENT-SIGNATURE": "YQ=="}
+        assert CONTENT in http.get("/free", headers=proof).text
 
 
 async def pass_on(request: Request, call_next: Any) -> Any:

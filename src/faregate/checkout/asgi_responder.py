@@ -34,7 +34,12 @@ from faregate.checkout.async_checkout import AsyncAsk, AsyncCheckout
 from faregate.checkout.checkout import SkipHandler, build_timeout_error
 from faregate.checkout.contexts import run_in_context
 from faregate.checkout.copies import RESULTS
-from faregate.checkout.exception_handlers import WatchedScope, watch_handlers, watch_outermost
+from faregate.checkout.exception_handlers import (
+    WatchedScope,
+    remove_result,
+    watch_handlers,
+    watch_outermost,
+)
 from faregate.checkout.held_answer import HeldAnswer, may_be_copy
 from faregate.checkout.path_rules import PathMatch
 from faregate.checkout.shielding import is_cancelled_by_itself, is_cancelled_from_outside, make_scope
@@ -381,6 +386,11 @@ class PaywallResponder:
         if self._probe is probe and self._is_relaying:
             self.checkout.is_cut = True
 
+    def keep_result(self, error: Exception) -> None:
+        """Keep what a paid handler returned from those who answer the error that it cannot be sent."""
+        if self._is_open and self.checkout.is_work_paid:
+            remove_result(error)
+
     def note_routed(self, status: int) -> None:
         """Note that a route answered with this status, also for a paywall that is further outside."""
         self._routed_status = status
@@ -532,6 +542,7 @@ def _begin_answer(scope: Mapping[str, Any], error: Exception) -> Callable[[int],
     if responder is None:
         answer = _find_raised(scope, error)
         return None if answer is None else partial(_replace_answer, scope, answer)
+    responder.keep_result(error)
     # What answers may be what is sold, such as a page for all paths that no route has.
     is_begun = responder.has_payment and responder.checkout.state is State.AUTHORIZED
     return partial(_note_answer, responder) if is_begun else None

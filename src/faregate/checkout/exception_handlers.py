@@ -4,11 +4,14 @@ Starlette looks them up before a price is asked for, so the handlers themselves 
 of its `ExceptionMiddleware`, which the scope names, and that of its `ServerErrorMiddleware`.
 """
 
+import logging
+import sys
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Any
+from typing import Any, cast
 
 from faregate.checkout.callables import is_async
+from faregate.logs import log
 
 _HANDLERS = "starlette.exception_handlers"
 
@@ -69,3 +72,34 @@ def _watch(handler: Any, begin: Begin) -> Any:
     watched: Any = wraps(handler)(answer_async if is_async(handler) else answer)
     setattr(watched, _WATCHED, True)
     return watched
+
+
+def remove_result(error: BaseException) -> None:
+    """Remove the result from FastAPI's error that it does not fit its `response_model`; log it instead.
+
+    The error holds what the handler returned, and what answers it may show that to a client: a page of
+    `debug`, a handler or middleware that answers with the text of each exception.
+    """
+    # Not imported: an application that raises it has FastAPI.
+    kind = getattr(sys.modules.get("fastapi.exceptions"), "ResponseValidationError", None)
+    waiting, seen = [error], set[int]()
+    while kind is not None and waiting:
+        linked = waiting.pop()
+        if id(linked) in seen:
+            continue
+        seen.add(id(linked))
+        waiting += [other for other in (linked.__cause__, linked.__context__) if other is not None]
+        if isinstance(linked, BaseExceptionGroup):  # of a response in chunks
+            waiting += cast("BaseExceptionGroup[BaseException]", linked).exceptions
+        elif isinstance(linked, kind):
+            _remove(linked)
+
+
+def _remove(error: Any) -> None:
+    if error.errors() != _REMOVED:
+        log("sale", logging.ERROR, "a paid handler returned what does not fit its response_model: %s", error)
+        # FastAPI has no public way to change them.
+        error.body, error._errors = None, _REMOVED  # noqa: SLF001
+
+
+_REMOVED = [{"type": "response_model", "loc": ("response",), "msg": "see the log of faregate.sale"}]

@@ -53,8 +53,12 @@ class RouterProbe:
     ) -> None:
         try:
             await self.app(scope, receive, send)
-        finally:
+        except Exception as error:
+            # Here, because any middleware around the routes may answer it.
+            responder.keep_result(error)
             responder.note_end(self)
+            raise
+        responder.note_end(self)
 
     def _is_routed(self, scope: Scope) -> bool:
         """Whether a route answered the request of this scope, and no application that the router leads to.
