@@ -448,6 +448,13 @@ OPEN: dict[str, Callable[[], list[Any]]] = {
     "parameter": lambda: [re_path(r"reports/(?P<day>.*)", lambda _, day: HttpResponse(day))],
     "around": lambda: [re_path("reports/", include([path("x", fresh())]))],
     "inside": lambda: [path("all/", include([re_path("reports/x", fresh())]))],
+    "without an end": lambda: [re_path("^reports", fresh())],
+    "an end that may be missing": lambda: [re_path("^reports/?", fresh())],
+    "a longer end": lambda: [re_path("^reports.*$", fresh())],
+    "a longer segment": lambda: [re_path("^reports[^/]*/x$", fresh())],
+    "without an end, around": lambda: [re_path("^reports", include([re_path(".*/x", fresh())]))],
+    "letters before": lambda: [re_path("^[a-z]*/?reports/", fresh())],
+    "any case": lambda: [re_path("(?i)reports/", fresh())],
 }
 OFFERS = {"/reports": "daily_report", "/all/reports": "daily_report", "/en": "daily_report"}
 
@@ -474,6 +481,9 @@ def test_a_pattern_of_a_request_that_also_matches_outside_is_an_error(monkeypatc
 def test_a_pattern_that_matches_a_prefix_among_others_is_well() -> None:
     routes = [
         re_path("^reports/$", fresh()),
+        re_path("(?i)^reports/z", fresh()),
+        re_path("^all/reports(?:/.*)?$", fresh()),
+        re_path("^en/", fresh()),
         re_path(r"reports/x$", fresh()),  # Django asks for all of the path, because of the $
         re_path("reports/y", paid("daily_report")(fresh())),
         path("<slug:language>/", lambda _, language: HttpResponse(CONTENT)),

@@ -228,6 +228,8 @@ def _freeze(given: Mapping[str, Any]) -> frozenset[tuple[str, object]]:
 # Paid views that are never reached
 
 _PARAMETER = re.compile(r"<(?:([^>:]+):)?([^>]+)>")
+_FLAGS = re.compile(r"^\(\?[aimsu]+\)")
+"""What a regular expression may begin with, as `(?i)`: it changes no path that the rest of it is made for."""
 
 
 def find_shadowed(resolver: URLResolver) -> Iterator[str]:
@@ -291,8 +293,8 @@ def _list_forms(pattern: Any, *, is_end: bool) -> list[list[Part]]:
     if not isinstance(pattern, RegexPattern):
         return [[getattr(pattern, "language_prefix", "")]]
     try:
-        forms = [_split_form(form) for form, _ in normalize(pattern.regex.pattern)]
-    except ValueError:  # as of `(?i)` and `(?>...)`: Django makes no path of them, and matches them
+        forms = [_split_form(form) for form, _ in normalize(_FLAGS.sub("", pattern.regex.pattern))]
+    except ValueError:  # as of `(?i:...)` and `(?>...)`: Django makes no path of them, and matches them
         return []
     # A regular expression without an end matches longer paths, too.
     longer = [[*form, Parameter(".+")] for form in forms] if is_end else []
@@ -312,23 +314,26 @@ def _split_form(form: str) -> list[Part]:
 
 
 def _find_reached_outside(resolver: URLResolver, rules: PathRules) -> Iterator[str]:
-    """Try sample paths below a prefix with more text in them: a regular expression may skip that."""
+    """Try sample paths below a prefix with more text around their segments, which an expression may skip."""
     for _, pattern, forms in () if rules.is_empty else _walk_parts(resolver, "", [[""]]):
         # Where some paths of a form are below a prefix, and some are not, its pattern is meant for both.
         samples = [paths for form in forms if (paths := build_samples(form))]
         path = next((paths[0] for paths in samples if _are_protected(paths, rules)), None)
         if path is None or list_offers(pattern.callback, "GET"):
             continue
-        ends = [place for place, char in enumerate(path, 1) if char == "/"]
-        for other in (f"{path[:end]}{more}{path[end:]}" for end in ends for more in ("0/", "0")):
+        edges = [edge.start() for edge in _EDGES.finditer(path)]
+        for other in (f"{path[:edge]}{more}{path[edge:]}" for edge in edges for more in _MORE):
             if not rules.match(other).protected and next(_list_matches(resolver, other), None) is pattern:
                 yield _REACHED_OUTSIDE.format(name_view(pattern.callback), path, other, str(pattern.pattern))
                 break
 
 
+_EDGES = re.compile(r"(?<=/)|(?!^)(?=/)|$")
+"""Where a segment of a path begins or ends."""
+_MORE = ("0/", "0", "a/", "a")
 _REACHED_OUTSIDE = (
     "{} is sold or refused at {}, and free at {}: its pattern {!r}, or one that includes it, matches both. "
-    "Begin the regular expression with ^, or put @paid on the view."
+    "Begin the regular expression with ^ and end the prefix in it with / or $, or put @paid on the view."
 )
 
 
