@@ -16,7 +16,6 @@ from faregate.merchant.models import Transaction as ListedTransaction
 from faregate.rules.identifiers import Ids
 from faregate.rules.records import COMPLETION_STATUSES, SettlementRecord, Transaction
 from faregate.x402.headers import build_payment_response
-from faregate.x402.models import SCHEME
 from faregate.x402.tokens import CURRENCIES, Environment
 
 
@@ -120,6 +119,6 @@ def _build_receipt_payment(record: Transaction, transaction_hash: str) -> Receip
         network=terms.token.network,
         payer=record.payer.identifier,
         recipient=terms.pay_to,
-        scheme=SCHEME,
+        scheme=terms.scheme,
         transaction_hash=transaction_hash,
     )

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from faregate.rules.payments import PaymentRefused, PaymentVerified
 from faregate.x402.eip712 import recover_signer
 from faregate.x402.headers import CHALLENGE
-from faregate.x402.models import SCHEME, SignedPayment, Terms
+from faregate.x402.models import SignedPayment, Terms
 
 LEAD_SECONDS: Final = 6
 """An authorization must still be valid for this long, so that it can be settled."""
@@ -49,7 +49,7 @@ def refuse_short_balance(terms: Terms) -> PaymentRefused:
 def _check_accepted(payment: SignedPayment, terms: Terms) -> str | None:
     accepted = payment.accepted
     expected = {
-        "scheme": SCHEME,
+        "scheme": terms.scheme,
         "network": terms.token.network,
         "asset": terms.token.address,
         "amount": str(terms.amount),
@@ -71,8 +71,12 @@ def _has_challenge(accepted: Mapping[str, Any]) -> bool:
 
 
 def _check_authorization(payment: SignedPayment, terms: Terms, now: datetime) -> str | None:
+    if payment.scheme != terms.scheme:
+        return f"the payload must be one of the scheme {terms.scheme}"
     if payment.to != terms.pay_to.lower():
         return f"the authorization must pay {terms.pay_to}"
+    if payment.facilitator is not None and payment.facilitator not in map(str.lower, terms.facilitators):
+        return f"witness.facilitator must be {terms.facilitators[0]}"
     if terms.amount == 0:
         # Its transfer would move nothing, at the cost of its sender.
         return "an amount of 0 is no payment"

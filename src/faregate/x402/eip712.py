@@ -1,4 +1,4 @@
-"""Signatures of EIP-3009 authorizations (EIP-712), checked without access to a chain.
+"""Signatures of EIP-3009 and Permit2 authorizations (EIP-712), checked without access to a chain.
 
 A signature is accepted only in the form that a token contract accepts from a plain wallet: 65 bytes, `v` 27
 or 28, the lower `s`. So an authorization has exactly one signature. Contract wallets (EIP-1271) are not
@@ -17,6 +17,7 @@ from eth_utils.crypto import keccak
 from eth_utils.exceptions import ValidationError
 
 from faregate.x402.models import SignedPayment
+from faregate.x402.permit2 import compute_permit2_domain, hash_permit
 from faregate.x402.tokens import Token
 
 ORDER: Final = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
@@ -79,6 +80,17 @@ class TypedData(NamedTuple):
 
 def build_typed_data(payment: SignedPayment, token: Token) -> TypedData:
     """Build the EIP-712 message of this authorization."""
+    if payment.facilitator is not None:
+        body = hash_permit(
+            token=token.address,
+            maximum=payment.value,
+            nonce=int(payment.nonce),
+            deadline=payment.deadline,
+            to=payment.to,
+            facilitator=payment.facilitator,
+            valid_after=payment.valid_after,
+        )
+        return TypedData(b"\x01", compute_permit2_domain(token.chain), body)
     words = (
         int(payment.payer, 16),
         int(payment.to, 16),

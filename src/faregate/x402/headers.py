@@ -1,9 +1,10 @@
 """The x402 v2 headers: parse `PAYMENT-SIGNATURE`, build `PAYMENT-REQUIRED` and `PAYMENT-RESPONSE`.
 
-Each is standard padded base64 of JSON, for the scheme `exact` on EVM chains. Every entry of `accepts` carries
-a fresh unpredictable value, `extra.challenge`, which clients echo in `accepted`. An authorization and its
-signature are public once settled: they are in the chain's calldata. Without the challenge no stranger can
-rebuild from them the `PAYMENT-SIGNATURE` header that was sent. The service does not store it.
+Each is standard padded base64 of JSON, for the schemes `exact` and `upto` on EVM chains. Every entry of
+`accepts` carries a fresh unpredictable value, `extra.challenge`, which clients echo in `accepted`. An
+authorization and its signature are public once settled: they are in the chain's calldata. Without the
+challenge no stranger can rebuild from them the `PAYMENT-SIGNATURE` header that was sent. The service does
+not store it.
 """
 
 import base64
@@ -15,7 +16,8 @@ from functools import lru_cache
 from typing import Any, Final, cast
 
 from faregate.x402.instructions import parse_json
-from faregate.x402.models import SCHEME, X402_VERSION, PaidResource, SignedPayment, Terms
+from faregate.x402.models import X402_VERSION, PaidResource, SignedPayment, Terms
+from faregate.x402.permit2 import UPTO_PROXY
 
 MAX_PROOF: Final = 16 * 1024
 _MAX_NAMED: Final = 100
@@ -42,8 +44,10 @@ def parse_payment(proof: str) -> SignedPayment:
     # `True` is an int and equals 1; `isinstance` would let it pass.
     if type(version) is not int or version != X402_VERSION:
         raise InvalidPayload(f"x402Version must be {X402_VERSION}")
-    _get_object(payload, "accepted")
+    accepted = _get_object(payload, "accepted")
     inner = _get_object(payload, "payload")
+    if "permit2Authorization" in inner and "authorization" not in inner:
+        return _parse_permit(accepted, inner, proof)
     authorization = _get_object(inner, "authorization")
     return SignedPayment(
         payer=_get_text(authorization, "from", _ADDRESS, "an address"),
@@ -54,6 +58,27 @@ def parse_payment(proof: str) -> SignedPayment:
         nonce=_get_text(authorization, "nonce", _NONCE, "32 bytes of hex"),
         signature=_get_text(inner, "signature", _SIGNATURE, "hex"),
         header=proof,
+    )
+
+
+def _parse_permit(accepted: Mapping[str, Any], inner: Mapping[str, Any], proof: str) -> SignedPayment:
+    """Parse the payload of the scheme `upto`. What it says twice must agree: the signature is over one."""
+    permit = _get_object(inner, "permit2Authorization")
+    permitted, witness = _get_object(permit, "permitted"), _get_object(permit, "witness")
+    if _get_text(permit, "spender", _ADDRESS, "an address") != UPTO_PROXY.lower():
+        raise InvalidPayload(f"spender must be {UPTO_PROXY}, the contract of the scheme upto")
+    if _get_text(permitted, "token", _ADDRESS, "an address") != str(accepted.get("asset")).lower():
+        raise InvalidPayload("permitted.token must be accepted.asset")
+    return SignedPayment(
+        payer=_get_text(permit, "from", _ADDRESS, "an address"),
+        to=_get_text(witness, "to", _ADDRESS, "an address"),
+        value=_get_number(permitted, "amount"),
+        valid_after=_get_number(witness, "validAfter"),
+        valid_before=_get_number(permit, "deadline") + 1,
+        nonce=str(_get_number(permit, "nonce")),
+        signature=_get_text(inner, "signature", _SIGNATURE, "hex"),
+        header=proof,
+        facilitator=_get_text(witness, "facilitator", _ADDRESS, "an address"),
     )
 
 
@@ -102,14 +127,19 @@ _CACHED_INSTRUCTIONS: Final = 256
 
 def build_requirements(terms: Terms, **more: str) -> dict[str, Any]:
     """Build the x402 `PaymentRequirements` of these terms; `more` goes into `extra`."""
+    upto = (
+        {"assetTransferMethod": "permit2", "facilitatorAddress": terms.facilitators[0]}
+        if terms.facilitators
+        else {}
+    )
     return {
-        "scheme": SCHEME,
+        "scheme": terms.scheme,
         "network": terms.token.network,
         "amount": str(terms.amount),
         "asset": terms.token.address,
         "payTo": terms.pay_to,
         "maxTimeoutSeconds": terms.max_timeout_seconds,
-        "extra": {"name": terms.token.name, "version": terms.token.version, **more},
+        "extra": {"name": terms.token.name, "version": terms.token.version, **upto, **more},
     }
 
 
@@ -163,33 +193,41 @@ def build_payment_response(terms: Terms, payer: str, transaction_hash: str) -> s
 def find_payer(proof: str) -> str:
     """Return the address that a `PAYMENT-SIGNATURE` header names as the payer, or "". Never raises.
 
-    In lower case. The scheme `exact` has it in `payload.authorization.from`, or under Permit2 in
-    `payload.permit2Authorization.from`.
+    In lower case.
     """
-    payload = _find_object(_decode_leniently(proof), "payload")
-    for name in ("authorization", "permit2Authorization"):
-        if payer := _find_text(_find_object(payload, name), "from"):
-            return payer
-    return ""
+    return _find_text(_find_signed(proof), "from")
 
 
 def find_authorization(proof: str) -> str:
-    """Return what identifies the EIP-3009 authorization in a `PAYMENT-SIGNATURE` header, or "". Never raises.
+    """Return what identifies the authorization in a `PAYMENT-SIGNATURE` header, or "". Never raises.
 
     Payer and nonce, in lower case: they stay the same in whatever bytes the header is written.
     """
-    authorization = _find_object(_find_object(_decode_leniently(proof), "payload"), "authorization")
+    authorization = _find_signed(proof)
     payer, nonce = _find_text(authorization, "from"), _find_text(authorization, "nonce")
     return f"{payer}/{nonce}" if payer and nonce else ""
 
 
 def find_validity(proof: str) -> int:
-    """Return for how many seconds the EIP-3009 authorization in this header is valid, or 0. Never raises."""
-    authorization = _find_object(_find_object(_decode_leniently(proof), "payload"), "authorization")
+    """Return for how many seconds the authorization in this header is valid, or 0. Never raises."""
+    signed = _find_signed(proof)
     try:
-        return max(0, _get_number(authorization, "validBefore") - _get_number(authorization, "validAfter"))
+        if "deadline" in signed:
+            begin, end = (
+                _get_number(_find_object(signed, "witness"), "validAfter"),
+                _get_number(signed, "deadline"),
+            )
+        else:
+            begin, end = _get_number(signed, "validAfter"), _get_number(signed, "validBefore")
+        return max(0, end - begin)
     except InvalidPayload:
         return 0
+
+
+def _find_signed(proof: str) -> Mapping[str, Any]:
+    """Return what the payer signed, that of EIP-3009 or that of Permit2; empty if it cannot be read."""
+    payload = _find_object(_decode_leniently(proof), "payload")
+    return _find_object(payload, "authorization") or _find_object(payload, "permit2Authorization")
 
 
 def find_settlement(payment_response: str) -> tuple[str, str]:

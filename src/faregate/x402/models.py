@@ -1,25 +1,34 @@
-"""A price and a payment in terms of x402 (scheme `exact`, EIP-3009)."""
+"""A price and a payment in terms of x402: scheme `exact` by EIP-3009, or scheme `upto` by Permit2."""
 
 import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from faregate.x402.tokens import Token
 
-SCHEME: Final = "exact"
+Scheme = Literal["exact", "upto"]
 X402_VERSION: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The terms of a payment: one entry of `accepts`. `amount` is in atomic units."""
+    """The terms of a payment: one entry of `accepts`. `amount` is in atomic units.
+
+    With `facilitators` the scheme is `upto`: `amount` is the most that is charged, and these addresses may
+    settle it, of which the first is offered.
+    """
 
     token: Token
     amount: int
     pay_to: str
     max_timeout_seconds: int
+    facilitators: tuple[str, ...] = ()
+
+    @property
+    def scheme(self) -> Scheme:
+        return "upto" if self.facilitators else "exact"
 
 
 class PaidResource(Protocol):
@@ -37,7 +46,13 @@ class PaidResource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SignedPayment:
-    """A payer's EIP-3009 authorization with its signature; hex is in lower case.
+    """A payer's authorization with its signature; hex is in lower case.
+
+    With a `facilitator` it is one of Permit2 for the scheme `upto`: `value` is the most that may be taken,
+    and that address alone may settle it. Without one it is one of EIP-3009 for the scheme `exact`.
+    It is valid from `valid_after` to before `valid_before`, in Unix seconds. `nonce` is as its contract
+    writes it, 32 bytes of hex in EIP-3009, a decimal number in Permit2, so that neither is taken for the
+    other.
 
     `header` is the `PAYMENT-SIGNATURE` value it was parsed from. One authorization can be written in many
     headers, and only its payer knows the one that was sent, so two payments are equal only if their headers
@@ -54,9 +69,19 @@ class SignedPayment:
     header: str = field(repr=False)
     kept: str = field(default="", repr=False, compare=False)
     """`echoed` as JSON, where the header is not at hand any more."""
+    facilitator: str | None = None
+
+    @property
+    def scheme(self) -> Scheme:
+        return "exact" if self.facilitator is None else "upto"
+
+    @property
+    def deadline(self) -> int:
+        """The last second in which Permit2 takes the authorization."""
+        return self.valid_before - 1
 
     def get_key(self, token: Token) -> str:
-        """Return what makes this authorization unique: a token takes each nonce of a payer once."""
+        """Return what makes this authorization unique: a token, and Permit2, take a nonce of a payer once."""
         return build_authorization_key(token, self.payer, self.nonce)
 
     @property

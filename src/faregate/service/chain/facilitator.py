@@ -26,7 +26,7 @@ from faregate.service.chain.failover import Rest
 from faregate.service.chain.texts import clean_text
 from faregate.transports import Choice, make_sync
 from faregate.x402.headers import build_requirements
-from faregate.x402.models import SCHEME, X402_VERSION, SignedPayment, Terms
+from faregate.x402.models import X402_VERSION, SignedPayment, Terms
 
 Authenticate = Callable[[str, str], Mapping[str, str]]
 """Makes the headers that sign one call, such as a JWT, from its method and URL."""
@@ -252,7 +252,7 @@ def _as_object(value: object) -> Mapping[str, object]:
 
 
 def _is_ours(kind: Mapping[str, object]) -> bool:
-    return kind.get("x402Version") == X402_VERSION and kind.get("scheme") == SCHEME
+    return kind.get("x402Version") == X402_VERSION and kind.get("scheme") == "exact"
 
 
 def _find_hash(transaction: object) -> str | None:
