@@ -8,6 +8,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Annotated, Any, Final, Literal, Self, cast, get_args
 
 from eth_utils.address import is_checksum_formatted_address, to_checksum_address
@@ -18,7 +19,10 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PlainSerializer,
+    SerializerFunctionWrapHandler,
     ValidationError,
+    model_serializer,
     model_validator,
 )
 from pydantic import StringConstraints as Text
@@ -34,9 +38,25 @@ from faregate.merchant.types import (
     ValueName,
 )
 from faregate.x402.tokens import Environment, SettlementAsset
+from faregate.x402.usage_prices import LEAST, CalculationMode, UsagePrice, parse_rate
+
+
+def _read_rate(value: Any) -> Decimal:
+    if isinstance(value, Decimal):
+        return value
+    if not isinstance(value, str):
+        raise ValueError("write a rate as a string, such as '12.5': numbers of other kinds are rounded")
+    return parse_rate(value)
+
 
 Label = Annotated[str, Text(strict=True, min_length=1, max_length=200), WITHOUT_NULL]
 SellerId = Annotated[str, Text(strict=True, max_length=64, pattern=r"^[a-z0-9][a-z0-9._-]*\z")]
+Rate = Annotated[
+    Decimal,
+    BeforeValidator(_read_rate),
+    PlainSerializer(lambda rate: format(rate, "f"), return_type=str),
+]
+"""Atomic units for one unit of a value: a decimal string, exact."""
 DEFAULT_CREATED_AT: Final = datetime(2025, 1, 1, tzinfo=UTC)
 
 
@@ -91,19 +111,62 @@ class Value(FrozenModel):
     required: bool = False
 
 
+class UsageRates(FrozenModel):
+    """What makes a price follow the use, in atomic units: `rates` per unit of each value, as decimal strings.
+
+    `fixed` is added to each use; `least` is settled in any case.
+    """
+
+    rates: Annotated[dict[ValueName, Rate], Field(min_length=1)]
+    fixed: AtomicAmount = 0
+    least: AtomicAmount = LEAST
+
+
 class Revision(FrozenModel):
-    """Reporting rules with their price, `amount` atomic units of `asset`."""
+    """Reporting rules with their price: `amount` atomic units of `asset`, with `usage` at most so many."""
 
     amount: AtomicAmount
     asset: SettlementAsset = "USDC"
     values: Annotated[tuple[Value, ...], Field(max_length=100)] = ()
     name: Label | None = None
     price_label: Label | None = None
+    usage: UsageRates | None = None
+
+    @property
+    def calculation_mode(self) -> CalculationMode:
+        return "fixed" if self.usage is None else "usage"
+
+    @property
+    def usage_price(self) -> UsagePrice | None:
+        """The price by use; None if it is fixed."""
+        if self.usage is None:
+            return None
+        return UsagePrice(self.amount, dict(self.usage.rates), self.usage.fixed, self.usage.least)
 
     @model_validator(mode="after")
     def _check_unique(self) -> Self:
         check_unique("value", [value.name for value in self.values])
         return self
+
+    @model_validator(mode="after")
+    def _check_usage(self) -> Self:
+        if self.usage is not None:
+            _ = self.usage_price  # raises `ValueError`
+            reported = {value.name for value in self.values}
+            if unknown := sorted(self.usage.rates.keys() - reported):
+                raise ValueError(
+                    f"usage.rates: {', '.join(unknown)}: not among the values of this revision "
+                    f"({', '.join(sorted(reported)) or 'none'})"
+                )
+        return self
+
+    @model_serializer(mode="wrap")
+    def _leave_out_usage(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # The ids of revisions are made from this: those of fixed prices stay what they were.
+        shown: dict[str, Any] = dump(self)
+        if self.usage is None:
+            shown.pop("usage", None)
+        return shown
 
 
 class Appearance(FrozenModel):

@@ -25,13 +25,8 @@ class AssetAmount:
 
 def parse_price(text: str) -> AssetAmount:
     """Parse `"0.05 USDC"`, or `"0.05 USD"` for the same. Raises `ValueError`, which says what to write."""
-    parts = _PRICE.fullmatch(text)
-    if parts is None:
-        raise ValueError("write an amount and an asset, such as '0.05 USDC'")
-    asset = _ASSETS.get(parts["unit"])
-    if asset is None:
-        raise ValueError(f"{parts['unit']} is no asset of the service: write USDC or EURC")
-    whole, _, fraction = parts["amount"].partition(".")
+    amount, asset = split_price(text)
+    whole, _, fraction = amount.partition(".")
     if len(fraction.rstrip("0")) > DECIMALS:
         raise ValueError(f"{asset} has {DECIMALS} decimals: write no more")
     atomic = int(whole) * 10**DECIMALS + int(fraction[:DECIMALS].ljust(DECIMALS, "0") or "0")
@@ -40,3 +35,14 @@ def parse_price(text: str) -> AssetAmount:
     if atomic >= _MOST:
         raise ValueError("that is more than the service takes")
     return AssetAmount(atomic, asset)
+
+
+def split_price(text: str) -> tuple[str, SettlementAsset]:
+    """Split `"0.05 USD"` into the number and the asset. Raises `ValueError`, which says what to write."""
+    parts = _PRICE.fullmatch(text)
+    if parts is None:
+        raise ValueError("write an amount and an asset, such as '0.05 USDC'")
+    asset = _ASSETS.get(parts["unit"])
+    if asset is None:
+        raise ValueError(f"{parts['unit']} is no asset of the service: write USDC or EURC")
+    return parts["amount"], asset
