@@ -17,7 +17,7 @@ from eth_utils.crypto import keccak
 from eth_utils.exceptions import ValidationError
 
 from faregate.x402.models import SignedPayment
-from faregate.x402.permit2 import compute_permit2_domain, hash_permit
+from faregate.x402.permit_hashes import compute_permit2_domain, hash_permit
 from faregate.x402.tokens import Token
 
 ORDER: Final = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141

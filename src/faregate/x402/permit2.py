@@ -1,53 +1,13 @@
-"""Permit2 authorizations of the scheme `upto`, as their contracts hash them (EIP-712). Pure.
+"""The contracts of the scheme `upto`. Both have the same address on every EVM chain.
 
 The payer allows the scheme's proxy to take up to an amount of a token, once, and names in a witness who
-receives it and which facilitator may say how much. Both contracts have the same address on every EVM chain.
+receives it and which facilitator may say how much. `permit_hashes` has what is signed.
 Source: `x402.mechanisms.evm` of the x402 package 2.25; the example of the scheme's text has an older proxy.
 """
 
-from functools import lru_cache
 from typing import Final
-
-from eth_utils.crypto import keccak
 
 PERMIT2: Final = "0x000000000022D473030F116dDEE9F6B43aC78BA3"
 """Moves what a payer has signed. A payer approves it once for each token."""
 UPTO_PROXY: Final = "0x4020A4f3b7b90ccA423B9fabCc0CE57C6C240002"
 """Called by the facilitator; asks Permit2 for the transfer."""
-_PERMISSIONS: Final = "TokenPermissions(address token,uint256 amount)"
-_WITNESS: Final = "Witness(address to,address facilitator,uint256 validAfter)"
-_PERMIT: Final = (
-    "PermitWitnessTransferFrom(TokenPermissions permitted,address spender,uint256 nonce,uint256 deadline,"
-    "Witness witness)"
-)
-_PERMISSIONS_HASH: Final = keccak(text=_PERMISSIONS)
-_WITNESS_HASH: Final = keccak(text=_WITNESS)
-_PERMIT_HASH: Final = keccak(text=_PERMIT + _PERMISSIONS + _WITNESS)
-_DOMAIN_HASH: Final = keccak(text="EIP712Domain(string name,uint256 chainId,address verifyingContract)")
-_NAME_HASH: Final = keccak(text="Permit2")
-
-
-def hash_permit(
-    *,
-    token: str,
-    maximum: int,
-    nonce: int,
-    deadline: int,
-    to: str,
-    facilitator: str,
-    valid_after: int,
-) -> bytes:
-    """Hash the `PermitWitnessTransferFrom` whose spender is the proxy of `upto`."""
-    permitted = _hash(_PERMISSIONS_HASH, int(token, 16), maximum)
-    witness = _hash(_WITNESS_HASH, int(to, 16), int(facilitator, 16), valid_after)
-    return _hash(_PERMIT_HASH, permitted, int(UPTO_PROXY, 16), nonce, deadline, witness)
-
-
-@lru_cache(maxsize=16)
-def compute_permit2_domain(chain: int) -> bytes:
-    """Return the hash of the EIP-712 domain of Permit2 on this chain. It has no version."""
-    return _hash(_DOMAIN_HASH, _NAME_HASH, chain, int(PERMIT2, 16))
-
-
-def _hash(*words: bytes | int) -> bytes:
-    return keccak(b"".join(word if isinstance(word, bytes) else word.to_bytes(32, "big") for word in words))
