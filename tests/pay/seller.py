@@ -76,7 +76,7 @@ def get_instructions(reply: Response) -> Any:
 
 def deliver(body: bytes = b"the result", *, success: bool = True) -> Response:
     """Build a 200 with a payment response."""
-    header = build_payment_response(Terms(USDC, 10_000, PAY_TO, 60), PAY_TO, HASH)
+    header = build_payment_response(Terms(USDC, 10_000, PAY_TO, 60), PAY_TO, HASH, 10_000)
     if not success:
         changed = {**decode_header(header), "success": False, "errorReason": "no"}
         header = encode_header(changed)

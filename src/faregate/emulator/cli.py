@@ -24,7 +24,6 @@ from faregate.rules.builtin import builtin_account
 from faregate.rules.config import Account, Resource
 from faregate.rules.published_payers import TEST_PAYERS
 from faregate.system import PortTaken, get_url, system_clock
-from faregate.x402.tokens import format_price
 
 _PROOF: Final = "payment-signature"
 _MAX: Final = 200
@@ -127,12 +126,13 @@ def _format_resources(emulator: Emulator) -> list[str]:
         ("resource", "price", "revision (test)"),
         *(_format_resource(emulator, resource) for resource in emulator.account.resources),
     ]
-    return [f"  {key:<26}{price:<14}{revision}" for key, price, revision in rows]
+    width = max(14, *(len(price) + 2 for _, price, _ in rows))
+    return [f"  {key:<26}{price:<{width}}{revision}" for key, price, revision in rows]
 
 
 def _format_resource(emulator: Emulator, resource: Resource) -> tuple[str, str, str]:
     rules = resource.revisions[-1]
-    price = format_price(rules.amount, rules.asset)
+    price = rules.default_price_label
     if resource.archived:
         price = "archived"
     elif not resource.require_payment:

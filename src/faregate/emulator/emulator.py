@@ -42,6 +42,7 @@ from faregate.rules.state import EnvironmentState
 from faregate.system import random_challenge, random_id, system_clock
 from faregate.x402.prices import AssetAmount
 from faregate.x402.tokens import TOKENS, Environment, SettlementAsset
+from faregate.x402.usage_prices import Usage
 
 T = TypeVar("T")
 
@@ -384,15 +385,15 @@ class Emulator:
             for store in found:
                 store.catalog.publish(key, revision, store.clock.edit())
 
-    def publish_prices(self, prices: Mapping[str, AssetAmount]) -> dict[str, PublishedRevision]:
+    def publish_prices(self, prices: Mapping[str, AssetAmount | Usage]) -> dict[str, PublishedRevision]:
         """Ask these prices from now on, as code that sells with `emulator:` declares them.
 
         Returns the revisions in test. A resource that the account lacks is added.
         """
         with self._lock:
             for store in self._service.environments.values():
-                for key, amount in prices.items():
-                    declare_price(store.catalog, key, amount, store.clock.edit)
+                for key, price in prices.items():
+                    declare_price(store.catalog, key, price, store.clock.edit)
             listings = self._service.environments["test"].catalog.listings
             return {key: listings[key].active for key in prices}
 

@@ -19,8 +19,9 @@ from faregate.emulator.tenants import Tenants
 from faregate.errors import BadAnswer, NoAnswer
 from faregate.merchant.calls import PRICES
 from faregate.rules.asgi import decode_headers
+from faregate.rules.catalog import describe_published
 from faregate.rules.http import json_value_response
-from faregate.x402.prices import parse_price
+from faregate.x402.usage_prices import read_price
 
 
 class EmbeddedTransport:
@@ -60,11 +61,9 @@ class EmbeddedTransport:
 
     def _publish(self, body: bytes) -> Response:
         """Have the emulator ask the prices of the code; they are not calls of the Merchant API."""
-        prices = {key: parse_price(price) for key, price in json.loads(body).items()}
+        prices = {key: read_price(price) for key, price in json.loads(body).items()}
         published = self.emulator.publish_prices(prices)
-        return json_value_response(
-            {key: {"id": one.id, "asset": one.token.symbol} for key, one in published.items()}
-        )
+        return json_value_response({key: describe_published(one) for key, one in published.items()})
 
     def _deliver(self, method: str, url: str, headers: Headers, body: bytes | None) -> Delivery:
         path = "/" + url.split("/", 3)[3]

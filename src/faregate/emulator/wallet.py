@@ -12,6 +12,7 @@ from faregate.rules.published_payers import TEST_PAYERS
 from faregate.system import system_clock
 from faregate.x402.eip712 import ORDER, build_typed_data, derive_address, sign
 from faregate.x402.models import X402_VERSION, SignedPayment
+from faregate.x402.permit2 import UPTO_PROXY
 from faregate.x402.tokens import TOKENS, Token
 
 
@@ -41,22 +42,55 @@ class Wallet:
         """Build a `PAYMENT-SIGNATURE` for the first entry of the instructions, valid as long as allowed."""
         required = json.loads(base64.b64decode(instructions))
         terms = required["accepts"][0]
+        authorize = self._authorize_maximum if terms["scheme"] == "upto" else self._authorize
+        proof = {
+            "x402Version": X402_VERSION,
+            "payload": authorize(terms, nonce or "0x" + secrets.token_hex(32)),
+            "accepted": terms,
+            "resource": required["resource"],
+        }
+        return base64.b64encode(json.dumps(proof).encode()).decode("ascii")
+
+    def _authorize(self, terms: dict[str, Any], nonce: str) -> dict[str, Any]:
+        """Authorize the whole price (scheme `exact`, EIP-3009)."""
         authorization = {
             "from": self.address,
             "to": terms["payTo"],
             "value": terms["amount"],
             "validAfter": "0",
-            "validBefore": str(int(self._clock().timestamp()) + terms["maxTimeoutSeconds"]),
-            "nonce": nonce or "0x" + secrets.token_hex(32),
+            "validBefore": self._find_end(terms),
+            "nonce": nonce,
         }
-        payload = {"authorization": authorization, "signature": self.sign(authorization, _find_token(terms))}
-        proof = {
-            "x402Version": X402_VERSION,
-            "payload": payload,
-            "accepted": terms,
-            "resource": required["resource"],
+        return {"authorization": authorization, "signature": self.sign(authorization, _find_token(terms))}
+
+    def _authorize_maximum(self, terms: dict[str, Any], nonce: str) -> dict[str, Any]:
+        """Authorize a maximum (scheme `upto`, Permit2)."""
+        facilitator: str = terms["extra"]["facilitatorAddress"]
+        end, number = self._find_end(terms), str(int(nonce, 16))
+        permit = {
+            "from": self.address,
+            "permitted": {"token": terms["asset"], "amount": terms["amount"]},
+            "spender": UPTO_PROXY,
+            "nonce": number,
+            "deadline": end,
+            "witness": {"to": terms["payTo"], "facilitator": facilitator, "validAfter": "0"},
         }
-        return base64.b64encode(json.dumps(proof).encode()).decode("ascii")
+        payment = SignedPayment(
+            payer=self.address,
+            to=terms["payTo"],
+            value=int(terms["amount"]),
+            valid_after=0,
+            valid_before=int(end) + 1,
+            nonce=number,
+            signature="",
+            header="",
+            facilitator=facilitator,
+        )
+        signature = sign(self._key, build_typed_data(payment, _find_token(terms)))
+        return {"permit2Authorization": permit, "signature": signature}
+
+    def _find_end(self, terms: dict[str, Any]) -> str:
+        return str(int(self._clock().timestamp()) + terms["maxTimeoutSeconds"])
 
     def sign(self, authorization: dict[str, str], token: Token) -> str:
         """Sign this authorization (EIP-712), as hex."""

@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from faregate.rules.config import (
     DEFAULT_CREATED_AT,
@@ -20,10 +21,13 @@ from faregate.rules.config import (
     Revision,
     Seller,
     SettlementRule,
+    build_revision,
 )
 from faregate.rules.identifiers import derive_id
+from faregate.x402.models import Terms
 from faregate.x402.prices import AssetAmount
-from faregate.x402.tokens import TOKENS, Environment, Token, format_price
+from faregate.x402.tokens import TOKENS, Environment, Token
+from faregate.x402.usage_prices import Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,21 +132,56 @@ class Catalog:
         return (listing for listing in self.listings.values() if not listing.is_archived(moment))
 
 
+def build_terms(
+    listing: Listing, revision: PublishedRevision, pay_to: str, facilitators: tuple[str, ...]
+) -> Terms:
+    """Build what must be paid for this revision. `facilitators` can settle less than was authorized."""
+    return Terms(
+        revision.token,
+        revision.rules.amount,
+        pay_to,
+        listing.resource.max_timeout_seconds,
+        () if revision.rules.usage is None else facilitators,
+    )
+
+
 def declare_price(
-    catalog: Catalog, key: str, amount: AssetAmount, get_moment: Callable[[], datetime]
+    catalog: Catalog, key: str, price: AssetAmount | Usage, get_moment: Callable[[], datetime]
 ) -> None:
     """Make this the active price of a resource, and add the resource if it is not there."""
     listing = catalog.listings.get(key)
     if listing is None:
         moment = get_moment()
-        rules = Revision(amount=amount.atomic, asset=amount.asset)
-        resource = Resource(key=key, name=key, revisions=(rules,), created_at=moment)
+        resource = Resource(key=key, name=key, revisions=(build_revision(price),), created_at=moment)
         catalog.put(_build_listing(catalog.environment, catalog.owner, resource, timedelta()))
         return
     active = listing.active.rules
-    if (active.amount, active.asset) != (amount.atomic, amount.asset):
-        price = {"amount": amount.atomic, "asset": amount.asset, "price_label": None}
-        catalog.publish(key, active.model_copy(update=price), get_moment())
+    if not asks_price(active, price):
+        catalog.publish(key, _change_price(active, build_revision(price)), get_moment())
+
+
+def asks_price(rules: Revision, price: AssetAmount | Usage) -> bool:
+    """Return whether the revision asks this price that is written in code."""
+    return rules.price_terms == build_revision(price).price_terms
+
+
+def _change_price(rules: Revision, price: Revision) -> Revision:
+    """Return the rules with another price. What has a rate must be reported; other values stay."""
+    rated = {value.name: value for value in price.values}
+    kept = tuple(
+        value.model_copy(update={"required": True}) if rated.pop(value.name, None) else value
+        for value in rules.values
+    )
+    asked = {name: getattr(price, name) for name in ("amount", "asset", "usage", "price_label")}
+    return rules.model_copy(update={**asked, "values": (*kept, *rated.values())})
+
+
+def describe_published(revision: PublishedRevision) -> dict[str, Any]:
+    """Describe a revision to the code that has declared its price."""
+    names = [value.name for value in revision.rules.values]
+    required = [value.name for value in revision.rules.values if value.required]
+    values = {"names": names, "required": required} if names else {}
+    return {"id": revision.id, "asset": revision.token.symbol, **values}
 
 
 def derive_org_id(seller: Seller) -> str:
@@ -189,7 +228,7 @@ def _build_revision(
         key=derive_id("rvk", made, *place) if resource.show_key else None,
         number=number,
         price_id=derive_id("prc", made, environment, *place),
-        price_label=rules.price_label or format_price(rules.amount, rules.asset),
+        price_label=rules.price_label or rules.default_price_label,
         token=TOKENS[environment, rules.asset],
         rules=rules,
     )

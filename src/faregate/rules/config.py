@@ -37,8 +37,9 @@ from faregate.merchant.types import (
     IntegrationKey,
     ValueName,
 )
-from faregate.x402.tokens import Environment, SettlementAsset
-from faregate.x402.usage_prices import LEAST, CalculationMode, UsagePrice, parse_rate
+from faregate.x402.prices import AssetAmount
+from faregate.x402.tokens import Environment, SettlementAsset, format_price
+from faregate.x402.usage_prices import LEAST, CalculationMode, Usage, UsagePrice, parse_rate
 
 
 def _read_rate(value: Any) -> Decimal:
@@ -137,6 +138,17 @@ class Revision(FrozenModel):
         return "fixed" if self.usage is None else "usage"
 
     @property
+    def price_terms(self) -> tuple[int, SettlementAsset, UsageRates | None]:
+        """What a payer pays by: equal for revisions that ask the same price."""
+        return self.amount, self.asset, self.usage
+
+    @property
+    def default_price_label(self) -> str:
+        """What the price is called where the seller gave it no name."""
+        price = format_price(self.amount, self.asset)
+        return price if self.usage is None else f"up to {price}"
+
+    @property
     def usage_price(self) -> UsagePrice | None:
         """The price by use; None if it is fixed."""
         if self.usage is None:
@@ -167,6 +179,25 @@ class Revision(FrozenModel):
         if self.usage is None:
             shown.pop("usage", None)
         return shown
+
+
+def build_revision(price: AssetAmount | Usage, name: str | None = None) -> Revision:
+    """Build the rules of a price that is written in code; each value with a rate must be reported."""
+    if isinstance(price, AssetAmount):
+        return Revision(amount=price.atomic, asset=price.asset, name=name)
+    return Revision(
+        amount=price.maximum.atomic,
+        asset=price.asset,
+        name=name,
+        values=tuple(Value(name=value, required=True) for value in price.rates),
+        usage=build_usage(price),
+    )
+
+
+def build_usage(price: Usage) -> UsageRates:
+    """Build what makes a price that is written in code follow the use."""
+    atomic = price.price
+    return UsageRates(rates=dict(atomic.rates), fixed=atomic.fixed_atomic, least=atomic.least_atomic)
 
 
 class Appearance(FrozenModel):

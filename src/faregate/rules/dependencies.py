@@ -29,14 +29,19 @@ def _observe_nothing(result: AttemptResult, transaction: Transaction) -> None:
     """Ignore the end of an attempt."""
 
 
+def count_nothing() -> None:
+    """Ignore a use above its maximum."""
+
+
 @dataclass(frozen=True, slots=True)
 class Dependencies:
     """The store and the payments of one environment of one account.
 
     `settle` runs a settlement. It may stop waiting for it, and return the transaction as it then stands.
     `wait` does not settle a pending transaction: it waits for the call or the worker that does. `observe` is
-    called with the result of each attempt to settle that ends, and with its transaction. `sells_earlier`: a
-    published revision may be sold although it is not the active one any more.
+    called with the result of each attempt to settle that ends, and with its transaction. `count_exceeded` is
+    called for each use that costs more than its payer has authorized. `sells_earlier`: a published revision
+    may be sold although it is not the active one any more.
     """
 
     store: Store
@@ -44,4 +49,5 @@ class Dependencies:
     settle: Callable[[SettleFunction, Transaction, "Dependencies"], Transaction] = _settle_here
     wait: Callable[[Transaction, "Dependencies"], Transaction] = _never_wait
     observe: Callable[[AttemptResult, Transaction], None] = _observe_nothing
+    count_exceeded: Callable[[], None] = count_nothing
     sells_earlier: bool = False

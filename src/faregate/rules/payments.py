@@ -8,7 +8,7 @@ with a chain reader. Known results are values.
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, Protocol
 
@@ -116,7 +116,8 @@ class Attempt:
 
     `number` counts from 1; `submitted_at` is when the seller completed. `hashes` are those that earlier
     attempts got or signed, `signed` the latest transfer that was signed for the payment. `sent_before`
-    is true if an earlier attempt may have sent something.
+    is true if an earlier attempt may have sent something. `amount` is what to settle of the authorization, in
+    atomic units; None: all of it, as with a fixed price.
     """
 
     submitted_at: datetime
@@ -125,6 +126,7 @@ class Attempt:
     hashes: tuple[str, ...] = ()
     signed: SignedTransfer | None = None
     sent_before: bool = False
+    amount: int | None = None
 
 
 class Ledger(Protocol):
@@ -137,7 +139,9 @@ class Ledger(Protocol):
         ...
 
     def settle(self, payment: SignedPayment, terms: Terms, *, now: datetime) -> SettlementResult:
-        """Move the money, once however often it is called. `now` is when the seller completed.
+        """Move the value of the payment, once however often it is called. `now` is when the seller completed.
+
+        Where the price follows the use, the value is what was used of it.
 
         It is called again at each read while the result is pending.
         """
@@ -226,7 +230,9 @@ class LedgerPayments:
 
     def send(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> SettlementResult:
         try:
-            return self.ledger.settle(payment, terms, now=attempt.submitted_at)
+            # A ledger moves the value of a payment, which its payer has signed at most.
+            moved = payment if attempt.amount is None else replace(payment, value=attempt.amount)
+            return self.ledger.settle(moved, terms, now=attempt.submitted_at)
         except Exception:  # whatever it was, whether the money moved is unknown
             _log.exception("settling a payment gave no answer")
             return SettlementPending("reconciling")

@@ -14,7 +14,12 @@ from faregate.merchant.models import (
 )
 from faregate.merchant.models import Transaction as ListedTransaction
 from faregate.rules.identifiers import Ids
-from faregate.rules.records import COMPLETION_STATUSES, SettlementRecord, Transaction
+from faregate.rules.records import (
+    COMPLETION_STATUSES,
+    SettlementRecord,
+    Transaction,
+    get_settled_amount,
+)
 from faregate.x402.headers import build_payment_response
 from faregate.x402.tokens import CURRENCIES, Environment
 
@@ -36,7 +41,9 @@ def build_settlement_record(
     issuer: Issuer, record: Transaction, transaction_hash: str, at: datetime
 ) -> SettlementRecord:
     """Build receipt and payment response of a settled payment."""
-    response = build_payment_response(record.context.terms, record.payer.identifier, transaction_hash)
+    response = build_payment_response(
+        record.context.terms, record.payer.identifier, transaction_hash, get_settled_amount(record)
+    )
     receipt = _build_receipt(issuer, record, transaction_hash, at)
     return SettlementRecord(at, transaction_hash, response, receipt.model_dump_json())
 
@@ -71,7 +78,7 @@ def build_transaction(record: Transaction, moment: datetime) -> ListedTransactio
         authorized_at=record.created_at,
         authorized_atomic=record.context.terms.amount,
         settled_at=done.at if done else None,
-        settled_atomic=record.context.terms.amount if done else None,
+        settled_atomic=get_settled_amount(record) if done else None,
         transaction_hash=done.transaction_hash if done else None,
     )
 
@@ -98,7 +105,7 @@ def _build_receipt(
         payment=_build_receipt_payment(record, transaction_hash),
         price=ReceiptPrice(
             id=revision.price_id,
-            calculation_mode="fixed",
+            calculation_mode=revision.rules.calculation_mode,
             currency=CURRENCIES[revision.token.symbol],
             label=revision.price_label,
         ),
@@ -115,7 +122,7 @@ def _build_receipt_payment(record: Transaction, transaction_hash: str) -> Receip
         asset=terms.token.symbol,
         asset_id=terms.token.address,
         authorized_atomic=terms.amount,
-        settled_atomic=terms.amount,
+        settled_atomic=get_settled_amount(record),
         network=terms.token.network,
         payer=record.payer.identifier,
         recipient=terms.pay_to,

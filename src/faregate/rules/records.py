@@ -101,6 +101,11 @@ class Transaction(Protocol):
         ...
 
     @property
+    def used_atomic(self) -> int | None:
+        """What the reported values cost; None before they are reported, and where the price is fixed."""
+        ...
+
+    @property
     def settled(self) -> "SettlementRecord | None": ...
     def status_at(self, moment: datetime, /) -> Status:
         """Return the status as of this moment, by which the transaction existed."""
@@ -109,6 +114,12 @@ class Transaction(Protocol):
     def is_proof(self, header: str, /) -> bool:
         """Whether this is, byte by byte, the header that it was authorized with."""
         ...
+
+
+def get_settled_amount(transaction: Transaction) -> int:
+    """Return what a payment settles, in atomic units: the price, or what was used of the authorization."""
+    used = transaction.used_atomic
+    return transaction.context.terms.amount if used is None else used
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +183,7 @@ class TransactionRecord:
     submitted_at: datetime | None = None
     plan: SettlementRule | None = None
     reads: int = 0
+    used_atomic: int | None = None
     index: "TemporalIndex[TransactionRecord] | None" = field(default=None, repr=False, compare=False)
     """Where it is listed beside its payer's; `EnvironmentState.adopt` puts it there."""
     _settled: tuple[datetime, str, str, str] | None = None

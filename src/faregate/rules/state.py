@@ -13,13 +13,14 @@ from faregate.merchant.models import (
     FailedCompleteRequest,
     ResourceExecutionMetadata,
 )
-from faregate.rules.catalog import Catalog, Listing, PublishedRevision
+from faregate.rules.catalog import Catalog, Listing, PublishedRevision, build_terms
 from faregate.rules.clock import MonotonicClock
 from faregate.rules.config import Seller, SettlementRule
 from faregate.rules.dependencies import Dependencies
 from faregate.rules.http import ParsedListQuery
 from faregate.rules.identifiers import Challenges, Ids
 from faregate.rules.index import TemporalIndex
+from faregate.rules.ledger import FACILITATOR
 from faregate.rules.payments import (
     Attempt,
     Ledger,
@@ -90,8 +91,12 @@ class Reservations:
 
 
 Due = tuple[datetime, int, TransactionRecord]
-_terms = lru_cache(maxsize=256)(Terms)
-"""The same terms are one object, however many transactions remember them."""
+
+
+@lru_cache(maxsize=256)
+def _share_terms(terms: Terms) -> Terms:
+    """Return one object for the same terms, however many transactions remember them."""
+    return terms
 
 
 @dataclass(slots=True)
@@ -141,9 +146,7 @@ class EnvironmentState:
 
     def terms(self, listing: Listing, revision: PublishedRevision) -> Terms:
         """Return what must be paid for this revision."""
-        return _terms(
-            revision.token, revision.rules.amount, self.seller.pay_to, listing.resource.max_timeout_seconds
-        )
+        return _share_terms(build_terms(listing, revision, self.seller.pay_to, (FACILITATOR,)))
 
     def resolve(self, request: AccessRequest, listing: Listing, revision: PublishedRevision) -> AccessContext:
         """Resolve a request against the catalog; transactions of equal requests in a row share the object."""
@@ -247,11 +250,13 @@ class EnvironmentState:
     def find_transaction(self, transaction_id: str) -> TransactionRecord | None:
         return self.transactions.get(transaction_id)
 
-    def record_outcome(self, transaction: Transaction, outcome: CompleteRequest) -> TransactionRecord | None:
+    def record_outcome(
+        self, transaction: Transaction, outcome: CompleteRequest, used_atomic: int | None = None
+    ) -> TransactionRecord | None:
         record = self._own(transaction)
         if record.accepted is not None:
             return None
-        record.accepted = outcome
+        record.accepted, record.used_atomic = outcome, used_atomic
         if isinstance(outcome, FailedCompleteRequest):
             return self.record_failed(record, None)
         if record.status == "authorized":
@@ -304,7 +309,7 @@ class EnvironmentState:
     def begin_attempt(self, transaction: Transaction) -> Attempt:
         record = self._own(transaction)
         record.plan = None
-        return Attempt(record.submitted_at or record.created_at)
+        return Attempt(record.submitted_at or record.created_at, amount=record.used_atomic)
 
     def get_gas_nonce(self, chain: int, sender: str) -> int | None:
         return None

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from faregate.rules.app import KeyGrant
 from faregate.rules.config import CAPABILITIES
-from faregate.rules.dependencies import Dependencies
+from faregate.rules.dependencies import Dependencies, count_nothing
 from faregate.rules.http import INVALID_KEY, build_401
 from faregate.service.books import Books
 from faregate.service.callers import describe_account
@@ -39,10 +39,11 @@ class Backends:
         payments: Mapping[Environment, EnvironmentPayments],
         settlements: Settlements,
         *,
+        count_exceeded: Callable[[], None] = count_nothing,
         is_synced_by_journal: bool = False,
     ) -> None:
         self._settings, self._books, self._payments = settings, books, payments
-        self._settlements = settlements
+        self._settlements, self._count_exceeded = settlements, count_exceeded
         options = StoreOptions(
             is_simulated=settings.payments == "simulated",
             expose_execution_id=settings.expose_execution_id,
@@ -90,9 +91,11 @@ class Backends:
         """Build what the rules work on for this account."""
         if self._settings.payments == "simulated":
             simulated = SimulatedPayments(self._books.database, store.account.id)
-            return Dependencies(store, simulated, self._settlements.settle_here)
-        payments = self._payments[store.environment].payments
-        return Dependencies(store, payments, self._settlements.settle, self._settlements.wait)
+            found = Dependencies(store, simulated, self._settlements.settle_here)
+        else:
+            payments = self._payments[store.environment].payments
+            found = Dependencies(store, payments, self._settlements.settle, self._settlements.wait)
+        return replace(found, count_exceeded=self._count_exceeded)
 
     def take(self) -> Job | None:
         """Lease a due payment of any account; each account is asked first in its turn."""

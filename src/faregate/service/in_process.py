@@ -26,10 +26,11 @@ from faregate.errors import ConfigurationError, FaregateError, NoAnswer
 from faregate.merchant.calls import PRICES, finishes_payment
 from faregate.rules.app import KeyGrant, respond
 from faregate.rules.builtin import builtin_account
+from faregate.rules.catalog import describe_published
 from faregate.rules.config import Seller
 from faregate.rules.http import json_value_response
 from faregate.rules.store import StoreUnavailable
-from faregate.service.books import EXAMPLE_PAY_TO, Books, check_recipient
+from faregate.service.books import EXAMPLE_PAY_TO, Books, check_price, check_recipient
 from faregate.service.chain.deadline import limit_time
 from faregate.service.commands.doctor import Level, check_payments
 from faregate.service.commands.setup import apply_catalog, refuse_at_start
@@ -54,8 +55,8 @@ from faregate.service.settings import (
     read_reader_settings,
     spell_variables,
 )
-from faregate.x402.prices import parse_price
 from faregate.x402.tokens import Environment
+from faregate.x402.usage_prices import read_price
 
 SELLER_ID: Final = "in-process"
 """The id of the seller whom the settings name. A catalog may name another one."""
@@ -188,12 +189,14 @@ class InProcessService:
                 running.runtime.begin(daemon=True)
                 self._has_begun = True
 
-    def _publish(self, wanted: Mapping[str, str]) -> dict[str, Any]:
+    def _publish(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         running = self._open()
         books = running.runtime.books
-        prices = [DeclaredPrice(key, parse_price(price)) for key, price in wanted.items()]
+        prices = [DeclaredPrice(key, read_price(price)) for key, price in wanted.items()]
+        for price in prices:
+            check_price(self._settings, price.key, price.revision)
         published = publish_prices(books.database, books.stamps, running.account, prices)
-        return {key: {"id": one.id, "asset": one.token.symbol} for key, one in published.items()}
+        return {key: describe_published(one) for key, one in published.items()}
 
     # Forks
 

@@ -50,6 +50,11 @@ class ServiceMetrics:
             ("result",),
             registry=self._registry,
         )
+        self._exceeded = Counter(
+            "faregate_service_exceeded_maximums",
+            "Uses that were worth more than their payer had authorized",
+            registry=self._registry,
+        )
         self._limited = Counter(
             "faregate_service_rate_limited",
             "Requests that were answered 429, by the id of their key; none: without a valid key",
@@ -63,6 +68,10 @@ class ServiceMetrics:
     def count_request(self, operation: str, status: int, seconds: float) -> None:
         self._requests.labels(operation, str(status)).inc()
         self._seconds.labels(operation).observe(seconds)
+
+    def count_exceeded(self) -> None:
+        """Count a use that settles its maximum, and is worth more."""
+        self._exceeded.inc()
 
     def count_limited(self, key_id: str | None) -> None:
         """Count a request that was refused by a rate limit."""

@@ -85,7 +85,12 @@ class Runtime:
             observe=self.metrics.count_attempt,
         )
         self.backends = Backends(
-            settings, books, payments, self._settlements, is_synced_by_journal=is_synced_by_journal
+            settings,
+            books,
+            payments,
+            self._settlements,
+            count_exceeded=self.metrics.count_exceeded,
+            is_synced_by_journal=is_synced_by_journal,
         )
         self.stop = threading.Event()
         self._threads: list[threading.Thread] = []

@@ -78,20 +78,20 @@ class SimulatedPayments:
         return None
 
     def send(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> SettlementResult:
-        """Move the value from payer to recipient, once; the same payment again gets the same hash."""
+        """Move the amount from payer to recipient, once; the same payment again gets the same hash."""
         if attempt.from_block is not None:
             # Authorized when this database had real payments: only its chain can end it.
             _log.error("a real payment is open, and payments are simulated: set payments as they were")
             return SettlementPending("reconciling")
         try:
-            return self._transfer(payment, terms, attempt.submitted_at)
+            return self._transfer(payment, terms, attempt)
         except DatabaseError:
             # A commit whose answer was lost may have moved the value: `look` knows.
             _log.exception("a simulated transfer gave no answer")
             return SettlementPending("reconciling")
 
     def _transfer(
-        self, payment: SignedPayment, terms: Terms, submitted_at: datetime
+        self, payment: SignedPayment, terms: Terms, attempt: Attempt
     ) -> PaymentSettled | PaymentRefused:
         with self.database.write() as connection:
             # Locked before the look at the transfer: two workers must not both find none.
@@ -99,10 +99,11 @@ class SimulatedPayments:
             found = tables.find_transfer(connection, self.account, terms.token, payment)
             if found is not None:
                 return PaymentSettled(found)
-            if submitted_at.timestamp() >= payment.valid_before:
+            if attempt.submitted_at.timestamp() >= payment.valid_before:
                 return EXPIRED
-            if funds.payer < payment.value:
+            amount = payment.value if attempt.amount is None else attempt.amount
+            if funds.payer < amount:
                 return refuse_short_balance(terms)
             made = build_transaction_hash(terms.token, payment)
-            tables.record_transfer(connection, self.account, terms, payment, funds, made)
+            tables.record_transfer(connection, self.account, terms, payment, funds, amount, made)
             return PaymentSettled(made)

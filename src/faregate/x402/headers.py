@@ -12,6 +12,7 @@ import binascii
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final, cast
 
@@ -176,15 +177,15 @@ def remove_challenge(instructions: str) -> str:
     return _encode_base64(_dump_json(required))
 
 
-def build_payment_response(terms: Terms, payer: str, transaction_hash: str) -> str:
-    """Build the header that proves the payment (x402 `SettlementResponse`)."""
+def build_payment_response(terms: Terms, payer: str, transaction_hash: str, amount: int) -> str:
+    """Build the header that proves the payment of `amount` atomic units (x402 `SettlementResponse`)."""
     settled = _dump_json(
         {
             "success": True,
             "transaction": transaction_hash,
             "network": terms.token.network,
             "payer": payer,
-            "amount": str(terms.amount),
+            "amount": str(amount),
         }
     )
     return _encode_base64(settled)
@@ -196,6 +197,20 @@ def find_payer(proof: str) -> str:
     In lower case.
     """
     return _find_text(_find_signed(proof), "from")
+
+
+def find_amount(proof: str) -> int | None:
+    """Return how many atomic units a `PAYMENT-SIGNATURE` header authorizes, at most. Never raises.
+
+    None if it cannot be read.
+    """
+    payload = _find_object(_decode_leniently(proof), "payload")
+    permitted = _find_object(_find_object(payload, "permit2Authorization"), "permitted")
+    for signed, name in ((_find_object(payload, "authorization"), "value"), (permitted, "amount")):
+        if name in signed:
+            with suppress(InvalidPayload):
+                return _get_number(signed, name)
+    return None
 
 
 def find_authorization(proof: str) -> str:

@@ -11,7 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 from math import ceil
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from faregate.errors import ConfigurationError
 from faregate.x402.prices import AssetAmount, parse_price, split_price
@@ -109,6 +109,21 @@ class Usage:
 
     def __str__(self) -> str:
         return f"up to {self.maximum}"
+
+    @property
+    def asset(self) -> SettlementAsset:
+        return self.maximum.asset
+
+    def to_fields(self) -> dict[str, Any]:
+        """Return the arguments that make this price, as JSON has them; see `read_price`."""
+        bounds = {"fixed": self.fixed, "at_least": self.at_least}
+        given = {name: text for name, text in bounds.items() if text is not None}
+        return {"at_most": self.at_most, "rates": dict(self.rates), **given}
+
+
+def read_price(written: str | Mapping[str, Any]) -> AssetAmount | Usage:
+    """Read a price from JSON: `"0.05 USDC"`, or the fields of a `Usage`. Raises `ValueError`."""
+    return parse_price(written) if isinstance(written, str) else Usage(**written)
 
 
 def _read_usage(usage: Usage) -> tuple[AssetAmount, UsagePrice]:

@@ -15,7 +15,7 @@ from faregate.emulator.calls import CallInfo, CallLog, RecordedCall
 from faregate.emulator.console import views
 from faregate.emulator.console.histogram import Histogram
 from faregate.rules.app import Service
-from faregate.rules.records import FINAL, PayerRecord, TransactionRecord
+from faregate.rules.records import FINAL, PayerRecord, TransactionRecord, get_settled_amount
 from faregate.rules.state import EnvironmentState
 from faregate.x402.tokens import Environment
 
@@ -84,8 +84,8 @@ class TransactionHistory:
         self._counts = counts
         for record in [record for record in self._unfinished.values() if record.status in FINAL]:
             del self._unfinished[record.id]
-            terms, settled = record.context.terms, record.settled is not None
-            self.histogram.add(record.history[-1][0], terms.token.symbol, terms.amount if settled else None)
+            amount = None if record.settled is None else get_settled_amount(record)
+            self.histogram.add(record.history[-1][0], record.context.terms.token.symbol, amount)
 
 
 def _get_version(record: TransactionRecord) -> tuple[object, ...]:

@@ -3,7 +3,7 @@
 import {copy, curlOf, curlOfCall} from "./copy.js";
 import {$, el, glyph, span} from "./dom.js";
 import {send, known, currentTime} from "./feed.js";
-import {amount, between, bytes, day, duration, rule, time} from "./format.js";
+import {between, bytes, day, duration, price, rule, time} from "./format.js";
 import {patch} from "./patch.js";
 import {pytestOf} from "./pytest.js";
 import {isFinal, moments, PENDING, reason} from "./timeline.js";
@@ -30,7 +30,7 @@ export function draw(id) {
 	const one = known.transactions.get(id);
 	if (!one) return false;
 	patch($("detail"), [
-		bar(one.status, one.status, ` · ${one.resource} · ${amount(one.amount)} ${one.asset}`),
+		bar(one.status, one.status, ` · ${one.resource} · ${price(one)}`),
 		el("div", {class: "in", "data-key": id}, actions(one), steps(one), facts(one), ...headers(one), ...calls(one))
 	]);
 	return true;

@@ -15,6 +15,12 @@ export function amount(atomic) {
 	return `${value < 0n ? "−" : ""}${whole}.${fraction}`;
 }
 
+/** What a payment takes: its price, or of a maximum what was used. */
+export function price(one) {
+	const most = one.maximum === null ? "" : one.amount === null ? "up to " : `${amount(one.amount)} of `;
+	return `${most}${amount(one.maximum ?? one.amount)} ${one.asset}`;
+}
+
 export const short = text => (text.length > 14 ? `${text.slice(0, 6)}…${text.slice(-4)}` : text);
 
 export const payerName = one => one.payer_name ?? short(one.payer);

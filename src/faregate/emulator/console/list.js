@@ -3,7 +3,7 @@
 import {$, el, glyph, span} from "./dom.js";
 import {known, currentTime} from "./feed.js";
 import {isActive, matches} from "./filters.js";
-import {amount, duration, payerName, when} from "./format.js";
+import {duration, payerName, price, when} from "./format.js";
 import {patch} from "./patch.js";
 import {steady} from "./steady.js";
 import {isFinal, reason, stops, totalDuration} from "./timeline.js";
@@ -70,7 +70,7 @@ function fill(one) {
 		span("state", span(`status is-${one.status}`, glyph(one.status), one.status), begun),
 		span("what", span(null, one.resource), span("faint", payerName(one), faultTags(one))),
 		span("track", track(one, now)),
-		span("sum-of", span(null, `${amount(one.amount)} ${one.asset}`), span("faint", duration(totalDuration(one, now))))
+		span("sum-of", span(null, price(one)), span("faint", duration(totalDuration(one, now))))
 	]);
 	return true;
 }

@@ -2,7 +2,7 @@
 
 import {$, el, span, toast} from "./dom.js";
 import {known, send} from "./feed.js";
-import {amount} from "./format.js";
+import {price as format} from "./format.js";
 import {options} from "./forms.js";
 import {patch} from "./patch.js";
 
@@ -28,7 +28,7 @@ export function draw() {
 }
 
 function row(one, hasPayers) {
-	const price = one.archived ? "archived" : one.free ? "free" : `${amount(one.amount)} ${one.asset}`;
+	const price = one.archived ? "archived" : one.free ? "free" : format(one);
 	return el(
 		"li",
 		{"data-key": one.key},

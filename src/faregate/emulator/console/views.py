@@ -21,7 +21,7 @@ from faregate.rules.records import STATUSES, PayerRecord, TransactionRecord
 from faregate.rules.state import EnvironmentState
 from faregate.x402.headers import InvalidPayload, parse_payment
 from faregate.x402.instructions import parse_json
-from faregate.x402.models import SignedPayment
+from faregate.x402.models import SignedPayment, Terms
 from faregate.x402.tokens import CURRENCIES, TOKENS
 
 Json = dict[str, Any]
@@ -52,7 +52,7 @@ def format_transaction(
         "url": resource.url,
         "description": resource.description,
         "revision_id": record.context.revision.id,
-        "amount": str(terms.amount),
+        **_format_price(terms, record.used_atomic),
         "asset": terms.token.symbol,
         "created_at": _format_moment(record.created_at),
         "submitted_at": _format_moment(record.submitted_at),
@@ -121,7 +121,7 @@ def format_resources(store: EnvironmentState, now: datetime) -> list[Json]:
         {
             "key": listing.resource.key,
             "name": listing.resource.name,
-            "amount": str(listing.active.rules.amount),
+            **_format_price(store.terms(listing, listing.active), None),
             "asset": listing.active.rules.asset,
             "free": not listing.require_payment,
             "archived": listing.is_archived(now),
@@ -264,6 +264,13 @@ def _shorten(value: object) -> str:
 
 def _format_amounts(amounts: dict[str, int]) -> dict[str, str]:
     return {asset: str(atomic) for asset, atomic in amounts.items()}
+
+
+def _format_price(terms: Terms, used: int | None) -> dict[str, str | None]:
+    """Format a price: `maximum` is null if it is fixed, `amount` until the use is reported."""
+    if terms.scheme == "exact":
+        return {"amount": str(terms.amount), "maximum": None}
+    return {"amount": None if used is None else str(used), "maximum": str(terms.amount)}
 
 
 def _format_moment(at: datetime | None) -> str | None:

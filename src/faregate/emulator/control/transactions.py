@@ -47,7 +47,10 @@ class TransactionRecordFilter(FrozenModel):
 
 
 class TransactionSummary(BaseModel):
-    """`outcome` is what the seller reported in complete. `plan` is how the payment will end."""
+    """`outcome` is what the seller reported in complete. `plan` is how the payment will end.
+
+    `amount` is the price, or the maximum of one that follows the use; `used` is what is settled of it.
+    """
 
     id: str
     environment: Environment
@@ -56,6 +59,7 @@ class TransactionSummary(BaseModel):
     payer: str
     asset: SettlementAsset
     amount: AtomicAmount
+    used: AtomicAmount | None
     created_at: Moment
     history: list[tuple[Moment, Status]]
     outcome: Literal["succeeded", "failed"] | None
@@ -119,6 +123,7 @@ def _summarize(store: EnvironmentState, record: TransactionRecord) -> Transactio
         payer=record.payer.identifier,
         asset=record.context.terms.token.symbol,
         amount=record.context.terms.amount,
+        used=record.used_atomic,
         created_at=record.created_at,
         history=list(record.history),
         outcome=None if record.accepted is None else record.accepted.outcome,

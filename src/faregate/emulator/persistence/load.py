@@ -21,6 +21,7 @@ from faregate.emulator.persistence.schema import (
     StateDocument,
     document_error,
 )
+from faregate.merchant.models import CompleteRequest, SucceededCompleteRequest
 from faregate.rules.catalog import Listing, PublishedRevision
 from faregate.rules.config import Appearance
 from faregate.rules.identifiers import Ids, RewindableIds
@@ -37,24 +38,27 @@ from faregate.rules.state import EnvironmentState
 from faregate.x402.headers import InvalidPayload, parse_payment
 from faregate.x402.models import SignedPayment, build_authorization_key
 from faregate.x402.tokens import TOKENS, Environment
+from faregate.x402.usage_prices import compute_amount
 
 
 def load_transaction(
     store: EnvironmentState, state: SavedTransaction, payers: Mapping[str, PayerRecord], place: str
 ) -> None:
     """Add the next transaction; `ConfigurationError` names the place of a fault."""
+    context = _resolve_purchase(store, state, place)
     record = TransactionRecord(
         id=state.id,
         number=len(store.transactions) + 1,
         payment_request_id=state.payment_request_id,
         payer=_get_payer(state, payers, place),
-        context=_resolve_purchase(store, state, place),
+        context=context,
         proof=_parse_payment(state, place).header,
         history=tuple((step.at, step.status) for step in state.history),
         accepted=state.accepted,
         submitted_at=state.submitted_at,
         plan=state.plan,
         reads=state.reads,
+        used_atomic=_compute_used(context.revision, state.accepted),
     )
     record.settled = _load_settled(state)
     _check_new(store, record, place)
@@ -63,6 +67,14 @@ def load_transaction(
     if due is not None:
         # The number decides between equal times, so that records are never compared.
         heapq.heappush(store.due, (due, record.number, record))
+
+
+def _compute_used(revision: PublishedRevision, accepted: CompleteRequest | None) -> int | None:
+    """Compute what the saved values cost: the amount is not in the document, and follows from them."""
+    price = revision.rules.usage_price
+    if price is None or not isinstance(accepted, SucceededCompleteRequest):
+        return None
+    return compute_amount(price, accepted.values).settled_atomic
 
 
 def _check_new(store: EnvironmentState, record: TransactionRecord, place: str) -> None:

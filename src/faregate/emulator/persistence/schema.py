@@ -51,7 +51,8 @@ from faregate.rules.records import Status
 from faregate.x402.tokens import Environment, SettlementAsset
 
 Count = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
-Nonce = Annotated[str, Field(strict=True, pattern=r"^0x[0-9a-f]{64}\z")]
+Nonce = Annotated[str, Field(strict=True, pattern=r"^(?:0x[0-9a-f]{64}|0|[1-9][0-9]{0,77})\z")]
+"""32 bytes of hex in EIP-3009, a decimal number in Permit2."""
 _UNITS = re.compile(r"0|[1-9][0-9]{0,77}", re.ASCII)
 
 

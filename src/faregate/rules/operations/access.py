@@ -153,7 +153,11 @@ def _resolve_purchase(
         raise invalid_request("the resource is archived")
     if revision.id != listing.active.id and not deps.sells_earlier:
         raise invalid_request("the revision is not the active one of its resource")
-    return deps.store.resolve(request, listing, revision)
+    context = deps.store.resolve(request, listing, revision)
+    if revision.rules.usage is not None and context.terms.scheme != "upto":
+        # Never `exact`: it would take the maximum, whatever was used.
+        raise invalid_request("the price follows the use, and payments here settle fixed prices only")
+    return context
 
 
 def _authorize(

@@ -2,10 +2,11 @@
 
 The rules for a transaction in their order. Unknown: 404. Another proof than the authorized one: 422. Another
 revision: 409, except where `sells_earlier` is set and it is of the same resource. The first completion fixes
-outcome and values. The same one again is answered with the current status; another outcome or other values
-are 409.
+outcome and values, and with them the amount where the price follows the use. The same one again is answered
+with the current status; another outcome or other values are 409.
 """
 
+import logging
 from functools import partial
 
 from pydantic import TypeAdapter
@@ -36,6 +37,10 @@ from faregate.rules.settlement import repeat, submit
 from faregate.rules.store import Store
 from faregate.x402.headers import InvalidPayload, parse_payment
 from faregate.x402.models import SignedPayment
+from faregate.x402.tokens import format_price
+from faregate.x402.usage_prices import UsedAmount, compute_amount
+
+_log = logging.getLogger("faregate.service")
 
 
 def complete(call: ParsedRequest, deps: Dependencies) -> Response:
@@ -87,15 +92,35 @@ def _read_payment(call: ParsedRequest) -> SignedPayment:
 
 
 def _accept_outcome(transaction: Transaction, request: CompleteRequest, deps: Dependencies) -> Transaction:
-    if isinstance(request, SucceededCompleteRequest):
-        _check_values(request, transaction.context.revision.rules)
+    used = _compute_used(transaction, request)
     # The outcome is stored before settling, so that a payment never moves without it.
-    recorded = deps.store.record_outcome(transaction, request)
+    recorded = deps.store.record_outcome(transaction, request, used.settled_atomic if used else None)
     if recorded is not None:
+        if used is not None and used.exceeded:
+            _report_exceeded(transaction, deps)
         return deps.settle(partial(submit, recorded), recorded, deps)
     # Another call was faster: its outcome counts.
     transaction = find_transaction(transaction.id, deps.store)
     return _repeat_outcome(transaction, transaction.accepted or request, request, deps)
+
+
+def _compute_used(transaction: Transaction, request: CompleteRequest) -> UsedAmount | None:
+    """Check the reported values; return what they cost, or None for a fixed price or failed work."""
+    if not isinstance(request, SucceededCompleteRequest):
+        return None
+    rules = transaction.context.revision.rules
+    _check_values(request, rules)
+    price = rules.usage_price
+    return None if price is None else compute_amount(price, request.values)
+
+
+def _report_exceeded(transaction: Transaction, deps: Dependencies) -> None:
+    deps.count_exceeded()
+    _log.warning(
+        "%s used more than its payer has authorized: it settles %s, and the rest is not charged",
+        transaction.id,
+        format_price(transaction.context.terms.amount, transaction.context.terms.token.symbol),
+    )
 
 
 def _repeat_outcome(

@@ -101,6 +101,8 @@ def _describe(books: Books, store: SqlStore, stored: StoredTransaction) -> Json:
         "payer": stored.payer.identifier,
         "pay_to": context.terms.pay_to,
         "amount_atomic": str(context.terms.amount),
+        # With a fixed price, the amount is what is settled.
+        **({} if stored.used_atomic is None else {"used_atomic": str(stored.used_atomic)}),
         "asset": context.terms.token.symbol,
         "network": context.terms.token.network,
         "nonce": payment.nonce,

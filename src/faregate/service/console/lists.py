@@ -62,7 +62,7 @@ def show_payments(viewer: Viewer, store: SqlStore, view: View) -> bytes:
         payer=payer,
         as_of=view.as_of,
         payments=page.records,
-        format_amount=_format_amount,
+        format_amount=format_amount,
         pages=_list_pages(path, view, page.count),
     )
 
@@ -75,9 +75,13 @@ def _find_payer_id(store: SqlStore, given: str | None) -> str | None:
     return payer_id or "nobody"
 
 
-def _format_amount(payment: StoredTransaction) -> str:
-    terms = payment.context.terms
-    return format_price(terms.amount, terms.token.symbol)
+def format_amount(payment: StoredTransaction) -> str:
+    """Write what the payment takes: its price, or of a maximum what was used."""
+    terms, used = payment.context.terms, payment.used_atomic
+    price = format_price(terms.amount, terms.token.symbol)
+    if terms.scheme == "exact":
+        return price
+    return f"up to {price}" if used is None else f"{format_price(used, terms.token.symbol)} of {price}"
 
 
 def show_payers(viewer: Viewer, store: SqlStore, view: View) -> bytes:
@@ -104,7 +108,7 @@ def show_resources(viewer: Viewer, store: SqlStore, view: View) -> bytes:
 
 def _format_listing(listing: Listing) -> str:
     revision = listing.active
-    return format_price(revision.rules.amount, revision.token.symbol) if listing.require_payment else "free"
+    return revision.rules.default_price_label if listing.require_payment else "free"
 
 
 def _list_pages(path: str, view: View, count: int) -> Pages:

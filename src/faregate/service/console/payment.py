@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from faregate.rules.records import PENDING
 from faregate.service.console.layout import ROOT, Viewer, describe_time_span, render_page
+from faregate.service.console.lists import format_amount
 from faregate.service.database.finality import LoosePayment
 from faregate.service.database.refunds import Refund, sum_refunds
 from faregate.service.database.settlement import AttemptRecord
@@ -42,7 +43,7 @@ def show_payment(
         viewer,
         "payment.html",
         f"{ROOT}/payments",
-        f"Payment of {format_price(terms.amount, terms.token.symbol)}",
+        f"Payment of {format_amount(payment)}",
         payment=payment,
         expires_at=to_datetime(payment.row["expires_at"]),
         attempts=attempts,

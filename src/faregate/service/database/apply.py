@@ -27,7 +27,7 @@ from faregate.service.database.clock import FENCE, LOCK_ALL, Stamps
 from faregate.service.database.engine import Database
 from faregate.service.database.schema import accounts
 from faregate.service.database.types import to_datetime
-from faregate.x402.tokens import ENVIRONMENTS, Environment, format_price
+from faregate.x402.tokens import ENVIRONMENTS, Environment
 
 NEXT_CATALOG: Final = (
     update(accounts)
@@ -168,9 +168,12 @@ def _update(catalog: Catalog, wanted: Listing, moment: datetime) -> Iterator[Con
     for rules in _find_new_revisions(catalog.listings[key].resource, wanted.resource):
         before = catalog.listings[key].active
         made = catalog.publish(key, rules, moment)
-        price, known = (format_price(one.rules.amount, one.rules.asset) for one in (made, before))
-        is_other_price = price != known
-        shown = f"{price} instead of {known}" if is_other_price else price
+        is_other_price = made.rules.price_terms != before.rules.price_terms
+        price, known = made.rules.default_price_label, before.rules.default_price_label
+        if price == known:
+            shown = f"{price} by other rates" if is_other_price else price
+        else:
+            shown = f"{price} instead of {known}"
         detail = f"revision {made.number}: {shown}, {made.id}"
         yield ConfigChange(catalog.environment, key, ChangeKind.REVISED, detail, is_other_price)
     yield from _update_appearance(catalog, wanted, moment)

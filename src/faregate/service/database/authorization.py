@@ -102,7 +102,7 @@ _FIND_USES: Final = {kind: Statement(_build_find_uses(on_chain=kind)) for kind i
 _GIVEN: Final = tuple(
     column
     for column in transactions.columns
-    if column.name in ("from_block", "echoed")
+    if column.name in ("from_block", "facilitator", "echoed")
     or (column.name != "created_at" and not column.nullable and column.server_default is None)
 )
 """The columns that are written with the row. The others begin as null, or with their default."""
@@ -359,6 +359,7 @@ def build_row(
         "expires_at": min(payment.valid_before, LAST_SECOND) * 1_000_000,
         "nonce": payment.nonce,
         "signature": payment.signature,
+        "facilitator": payment.facilitator,
         "echoed": _write_echoed(payment),
         "from_block": verified.from_block,
     }

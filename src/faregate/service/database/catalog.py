@@ -105,6 +105,7 @@ def _to_revision(row: Any) -> PublishedRevision:
         "values": json.loads(row.value_rules),
         "name": row.name,
         "price_label": row.own_price_label,
+        "usage": None if row.usage is None else json.loads(row.usage),
     }
     token = Token(row.asset, row.chain, row.token_address, row.token_name, row.token_version)
     return PublishedRevision(
@@ -203,6 +204,7 @@ def _revision_values(account: int, listing: Listing, revision: PublishedRevision
         "price_id": revision.price_id,
         "price_label": revision.price_label,
         "own_price_label": rules.price_label,
+        "usage": None if rules.usage is None else rules.usage.model_dump_json(),
         "created_at": to_microseconds(listing.updated_at),
     }
 

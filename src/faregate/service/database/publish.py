@@ -11,8 +11,8 @@ from typing import Final
 from sqlalchemy import Connection
 
 from faregate.errors import ConfigurationError
-from faregate.rules.catalog import Catalog, Listing, PublishedRevision, build_catalog
-from faregate.rules.config import Account, Key, Resource, Revision
+from faregate.rules.catalog import Catalog, Listing, PublishedRevision, asks_price, build_catalog
+from faregate.rules.config import Account, Key, Resource, Revision, build_revision
 from faregate.service.database.accounts import AccountRow, find_account
 from faregate.service.database.apply import NEXT_CATALOG, create_missing
 from faregate.service.database.catalog import load_catalog, save_versions
@@ -20,6 +20,7 @@ from faregate.service.database.clock import LOCK_ALL, Stamps
 from faregate.service.database.engine import Database
 from faregate.service.database.types import to_datetime
 from faregate.x402.prices import AssetAmount
+from faregate.x402.usage_prices import Usage
 
 _NAME: Final = "price in code"
 """The name of revisions that come from code. Those of a catalog have another one, or none."""
@@ -30,11 +31,11 @@ class DeclaredPrice:
     """What an application sells under this integration key."""
 
     key: str
-    amount: AssetAmount
+    price: AssetAmount | Usage
 
     @property
     def revision(self) -> Revision:
-        return Revision(amount=self.amount.atomic, asset=self.amount.asset, name=_NAME)
+        return build_revision(self.price, _NAME)
 
 
 def publish_prices(
@@ -102,12 +103,13 @@ def _find(catalog: Catalog, price: DeclaredPrice) -> PublishedRevision | None:
         return None
     active = listing.active
     if active.rules.name != _NAME:
-        if (active.rules.amount, active.token.symbol) == (price.amount.atomic, price.amount.asset):
+        if asks_price(active.rules, price.price):
             return active
-        known = AssetAmount(active.rules.amount, active.token.symbol)
+        known = active.rules.default_price_label
+        by_rates = " by other rates" if known == str(price.price) else ""
         raise ConfigurationError(
-            f"{price.key!r} is sold for {price.amount} in the code, and for {known} in the catalog: make "
-            "both say the same, or leave one out."
+            f"{price.key!r} is sold for {price.price} in the code, and for {known}{by_rates} in the catalog: "
+            "make both say the same, or leave one out."
         )
     if listing.archived_at is not None:
         raise ConfigurationError(

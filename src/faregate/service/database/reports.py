@@ -27,7 +27,7 @@ from faregate.service.database.engine import Database
 from faregate.service.database.refunds import list_refunds_of_sales
 from faregate.service.database.schema import accounts, payers, refunds, resources, revisions, transactions
 from faregate.service.database.transactions import T
-from faregate.service.database.types import sum_amounts, to_datetime, to_microseconds
+from faregate.service.database.types import Amount, sum_amounts, to_datetime, to_microseconds
 from faregate.x402.tokens import Environment
 
 BATCH: Final = 1000
@@ -51,17 +51,19 @@ _LIST_PENDING: Final = (
     .order_by(T.id)
     .limit(bindparam("most"))
 )
+_SETTLED: Final = func.coalesce(T.used_amount, T.amount, type_=Amount()).label("amount")
+"""What a payment settles: the price, or what was used of the maximum."""
 _DAY: Final = timedelta(days=1)
 _REMEMBERED_DAYS: Final = 10_000
 _ENDED: Final = (
     # SQLite cannot add numbers of 30 digits, so equal amounts are counted. A seller has few prices.
-    select(T.final_status, T.asset, T.amount, func.count().label("times"))
+    select(T.final_status, T.asset, _SETTLED, func.count().label("times"))
     .where(
         T.account == ACCOUNT,
         T.finished_at >= bindparam("begin", type_=BigInteger()),
         T.finished_at < bindparam("end", type_=BigInteger()),
     )
-    .group_by(T.final_status, T.asset, T.amount)
+    .group_by(T.final_status, T.asset, _SETTLED)
 )
 _COUNT_OPEN: Final = select(func.count()).where(T.account == ACCOUNT, T.finished_at.is_(None))
 # SQLite cannot add numbers of 30 digits: Python does.
@@ -78,7 +80,7 @@ _EXPORT: Final = (
         T.reconciling_at,
         T.finished_at,
         T.final_status,
-        T.amount,
+        _SETTLED,
         T.pay_to,
         T.url,
         T.transaction_hash,

@@ -40,6 +40,8 @@ metadata: Final = MetaData(
 ID: Final[TypeEngine[str]] = code(36)
 ADDRESS: Final[TypeEngine[str]] = code(42)
 HASH: Final[TypeEngine[str]] = code(66)
+NONCE: Final[TypeEngine[str]] = String(66).with_variant(String(78, collation="C"), "postgresql")
+"""32 bytes of hex, or the decimal number of a Permit2 authorization. SQLite does not mind the length."""
 
 
 def _required(name: str, kind: TypeEngine[Any] | type[TypeEngine[Any]], **options: Any) -> Column[Any]:
@@ -150,6 +152,7 @@ revisions: Final = Table(
     _required("price_id", ID),
     _required("price_label", String(200)),
     Column("own_price_label", String(200)),  # as the seller gave it; null: derived from the amount
+    Column("usage", Text),  # `UsageRates`, JSON; null: the price is fixed
     _required("created_at", BigInteger),
     PrimaryKeyConstraint("account", "id"),
     UniqueConstraint("account", "resource", "number"),
@@ -198,8 +201,9 @@ transactions: Final = Table(
     _required("valid_after", String(78)),
     _required("valid_before", String(78)),
     _required("expires_at", BigInteger),  # `valid_before` as a time, as far as times go
-    _required("nonce", HASH),
+    _required("nonce", NONCE),
     _required("signature", Text),
+    Column("facilitator", ADDRESS),  # who alone may settle it, in lower case; null with the scheme `exact`
     Column("echoed", Text),  # `SignedPayment.echoed` for a facilitator, JSON; null if it says nothing
     # How it went. A status is what the latest of these moments says.
     _required("created_at", BigInteger),
@@ -208,6 +212,7 @@ transactions: Final = Table(
     Column("finished_at", BigInteger),
     Column("final_status", String(9)),
     Column("outcome", Text),  # the accepted completion, JSON
+    Column("used_amount", Amount),  # what the reported values cost; null with a fixed price
     Column("submitted_at", BigInteger),
     Column("transaction_hash", HASH),
     Column("payment_response", Text),
@@ -445,7 +450,7 @@ simulated_transfers: Final = Table(
     _account(),
     _required("asset", ADDRESS),
     _required("payer", ADDRESS),  # lower case
-    _required("nonce", HASH),
+    _required("nonce", NONCE),
     _required("transaction_hash", HASH),
     PrimaryKeyConstraint("account", "asset", "payer", "nonce"),
 )

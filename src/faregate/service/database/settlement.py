@@ -344,4 +344,5 @@ def _build_attempt(begun: StoredTransaction, earlier: Sequence[Any]) -> Attempt:
         signed=None if latest is None else SignedTransfer(*(getattr(latest, name) for name in _SIGNED)),
         # An attempt that left no answer may have sent something just before its process died.
         sent_before=bool(earlier),
+        amount=begun.used_atomic,
     )

@@ -162,12 +162,13 @@ def record_transfer(
     terms: Terms,
     payment: SignedPayment,
     funds: Funds,
+    amount: int,
     transaction_hash: str,
 ) -> None:
-    """Move the value, and note that the authorization is used."""
+    """Move the amount, and note that the authorization is used."""
     if payment.payer.lower() != payment.to.lower():
-        set_balance(connection, account, terms.token, payment.payer, funds.payer - payment.value)
-        set_balance(connection, account, terms.token, payment.to, funds.recipient + payment.value)
+        set_balance(connection, account, terms.token, payment.payer, funds.payer - amount)
+        set_balance(connection, account, terms.token, payment.to, funds.recipient + amount)
     values = _name_transfer(account, terms.token, payment) | {"transaction_hash": transaction_hash}
     connection.execute(insert(transfers), values)
 

@@ -13,7 +13,7 @@ from faregate.merchant.models import (
     FailedCompleteRequest,
     ResourceExecutionMetadata,
 )
-from faregate.rules.catalog import Listing, PublishedRevision
+from faregate.rules.catalog import Listing, PublishedRevision, build_terms
 from faregate.rules.config import SettlementRule
 from faregate.rules.http import ParsedListQuery
 from faregate.rules.identifiers import Ids
@@ -39,6 +39,7 @@ from faregate.service.database.statements import Statement
 from faregate.service.database.transactions import (
     ACCEPT_FAILED,
     ACCEPT_SUCCEEDED,
+    ACCEPT_USED,
     FAIL,
     FIND,
     FIND_BY_PROOF,
@@ -49,7 +50,7 @@ from faregate.service.database.transactions import (
     read_row,
 )
 from faregate.service.database.types import to_datetime, to_microseconds
-from faregate.x402.models import SignedPayment, Terms
+from faregate.x402.models import SignedPayment
 from faregate.x402.tokens import Environment, Token
 
 _CLOCKS_DIFFER: Final = timedelta(seconds=30)
@@ -105,8 +106,8 @@ class SqlStore:
         return self._catalog().catalog.find_revision(revision_id)
 
     def resolve(self, request: AccessRequest, listing: Listing, revision: PublishedRevision) -> AccessContext:
-        timeout = listing.resource.max_timeout_seconds
-        terms = Terms(revision.token, revision.rules.amount, self.account.pay_to, timeout)
+        facilitators = self._options.list_facilitators(self.environment)
+        terms = build_terms(listing, revision, self.account.pay_to, facilitators)
         return AccessContext(request, listing, revision, terms)
 
     def list_active(self) -> Sequence[Listing]:
@@ -240,13 +241,18 @@ class SqlStore:
     def find_transaction(self, transaction_id: str) -> StoredTransaction | None:
         return self._find(FIND, {"of_transaction": transaction_id})
 
-    def record_outcome(self, transaction: Transaction, outcome: CompleteRequest) -> StoredTransaction | None:
+    def record_outcome(
+        self, transaction: Transaction, outcome: CompleteRequest, used_atomic: int | None = None
+    ) -> StoredTransaction | None:
         now = self._stamps.now()
         values = {"accepted": outcome.model_dump_json(), "now": now}
         if isinstance(outcome, FailedCompleteRequest):
             return self._change(transaction, ACCEPT_FAILED, values)
         again = self._after(self._stamps.read_clock(), self._options.first_retry)
-        return self._change(transaction, ACCEPT_SUCCEEDED, {**values, "next": again})
+        values["next"] = again
+        if used_atomic is None:
+            return self._change(transaction, ACCEPT_SUCCEEDED, values)
+        return self._change(transaction, ACCEPT_USED, {**values, "used": used_atomic})
 
     def find_settlement_rule(self, transaction: Transaction) -> SettlementRule | None:
         if not self._options.is_simulated:

@@ -29,7 +29,7 @@ from faregate.rules.records import AccessContext, ExecutionRecord, SettlementRec
 from faregate.service.database.clock import ACCOUNT, NOW, STAMP
 from faregate.service.database.schema import executions, payers, transactions
 from faregate.service.database.statements import Statement
-from faregate.service.database.types import to_datetime
+from faregate.service.database.types import Amount, to_datetime
 from faregate.x402.models import SignedPayment, Terms
 
 Row = Mapping[str, Any]
@@ -79,16 +79,18 @@ ACCEPT_FAILED: Final = Statement(
     )
 )
 _IS_OPEN: Final = T.finished_at.is_(None)
-ACCEPT_SUCCEEDED: Final = Statement(
-    _ACCEPT.values(
-        outcome=bindparam("accepted"),
-        submitted_at=case((_IS_OPEN, STAMP)),
-        # Calls that read it from here on get an answer to wait.
-        settling_at=case((_IS_OPEN, STAMP)),
-        # If this process dies before it settles the payment, another one does so at this time.
-        next_attempt_at=case((_IS_OPEN, _NEXT)),
-    )
+_SUCCEEDED: Final = _ACCEPT.values(
+    outcome=bindparam("accepted"),
+    submitted_at=case((_IS_OPEN, STAMP)),
+    # Calls that read it from here on get an answer to wait.
+    settling_at=case((_IS_OPEN, STAMP)),
+    # If this process dies before it settles the payment, another one does so at this time.
+    next_attempt_at=case((_IS_OPEN, _NEXT)),
 )
+ACCEPT_SUCCEEDED: Final = Statement(_SUCCEEDED)
+_USED: Final = bindparam("used", type_=Amount())
+ACCEPT_USED: Final = Statement(_SUCCEEDED.values(used_amount=_USED).returning(T.used_amount))
+"""As `ACCEPT_SUCCEEDED`, where the price follows the use."""
 _END: Final = (
     update(transactions)
     .where(OF_ID, _IS_OPEN)
@@ -167,7 +169,8 @@ class StoredTransaction:
         request = _build_request(
             revision.id, row["url"], row["mime_type"], row["description"], revision.token.symbol
         )
-        terms = Terms(revision.token, row["amount"], row["pay_to"], row["max_timeout_seconds"])
+        facilitators = () if row["facilitator"] is None else (row["facilitator"],)
+        terms = Terms(revision.token, row["amount"], row["pay_to"], row["max_timeout_seconds"], facilitators)
         return AccessContext(request, listing, revision, terms)
 
     @property
@@ -183,6 +186,7 @@ class StoredTransaction:
             signature=row["signature"],
             header="",  # a secret of the payer: only its hash is stored
             kept=row["echoed"] or "",
+            facilitator=row["facilitator"],
         )
 
     def is_proof(self, header: str) -> bool:
@@ -223,6 +227,12 @@ class StoredTransaction:
     def submitted_at(self) -> datetime | None:
         submitted_at = self.row["submitted_at"]
         return None if submitted_at is None else to_datetime(submitted_at)
+
+    @property
+    def used_atomic(self) -> int | None:
+        # Absent where this process has written the row, and not read it since.
+        used: int | None = self.row.get("used_amount")
+        return used
 
     @property
     def parked(self) -> Parked | None:
