@@ -38,6 +38,7 @@ def test_the_public_names() -> None:
         "Price",
         "ServiceError",
         "SweepReport",
+        "Usage",
         "build_llms_text",
     ]
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from faregate.pages.payment import PaymentPage
     from faregate.paywall import Paywall
     from faregate.routes.llms import build_llms_text
+    from faregate.x402.usage_prices import Usage
 
 __all__ = [
     "ApiError",
@@ -49,6 +50,7 @@ __all__ = [
     "Price",
     "ServiceError",
     "SweepReport",
+    "Usage",
     "build_llms_text",
 ]
 
@@ -63,6 +65,7 @@ _ELSEWHERE = {
     "Paywall": "paywall",
     "Price": "core.terms",
     "SweepReport": "core.recovery",
+    "Usage": "x402.usage_prices",
     "build_llms_text": "routes.llms",
 }
 """Where names are; the others are errors."""

@@ -13,7 +13,8 @@ class Sale:
 
     `offer` is what the handler sells: an integration key or a revision id. `route` is the framework's pattern
     of the path, such as `/reports/{day}`, or the paid prefix. `status` is that of the handler's response.
-    `amount` is what was paid, in atomic units of `asset`. Durations are in milliseconds: of the call to
+    `amount` is what was paid, in atomic units of `asset`. `authorized` is the maximum that its payer had
+    authorized, where the price follows the use. Durations are in milliseconds: of the call to
     access, of the handler, and of the completion with its retries.
     """
 
@@ -28,6 +29,12 @@ class Sale:
     access_ms: int | None = None
     work_ms: int | None = None
     complete_ms: int | None = None
+    authorized: int | None = None
+
+    @property
+    def is_at_maximum(self) -> bool:
+        """Whether all that was authorized was paid: the use may have been worth more."""
+        return self.authorized is not None and self.authorized == self.amount
 
 
 UNKNOWN_SALE = Sale()

@@ -238,7 +238,7 @@ def _format(end: EndEvent, outcome: SaleOutcome) -> str:
         reason,
         " ".join(part for part in (sale.method, sale.route) if part),
         f"status {sale.status}" if sale.status else "",
-        f"{sale.amount} atomic {sale.asset}" if sale.amount is not None else "",
+        _format_amount(sale),
         *(
             f"{name} {took} ms"
             for name, took in (
@@ -252,6 +252,13 @@ def _format(end: EndEvent, outcome: SaleOutcome) -> str:
     what = sale.offer or sale.revision_id or "an unknown offer"
     details = ", ".join(part for part in parts if part)
     return f"sale of {what} {outcome}{': ' if details else ''}{details} [{end.transaction_id}]"
+
+
+def _format_amount(sale: Sale) -> str:
+    if sale.amount is None:
+        return ""
+    most = "" if sale.authorized is None else f" of {sale.authorized}"
+    return f"{sale.amount}{most} atomic {sale.asset}"
 
 
 # Instrumentation: what watches calls, work and sweeps, as `faregate.telemetry` does with OpenTelemetry

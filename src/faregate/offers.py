@@ -10,6 +10,7 @@ from faregate.core.terms import Price
 from faregate.errors import ConfigurationError, nearest_name
 from faregate.merchant.backend import build_resource
 from faregate.x402.tokens import SettlementAsset
+from faregate.x402.usage_prices import Usage
 
 OFFERS_MADE: ContextVar[list[Offer] | None] = ContextVar("faregate_offers_made", default=None)
 """The offers that this context makes while it serves a request; an adapter sets an empty list for each one.
@@ -31,7 +32,7 @@ class OfferOptions(TypedDict, total=False):
     max_result_bytes: int | None
     max_work_seconds: float | None
     replay: bool
-    price: str | Price | None
+    price: str | Price | Usage | None
 
 
 @overload

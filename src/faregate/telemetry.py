@@ -90,6 +90,9 @@ class Metrics:
         self._revenue = meter.create_counter(
             "faregate.revenue", "{atomic_unit}", "Settled payments, in atomic units of their asset"
         )
+        self._at_maximum = meter.create_counter(
+            "faregate.sales.at_maximum", "{sale}", "Sales priced by use that took all that was authorized"
+        )
         self._refusals = meter.create_counter(
             "faregate.refusals", "{request}", "Requests whose handler did not run, by status and code"
         )
@@ -127,8 +130,8 @@ class Metrics:
             case Swept():
                 self._add_sweep(event)
             case _:
-                if isinstance(event, Settled) and event.sale.amount is not None:
-                    self._revenue.add(event.sale.amount, describe(event.sale, _describe_asset(event.sale)))
+                if isinstance(event, Settled):
+                    self._add_revenue(event.sale)
                 found = find_outcome(event)
                 if found is not None:
                     self._add_sale(found[0].sale, found[1])
@@ -142,6 +145,13 @@ class Metrics:
             if duration_ms is not None:
                 known: Attributes = {"faregate.operation.name": name}
                 self._durations.record(duration_ms / 1000, describe(sale, known))
+
+    def _add_revenue(self, sale: Sale) -> None:
+        known = describe(sale, _describe_asset(sale))
+        if sale.amount is not None:
+            self._revenue.add(sale.amount, known)
+        if sale.is_at_maximum:
+            self._at_maximum.add(1, known)
 
     def _add_sweep(self, sweep: Swept) -> None:
         known: Attributes = {} if sweep.environment is None else {"faregate.environment": sweep.environment}

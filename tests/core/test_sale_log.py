@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Generator
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -30,6 +30,7 @@ from tests.core.flow_script import TXN
 PAGE = (Path(__file__).parents[2] / "docs" / "observability.md").read_text()
 ASKED = Sale("text_summary", "acr_1", "GET", "/summary", "test", "USDC")
 PAID = Sale("text_summary", "acr_1", "GET", "/summary", "test", "USDC", 10000, 200, 21, 340, 48)
+BY_USE = replace(PAID, authorized=500_000)
 
 
 @pytest.fixture
@@ -46,6 +47,11 @@ def log(caplog: pytest.LogCaptureFixture) -> Generator[pytest.LogCaptureFixture]
             "sale of text_summary delivered: GET /summary, status 200, 10000 atomic USDC, access 21 ms, "
             "work 340 ms, complete 48 ms",
         ),
+        (
+            Released(TXN, BY_USE),
+            "sale of text_summary delivered: GET /summary, status 200, 10000 of 500000 atomic USDC, "
+            "access 21 ms, work 340 ms, complete 48 ms",
+        ),
         (Redelivered(TXN, ASKED), "sale of text_summary redelivered: GET /summary"),
         (Settled(TXN, sale=Sale(revision_id="acr_1")), "sale of acr_1 settled"),
         (Held(TXN, "settling", ASKED), "sale of text_summary held: settling, GET /summary"),
@@ -59,11 +65,11 @@ def test_the_end_of_a_sale_is_one_line(event: Event, text: str, log: pytest.LogC
 
 
 def test_the_line_has_its_facts_as_fields(log: pytest.LogCaptureFixture) -> None:
-    EventDispatcher().emit(Released(TXN, PAID))
+    EventDispatcher().emit(Released(TXN, BY_USE))
     EventDispatcher().emit(Held(TXN, "settling", ASKED))
     paid, held = (vars(line) for line in log.records)
     assert {field.name: paid[field.name] for field in fields(Sale)} == {
-        field.name: getattr(PAID, field.name) for field in fields(Sale)
+        field.name: getattr(BY_USE, field.name) for field in fields(Sale)
     }
     assert (paid["transaction_id"], paid["outcome"]) == (TXN, "delivered")
     assert (held["transaction_id"], held["outcome"], held["reason"]) == (TXN, "held", "settling")

@@ -351,7 +351,7 @@ class Checkout:
             return
         self._move(State.AUTHORIZED)
         self._handler_step = step
-        self.payment = Payment(step.transaction_id, step.request.offer.sells)
+        self.payment = Payment(step.transaction_id, step.request.offer.sells, step.request.http.headers)
         start = monotonic()
         seconds = self._paywall.get_work_seconds(step.request, start - self._request_start)
         self._work = work = Work(start, seconds)

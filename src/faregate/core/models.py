@@ -9,6 +9,7 @@ from faregate.errors import ConfigurationError
 from faregate.events import UNKNOWN_SALE, Sale
 from faregate.frozen import frozen
 from faregate.x402.prices import AssetAmount, parse_price
+from faregate.x402.usage_prices import Usage
 
 Header = tuple[str, str]
 Headers = tuple[Header, ...]
@@ -99,9 +100,9 @@ class Offer:
     `sells` is an integration key or an `acr_` revision id. `asset` None takes the revision's own.
     `max_result_bytes` and `max_work_seconds` None take the paywall's. With `replay` False, a result that was
     delivered once is never handed out again. `mime_type` None takes that of the route, or else JSON;
-    `description` None the handler's docstring. `price`, such as `"0.05 USDC"`, is for a service inside this
-    process; None takes that of the seller's account or catalog. `billable` are the statuses that are sold;
-    None takes 2xx and redirects, or below a path prefix 2xx only. Raises `ConfigurationError`.
+    `description` None the handler's docstring. `price`, such as `"0.05 USDC"` or a `Usage`, is for a service
+    inside this process; None takes that of the seller's account or catalog. `billable` are the statuses that
+    are sold; None takes 2xx and redirects, or below a path prefix 2xx only. Raises `ConfigurationError`.
     """
 
     sells: str
@@ -112,14 +113,16 @@ class Offer:
     max_result_bytes: int | None = None
     max_work_seconds: float | None = None
     replay: bool = True
-    price: "str | WrittenPrice | None" = None
+    price: "str | WrittenPrice | Usage | None" = None
 
     def __post_init__(self) -> None:
         _check_offer(self)
 
     @property
     def amount(self) -> AssetAmount | None:
-        """The price that was written beside the offer; None if its price is set elsewhere."""
+        """The price that was written beside the offer, or its maximum; None if its price is set elsewhere."""
+        if isinstance(self.price, Usage):
+            return self.price.maximum
         return None if self.price is None else parse_price(str(self.price))
 
     @property
@@ -148,16 +151,9 @@ def _check_offer(offer: Any) -> None:
 
 
 def _check_price(offer: Any) -> None:
-    """Keep the price as text in one spelling, and its asset. Raises `ConfigurationError`."""
+    """Keep a fixed price as text in one spelling. Raises `ConfigurationError`."""
     given = offer.price
-    # A `Price`, such as `find_price` returns, has both as text.
-    text = given if isinstance(given, str) else f"{given.amount} {given.asset}" if _is_price(given) else None
-    try:
-        if text is None:
-            raise ValueError("write it as text, such as '0.05 USDC': numbers of other kinds are rounded")
-        amount = parse_price(text)
-    except ValueError as error:
-        raise ConfigurationError(f"{offer.sells!r} has price={given!r}: {error}.") from None
+    amount = given.maximum if isinstance(given, Usage) else _parse_written(offer.sells, given)
     if offer.asset not in (None, amount.asset):
         raise ConfigurationError(
             f"{offer.sells!r} has asset={offer.asset!r} and price={given!r}: leave the asset out."
@@ -166,7 +162,21 @@ def _check_price(offer: Any) -> None:
         raise ConfigurationError(
             f"{offer.sells!r} is a published revision, which has a price: name a key, or leave price= out."
         )
-    offer.price = str(amount)
+    if not isinstance(given, Usage):
+        offer.price = str(amount)
+
+
+def _parse_written(sells: str, given: Any) -> AssetAmount:
+    # A `Price`, such as `find_price` returns, has both as text.
+    text = given if isinstance(given, str) else f"{given.amount} {given.asset}" if _is_price(given) else None
+    try:
+        if text is None:
+            raise ValueError("write it as text, such as '0.05 USDC': numbers of other kinds are rounded")
+        if getattr(given, "scheme", "exact") != "exact":
+            raise ValueError("it is the maximum of a price that follows the use: write a Usage")
+        return parse_price(text)
+    except ValueError as error:
+        raise ConfigurationError(f"{sells!r} has price={given!r}: {error}.") from None
 
 
 def _is_price(value: Any) -> bool:

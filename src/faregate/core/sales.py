@@ -38,16 +38,24 @@ def describe_access(backend: Backend, request: PaidRequest, revision: OfferRevis
 
 
 def describe_receipt(payment: PendingPayment, receipt: str) -> PendingPayment:
-    """Return the payment with the amount and the asset of its receipt, as far as they can be read."""
+    """Return the payment with the amounts and the asset of its receipt, as far as they can be read."""
     try:
         # Whatever is wrong with it: the payment is proven, and its result leaves.
-        paid: Any = json.loads(receipt)["payment"]
-        amount, asset = paid.get("settled_atomic"), paid.get("asset")
+        found: Any = json.loads(receipt)
+        paid: Any = found["payment"]
+        asset = paid.get("asset")
+        # With a fixed price, both amounts are the price.
+        is_usage = found.get("price", {}).get("calculation_mode") == "usage"
+        amounts = {"amount": paid.get("settled_atomic")}
+        if is_usage:
+            amounts["authorized"] = paid.get("authorized_atomic")
     except Exception:
         return payment
-    details: dict[str, Any] = {}
-    if isinstance(amount, str) and _AMOUNT.fullmatch(amount):
-        details["amount"] = int(amount)
+    details: dict[str, Any] = {
+        name: int(amount)
+        for name, amount in amounts.items()
+        if isinstance(amount, str) and _AMOUNT.fullmatch(amount)
+    }
     if isinstance(asset, str):
         details["asset"] = asset
     return describe(payment, **details)

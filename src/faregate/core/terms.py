@@ -26,7 +26,7 @@ class Price:
 
     Of an asset that faregate does not know, `asset` is the address and `amount` counts its atomic units.
     `network` is the identifier (`eip155:8453`), `network_name` a name for people. `atomic` is what is signed.
-    `scheme` is that of x402: with `exact`, it is just this amount.
+    `scheme` is that of x402: with `exact` it is just this amount, with `upto` at most so much.
     """
 
     amount: str
@@ -42,8 +42,14 @@ class Price:
         """Whether this is real money: its network is not a known test network."""
         return self.network != f"eip155:{CHAINS['test']}"
 
+    @property
+    def text(self) -> str:
+        """The price for people: `0.05 USDC`, or `up to 0.50 USDC` where it follows the use."""
+        most = "" if self.scheme == "exact" else "up to "
+        return f"{most}{self.amount} {self.asset}"
+
     def __str__(self) -> str:
-        return f"{self.amount} {self.asset} on {self.network_name}"
+        return f"{self.text} on {self.network_name}"
 
 
 @dataclass(frozen=True, slots=True)

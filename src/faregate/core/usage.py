@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Generic, overload
 
-from faregate.core.models import OfferRevision
+from faregate.core.models import Headers, OfferRevision, header_values
+from faregate.core.request_headers import PROOF
 from faregate.errors import ConfigurationError, InvalidUsage
+from faregate.x402.headers import find_amount
 
 MAX_EXPONENT = 60
 """Digits before or after the point: more than any value may have, few enough to write out."""
@@ -35,12 +37,23 @@ class Payment(Generic[Values_contra]):
     `faregate contracts --python`; a plain `Payment` takes any.
     """
 
-    __slots__ = ("sells", "transaction_id", "values")
+    __slots__ = ("_headers", "sells", "transaction_id", "values")
 
-    def __init__(self, transaction_id: str | None, sells: str = "") -> None:
+    def __init__(self, transaction_id: str | None, sells: str = "", headers: Headers = ()) -> None:
         self.transaction_id = transaction_id
         self.sells = sells
         self.values: dict[str, str] = {}
+        self._headers = headers
+
+    @property
+    def maximum_atomic(self) -> int | None:
+        """What the payer has authorized, in atomic units of the asset: no more is ever taken.
+
+        Where the price follows the use, work can stop before its values cost more. None when access is free.
+        """
+        # Read when it is asked for: most handlers sell at a fixed price.
+        proofs = header_values(self._headers, PROOF)
+        return find_amount(proofs[0].strip()) if self.transaction_id is not None and proofs else None
 
     @classmethod
     def __get_pydantic_core_schema__(cls, *_: object) -> Any:

@@ -54,9 +54,12 @@ _SIGNS_OF_PAYMENT = ("receipt", "payment_response", "transaction_hash", "settled
 
 def parse_published(reply: Response) -> dict[str, OfferRevision]:
     """Parse what a service inside this process has published, by integration key."""
-    return {
-        key: OfferRevision(revision["id"], revision["asset"]) for key, revision in parse_object(reply).items()
-    }
+    return {key: _parse_published(revision) for key, revision in parse_object(reply).items()}
+
+
+def _parse_published(revision: Any) -> OfferRevision:
+    names, required = (frozenset(revision.get(name, ())) for name in ("names", "required"))
+    return OfferRevision(revision["id"], revision["asset"], names, required)
 
 
 # Access

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, Final, TypeVar
 
 from faregate.core.models import DEFAULT_MIME_TYPE
-from faregate.core.terms import Price, read_prices
+from faregate.core.terms import read_prices
 from faregate.errors import ApiError, CommandError, PaymentRequired, ServiceError
 from faregate.merchant import wire
 from faregate.merchant.calls import Call
@@ -155,7 +155,7 @@ def read_price(client: MerchantClient, revision: ContractRevision) -> str | None
     try:
         decision = client.access(request)
     except PaymentRequired as unpaid:
-        return " or ".join(_format_price(price) for price in read_prices(unpaid.instructions or "")) or None
+        return " or ".join(price.text for price in read_prices(unpaid.instructions or "")) or None
     except ServiceError:
         return None
     if decision.resource_execution_id is not None:  # free access starts an execution
@@ -165,11 +165,6 @@ def read_price(client: MerchantClient, revision: ContractRevision) -> str | None
         with suppress(ServiceError):
             client.complete_resource_execution(decision.resource_execution_id, closing)
     return "free" if decision.transaction_id is None else None
-
-
-def _format_price(price: Price) -> str:
-    most = "" if price.scheme == "exact" else "up to "
-    return f"{most}{price.amount} {price.asset}"
 
 
 def list_revisions(client: MerchantClient) -> list[ContractRevision]:
