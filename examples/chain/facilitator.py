@@ -119,16 +119,20 @@ def run_facilitator(
 
 
 def build_facilitator(rpc_url: str, chain: int, gas_key: str, patience: float) -> Any:
-    """Build the official facilitator: its scheme `exact` and its signer, with nothing of ours."""
+    """Build the official facilitator: its schemes `exact` and `upto` and its signer, with nothing of ours."""
     from x402.facilitator import x402FacilitatorSync
     from x402.mechanisms.evm import FacilitatorWeb3Signer  # pyright: ignore[reportMissingTypeStubs]
     from x402.mechanisms.evm.exact import (  # pyright: ignore[reportMissingTypeStubs]
         ExactEvmFacilitatorScheme,
     )
+    from x402.mechanisms.evm.upto.facilitator import (  # pyright: ignore[reportMissingTypeStubs]
+        UptoEvmScheme,
+    )
 
     signer = FacilitatorWeb3Signer(gas_key, rpc_url, confirmation_timeout_seconds=patience)
     facilitator = x402FacilitatorSync()
     facilitator.register([f"eip155:{chain}"], ExactEvmFacilitatorScheme(signer))
+    facilitator.register([f"eip155:{chain}"], UptoEvmScheme(signer))
     return facilitator
 
 

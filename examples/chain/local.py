@@ -16,6 +16,7 @@ from examples.chain.anvil import NoAnvil, install_anvil, run_anvil
 from examples.chain.node_process import run_node
 from examples.chain.token import encode_call, encode_creation, encode_transfer
 from faregate.x402.models import SignedPayment
+from faregate.x402.permit2 import PERMIT2
 from faregate.x402.tokens import CHAINS, TOKENS, Token
 
 _SECONDS: Final = 30.0
@@ -71,6 +72,14 @@ class LocalChain:
 
     def is_authorization_used(self, token: Token, payer: str, nonce: str) -> bool:
         """Return whether the authorization was used or cancelled."""
+        if nonce.isdecimal():
+            word, bit = divmod(int(nonce), 256)
+            bits = self.call(
+                "eth_call",
+                {"to": PERMIT2, "data": encode_call("nonceBitmap(address,uint256)", payer, word)},
+                "latest",
+            )
+            return bool(int(bits, 16) >> bit & 1)
         return self._read(token, encode_call("authorizationState(address,bytes32)", payer, nonce)) == 1
 
     def get_domain_separator(self, token: Token) -> bytes:
@@ -78,10 +87,18 @@ class LocalChain:
 
     def move(self, token: Token, sender: str, to: str, amount: int) -> str:
         """Transfer from any address, without its key."""
+        return self.send_as(sender, token.address, encode_call("transfer(address,uint256)", to, amount))
+
+    def approve_permit2(self, token: Token, owner: str, amount: int = 2**256 - 1) -> str:
+        """Let Permit2 take what an address signs for, without its key."""
+        return self.send_as(owner, token.address, encode_call("approve(address,uint256)", PERMIT2, amount))
+
+    def send_as(self, sender: str, to: str, data: str) -> str:
+        """Send a transaction from any address, without its key; return its hash."""
         _ = self.accounts  # read before the node names the sender among them
         self.fund(sender)
         self.call("anvil_impersonateAccount", sender)
-        return self.send(token.address, encode_call("transfer(address,uint256)", to, amount), sender=sender)
+        return self.send(to, data, sender=sender)
 
     def settle(self, token: Token, payment: SignedPayment) -> str:
         """Settle a payment as a stranger does who has seen its signature; return the transaction's hash."""

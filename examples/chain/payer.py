@@ -36,17 +36,23 @@ class ChainPayer:
         valid_before: int | None = None,
         valid_after: int = 0,
         nonce: str | None = None,
+        facilitator: str | None = None,
     ) -> SignedPayment:
-        """Sign an authorization, for five minutes unless told otherwise. It has no header."""
+        """Sign an authorization, for five minutes unless told otherwise. It has no header.
+
+        With a facilitator it is one of the scheme `upto`.
+        """
+        new = str(secrets.randbits(256)) if facilitator else "0x" + secrets.token_hex(32)
         payment = SignedPayment(
             payer=self.address.lower(),
             to=to.lower(),
             value=value,
             valid_after=valid_after,
             valid_before=int(time.time()) + 300 if valid_before is None else valid_before,
-            nonce=nonce or "0x" + secrets.token_hex(32),
+            nonce=nonce or new,
             signature="",
             header="",
+            facilitator=facilitator and facilitator.lower(),
         )
         return replace(payment, signature=sign(self._key, build_typed_data(payment, token)))
 

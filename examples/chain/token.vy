@@ -11,6 +11,11 @@ event Transfer:
     receiver: indexed(address)
     value: uint256
 
+event Approval:
+    owner: indexed(address)
+    spender: indexed(address)
+    value: uint256
+
 event AuthorizationUsed:
     authorizer: indexed(address)
     nonce: indexed(bytes32)
@@ -25,6 +30,7 @@ version: public(immutable(String[8]))
 symbol: public(immutable(String[8]))
 totalSupply: public(uint256)
 balanceOf: public(HashMap[address, uint256])
+allowance: public(HashMap[address, HashMap[address, uint256]])
 authorizationState: public(HashMap[address, HashMap[bytes32, bool]])
 
 DOMAIN: constant(bytes32) = keccak256(
@@ -58,6 +64,24 @@ def mint(to: address, amount: uint256):
 @external
 def transfer(to: address, amount: uint256) -> bool:
     self._transfer(msg.sender, to, amount)
+    return True
+
+
+@external
+def approve(spender: address, amount: uint256) -> bool:
+    self.allowance[msg.sender][spender] = amount
+    log Approval(owner=msg.sender, spender=spender, value=amount)
+    return True
+
+
+@external
+def transferFrom(sender: address, to: address, amount: uint256) -> bool:
+    allowed: uint256 = self.allowance[sender][msg.sender]
+    assert allowed >= amount, "ERC20: transfer amount exceeds allowance"
+    # An approval without a limit is never used up.
+    if allowed != max_value(uint256):
+        self.allowance[sender][msg.sender] = allowed - amount
+    self._transfer(sender, to, amount)
     return True
 
 

@@ -7,7 +7,7 @@ import pytest
 from x402.schemas import SettleResponse
 
 from faregate.emulator import Account, Revision, SettlementRule
-from faregate.rules.ledger import FACILITATOR
+from faregate.rules.payments import FACILITATOR
 from tests.support.headers import decode_header, encode_header
 
 from .seller import ApiClient, assert_error

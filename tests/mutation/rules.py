@@ -122,6 +122,11 @@ CHAIN_TESTS = (
 )
 SELFHOSTED = "src/faregate/service/"
 REFUND_TESTS = ("tests/service/test_refunds.py",)
+USAGE_TESTS = ("tests/service/chain/test_usage_chain.py",)
+USAGE_PAYMENT_TESTS = (
+    "tests/service/chain/test_usage_facilitated.py",
+    "tests/service/chain/test_usage_direct.py",
+)
 AGREEMENT_TESTS = ("tests/service/chain/test_agreement.py",)
 DIRECT = "src/faregate/service/chain/direct/"
 SQL = "src/faregate/service/database/"
@@ -397,7 +402,7 @@ MUTANTS = (
     # Facilitators: what they say decides nothing about a payment that may have been sent
     Mutant("a-facilitator-is-believed", FACILITATED, "return self._chain.look(payment, terms, attempt)",
            "return PaymentSettled(attempt.hashes[-1]) if attempt.hashes else SettlementPending()", SETTLE_TESTS),
-    Mutant("two-facilitators-settle-at-once", FACILITATED, "return chosen.settle(payment, terms)", "return [one.settle(payment, terms) for one in (*self._facilitators, chosen)][-1]", VERIFY_TESTS),
+    Mutant("two-facilitators-settle-at-once", FACILITATED, "chosen.settle(payment, terms, amount)", "[one.settle(payment, terms, amount) for one in (*self._facilitators, chosen)][-1]", VERIFY_TESTS),
     Mutant("valid-at-any-status", FACILITATOR, "if is_valid is True and response.status == 200:", "if is_valid is True:", CLIENT_TESTS),
     Mutant("anybody-signs-for-a-payer", "src/faregate/rules/verification.py", "if signer is None or signer.lower() != payment.payer:", "if signer is None:", VERIFY_TESTS),
     # What a chain proves (payments/)
@@ -409,6 +414,21 @@ MUTANTS = (
     Mutant("confirmations-are-not-waited-for", CHAIN + "judge.py", "last = head.number - self.confirmations + 1 if is_paid", "last = head.number if is_paid", CHAIN_TESTS),
     Mutant("unused-is-failed", CHAIN + "judge.py", "if safe.timestamp < payment.valid_before:", "if False:", CHAIN_TESTS),
     Mutant("expired-though-used-in-a-safe-block", CHAIN + "judge.py", "payment.nonce, safe.number):", "payment.nonce, safe.number) and False:", CHAIN_TESTS),
+    # Parts of authorizations (scheme `upto`)
+    Mutant("another-permit-with-the-nonce-pays", CHAIN + "endings.py", "if call != build_permit_call(payment, token, call.amount):", "if False:", USAGE_TESTS),
+    Mutant("a-call-without-its-transfer-pays", CHAIN + "endings.py", "elif has_received(receipt, token, payment, call.amount):", "else:", USAGE_TESTS),
+    Mutant("an-unclear-transfer-is-a-refusal", CHAIN + "endings.py", "if block is None or not is_explained:", "if block is None:", USAGE_TESTS),
+    Mutant("a-permit-of-any-nonce-pays", CHAIN + "endings.py", "return (call.payer, call.nonce) == (payment.payer, int(payment.nonce))", "return call.payer == payment.payer", USAGE_TESTS),
+    Mutant("a-nonce-of-permit2-is-never-used", CHAIN + "node.py", "return bool(bits >> bit & 1)", "return False", USAGE_TESTS),
+    Mutant("permit2-is-over-a-second-early", "src/faregate/x402/headers.py", 'valid_before=_get_number(permit, "deadline") + 1', 'valid_before=_get_number(permit, "deadline")', ("tests/x402/test_permit2.py",)),
+    Mutant("anybody-settles-a-part", "src/faregate/rules/verification.py", "if payment.facilitator is not None and payment.facilitator not in map(str.lower, terms.facilitators):", "if False:", ("tests/rules/test_usage_verification.py",)),
+    Mutant("a-part-is-taken-for-a-fixed-price", "src/faregate/rules/verification.py", "if payment.scheme != terms.scheme:", "if False:", ("tests/rules/test_usage_verification.py",)),
+    Mutant("more-than-authorized-is-signed", CHAIN + "permit_calls.py", "if not 0 < amount <= payment.value:", "if False:", USAGE_TESTS),
+    Mutant("an-approval-is-not-looked-at", CHAIN + "chain.py", "        if allowed >= needed:\n", "        if True:\n", USAGE_PAYMENT_TESTS),
+    Mutant("a-facilitator-settles-the-maximum", FACILITATED, "chosen.settle(payment, terms, amount)", "chosen.settle(payment, terms)", USAGE_PAYMENT_TESTS),
+    Mutant("the-gas-account-settles-the-maximum", DIRECT + "backend.py", "*_build_call(payment, terms, amount), gas_nonce", "*_build_call(payment, terms, payment.value), gas_nonce", USAGE_PAYMENT_TESTS),
+    Mutant("an-unknown-amount-settles-the-maximum", "src/faregate/rules/payments.py", "return payment.value if payment.facilitator is None else attempt.amount", "return payment.value if attempt.amount is None else attempt.amount", USAGE_PAYMENT_TESTS),
+    Mutant("a-contract-is-offered-as-a-facilitator", FACILITATED, "if not self._chain.is_contract(one)", "if True", USAGE_PAYMENT_TESTS),
     Mutant("a-node-of-another-chain", CHAIN + "chain.py", "if chain != self.chain:", "if False:", CHAIN_TESTS),
     Mutant("one-node-proves-a-settlement", CHAIN + "chain.py", "return self._agreement.confirm(*proof, self.client.nodes, query)", "return proof[1].result", AGREEMENT_TESTS),
     Mutant("no-contract-says-unused", CHAIN + "node.py", "if len(word) != 32:", "if False:", CHAIN_TESTS),

@@ -114,7 +114,9 @@ class Books:
         if found is not None and found not in self.hashes:
             self.hashes = (*self.hashes, found)
 
-    def record_settled(self, _transaction: object, found: str, _at: datetime | None) -> "Books":
+    def record_settled(
+        self, _transaction: object, found: str, _at: datetime | None, _amount: int | None = None
+    ) -> "Books":
         if self.status not in ("succeeded", "failed"):
             self.status, self.transaction_hash = "succeeded", found
         return self

@@ -57,6 +57,9 @@ class SlowPayments:
         self.gate.wait(20)
         return PaymentSent(HASH if self.settles else None, "sent")
 
+    def list_facilitators(self, token: Any, now: Any) -> tuple[str, ...]:
+        return ()
+
     def look(self, payment: Any, terms: Any, attempt: Any) -> PaymentSettled | SettlementPending:
         return PaymentSettled(HASH) if HASH in attempt.hashes else SettlementPending()
 

@@ -24,6 +24,18 @@ def sign_usage(private_key: str | bytes, terms: Terms) -> dict[str, Any]:
     return {"x402Version": 2, "accepted": accepted, "payload": payload}
 
 
+def pay_instructions(private_key: str | bytes, instructions: str) -> str:
+    """Answer a 402 with the official client: make the `PAYMENT-SIGNATURE`."""
+    from x402 import x402ClientSync
+    from x402.http.utils import decode_payment_required_header, encode_payment_signature_header
+    from x402.mechanisms.evm.upto.client import UptoEvmScheme  # pyright: ignore[reportMissingTypeStubs]
+
+    client = x402ClientSync()
+    client.register("eip155:*", UptoEvmScheme(Account.from_key(private_key)))
+    payload = client.create_payment_payload(decode_payment_required_header(instructions))
+    return encode_payment_signature_header(payload)
+
+
 def encode_proof(payload: dict[str, Any]) -> str:
     return base64.b64encode(json.dumps(payload).encode()).decode()
 

@@ -5,6 +5,7 @@ import { parseArgs } from "node:util";
 import { x402Facilitator } from "@x402/core/facilitator";
 import { toFacilitatorEvmSigner } from "@x402/evm";
 import { ExactEvmScheme } from "@x402/evm/exact/facilitator";
+import { UptoEvmScheme } from "@x402/evm/upto/facilitator";
 import { createWalletClient, defineChain, http, publicActions } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
 
@@ -31,6 +32,7 @@ const signer = toFacilitatorEvmSigner(
 );
 const facilitator = new x402Facilitator();
 facilitator.register([`eip155:${values.chain}`], new ExactEvmScheme(signer));
+facilitator.register([`eip155:${values.chain}`], new UptoEvmScheme(signer));
 
 const server = createServer(async (request, response) => {
   const parts = [];

@@ -2,12 +2,13 @@
 // PAYER_KEY is the payer's private key; without it the payer is a new one.
 import { decodePaymentResponseHeader, wrapFetchWithPaymentFromConfig } from "@x402/fetch";
 import { ExactEvmScheme } from "@x402/evm";
+import { UptoEvmScheme } from "@x402/evm/upto/client";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 
 const [method, url, body] = process.argv.slice(2);
 const account = privateKeyToAccount(process.env.PAYER_KEY ?? generatePrivateKey());
 const pay = wrapFetchWithPaymentFromConfig(fetch, {
-  schemes: [{ network: "eip155:*", client: new ExactEvmScheme(account) }],
+  schemes: [ExactEvmScheme, UptoEvmScheme].map((Scheme) => ({ network: "eip155:*", client: new Scheme(account) })),
 });
 
 const told = { address: account.address };

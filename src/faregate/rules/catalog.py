@@ -133,7 +133,7 @@ class Catalog:
 
 
 def build_terms(
-    listing: Listing, revision: PublishedRevision, pay_to: str, facilitators: tuple[str, ...]
+    listing: Listing, revision: PublishedRevision, pay_to: str, facilitators: tuple[str, ...] = ()
 ) -> Terms:
     """Build what must be paid for this revision. `facilitators` can settle less than was authorized."""
     return Terms(

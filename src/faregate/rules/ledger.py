@@ -13,8 +13,6 @@ from faregate.rules.published_payers import list_special_payers
 from faregate.x402.models import SignedPayment
 from faregate.x402.tokens import TOKENS, Environment, Token
 
-FACILITATOR: Final = "0xFa4e6a7e00000000000000000000000000000002"
-"""Who settles on a simulated ledger, for payers who must name a facilitator."""
 EXPIRED: Final = PaymentRefused("the authorization has expired")
 
 

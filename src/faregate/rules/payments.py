@@ -10,10 +10,14 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from faregate.x402.models import SignedPayment, Terms
+from faregate.x402.tokens import Token
 
+FACILITATOR: Final = "0xFa4e6a7e00000000000000000000000000000002"
+"""Who settles on a ledger, for payers who must name a facilitator."""
+UNKNOWN_AMOUNT: Final = "how much was used is not known, so nothing was sent"
 _log = logging.getLogger("faregate.service")
 
 
@@ -52,9 +56,10 @@ class PaymentRefused:
 
 @dataclass(frozen=True, slots=True)
 class PaymentSettled:
-    """The money moved."""
+    """The money moved. `amount` is how much of a part of the authorization; None: all of it."""
 
     transaction_hash: str
+    amount: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +134,11 @@ class Attempt:
     amount: int | None = None
 
 
+def get_amount(payment: SignedPayment, attempt: Attempt) -> int | None:
+    """Return what to settle of the payment; None while it is not known how much was used of it."""
+    return payment.value if payment.facilitator is None else attempt.amount
+
+
 class Ledger(Protocol):
     """A ledger that verifies and settles payments itself, without a chain behind it (see `Payments`)."""
 
@@ -164,6 +174,13 @@ class Payments(Protocol):
 
         `reservations` are what `committed` is the sum of, as far as the store lists them. The chain may have
         taken one of them already: then its amount is not in the balance any more, and counts once.
+        """
+        ...
+
+    def list_facilitators(self, token: Token, now: datetime) -> tuple[str, ...]:
+        """List who can settle a part of an authorization (scheme `upto`), the one to offer first.
+
+        Empty if nobody can. Raises `PaymentsUnavailable`: it could not be found out.
         """
         ...
 
@@ -217,6 +234,9 @@ class LedgerPayments:
         reservations: Sequence[Reservation] = (),
     ) -> PaymentVerified | PaymentRefused:
         return self.ledger.verify(payment, terms, now=now, committed=committed)
+
+    def list_facilitators(self, token: Token, now: datetime) -> tuple[str, ...]:
+        return (FACILITATOR,)
 
     def look(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> SettlementPending:
         # Nothing to look for: `send` answers at once, and the same however often it is asked.

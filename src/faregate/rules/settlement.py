@@ -10,6 +10,7 @@ A simulated payment may have a rule: it settles after some time, after some read
 GET of the transaction or a repeated complete. It counts before it is answered.
 """
 
+import logging
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -30,6 +31,7 @@ from faregate.rules.payments import (
 )
 from faregate.rules.records import FINAL, PENDING, Transaction
 
+_log = logging.getLogger("faregate.service")
 IMMEDIATE: Final = SettlementRule(after_reads=0)
 _MAX_SIGNATURES: Final = 20
 """How often an attempt signs while other workers are faster with the gas nonce."""
@@ -100,8 +102,10 @@ def run_attempt(
 ) -> Transaction:
     """Run an attempt that has begun, and record its result."""
     match find_result(transaction, attempt, deps):
-        case PaymentSettled(transaction_hash=transaction_hash):
-            ended = deps.store.record_settled(transaction, transaction_hash, at)
+        case PaymentSettled(transaction_hash=transaction_hash, amount=amount):
+            if amount not in (None, attempt.amount):
+                _report_other_amount(transaction, attempt, amount)
+            ended = deps.store.record_settled(transaction, transaction_hash, at, amount)
             deps.observe("succeeded", ended)
         case PaymentRefused():
             ended = _record_failed(transaction, deps, at)
@@ -109,6 +113,15 @@ def run_attempt(
             ended = deps.store.postpone(transaction, attempt, pending, at)
             deps.observe("postponed", ended)
     return ended
+
+
+def _report_other_amount(transaction: Transaction, attempt: Attempt, amount: int | None) -> None:
+    _log.warning(
+        "%s settled %s atomic units, and %s were asked: the books say what the chain shows",
+        transaction.id,
+        amount,
+        attempt.amount,
+    )
 
 
 def _record_failed(transaction: Transaction, deps: Dependencies, at: datetime | None) -> Transaction:

@@ -20,8 +20,8 @@ from faregate.rules.dependencies import Dependencies
 from faregate.rules.http import ParsedListQuery
 from faregate.rules.identifiers import Challenges, Ids
 from faregate.rules.index import TemporalIndex
-from faregate.rules.ledger import FACILITATOR
 from faregate.rules.payments import (
+    FACILITATOR,
     Attempt,
     Ledger,
     LedgerPayments,
@@ -323,11 +323,17 @@ class EnvironmentState:
         return
 
     def record_settled(
-        self, transaction: Transaction, transaction_hash: str, at: datetime | None
+        self,
+        transaction: Transaction,
+        transaction_hash: str,
+        at: datetime | None,
+        amount: int | None = None,
     ) -> TransactionRecord:
         record = self._own(transaction)
         if record.status not in FINAL:
             moment = at or self.clock.tick()
+            if amount is not None:
+                record.used_atomic = amount
             record.plan = None
             record.settled = build_settlement_record(self, record, transaction_hash, moment)
             record.move("succeeded", moment)

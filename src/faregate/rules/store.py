@@ -198,9 +198,15 @@ class Store(Protocol):
         ...
 
     def record_settled(
-        self, transaction: Transaction, transaction_hash: str, at: datetime | None
+        self,
+        transaction: Transaction,
+        transaction_hash: str,
+        at: datetime | None,
+        amount: int | None = None,
     ) -> Transaction:
         """End the transaction as `succeeded`, with its receipt; `at` is the present if None.
+
+        Where the price follows the use, `amount` is what was settled, and replaces what was used.
 
         A transaction that has ended already stays as it is.
         """

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from faregate.errors import ConfigurationError
-from faregate.rules.config import Revision, Seller
+from faregate.rules.config import Seller
 from faregate.service.database.accounts import AccountRow, list_accounts
 from faregate.service.database.clock import Stamps
 from faregate.service.database.engine import Database
@@ -116,15 +116,6 @@ def find_missing(database: Database) -> tuple[str, ...]:
     """Return the migrations that the database lacks; `DatabaseError` if it cannot be reached."""
     with database.read() as connection:
         return find_missing_migrations(connection)
-
-
-def check_price(settings: Settings, key: str, revision: Revision) -> None:
-    """Refuse a price that payments here cannot settle; raises `ConfigurationError`."""
-    if revision.usage is not None and settings.payments != "simulated":
-        raise ConfigurationError(
-            f"{key!r} has a price that follows the use, and payments that are {settings.payments} settle "
-            "fixed prices only: give it a fixed price, or set FAREGATE_SERVICE_PAYMENTS=simulated."
-        )
 
 
 def check_recipient(settings: Settings, name: str, pay_to: str) -> None:

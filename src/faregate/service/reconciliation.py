@@ -247,8 +247,8 @@ class _Comparison:
             result.authorized[symbol] += payment.amount
             result.open += payment.finished_at is None
             if payment.status == "succeeded":
-                result.settled[symbol] += payment.amount
-                result.on_chain[symbol] += payment.amount
+                result.settled[symbol] += payment.settled_amount
+                result.on_chain[symbol] += payment.settled_amount
             transfer = self.transfers.pop(payment.authorization, None)
             if transfer is not None:
                 yield from self._add(self._judge_pair(payment, transfer, symbol))
@@ -365,10 +365,14 @@ class _Comparison:
         """Judge a payment that no log showed: its transfer is older than what was read, or it is gone."""
         symbol = self._chain.get_symbol(payment.asset)
         books = (
-            f"{format_price(payment.amount, symbol)}, succeeded in the books by {payment.transaction_hash}"
+            f"{format_price(payment.settled_amount, symbol)}, succeeded in the books by "
+            f"{payment.transaction_hash}"
         )
         match self._chain.look(payment):
-            case PaymentSettled(transaction_hash=found):
+            case PaymentSettled(transaction_hash=found, amount=amount):
+                if amount not in (None, payment.settled_amount):
+                    excess, price = amount - payment.settled_amount, format_price(amount, symbol)
+                    return _describe(payment, "amount", symbol, excess, books, f"{price} by {found}")
                 if found in (payment.transaction_hash, payment.settled_again):
                     return None
                 return _describe(payment, "hash", symbol, 0, books, f"settled on the chain by {found}")
@@ -382,7 +386,7 @@ class _Comparison:
                 if is_unused is None:
                     return None
                 chain = "not on the chain: the authorization is unused" if is_unused else "not proven"
-        return _describe(payment, "unpaid", symbol, -payment.amount, books, chain)
+        return _describe(payment, "unpaid", symbol, -payment.settled_amount, books, chain)
 
     def _add(self, difference: Difference | None) -> Generator[Difference]:
         if difference is not None:
@@ -397,11 +401,11 @@ class _Comparison:
 def _judge_pair(payment: PaymentRow, transfer: ReceivedTransfer, symbol: str) -> Difference | None:
     """Judge a payment by the transfer that used its authorization."""
     found = transfer.transaction_hash
-    price, books = format_price(transfer.value, symbol), format_price(payment.amount, symbol)
+    price, books = format_price(transfer.value, symbol), format_price(payment.settled_amount, symbol)
     if payment.status == "succeeded":
-        is_exact = transfer.value == payment.amount == payment.authorized_value
+        is_exact = transfer.value == payment.settled_amount and payment.is_right_amount
         if not is_exact or transfer.to != payment.authorized_to:
-            excess = transfer.value - payment.amount
+            excess = transfer.value - payment.settled_amount
             text = f"{books}, succeeded in the books"
             return _describe(payment, "amount", symbol, excess, text, f"{price} to {transfer.to} by {found}")
         if found not in (payment.transaction_hash, payment.settled_again):

@@ -53,10 +53,11 @@ class RefundRecorder:
         if payment.from_block is None:
             raise ConfigurationError(f"{payment.id} is simulated: nothing was received, or can be refunded.")
         if payment.status == "succeeded":
-            return payment.amount
+            return payment.settled_amount
         # Its seller reported a failure, or never completed it, and it settled all the same.
-        if isinstance(self.chain.look(payment), PaymentSettled):
-            return payment.authorized_value
+        found = self.chain.look(payment)
+        if isinstance(found, PaymentSettled):
+            return payment.authorized_value if found.amount is None else found.amount
         raise ConfigurationError(
             f"{payment.id} is {payment.status}, and the chain does not prove that it settled: nothing was "
             "received that could be refunded."

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from faregate.rules.ledger import EXPIRED, build_transaction_hash
 from faregate.rules.payments import (
+    FACILITATOR,
     Attempt,
     PaymentRefused,
     PaymentSettled,
@@ -24,6 +25,7 @@ from faregate.rules.verification import USED, check_payment, refuse_short_balanc
 from faregate.service.database import simulated as tables
 from faregate.service.database.engine import Database, DatabaseError
 from faregate.x402.models import SignedPayment, Terms
+from faregate.x402.tokens import Token
 
 _log = logging.getLogger("faregate.service")
 
@@ -70,6 +72,9 @@ class SimulatedPayments:
         except DatabaseError:
             return SettlementPending("reconciling")
         return SettlementPending() if found is None else PaymentSettled(found)
+
+    def list_facilitators(self, token: Token, now: datetime) -> tuple[str, ...]:
+        return (FACILITATOR,)
 
     def get_gas_account(self, terms: Terms) -> None:
         return None

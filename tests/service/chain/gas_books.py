@@ -131,7 +131,7 @@ class GasBooks:
         if found is not None and found not in row.hashes:
             row.hashes = (*row.hashes, found)
 
-    def record_settled(self, row: Row, found: str, _at: datetime | None) -> Row:
+    def record_settled(self, row: Row, found: str, _at: datetime | None, _amount: int | None = None) -> Row:
         row.seen = PaymentSettled(found)
         return row
 

@@ -11,7 +11,7 @@ A proof is known by its bytes. Its authorization becomes public when it settles,
 other bytes learns nothing about the transaction.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -154,10 +154,16 @@ def _resolve_purchase(
     if revision.id != listing.active.id and not deps.sells_earlier:
         raise invalid_request("the revision is not the active one of its resource")
     context = deps.store.resolve(request, listing, revision)
-    if revision.rules.usage is not None and context.terms.scheme != "upto":
+    if revision.rules.usage is None or context.terms.scheme == "upto":
+        return context
+    try:
+        facilitators = deps.payments.list_facilitators(revision.token, now)
+    except PaymentsUnavailable:
+        raise HttpError(UNAVAILABLE, "payments cannot be offered at present", (RETRY_SOON,)) from None
+    if not facilitators:
         # Never `exact`: it would take the maximum, whatever was used.
         raise invalid_request("the price follows the use, and payments here settle fixed prices only")
-    return context
+    return replace(context, terms=replace(context.terms, facilitators=facilitators))
 
 
 def _authorize(

@@ -16,7 +16,8 @@ from typing import Final
 from faregate.logs import log
 from faregate.rules.payments import PaymentSettled, SettlementPending, SettlementResult
 from faregate.service.chain.deadline import limit_time
-from faregate.service.chain.judge import REORG_BLOCKS, ContradictoryNode, Judge, SettlementQuery, Verdict
+from faregate.service.chain.endings import ContradictoryNode
+from faregate.service.chain.judge import REORG_BLOCKS, Judge, SettlementQuery, Verdict
 from faregate.service.chain.node import ChainNode
 from faregate.service.chain.rpc import RpcError, RpcNode
 

@@ -23,13 +23,15 @@ from faregate.rules.payments import (
 from faregate.service.chain.agreement import Agreement
 from faregate.service.chain.chain_view import ChainView, open_view
 from faregate.service.chain.deadline import get_time_left, limit_time
+from faregate.service.chain.endings import ContradictoryNode
 from faregate.service.chain.failover import take_turns
-from faregate.service.chain.judge import ContradictoryNode, Judge, SettlementQuery, Verdict
+from faregate.service.chain.judge import Judge, SettlementQuery, Verdict
 from faregate.service.chain.node import At, ChainNode
 from faregate.service.chain.rpc import CALL_SECONDS, RpcClient, RpcError, RpcNode
 from faregate.transports import Choice
 from faregate.x402.eip712 import compute_domain_separator
 from faregate.x402.models import SignedPayment, Terms
+from faregate.x402.permit2 import PERMIT2
 from faregate.x402.tokens import Token
 
 LOOK_SECONDS: Final = 10.0
@@ -119,9 +121,40 @@ class ChainReader:
         for reservation in reservations[:MOST_LOOKED_UP]:
             if funds >= needed:
                 break
-            if self.is_authorization_used(token, payer, reservation.nonce, block):
+            if self._was_taken(token, payer, reservation, block):
                 funds += reservation.value
         return funds
+
+    def find_missing_approval(
+        self, payment: SignedPayment, terms: Terms, reservations: Sequence[Reservation], block: int
+    ) -> PaymentRefused | None:
+        """Return the refusal of a payer whose approval of Permit2 does not cover this payment beside others.
+
+        Most payers have approved it without a limit. Of the others, what Permit2 took meanwhile is not
+        reserved any more, as with `read_funds`.
+        """
+        if payment.facilitator is None:
+            return None
+        token, payer = terms.token, payment.payer
+        others = [one for one in reservations if not one.nonce.startswith("0x")]
+        needed = payment.value + sum(one.value for one in others)
+        allowed = self.ask(lambda node: node.get_allowance(token, payer))
+        if allowed < needed and others and allowed >= payment.value:
+            allowed = self.ask(lambda node: node.get_allowance(token, payer, block))
+            taken = (one for one in others[:MOST_LOOKED_UP] if self._was_taken(token, payer, one, block))
+            needed -= sum(one.value for one in taken)
+        if allowed >= needed:
+            return None
+        return PaymentRefused(
+            f"permit2_allowance_required: approve {PERMIT2} for {needed} atomic units of {token.symbol}"
+        )
+
+    def _was_taken(self, token: Token, payer: str, reservation: Reservation, block: int) -> bool:
+        return self.is_authorization_used(token, payer, reservation.nonce, block)
+
+    def is_contract(self, address: str) -> bool:
+        """Return whether there is code at this address."""
+        return self.ask(lambda node: node.has_code(address))
 
     # A payment
 

@@ -9,6 +9,7 @@ logs that name the payer are enough.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Annotated, Any, Final
 
@@ -70,14 +71,35 @@ class Receipt(ChainModel):
     logs: tuple[Log, ...]
 
 
+class ChainTransaction(ChainModel):
+    """A transaction: what it called, and with which data. `to` is None where it made a contract."""
+
+    hash: Hex
+    to: Hex | None
+    input: Hex
+
+
 class Effect(Enum):
-    """What a transaction did with an authorization."""
+    """What a transaction, or a block, did with an authorization."""
 
     NOTHING = auto()
     PAID = auto()
     USED_OTHERWISE = auto()
     """Used, but not for this payment: its payer signed the same nonce twice."""
     CANCELED = auto()
+    ENDED_OTHERWISE = auto()
+    """Used for something else or cancelled: Permit2 does not log which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What became of an authorization in a block. `amount` is what the seller got of a part of it."""
+
+    effect: Effect
+    block: int
+    block_hash: str
+    transaction_hash: str
+    amount: int | None = None
 
 
 def read_effect(receipt: Receipt, token: Token, payment: SignedPayment) -> Effect:
@@ -93,8 +115,17 @@ def read_effect(receipt: Receipt, token: Token, payment: SignedPayment) -> Effec
             following = logs.get(log.logIndex + 1)
             if following is None or not _is_transfer_of_payer(following, token, payment):
                 return Effect.NOTHING  # logs are missing
-            return Effect.PAID if _is_transfer(following, payment) else Effect.USED_OTHERWISE
+            is_paid = _is_transfer(following, payment, payment.value)
+            return Effect.PAID if is_paid else Effect.USED_OTHERWISE
     return Effect.NOTHING
+
+
+def has_received(receipt: Receipt, token: Token, payment: SignedPayment, amount: int) -> bool:
+    """Return whether the token logged that the payer sent this amount to the recipient."""
+    return any(
+        _is_transfer_of_payer(log, token, payment) and _is_transfer(log, payment, amount)
+        for log in receipt.logs
+    )
 
 
 def select_logs(end: Log, logs: Iterable[Log]) -> Receipt:
@@ -132,6 +163,12 @@ def build_block_filter(token: Token, payment: SignedPayment, block: int) -> dict
     }
 
 
+def build_received_filter(token: Token, payment: SignedPayment, places: dict[str, str]) -> dict[str, Any]:
+    """Build the `eth_getLogs` filter for what the payer sent to the recipient, in these places."""
+    topics = [TRANSFER, encode_topic(payment.payer), encode_topic(payment.to)]
+    return {"address": token.address, **places, "topics": topics}
+
+
 def _is_event(log: Log, token: Token, event: str, payment: SignedPayment) -> bool:
     topics = (event, encode_topic(payment.payer), encode_topic(payment.nonce))
     return log.address == token.address.lower() and log.topics == topics
@@ -141,6 +178,6 @@ def _is_transfer_of_payer(log: Log, token: Token, payment: SignedPayment) -> boo
     return log.address == token.address.lower() and log.topics[:2] == (TRANSFER, encode_topic(payment.payer))
 
 
-def _is_transfer(log: Log, payment: SignedPayment) -> bool:
-    data = "0x" + encode_word(payment.value).hex()
+def _is_transfer(log: Log, payment: SignedPayment, amount: int) -> bool:
+    data = "0x" + encode_word(amount).hex()
     return log.topics[2:] == (encode_topic(payment.to),) and log.data == data

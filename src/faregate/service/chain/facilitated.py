@@ -4,10 +4,13 @@ import logging
 import math
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Final
 
 from faregate.errors import ConfigurationError
 from faregate.logs import log
+from faregate.rules.clock import Clock
 from faregate.rules.payments import (
+    UNKNOWN_AMOUNT,
     Attempt,
     PaymentRefused,
     PaymentSent,
@@ -15,13 +18,48 @@ from faregate.rules.payments import (
     PaymentVerified,
     Reservation,
     SettlementResult,
+    get_amount,
 )
 from faregate.rules.verification import USED, check_payment, refuse_short_balance
 from faregate.service.chain.chain import VERIFY_SECONDS, ChainReader
 from faregate.service.chain.deadline import get_time_left, limit_time
 from faregate.service.chain.facilitator import FacilitatorClient, FacilitatorUnavailable
 from faregate.service.chain.failover import take_turns
+from faregate.system import system_clock
 from faregate.x402.models import SignedPayment, Terms
+from faregate.x402.tokens import Token
+
+_KNOWN_SECONDS: Final = 600.0
+
+
+class _Addresses:
+    """From where facilitators settle parts of authorizations, as they said at most `_KNOWN_SECONDS` ago.
+
+    What was offered once stays known: a payer may have signed for it. An address with code is left out: it
+    could settle inside another call, and which authorization it used there could not be proven.
+    """
+
+    def __init__(self, chain: ChainReader) -> None:
+        self._chain = chain
+        self._known: dict[tuple[FacilitatorClient, str], tuple[float, tuple[str, ...]]] = {}
+
+    def find(self, facilitator: FacilitatorClient, network: str, now: float) -> tuple[str, ...] | None:
+        """Return its addresses, the one it offers first; None if it never said. `now` is in Unix seconds."""
+        until, known = self._known.get((facilitator, network), (0.0, None))
+        if now < until or (known is not None and facilitator.rest.is_resting(now)):
+            return known
+        try:
+            listed = facilitator.list_addresses(network)
+            usable = [one for one in listed if not self._chain.is_contract(one)]
+        except (FacilitatorUnavailable, PaymentsUnavailable) as error:
+            log("service", logging.WARNING, "The addresses of a facilitator are unknown: %s", error)
+            return known
+        if len(usable) < len(listed):
+            log("service", logging.WARNING, "%s settles by a contract: it is not used so", facilitator.name)
+        addresses = tuple(dict.fromkeys((*usable, *(known or ()))))
+        # Replaced, not changed: other threads read it.
+        self._known = {**self._known, (facilitator, network): (now + _KNOWN_SECONDS, addresses)}
+        return addresses
 
 
 class FacilitatorPayments:
@@ -31,11 +69,15 @@ class FacilitatorPayments:
     is asked in each attempt, because the service looks at the chain between two attempts.
     """
 
-    def __init__(self, facilitators: Sequence[FacilitatorClient], chain: ChainReader) -> None:
+    def __init__(
+        self, facilitators: Sequence[FacilitatorClient], chain: ChainReader, clock: Clock = system_clock
+    ) -> None:
         if not facilitators:
             raise ConfigurationError("Name at least one facilitator.")
         self._facilitators = tuple(facilitators)
         self._chain = chain
+        self._clock = clock
+        self._addresses = _Addresses(chain)
 
     @limit_time(VERIFY_SECONDS)
     def verify(
@@ -59,8 +101,20 @@ class FacilitatorPayments:
         funds = self._chain.read_funds(payment, terms, committed, reservations, from_block)
         if funds - committed < payment.value:
             return refuse_short_balance(terms)
-        refusal = self._ask_facilitators(payment, terms, now)
+        refusal = self._chain.find_missing_approval(payment, terms, reservations, from_block)
+        refusal = refusal or self._ask_facilitators(payment, terms, now)
         return refusal or PaymentVerified(checked.payer, from_block, funds)
+
+    @limit_time(VERIFY_SECONDS)
+    def list_facilitators(self, token: Token, now: datetime) -> tuple[str, ...]:
+        """List from where the facilitators settle parts of authorizations. Raises `PaymentsUnavailable`."""
+        found = [self._addresses.find(one, token.network, now.timestamp()) for one in self._facilitators]
+        listed = tuple(dict.fromkeys(address for addresses in found for address in addresses or ()))
+        if not listed and None in found:
+            raise PaymentsUnavailable(
+                "no facilitator could say from where it settles parts of authorizations"
+            )
+        return listed
 
     def look(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> SettlementResult:
         """Return what the chain proves."""
@@ -74,13 +128,28 @@ class FacilitatorPayments:
 
     def send(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> PaymentSent:
         """Ask one facilitator to settle; the next attempt asks the next. Its answer is never believed."""
-        chosen = self._facilitators[(attempt.number - 1) % len(self._facilitators)]
-        return chosen.settle(payment, terms)
+        able = self._list_able(payment, terms, self._clock())
+        chosen = able[(attempt.number - 1) % len(able)]
+        amount = get_amount(payment, attempt)
+        return PaymentSent(None, UNKNOWN_AMOUNT) if amount is None else chosen.settle(payment, terms, amount)
+
+    def _list_able(self, payment: SignedPayment, terms: Terms, now: datetime) -> Sequence[FacilitatorClient]:
+        """List the facilitators that can settle the payment: all, or those that its payer has named."""
+        if payment.facilitator is None:
+            return self._facilitators
+        network, at = terms.token.network, now.timestamp()
+        named = [
+            one
+            for one in self._facilitators
+            if payment.facilitator in (self._addresses.find(one, network, at) or ())
+        ]
+        # One that does not answer now may be the one.
+        return named or self._facilitators
 
     def _ask_facilitators(self, payment: SignedPayment, terms: Terms, now: datetime) -> PaymentRefused | None:
         """Return why a facilitator refuses the payment, None if it is good. Raises `PaymentsUnavailable`."""
         failures: list[str] = []
-        for facilitator, _ in take_turns(self._facilitators, now.timestamp()):
+        for facilitator, _ in take_turns(self._list_able(payment, terms, now), now.timestamp()):
             if failures and get_time_left(math.inf) <= 0:
                 break
             try:

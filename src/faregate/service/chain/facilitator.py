@@ -7,10 +7,10 @@ with the hash of its transaction. Blocking; any number of threads may share a cl
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from time import monotonic
-from typing import Any, Final, cast
+from typing import Any, Final, TypeGuard, cast
 from urllib.parse import urlsplit
 
 from eth_utils.address import to_checksum_address
@@ -27,10 +27,12 @@ from faregate.service.chain.texts import clean_text
 from faregate.transports import Choice, make_sync
 from faregate.x402.headers import build_requirements
 from faregate.x402.models import X402_VERSION, SignedPayment, Terms
+from faregate.x402.permit2 import UPTO_PROXY
 
 Authenticate = Callable[[str, str], Mapping[str, str]]
 """Makes the headers that sign one call, such as a JWT, from its method and URL."""
 
+_ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{40}", re.ASCII)
 _HASH: Final = re.compile(r"0x[0-9a-fA-F]{64}", re.ASCII)
 _REASONS: Final = (
     *("invalidReason", "invalidMessage", "errorReason"),
@@ -109,7 +111,7 @@ class FacilitatorClient:
 
     def verify(self, payment: SignedPayment, terms: Terms) -> VerifyResult:
         """Ask whether the payment is good. Raises `FacilitatorUnavailable` if that stays unknown."""
-        request = _build_request(payment, terms)
+        request = _build_request(payment, terms, terms.amount)
         try:
             response = self._call("POST", "/verify", request, self._settings.verify_seconds)
         except _CallFailed as error:
@@ -125,12 +127,13 @@ class FacilitatorClient:
         self._count_failure()
         raise FacilitatorUnavailable(f"{self.name}: {_describe(response.status, body)}")
 
-    def settle(self, payment: SignedPayment, terms: Terms) -> PaymentSent:
-        """Ask to settle the payment. Whatever it answers, and if it does not, the money may move.
+    def settle(self, payment: SignedPayment, terms: Terms, amount: int | None = None) -> PaymentSent:
+        """Ask to settle the price, or this amount of the authorization.
 
-        Raises nothing: an error, too, does not say that nothing was sent.
+        Whatever it answers, and if it does not, the money may move. Raises nothing: an error, too, does not
+        say that nothing was sent.
         """
-        request = _build_request(payment, terms)
+        request = _build_request(payment, terms, terms.amount if amount is None else amount)
         try:
             response = self._call("POST", "/settle", request, self._settings.settle_seconds)
         except _CallFailed as error:
@@ -146,22 +149,50 @@ class FacilitatorClient:
         return PaymentSent(transaction_hash, note)
 
     def list_networks(self) -> frozenset[str]:
-        """List the networks on which it settles our kind of payment. Raises `FacilitatorUnavailable`."""
+        """List the networks on which it settles fixed prices. Raises `FacilitatorUnavailable`."""
+        kinds = self._read_kinds(self._ask_supported())
+        ours = (kind for kind in kinds if kind.get("scheme") == "exact")
+        return frozenset(network for kind in ours if isinstance(network := kind.get("network"), str))
+
+    def list_addresses(self, network: str) -> tuple[str, ...]:
+        """List the addresses from which it settles a part of an authorization, the one it offers first.
+
+        In lower case; empty if it does not know the scheme `upto` on this network. Raises
+        `FacilitatorUnavailable`.
+        """
+        supported = self._ask_supported()
+        kinds = [kind for kind in self._read_kinds(supported) if kind.get("scheme") == "upto"]
+        offered = [
+            _as_object(kind.get("extra")).get("facilitatorAddress")
+            for kind in kinds
+            if kind.get("network") == network
+        ]
+        if not offered:
+            return ()
+        # One with several addresses offers them by turns, and settles from the one that the payer has signed.
+        signers = _as_object(supported.get("signers"))
+        family = f"{network.partition(':')[0]}:*"
+        lists = (signers.get(name) for name in (network, family))
+        others = (one for found in lists if isinstance(found, list) for one in cast("list[object]", found))
+        return tuple(dict.fromkeys(one.lower() for one in (*offered, *others) if _is_address(one)))
+
+    def _ask_supported(self) -> Mapping[str, object]:
         try:
             response = self._call("GET", "/supported", None, self._settings.supported_seconds)
         except _CallFailed as error:
             raise FacilitatorUnavailable(f"{self.name}: {error}") from None
         body = _read_object(response.body)
-        kinds = body.get("kinds")
-        if response.status != 200 or not isinstance(kinds, list):
-            self._count_failure()
+        if response.status == 200 and isinstance(body.get("kinds"), list):
+            return body
+        self._count_failure()
         if response.status == 404:
             # Its URL is not repeated: it may hold a key.
             raise FacilitatorUnavailable(f"{self.name}: it has no /supported (HTTP 404): is its path right?")
-        if response.status != 200 or not isinstance(kinds, list):
-            raise FacilitatorUnavailable(f"{self.name}: {_describe(response.status, body)}; no list of kinds")
-        ours = (kind for kind in map(_as_object, cast("list[object]", kinds)) if _is_ours(kind))
-        return frozenset(network for kind in ours if isinstance(network := kind.get("network"), str))
+        raise FacilitatorUnavailable(f"{self.name}: {_describe(response.status, body)}; no list of kinds")
+
+    def _read_kinds(self, supported: Mapping[str, object]) -> list[Mapping[str, object]]:
+        kinds = map(_as_object, cast("list[object]", supported["kinds"]))
+        return [kind for kind in kinds if kind.get("x402Version") == X402_VERSION]
 
     def close(self) -> None:
         """Close the connections of this process. A later call opens new ones."""
@@ -210,26 +241,58 @@ class _CallFailed(Exception):
     """There is no response; the text is fit for a log."""
 
 
-def _build_request(payment: SignedPayment, terms: Terms) -> dict[str, Any]:
-    """Build the body of `/verify` and `/settle` from the fields of the payment; its header is not needed."""
+def _build_request(payment: SignedPayment, terms: Terms, amount: int) -> dict[str, Any]:
+    """Build the body of `/verify` and `/settle` from the fields of the payment; its header is not needed.
+
+    `amount` is what is verified or settled; the payer has accepted that of the terms.
+    """
     # `accepted` is what is required, not what the payer wrote: facilitators compare the two, and the
     # challenge in the payer's own is nobody else's business.
-    requirements = build_requirements(terms)
-    authorization = {
-        "from": to_checksum_address(payment.payer),
-        "to": to_checksum_address(payment.to),
-        "value": str(payment.value),
-        "validAfter": str(payment.valid_after),
-        "validBefore": str(payment.valid_before),
-        "nonce": payment.nonce,
-    }
+    accepted = build_requirements(_offer(terms, payment))
     payload = {
         "x402Version": X402_VERSION,
-        "accepted": requirements,
-        "payload": {"signature": payment.signature, "authorization": authorization},
+        "accepted": accepted,
+        "payload": {"signature": payment.signature, **_build_signed(payment, terms)},
         **payment.echoed,
     }
-    return {"x402Version": X402_VERSION, "paymentPayload": payload, "paymentRequirements": requirements}
+    return {
+        "x402Version": X402_VERSION,
+        "paymentPayload": payload,
+        "paymentRequirements": {**accepted, "amount": str(amount)},
+    }
+
+
+def _offer(terms: Terms, payment: SignedPayment) -> Terms:
+    """Return the terms as they were offered to this payer: of several facilitators, with its own."""
+    if payment.facilitator is None:
+        return terms
+    return replace(terms, facilitators=(to_checksum_address(payment.facilitator),))
+
+
+def _build_signed(payment: SignedPayment, terms: Terms) -> dict[str, Any]:
+    """Build what the payer signed, in the form of its scheme."""
+    payer, to = to_checksum_address(payment.payer), to_checksum_address(payment.to)
+    valid_after = str(payment.valid_after)
+    if payment.facilitator is None:
+        authorization = {
+            "from": payer,
+            "to": to,
+            "value": str(payment.value),
+            "validAfter": valid_after,
+            "validBefore": str(payment.valid_before),
+            "nonce": payment.nonce,
+        }
+        return {"authorization": authorization}
+    facilitator = to_checksum_address(payment.facilitator)
+    permit = {
+        "from": payer,
+        "permitted": {"token": terms.token.address, "amount": str(payment.value)},
+        "spender": UPTO_PROXY,
+        "nonce": payment.nonce,
+        "deadline": str(payment.deadline),
+        "witness": {"to": to, "facilitator": facilitator, "validAfter": valid_after},
+    }
+    return {"permit2Authorization": permit}
 
 
 def _check_headers(headers: Mapping[str, str]) -> RedactedHeaders:
@@ -251,8 +314,8 @@ def _as_object(value: object) -> Mapping[str, object]:
     return cast("dict[str, object]", value) if isinstance(value, dict) else {}
 
 
-def _is_ours(kind: Mapping[str, object]) -> bool:
-    return kind.get("x402Version") == X402_VERSION and kind.get("scheme") == "exact"
+def _is_address(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and _ADDRESS.fullmatch(value) is not None
 
 
 def _find_hash(transaction: object) -> str | None:

@@ -13,18 +13,20 @@ from faregate.rules.payments import (
     SettlementPending,
     SettlementResult,
 )
-from faregate.service.chain.evidence import Block, Effect, Receipt, read_effect
-from faregate.service.chain.node import ChainNode, find_log
+from faregate.service.chain.endings import ContradictoryNode, find_ending, read_ending
+from faregate.service.chain.evidence import Block, Effect, Ending, Receipt
+from faregate.service.chain.node import ChainNode
 from faregate.service.chain.rpc import RpcError
 from faregate.x402.models import SignedPayment
 from faregate.x402.tokens import Token
 
 REORG_BLOCKS: Final = 64
 """Blocks before `Attempt.from_block` that are still believed: the chain may have been reorganised since."""
-
-
-class ContradictoryNode(Exception):
-    """What a node says cannot all be true: it lags, its chain was reorganised meanwhile, or it lies."""
+_REASONS: Final = {
+    Effect.CANCELED: "the payer cancelled the authorization",
+    Effect.USED_OTHERWISE: "the payer used the authorization's nonce for another payment",
+    Effect.ENDED_OTHERWISE: "the payer cancelled the authorization, or used its nonce for another payment",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,47 +72,43 @@ class Judge:
 
     def look_at(self, node: ChainNode, query: SettlementQuery) -> Verdict:
         """Return what the node proves. Raises `RpcError` and `ContradictoryNode`."""
-        # A known hash costs one call. The logs prove as much, and show a transfer whose hash we never got.
+        # A known hash costs few calls. A search proves as much, and shows transfers whose hash we never got.
+        token, payment = query.token, query.payment
         receipts: dict[str, Receipt] = {}
         for transaction_hash in query.hashes:
             receipt = _try_receipt(node, transaction_hash)
             if receipt is None:
                 continue
             receipts[receipt.transactionHash] = receipt
-            if _read(receipt, query) is Effect.PAID:
-                return self._judge_receipt(node, query, receipt)
-        payment = query.payment
-        if not node.is_authorization_used(query.token, payment.payer, payment.nonce):
+            ending = read_ending(node, token, payment, receipt)
+            if ending.effect is Effect.PAID:
+                return self._judge_ending(node, query, ending)
+        if not node.is_authorization_used(token, payment.payer, payment.nonce):
             return Verdict(self._judge_unused(node, query))
-        head = _get_head(node, query)
-        end_log = find_log(node, query.token, payment, query.first_block, head.number)
-        if end_log is None:
-            raise ContradictoryNode("the authorization was used or cancelled, but no log tells where")
-        receipt = receipts.get(end_log.transactionHash) or node.get_end(query.token, payment, end_log)
-        return self._judge_receipt(node, query, receipt)
+        blocks = range(query.first_block, _get_head(node, query).number + 1)
+        return self._judge_ending(node, query, find_ending(node, token, payment, blocks, receipts))
 
-    def _judge_receipt(self, node: ChainNode, query: SettlementQuery, receipt: Receipt) -> Verdict:
-        """Judge a payment by the transaction that ended its authorization."""
-        if receipt.blockNumber < query.first_block:
+    def _judge_ending(self, node: ChainNode, query: SettlementQuery, ending: Ending) -> Verdict:
+        """Judge a payment by the end of its authorization."""
+        if ending.block < query.first_block:
             raise ContradictoryNode("the transaction is older than the payment")
-        effect = _read(receipt, query)
+        effect = ending.effect
         # A payment needs so many blocks; a cancellation goes with any block that can still be replaced.
         head = _get_head(node, query)
         is_paid = effect is Effect.PAID
         last = head.number - self.confirmations + 1 if is_paid else _get_safe(node, query).number
         # Read after the head: a reorganisation between the two would make a block that is gone look deep.
-        block = node.get_block(receipt.blockNumber)
-        if block is None or block.hash != receipt.blockHash or block.number > head.number:
+        block = node.get_block(ending.block)
+        if block is None or block.hash != ending.block_hash or block.number > head.number:
             raise ContradictoryNode("the block of the transaction is not in the chain")
         if effect is Effect.NOTHING:
             raise ContradictoryNode("the logs of the transaction do not tell how the authorization ended")
         if block.number > last:
             return Verdict(query.pending)
         if is_paid:
-            return Verdict(PaymentSettled(receipt.transactionHash), block.number + self.confirmations - 1)
-        if effect is Effect.CANCELED:
-            return Verdict(PaymentRefused("the payer cancelled the authorization"))
-        return Verdict(PaymentRefused("the payer used the authorization's nonce for another payment"))
+            settled = PaymentSettled(ending.transaction_hash, ending.amount)
+            return Verdict(settled, block.number + self.confirmations - 1)
+        return Verdict(PaymentRefused(_REASONS[effect]))
 
     def _judge_unused(self, node: ChainNode, query: SettlementQuery) -> SettlementResult:
         """Judge a payment whose authorization was not used: it is over only once its time is."""
@@ -132,10 +130,6 @@ def _try_receipt(node: ChainNode, transaction_hash: str) -> Receipt | None:
     except RpcError as error:
         log("service", logging.DEBUG, "%s", error)
         return None
-
-
-def _read(receipt: Receipt, query: SettlementQuery) -> Effect:
-    return read_effect(receipt, query.token, query.payment)
 
 
 def _get_head(node: ChainNode, query: SettlementQuery) -> Block:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from faregate.service.chain.abi import encode_call
 from faregate.service.chain.evidence import (
     Block,
+    ChainTransaction,
     Log,
     Quantity,
     Receipt,
@@ -17,6 +18,7 @@ from faregate.service.chain.evidence import (
 )
 from faregate.service.chain.rpc import RpcError, RpcNode
 from faregate.x402.models import SignedPayment
+from faregate.x402.permit2 import PERMIT2
 from faregate.x402.tokens import Token
 
 SAFE_DEPTH: Final = 450
@@ -27,6 +29,8 @@ At = int | str
 """A block: its number, or a tag such as `latest`."""
 LOG_BLOCKS: Final = 2_000
 """Blocks that one query covers at first. Where a node refuses that, fewer are asked for."""
+NONCES_IN_WORD: Final = 256
+"""Permit2 keeps a bit for each nonce."""
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 _QUANTITY: Final[TypeAdapter[int]] = TypeAdapter(Quantity)
@@ -95,9 +99,17 @@ class ChainNode:
             raise RpcError(f"RPC node {self.host} gave the receipt of another transaction")
         return receipt
 
+    def get_transaction(self, transaction_hash: str) -> ChainTransaction | None:
+        """Return a transaction, None if the node does not know it."""
+        answer = self.call("eth_getTransactionByHash", transaction_hash)
+        transaction = self._read_model("eth_getTransactionByHash", ChainTransaction, answer)
+        if transaction is not None and transaction.hash != transaction_hash.lower():
+            raise RpcError(f"RPC node {self.host} gave another transaction")
+        return transaction
+
     def find_logs(self, token: Token, payment: SignedPayment, first: int, last: int) -> tuple[Log, ...]:
         """Find where the authorization was used or cancelled, from block `first` to `last`."""
-        return self._get_logs(build_end_filter(token, payment, first, last))
+        return self.get_logs(build_end_filter(token, payment, first, last))
 
     def get_end(self, token: Token, payment: SignedPayment, end: Log) -> Receipt:
         """Return what the transaction of the log `end` did with the authorization: the logs that tell it.
@@ -105,7 +117,7 @@ class ChainNode:
         One query gives all of them: a node behind others cannot leave the transfer out.
         """
         try:
-            logs = self._get_logs(build_block_filter(token, payment, end.blockNumber))
+            logs = self.get_logs(build_block_filter(token, payment, end.blockNumber))
         except RpcError:
             # Strangers can fill a block with transfers of nothing. A receipt holds one transaction only.
             receipt = self.get_receipt(end.transactionHash)
@@ -118,7 +130,7 @@ class ChainNode:
         """Ask for logs as a search does; raise `RpcError` if the node does not give them."""
         last = self.get_head().number
         first = max(0, last - LOG_BLOCKS + 1)
-        self._get_logs(
+        self.get_logs(
             {
                 "address": token.address,
                 "fromBlock": hex(first),
@@ -127,23 +139,37 @@ class ChainNode:
             }
         )
 
-    def _get_logs(self, wanted: dict[str, Any]) -> tuple[Log, ...]:
+    def get_logs(self, wanted: dict[str, Any]) -> tuple[Log, ...]:
+        """Return the logs that this filter of `eth_getLogs` selects."""
         return self._read("eth_getLogs", _LOGS.validate_python, self.call("eth_getLogs", wanted))
 
     def get_balance(self, token: Token, address: str, at: At = "latest") -> int:
-        return int.from_bytes(self._call_token(token, encode_call("balanceOf(address)", address), at), "big")
+        return self._ask_contract(token.address, encode_call("balanceOf(address)", address), at)
+
+    def get_allowance(self, token: Token, owner: str, at: At = "latest") -> int:
+        """Return what Permit2 may take of an owner, in atomic units."""
+        return self._ask_contract(
+            token.address, encode_call("allowance(address,address)", owner, PERMIT2), at
+        )
 
     def get_domain_separator(self, token: Token) -> bytes:
         """Return the hash of the EIP-712 domain that the token signs with."""
-        return self._call_token(token, encode_call("DOMAIN_SEPARATOR()"))
+        return self._call_contract(token.address, encode_call("DOMAIN_SEPARATOR()"))
 
     def is_authorization_used(self, token: Token, payer: str, nonce: str, at: At = "latest") -> bool:
         """Return whether the authorization was used or cancelled, as of a block."""
+        if not nonce.startswith("0x"):
+            word, bit = divmod(int(nonce), NONCES_IN_WORD)
+            bits = self._ask_contract(PERMIT2, encode_call("nonceBitmap(address,uint256)", payer, word), at)
+            return bool(bits >> bit & 1)
         call = encode_call("authorizationState(address,bytes32)", payer, nonce)
-        return int.from_bytes(self._call_token(token, call, at), "big") != 0
+        return self._ask_contract(token.address, call, at) != 0
 
-    def _call_token(self, token: Token, call: str, at: At = "latest") -> bytes:
-        answer = self.call("eth_call", {"to": token.address, "data": call}, _name_block(at))
+    def _ask_contract(self, address: str, call: str, at: At) -> int:
+        return int.from_bytes(self._call_contract(address, call, at), "big")
+
+    def _call_contract(self, address: str, call: str, at: At = "latest") -> bytes:
+        answer = self.call("eth_call", {"to": address, "data": call}, _name_block(at))
         return self._read("eth_call", _parse_word, answer)
 
     def _read_model(self, method: str, model: type[M], answer: Any) -> M | None:

@@ -1,13 +1,14 @@
 """Read what addresses received, from a chain's logs: each transfer, and the authorization that it used.
 
-A token logs `AuthorizationUsed` right before the `Transfer` that it stands for (`evidence.py`). A
-transfer without one was made in another way, such as from a wallet.
+A token logs `AuthorizationUsed` right before the `Transfer` that it stands for (`evidence.py`). Permit2 logs
+nothing: its nonce is in the call of the transaction (`permit_calls.py`), so each transfer without such a log
+costs a question. One without either was made in another way, such as from a wallet.
 """
 
 import time
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from time import monotonic
 from typing import Any, Final
@@ -18,6 +19,7 @@ from faregate.service.chain.abi import encode_topic
 from faregate.service.chain.chain_view import ChainView, count_disagreements
 from faregate.service.chain.evidence import TRANSFER, USED, Log
 from faregate.service.chain.node import LOG_BLOCKS, ChainNode
+from faregate.service.chain.permit_calls import read_permit_call
 from faregate.service.chain.rpc import RpcError, RpcNode
 from faregate.x402.tokens import Token
 
@@ -195,7 +197,7 @@ def _read_page(
         topics = [TRANSFER, None, [encode_topic(one) for one in group]]
         found += [log for log in _read_logs(node, assets, topics, first, last) if _is_transfer(log)]
     nonces = _read_nonces(node, assets, found)
-    return tuple(_build_transfer(log, nonces) for log in found)
+    return tuple(_find_permit(node, _build_transfer(log, nonces)) for log in found)
 
 
 def _read_nonces(node: ChainNode, assets: Sequence[str], transfers: Sequence[Log]) -> dict[_Place, str]:
@@ -206,6 +208,22 @@ def _read_nonces(node: ChainNode, assets: Sequence[str], transfers: Sequence[Log
         logs = _read_logs(node, assets, [USED, group], min(blocks), max(blocks))
         nonces |= {_find_place(log, log.logIndex): log.topics[2] for log in logs if len(log.topics) == 3}
     return nonces
+
+
+def _find_permit(node: ChainNode, transfer: ReceivedTransfer) -> ReceivedTransfer:
+    """Add the nonce of Permit2 to a transfer that used no authorization of the token."""
+    if transfer.nonce is not None:
+        return transfer
+    transaction = node.get_transaction(transfer.transaction_hash)
+    call = None if transaction is None else read_permit_call(transaction)
+    if call is None or (call.token, call.payer, call.to, call.amount) != (
+        transfer.asset,
+        transfer.payer,
+        transfer.to,
+        transfer.value,
+    ):
+        return transfer
+    return replace(transfer, nonce=str(call.nonce))
 
 
 def _read_logs(

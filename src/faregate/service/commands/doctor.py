@@ -261,7 +261,7 @@ def _check_logs(environment: Environment, subject: str, chain: ChainReader) -> F
 def _check_facilitator(environment: Environment, facilitator: FacilitatorClient) -> Findings:
     subject, network = f"facilitator_{environment} {facilitator.name}", f"eip155:{CHAINS[environment]}"
     try:
-        networks = facilitator.list_networks()
+        networks, addresses = facilitator.list_networks(), facilitator.list_addresses(network)
     except FacilitatorUnavailable as error:
         yield report_error(subject, str(error), "Start it, mend its URL, or check auth_hook.")
         return
@@ -271,6 +271,8 @@ def _check_facilitator(environment: Environment, facilitator: FacilitatorClient)
         yield report_error(
             subject, f"does not settle on {network}", f"Name another under facilitator_{environment}."
         )
+    if addresses:
+        yield report_ok(subject, "settles what was used (scheme upto)")
 
 
 def _check_gas_account(payments: EnvironmentPayments) -> Findings:

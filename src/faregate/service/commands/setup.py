@@ -11,7 +11,6 @@ from faregate.errors import ConfigurationError
 from faregate.rules.config import Account
 from faregate.service.books import (
     Books,
-    check_price,
     check_recipient,
     open_books,
 )
@@ -73,8 +72,6 @@ def apply_catalog(
         raise ConfigurationError(f"cannot read the catalog: {error}") from None
     account, has_keys = Account.from_catalog(text, path)
     check_recipient(settings, account.seller.name, account.seller.pay_to)
-    for resource in account.resources:
-        check_price(settings, resource.key, resource.revisions[-1])
     if has_keys:
         print(f"{path}: keys are not applied; use `faregate service key create`", file=sys.stderr)
     return apply_seller(books, account, archive_missing=archive_missing, review=review)

@@ -25,6 +25,7 @@ _UNTIL: Final = bindparam("until", type_=BigInteger())
 class PaymentRow:
     """A real payment. Addresses and hashes are in lower case; times are microseconds since 1970.
 
+    `amount` is the most that is charged; `used_amount` what is, where the price follows the use.
     `settled_again` is the transaction by which it settled after its chain had lost the first.
     """
 
@@ -46,6 +47,20 @@ class PaymentRow:
     transaction_hash: str | None
     from_block: int | None
     settled_again: str | None
+    used_amount: int | None = None
+
+    @property
+    def settled_amount(self) -> int:
+        """What the payment settles, in atomic units."""
+        return self.amount if self.used_amount is None else self.used_amount
+
+    @property
+    def is_right_amount(self) -> bool:
+        """Whether all that was authorized is settled, or a part where the price follows the use."""
+        is_part = self.used_amount is not None
+        return (
+            self.settled_amount <= self.authorized_value if is_part else self.amount == self.authorized_value
+        )
 
     @property
     def status(self) -> Status:

@@ -1,16 +1,13 @@
 """What the stores of all accounts of one database share."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from faregate.rules.identifiers import Challenges, Ids
-from faregate.rules.ledger import FACILITATOR
 from faregate.service.database.authorization import PayerCache
 from faregate.service.database.catalog import Catalogs
 from faregate.service.database.clock import Stamps
 from faregate.service.database.engine import Database
 from faregate.service.database.lists import Counts
-from faregate.x402.tokens import Environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +24,6 @@ class StoreOptions:
     `is_synced_by_journal`: the callers have their journal in the same SQLite file. It syncs what it writes
     before work begins and before a completion, and with that what the store wrote earlier. So the store syncs
     only that something is about to be sent. Whatever else a power cut undoes, the chain still proves.
-
-    `facilitators` can settle less than a payer authorized, by environment: where payments are not simulated,
-    and without one, no price follows the use.
     """
 
     is_simulated: bool = False
@@ -38,13 +32,6 @@ class StoreOptions:
     first_retry: float = 1.0
     last_retry: float = 300.0
     is_synced_by_journal: bool = False
-    facilitators: Mapping[Environment, tuple[str, ...]] = field(
-        default_factory=dict[Environment, tuple[str, ...]]
-    )
-
-    def list_facilitators(self, environment: Environment) -> tuple[str, ...]:
-        """List the addresses that can settle less than a payer authorized."""
-        return (FACILITATOR,) if self.is_simulated else self.facilitators.get(environment, ())
 
     def get_retry(self, attempt: int) -> float:
         """Return how long after this attempt the next one begins."""

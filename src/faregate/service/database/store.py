@@ -45,6 +45,7 @@ from faregate.service.database.transactions import (
     FIND_BY_PROOF,
     FIND_ROW,
     SUCCEED,
+    SUCCEED_OTHERWISE,
     StoredTransaction,
     hash_proof,
     read_row,
@@ -106,8 +107,7 @@ class SqlStore:
         return self._catalog().catalog.find_revision(revision_id)
 
     def resolve(self, request: AccessRequest, listing: Listing, revision: PublishedRevision) -> AccessContext:
-        facilitators = self._options.list_facilitators(self.environment)
-        terms = build_terms(listing, revision, self.account.pay_to, facilitators)
+        terms = build_terms(listing, revision, self.account.pay_to)
         return AccessContext(request, listing, revision, terms)
 
     def list_active(self) -> Sequence[Listing]:
@@ -390,9 +390,17 @@ class SqlStore:
         )
 
     def record_settled(
-        self, transaction: Transaction, transaction_hash: str, at: datetime | None
+        self,
+        transaction: Transaction,
+        transaction_hash: str,
+        at: datetime | None,
+        amount: int | None = None,
     ) -> StoredTransaction:
         stored = self._own(transaction)
+        statement, used = SUCCEED, dict[str, int]()
+        if amount is not None and amount != stored.used_atomic:
+            stored = stored.with_change({"used_amount": amount})
+            statement, used = SUCCEED_OTHERWISE, {"used": amount}
         moment = self._choose_end(stored, at)
         while True:
             done = build_settlement_record(self, stored, transaction_hash, to_datetime(moment))
@@ -401,8 +409,9 @@ class SqlStore:
                 "settled_hash": done.transaction_hash,
                 "settled_response": done.payment_response,
                 "settled_receipt": done.receipt_json,
+                **used,
             }
-            changed = self._change(stored, SUCCEED, values)
+            changed = self._change(stored, statement, values)
             if changed is not None:
                 return changed
             current = self._read(stored)

@@ -98,17 +98,18 @@ _END: Final = (
     .returning(*CHANGING)
 )
 FAIL: Final = Statement(_END.values(finished_at=STAMP, final_status="failed"))
-SUCCEED: Final = Statement(
-    # The receipt names the moment, so it must be known before: nothing is changed if the cut-off time
-    # has passed it.
-    _END.where(STAMP == NOW).values(
-        finished_at=NOW,
-        final_status="succeeded",
-        transaction_hash=bindparam("settled_hash"),
-        payment_response=bindparam("settled_response"),
-        receipt=bindparam("settled_receipt"),
-    )
+# The receipt names the moment, so it must be known before: nothing is changed if the cut-off time has passed
+# it.
+_SUCCEED: Final = _END.where(STAMP == NOW).values(
+    finished_at=NOW,
+    final_status="succeeded",
+    transaction_hash=bindparam("settled_hash"),
+    payment_response=bindparam("settled_response"),
+    receipt=bindparam("settled_receipt"),
 )
+SUCCEED: Final = Statement(_SUCCEED)
+SUCCEED_OTHERWISE: Final = Statement(_SUCCEED.values(used_amount=_USED).returning(T.used_amount))
+"""As `SUCCEED`, where the chain shows another amount than was used."""
 _EXECUTION: Final = (executions.c.account == ACCOUNT) & (executions.c.id == bindparam("execution"))
 _FIND_EXECUTION: Final = select(executions.c.id, executions.c.revision, executions.c.metadata).where(
     _EXECUTION

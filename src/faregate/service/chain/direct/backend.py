@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from faregate.rules.payments import (
+    UNKNOWN_AMOUNT,
     Attempt,
     PaymentPostponed,
     PaymentRefused,
@@ -25,14 +26,18 @@ from faregate.rules.payments import (
     Reservation,
     SettlementResult,
     SignedTransfer,
+    get_amount,
 )
-from faregate.rules.verification import check_payment, refuse_short_balance
+from faregate.rules.verification import USED, check_payment, refuse_short_balance
 from faregate.service.chain.abi import encode_call
 from faregate.service.chain.chain import VERIFY_SECONDS, ChainReader
 from faregate.service.chain.deadline import limit_time
 from faregate.service.chain.direct.gas_account import GasAccount
 from faregate.service.chain.direct.signers import SigningFailed
+from faregate.service.chain.permit_calls import encode_settlement
 from faregate.x402.models import SignedPayment, Terms
+from faregate.x402.permit2 import UPTO_PROXY
+from faregate.x402.tokens import Token
 
 _TRANSFER: Final = (
     "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)"
@@ -68,11 +73,23 @@ class DirectPayments:
         funds = self._chain.read_funds(payment, terms, committed, reservations, from_block)
         if funds - committed < payment.value:
             return refuse_short_balance(terms)
-        reverts = self.account.simulate(terms.token, _encode_transfer(payment))
+        # The token names a used authorization in words, Permit2 by a number.
+        if payment.facilitator is not None and self._chain.is_authorization_used(
+            terms.token, payment.payer, payment.nonce
+        ):
+            return USED
+        missing = self._chain.find_missing_approval(payment, terms, reservations, from_block)
+        if missing is not None:
+            return missing
+        reverts = self.account.simulate(*_build_call(payment, terms, payment.value))
         if reverts is not None:
-            return PaymentRefused(f"the token would refuse the transfer: {reverts.reason}")
+            return PaymentRefused(reverts.describe())
         self._require_gas(now)
         return PaymentVerified(checked.payer, from_block, funds)
+
+    def list_facilitators(self, token: Token, now: datetime) -> tuple[str, ...]:
+        """List the gas account: it settles parts of authorizations, too."""
+        return (self.account.address,)
 
     def look(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> SettlementResult:
         """Return what the chain proves."""
@@ -86,9 +103,16 @@ class DirectPayments:
         self, payment: SignedPayment, terms: Terms, attempt: Attempt, gas_nonce: int | None
     ) -> SignedTransfer | PaymentPostponed:
         """Sign the transfer, or find that the signed one is to be sent once more, or replaced."""
+        if payment.facilitator not in (None, self.account.address.lower()):
+            return PaymentPostponed(
+                f"the payer lets {payment.facilitator} settle, which is not the gas account"
+            )
+        amount = get_amount(payment, attempt)
+        if amount is None:
+            return PaymentPostponed(UNKNOWN_AMOUNT)
         try:
             return self._find_waiting(terms, attempt) or self.account.sign_call(
-                terms.token, _encode_transfer(payment), gas_nonce
+                *_build_call(payment, terms, amount), gas_nonce
             )
         except SigningFailed as error:
             raise PaymentsUnavailable(str(error)) from error
@@ -120,6 +144,13 @@ class DirectPayments:
         if obstacle is not None:
             raise PaymentsUnavailable(obstacle)
         self._able_until = now + _CHECKED_FOR
+
+
+def _build_call(payment: SignedPayment, terms: Terms, amount: int) -> tuple[str, bytes]:
+    """Build the call that moves this amount: the contract, and the data."""
+    if payment.facilitator is None:
+        return terms.token.address, _encode_transfer(payment)
+    return UPTO_PROXY, encode_settlement(payment, terms.token, amount)
 
 
 def _encode_transfer(payment: SignedPayment) -> bytes:

@@ -35,7 +35,6 @@ from faregate.service.chain.failover import take_turns
 from faregate.service.chain.node import ChainNode
 from faregate.service.chain.rpc import RpcError, RpcNode
 from faregate.service.chain.texts import clean_text
-from faregate.x402.tokens import Token
 
 DEFAULT_POLICY: Final = GasPolicy()
 _SEND_SECONDS: Final = 10.0
@@ -44,6 +43,8 @@ _EMPTY_GAS: Final = 21_000
 """What a transaction without data takes."""
 _TRANSFER_BYTES: Final = 450
 """A transfer has about 400 bytes. They are what the layer below is paid for."""
+_ENVELOPE_BYTES: Final = 130
+"""What a transaction has beside its data."""
 T = TypeVar("T")
 
 
@@ -63,9 +64,13 @@ class GasBalance:
 
 @dataclass(frozen=True, slots=True)
 class TransferReverts:
-    """The token would refuse the transfer now; `reason` is the token's own, if it gave one."""
+    """The token, or Permit2, would refuse the transfer now; `reason` is its own, if it gave one."""
 
     reason: str
+
+    def describe(self) -> str:
+        """Describe it to the payer or the operator."""
+        return f"the token would refuse the transfer: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,22 +144,20 @@ class GasAccount:
         cost = self._policy.max_gas * fees.maximum + l1_fee
         return self._describe_lack(self._chain.get_ether(self.address), cost)
 
-    def simulate(self, token: Token, data: bytes) -> TransferReverts | None:
-        """Return why the token would refuse this call now; None if it would not."""
-        call = self._describe_call(token, data)
+    def simulate(self, to: str, data: bytes) -> TransferReverts | None:
+        """Return why the contract `to` would refuse this call now; None if it would not."""
+        call = self._describe_call(to, data)
         result = self._chain.ask(lambda node: _catch_revert(lambda: node.call("eth_call", call, "latest")))
         return result if isinstance(result, TransferReverts) else None
 
-    def sign_call(
-        self, token: Token, data: bytes, gas_nonce: int | None
-    ) -> SignedTransfer | PaymentPostponed:
-        """Sign this call of the token with a gas nonce from `gas_nonce`. Raises `SigningFailed`.
+    def sign_call(self, to: str, data: bytes, gas_nonce: int | None) -> SignedTransfer | PaymentPostponed:
+        """Sign this call of the contract `to` with a gas nonce from `gas_nonce`. Raises `SigningFailed`.
 
-        A call that the token would refuse now, or that the account cannot pay for, is not signed.
+        A call that the contract would refuse now, or that the account cannot pay for, is not signed.
         """
-        found = self._chain.ask(lambda node: self._ask_conditions(node, token, data))
+        found = self._chain.ask(lambda node: self._ask_conditions(node, to, data))
         if isinstance(found, TransferReverts):
-            return PaymentPostponed(f"the token would refuse the transfer: {found.reason}")
+            return PaymentPostponed(found.describe())
         gas, fees = limit_gas(found.gas, self._policy), choose_fees(found.market, self._policy)
         if gas is None:
             return PaymentPostponed(f"the transfer takes {found.gas} units of gas, more than max_gas")
@@ -165,7 +168,7 @@ class GasAccount:
             return PaymentPostponed(lack)
         # The books may be older than the chain: restored from a copy, or the account was used elsewhere.
         nonce = max(gas_nonce or 0, found.next_nonce)
-        call = GasTransaction(token.chain, nonce, fees, gas, token.address.lower(), data)
+        call = GasTransaction(self.chain, nonce, fees, gas, to.lower(), data)
         return sign_transaction(call, self._signer, at=self._now())
 
     def renew(self, transfer: SignedTransfer, mined: int) -> SignedTransfer:
@@ -214,15 +217,13 @@ class GasAccount:
         except SigningFailed as error:
             return f"not sent: {error}"
 
-    def _ask_conditions(
-        self, node: ChainNode, token: Token, data: bytes
-    ) -> TransferConditions | TransferReverts:
+    def _ask_conditions(self, node: ChainNode, to: str, data: bytes) -> TransferConditions | TransferReverts:
         """Ask one node for everything that a new transfer needs; the transfer is simulated."""
-        call = self._describe_call(token, data)
+        call = self._describe_call(to, data)
         gas = _catch_revert(lambda: node.get_quantity("eth_estimateGas", call, "latest"))
         if isinstance(gas, TransferReverts):
             return gas
-        market, l1_fee = _ask_prices(node)
+        market, l1_fee = _ask_prices(node, len(data) + _ENVELOPE_BYTES)
         return TransferConditions(
             gas=gas,
             market=market,
@@ -231,8 +232,8 @@ class GasAccount:
             next_nonce=node.get_nonce(self.address, "pending"),
         )
 
-    def _describe_call(self, token: Token, data: bytes) -> dict[str, str]:
-        return {"from": self.address, "to": token.address, "data": "0x" + data.hex()}
+    def _describe_call(self, to: str, data: bytes) -> dict[str, str]:
+        return {"from": self.address, "to": to, "data": "0x" + data.hex()}
 
     def _replace(self, transfer: SignedTransfer, fees: Fees) -> SignedTransfer:
         try:
@@ -307,9 +308,9 @@ def _ask_fee_market(node: ChainNode) -> FeeMarket:
     return FeeMarket(base_fee, node.get_quantity("eth_maxPriorityFeePerGas"))
 
 
-def _ask_prices(node: ChainNode) -> tuple[FeeMarket, int]:
+def _ask_prices(node: ChainNode, size: int = 0) -> tuple[FeeMarket, int]:
     """Return the prices of gas, and what the data of a transfer may cost: twice what it costs now."""
-    return _ask_fee_market(node), 2 * ask_l1_fee(node, _TRANSFER_BYTES)
+    return _ask_fee_market(node), 2 * ask_l1_fee(node, max(size, _TRANSFER_BYTES))
 
 
 def _has_succeeded(node: ChainNode, transaction_hash: str) -> bool:

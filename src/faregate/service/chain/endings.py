@@ -1,0 +1,156 @@
+"""Where on a node's chain an authorization ended, and how. Everything raises `RpcError`, `ContradictoryNode`.
+
+EIP-3009: the token logs the end of each authorization, so that log is looked for. Permit2 logs nothing: it
+sets a bit for each nonce that was used or cancelled. So the block that set the bit is looked for, and in it
+the transaction that named the nonce. A transfer alone proves nothing: a payer may send a seller the same
+amount twice in a block, or sign a nonce once more, with itself as the facilitator and for less.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+
+from faregate.logs import log
+from faregate.service.chain.evidence import (
+    Block,
+    Effect,
+    Ending,
+    Log,
+    Receipt,
+    build_received_filter,
+    has_received,
+    read_effect,
+)
+from faregate.service.chain.node import LOG_BLOCKS, ChainNode, find_log
+from faregate.service.chain.permit_calls import PermitCall, build_permit_call, read_permit_call
+from faregate.service.chain.rpc import RpcError
+from faregate.x402.models import SignedPayment
+from faregate.x402.tokens import Token
+
+
+class ContradictoryNode(Exception):
+    """What a node says cannot all be true: it lags, its chain was reorganised meanwhile, or it lies."""
+
+
+def read_ending(node: ChainNode, token: Token, payment: SignedPayment, receipt: Receipt) -> Ending:
+    """Read what a transaction did with the authorization."""
+    if payment.facilitator is None:
+        effect = read_effect(receipt, token, payment)
+        return Ending(effect, receipt.blockNumber, receipt.blockHash, receipt.transactionHash)
+    call = _try_call(node, receipt.transactionHash) if receipt.status == 1 else None
+    return _read_permit_ending(token, payment, receipt, call)
+
+
+def find_ending(
+    node: ChainNode, token: Token, payment: SignedPayment, blocks: range, known: Mapping[str, Receipt]
+) -> Ending:
+    """Find how an authorization ended that did by the last of these blocks.
+
+    `known` are receipts that were read already, by the hash of their transaction.
+    """
+    if payment.facilitator is not None:
+        return _find_permit_ending(node, token, payment, blocks)
+    end = find_log(node, token, payment, blocks[0], blocks[-1])
+    if end is None:
+        raise ContradictoryNode("the authorization was used or cancelled, but no log tells where")
+    receipt = known.get(end.transactionHash) or node.get_end(token, payment, end)
+    return read_ending(node, token, payment, receipt)
+
+
+def _find_permit_ending(node: ChainNode, token: Token, payment: SignedPayment, blocks: range) -> Ending:
+    block = _find_use(node, token, payment, blocks)
+    received: Iterable[Log]
+    if block is None:
+        # Without old states only the call itself can be found. Whatever else happened stays pending.
+        received = _scan_received(node, token, payment, blocks)
+    else:
+        received = node.get_logs(build_received_filter(token, payment, {"blockHash": block.hash}))
+    is_explained = block is not None
+    for transaction_hash in dict.fromkeys(one.transactionHash for one in received):
+        call = _read_call(node, transaction_hash)
+        if call is not None and _names(call, payment):
+            return _read_permit_ending(token, payment, _get_receipt(node, transaction_hash), call)
+        is_explained = is_explained and call is not None
+    if block is None or not is_explained:
+        raise ContradictoryNode("the authorization was used or cancelled, but no transaction tells how")
+    return Ending(Effect.ENDED_OTHERWISE, block.number, block.hash, "")
+
+
+def _find_use(node: ChainNode, token: Token, payment: SignedPayment, blocks: range) -> Block | None:
+    """Find the block that ended the authorization; None if the node has no states of old blocks."""
+
+    def was_used(number: int) -> bool:
+        return node.is_authorization_used(token, payment.payer, payment.nonce, number)
+
+    first, last = blocks[0], blocks[-1]
+    try:
+        if first > 0 and was_used(first - 1):
+            raise ContradictoryNode("the authorization ended before the payment was verified")
+        while first < last:
+            middle = (first + last) // 2
+            first, last = (first, middle) if was_used(middle) else (middle + 1, last)
+    except RpcError as error:
+        # A code is the node's own answer: it has no state of that block. Without one it was not reached.
+        if error.code is None:
+            raise
+        return None
+    block = node.get_block(first)
+    if block is None:
+        raise ContradictoryNode("the block that ended the authorization is gone")
+    return block
+
+
+def _scan_received(node: ChainNode, token: Token, payment: SignedPayment, blocks: range) -> Iterator[Log]:
+    """Iterate over what the seller received of the payer, in the newest block first."""
+    width, last = LOG_BLOCKS, blocks[-1]
+    while last >= blocks[0]:
+        first = max(blocks[0], last - width + 1)
+        places = {"fromBlock": hex(first), "toBlock": hex(last)}
+        try:
+            received = node.get_logs(build_received_filter(token, payment, places))
+        except RpcError as error:
+            # An answer of the node: the range is too wide for it. One block cannot be.
+            if error.code is None or width == 1:
+                raise
+            width //= 2
+            continue
+        yield from reversed(received)
+        last = first - 1
+
+
+def _read_permit_ending(
+    token: Token, payment: SignedPayment, receipt: Receipt, call: PermitCall | None
+) -> Ending:
+    effect, amount = Effect.NOTHING, None
+    if receipt.status == 1 and call is not None and _names(call, payment):
+        if call != build_permit_call(payment, token, call.amount):
+            # Another permit with this nonce. The payer may have named itself as the facilitator, for less.
+            effect = Effect.USED_OTHERWISE
+        elif has_received(receipt, token, payment, call.amount):
+            effect, amount = Effect.PAID, call.amount
+    return Ending(effect, receipt.blockNumber, receipt.blockHash, receipt.transactionHash, amount)
+
+
+def _names(call: PermitCall, payment: SignedPayment) -> bool:
+    """Return whether the call used the nonce of this payment: Permit2 takes each of a payer once."""
+    return (call.payer, call.nonce) == (payment.payer, int(payment.nonce))
+
+
+def _try_call(node: ChainNode, transaction_hash: str) -> PermitCall | None:
+    """Read what a known transaction called, if the node gives it: strangers may have made it large."""
+    try:
+        return _read_call(node, transaction_hash)
+    except RpcError as error:
+        log("service", logging.DEBUG, "%s", error)
+        return None
+
+
+def _read_call(node: ChainNode, transaction_hash: str) -> PermitCall | None:
+    transaction = node.get_transaction(transaction_hash)
+    return None if transaction is None else read_permit_call(transaction)
+
+
+def _get_receipt(node: ChainNode, transaction_hash: str) -> Receipt:
+    receipt = node.get_receipt(transaction_hash)
+    if receipt is None:
+        raise ContradictoryNode("a transaction whose logs were shown has no receipt")
+    return receipt
