@@ -345,7 +345,8 @@ def _require_changed_payment(**fields: Any) -> Response:
             "neither USDC nor EURC",
         ),
         (_require_changed_payment(network="eip155:137"), "network eip155:137 is not supported"),
-        (_require_changed_payment(scheme="upto"), "scheme upto"),
+        (_require_changed_payment(scheme="batch-settlement"), "scheme batch-settlement is not supported"),
+        (_require_changed_payment(scheme="upto"), "the seller names none"),
         (_require_changed_payment(amount="-1"), "not a whole number of atomic units"),
         (_require_changed_payment(amount="0.5"), "not a whole number of atomic units"),
         (_require_changed_payment(amount="9" * 78), "above the limit"),
@@ -362,7 +363,7 @@ def _require_changed_payment(**fields: Any) -> Response:
             "without exactly one",
         ),
     ],
-    ids=range(13),
+    ids=range(14),
 )
 def test_a_refusal_to_sign_says_why(seller: Seller, reply: Response, why: str) -> None:
     ran = run(seller, reply)

@@ -134,7 +134,7 @@ class RetryScheduled(ProgressStep):
 
 @dataclass(frozen=True, slots=True)
 class PaymentReported(ProgressStep):
-    """The decoded `PAYMENT-RESPONSE` header."""
+    """The decoded `PAYMENT-RESPONSE` header. `used` is what was taken of a maximum, formatted."""
 
     name: ClassVar[str] = "paid"
     success: bool
@@ -142,11 +142,18 @@ class PaymentReported(ProgressStep):
     network: str
     payer: str | None
     amount: str | None
+    used: str | None = None
+
+    def fields(self) -> dict[str, Any]:
+        # Slots: `super()` without arguments does not work in a dataclass that has them.
+        known = ProgressStep.fields(self)
+        return {name: value for name, value in known.items() if name != "used" or value is not None}
 
     def text(self) -> str:
         status = "paid" if self.success else "not paid"
+        used = "" if self.used is None else f" {self.used}"
         return clean(
-            f"* {status}: {self.transaction} on {self.network}, by {self.payer or 'an unnamed payer'}"
+            f"* {status}{used}: {self.transaction} on {self.network}, by {self.payer or 'an unnamed payer'}"
         )
 
 

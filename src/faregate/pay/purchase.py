@@ -37,7 +37,7 @@ from faregate.pay.output import (
 from faregate.pay.payer_backend import Flow, PayerBackend
 from faregate.pay.payment_file import PaymentFile, SignedPayment
 from faregate.pay.request import NoResponse, RequestSpec
-from faregate.pay.requirements import NotSigned, parse_payment_required, quote_price
+from faregate.pay.requirements import NotSigned, format_used, parse_payment_required, quote_price
 from faregate.pay.wallet import PaymentProof
 from faregate.rules.verification import UNCHARGED
 from faregate.x402.instructions import parse_json
@@ -288,9 +288,15 @@ class Purchase:
             settled = decode_payment_response_header(header)
         except (ValueError, RecursionError):
             return False
+        proof = "" if self.payment is None else self.payment.proof
         self.report(
             PaymentReported(
-                settled.success, settled.transaction, settled.network, settled.payer, settled.amount
+                settled.success,
+                settled.transaction,
+                settled.network,
+                settled.payer,
+                settled.amount,
+                format_used(proof, settled.amount),
             )
         )
         return settled.success

@@ -1,7 +1,7 @@
 """Parse the `PAYMENT-REQUIRED` header, and describe the seller's price (x402 `PaymentRequirements`)."""
 
-from x402.http.utils import decode_payment_required_header
-from x402.schemas import PaymentRequired, PaymentRequirements
+from x402.http.utils import decode_payment_required_header, decode_payment_signature_header
+from x402.schemas import PaymentPayload, PaymentRequired, PaymentRequirements
 
 from faregate.errors import FaregateError
 from faregate.pay.output import PriceOption, PriceQuoted
@@ -47,11 +47,22 @@ def find_token(requirements: PaymentRequirements) -> Token | None:
 
 
 def format_amount(requirements: PaymentRequirements) -> str:
-    """Format as `0.05 USDC`, or in atomic units if the token is unknown."""
-    token = find_token(requirements)
+    """Format as `0.05 USDC`, in atomic units if the token is unknown; a maximum as `up to 0.50 USDC`."""
+    token, most = find_token(requirements), "up to " if requirements.scheme == "upto" else ""
     if token is None or not is_atomic_amount(requirements.amount):
-        return f"{requirements.amount} atomic units of {requirements.asset}"
-    return format_price(int(requirements.amount), token.symbol)
+        return f"{most}{requirements.amount} atomic units of {requirements.asset}"
+    return most + format_price(int(requirements.amount), token.symbol)
+
+
+def format_used(proof: str, amount: str | None) -> str | None:
+    """Format what was taken of the maximum in this `PAYMENT-SIGNATURE`; None for a fixed price."""
+    try:
+        payload = decode_payment_signature_header(proof)
+    except (ValueError, AttributeError, RecursionError):
+        return None
+    if amount is None or not isinstance(payload, PaymentPayload) or payload.accepted.scheme != "upto":
+        return None
+    return format_amount(payload.accepted.model_copy(update={"scheme": "exact", "amount": amount}))
 
 
 def is_atomic_amount(text: str) -> bool:

@@ -18,6 +18,7 @@ from eth_account import Account
 from x402 import x402ClientSync
 from x402.http.utils import encode_payment_signature_header
 from x402.mechanisms.evm.exact import ExactEvmScheme  # pyright: ignore[reportMissingTypeStubs]
+from x402.mechanisms.evm.upto import UptoEvmScheme  # pyright: ignore[reportMissingTypeStubs]
 from x402.schemas import PaymentRequired, PaymentRequirements
 
 from faregate.errors import CommandError, ConfigurationError
@@ -28,6 +29,7 @@ from faregate.x402.tokens import CHAINS, DECIMALS, TOKENS
 
 KEY_VARIABLE = "FAREGATE_PAYER_KEY"
 DEFAULT_PAYER = "good"
+_SCHEMES = ("exact", "upto")
 _PRIVATE_KEY = re.compile(r"(?:0x)?[0-9a-fA-F]{64}", re.ASCII)
 _TEST = f"eip155:{CHAINS['test']}"
 _LIVE = f"eip155:{CHAINS['live']}"
@@ -110,8 +112,10 @@ class PayerWallet:
 
     def _find_obstacle(self, requirement: PaymentRequirements) -> str | None:
         """Return why this entry may not be signed, or None if it may."""
-        if requirement.scheme != "exact":
+        if requirement.scheme not in _SCHEMES:
             return f"the scheme {requirement.scheme} is not supported"
+        if requirement.scheme == "upto" and not requirement.extra.get("facilitatorAddress"):
+            return "the scheme upto needs a facilitator, and the seller names none"
         if requirement.network not in self._networks:
             return self._explain_network(requirement.network)
         if find_token(requirement) is None:
@@ -134,6 +138,7 @@ def _build_client(account: Any, networks: Sequence[str], max_atomic: int) -> x40
     client = x402ClientSync()
     for network in networks:
         client.register(network, ExactEvmScheme(account))
+        client.register(network, UptoEvmScheme(account))
     # A second guard beside `_find_obstacle`: a mistake there cannot sign more than this.
     allowed: Any = [
         {"network": token.network, "asset": token.address, "max_amount_per_payment": str(max_atomic)}
@@ -144,7 +149,8 @@ def _build_client(account: Any, networks: Sequence[str], max_atomic: int) -> x40
 
 
 def get_valid_until(payload: dict[str, Any]) -> int | None:
-    until = payload.get("authorization", {}).get("validBefore")
+    exact = payload.get("authorization", {}).get("validBefore")
+    until = payload.get("permit2Authorization", {}).get("deadline") if exact is None else exact
     return int(until) if isinstance(until, str) and until.isdigit() else None
 
 
