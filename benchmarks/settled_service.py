@@ -31,6 +31,9 @@ class SettledPayments:
     def verify(self, payment: SignedPayment, terms: Terms, **_: Any) -> PaymentVerified | PaymentRefused:
         return PaymentVerified(payment.payer, 1, 10**12)
 
+    def list_facilitators(self, *_: Any) -> tuple[str, ...]:
+        return ()
+
     def look(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> PaymentSettled:
         return PaymentSettled(attempt.hashes[-1])
 

@@ -125,8 +125,8 @@ BREAKS: Final = (
         "What the service",
         "6. ",
         _COMPLETE,
-        "_check_values(request, transaction.context.revision.rules)",
-        "_check_values(\n            request, next(one for one in deps.store.list_active() if one.id == transaction.context.listing.id).active.rules\n        )",
+        "    used = _compute_used(transaction, request)\n",
+        "    newest = next(each for each in deps.store.list_active() if each.id == transaction.context.listing.id)\n    _check_values(request, newest.active.rules)\n    used = _compute_used(transaction, request)\n",
     ),
     Break("What the service", "7. ", _TOKENS, '"EURC": "EUR"}', '"EURC": "USD"}'),
     Break(
