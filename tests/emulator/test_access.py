@@ -2,12 +2,17 @@
 
 import base64
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
+from datetime import datetime
+from typing import Any
 
 import pytest
 
 from faregate.emulator import LIVE_KEY, Revision, SettlementRule, Value
+from faregate.emulator.ledger import SimulatedLedger
+from faregate.rules.payments import PaymentRefused, PaymentVerified
+from faregate.x402.models import SignedPayment, Terms
 from tests.support.headers import decode_header, encode_header
 
 from .flask_seller import FlaskSeller
@@ -261,6 +266,38 @@ def test_access_is_503_while_payments_cannot_be_verified(api: ApiClient) -> None
     assert api.listed("/transactions")["count"] == 0
     ledger.reachable = True
     assert api.access(proof=proof).status_code == 200
+
+
+class RecordingLedger(SimulatedLedger):
+    """Keeps what a facilitator would be told for catalogues."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.echoed: list[Mapping[str, Any]] = []
+
+    def verify(
+        self, payment: SignedPayment, terms: Terms, *, now: datetime, committed: int
+    ) -> PaymentVerified | PaymentRefused:
+        self.echoed.append(payment.echoed)
+        return super().verify(payment, terms, now=now, committed=committed)
+
+
+def test_a_payer_cannot_have_a_seller_listed_at_another_url(api: ApiClient) -> None:
+    ledger = RecordingLedger()
+    api.use_account(ledger=ledger)
+    extensions: dict[str, Any] = {"bazaar": {"info": {}}}
+    changes: tuple[dict[str, Any], ...] = ({}, {"url": "https://thief.example/report"}, {"url": None})
+    for change in changes:
+        payment = decode_header(api.proof())
+        resource = {**payment["resource"], **change}
+        proof = encode_header({**payment, "resource": resource, "extensions": extensions})
+        # It is paid all the same: the payer's client may be older than the seller's address.
+        assert api.access(proof=proof).status_code == 200
+
+    honest, *others = ledger.echoed
+    assert honest["extensions"] == extensions
+    assert honest["resource"]["url"] == api.access_body()["resource"]["url"]
+    assert others == [{}, {}]
 
 
 def test_a_seller_asks_nobody_to_pay_again_while_payments_cannot_be_verified(api: ApiClient) -> None:

@@ -10,6 +10,7 @@ from faregate.x402.tokens import Token
 
 Scheme = Literal["exact", "upto"]
 X402_VERSION: Final = 2
+_ECHOED: Final = ("resource", "extensions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,8 @@ class SignedPayment:
     header: str = field(repr=False)
     kept: str = field(default="", repr=False, compare=False)
     """`echoed` as JSON, where the header is not at hand any more."""
+    resource_url: str | None = field(default=None, repr=False, compare=False)
+    """The URL that the seller asked access for; None where it is not at hand."""
     facilitator: str | None = None
 
     @property
@@ -92,12 +95,17 @@ class SignedPayment:
 
     @property
     def echoed(self) -> Mapping[str, Any]:
-        """What the payer echoes of the instructions beside the terms: catalogues list resources by it."""
+        """What the payer echoes of the instructions beside the terms: catalogues list resources by it.
+
+        Nothing of a payer who names another URL than the seller: a catalogue would list the seller there.
+        """
         try:
             found: Mapping[str, Any] = self.proof if self.header else json.loads(self.kept or "{}")
         except ValueError:  # a header that nothing has parsed yet
             return {}
-        return {name: found[name] for name in ("resource", "extensions") if isinstance(found.get(name), dict)}
+        echoed = {name: found[name] for name in _ECHOED if isinstance(found.get(name), dict)}
+        url = echoed.get("resource", {}).get("url")
+        return echoed if self.resource_url in (None, url) else {}
 
     @property
     def accepted(self) -> Mapping[str, Any]:

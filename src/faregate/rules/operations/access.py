@@ -66,7 +66,8 @@ def access(call: ParsedRequest, deps: Dependencies) -> Response:
         raise _payment_required(context, _explain_refusal(earlier, now), store)
     if received.payment is None or received.uses.by_authorization is not None:
         raise _payment_required(context, received.fault, store)
-    return _authorize(context, received.payment, received.uses, now, deps)
+    payment = replace(received.payment, resource_url=request.resource.url)
+    return _authorize(context, payment, received.uses, now, deps)
 
 
 def _find_named(request: AccessRequest, store: Store) -> tuple[Listing, PublishedRevision]:
