@@ -33,6 +33,7 @@ class OfferOptions(TypedDict, total=False):
     max_work_seconds: float | None
     replay: bool
     price: str | Price | Usage | None
+    openapi: Mapping[str, Any] | None
 
 
 @overload

@@ -15,7 +15,14 @@ from faregate import settings as config
 from faregate.configuration import NameSetting
 from faregate.core.driver import arun, run
 from faregate.core.interfaces import Journal
-from faregate.core.models import DEFAULT_MIME_TYPE, Offer, PaidRequest, Request, Response
+from faregate.core.models import (
+    DEFAULT_MIME_TYPE,
+    FindOperation,
+    Offer,
+    PaidRequest,
+    Request,
+    Response,
+)
 from faregate.core.prices import ask_price
 from faregate.core.recovery import BATCH, SweepReport, never, sweep
 from faregate.core.terms import Price, read_prices, read_terms
@@ -32,7 +39,6 @@ from faregate.merchant.revisions import RevisionCache
 from faregate.merchant.sender import AsyncSender, Sender
 from faregate.observers import EventDispatcher, GuardedInstrumentation, Listener, Observer, watch_sweep
 from faregate.pages.payment import BuildBody, RenderPage, prefers_html, present
-from faregate.x402.discovery import Discovery
 
 T = TypeVar("T")
 
@@ -91,14 +97,12 @@ class Paywall:
         self._payment_page = _check_plain("payment_page", payment_page)
         self._payment_body = _check_plain("payment_body", payment_body)
         self.instrumentation = self._instrument() if self.settings.otel else None
-        self.discovery = Discovery() if self.settings.discovery else None
         shared = (
             self._revisions,
             time.monotonic,
             self._events,
             self.instrumentation,
             self.settings.name_setting,
-            self.discovery,
         )
         self.backend = MerchantBackend(self._client, self.journal, *shared)
         self.async_backend = AsyncMerchantBackend(self._async_client, as_async(self.journal), *shared)
@@ -183,13 +187,14 @@ class Paywall:
         prefix_host: str | None = None,
         settle_wait: float = 0.0,
         request_start: float = 0.0,
+        find_operation: FindOperation | None = None,
     ) -> PaidRequest:
         """Build the request on a paid handler that the flow serves.
 
         `resource_url` is one of `resource_urls`. `find_route` is called only if a listener is set.
         `prefix_host` is the Host header, or empty, where a path prefix is sold; None where the handler is.
         `settle_wait` is for how long the adapter can wait for a payment to settle, in a request that began at
-        `request_start`.
+        `request_start`. `find_operation` is called only if the seller asks to be listed, for a 402.
         """
         settings = self.settings
         is_observed = self._events.is_listening()
@@ -205,6 +210,7 @@ class Paywall:
             prefix_host,
             min(settle_wait, settings.settle_wait),
             request_start + settings.max_request_seconds - settings.timeout - 1,
+            find_operation if settings.discovery else None,
         )
 
     def present(

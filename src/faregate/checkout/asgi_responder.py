@@ -24,6 +24,7 @@ from faregate.checkout.asgi_scope import (
     decode_headers,
     drop_conditions,
     find_handler,
+    find_operation,
     find_route,
     has_payment,
     is_copy,
@@ -209,6 +210,7 @@ class PaywallResponder:
             self.asking_scope = scope
         self.checkout.find_route = partial(find_route, scope, root_path)
         self.checkout.find_handler = partial(find_handler, scope)
+        self.checkout.find_operation = partial(find_operation, scope)
         payment = await self.checkout.aauthorize(
             offer, partial(self._prepare_work, scope), ask or partial(_ask_with_scope, scope)
         )

@@ -7,11 +7,13 @@ from typing import Any
 from faregate.checkout.buffer import finalize
 from faregate.checkout.descriptions import HandlerInfo
 from faregate.checkout.handlers import pick_method
+from faregate.checkout.operations import Operation
 from faregate.checkout.request import CONDITIONAL_METHODS, CONDITIONS, IncomingRequest, asks_upgrade
 from faregate.checkout.snapshot import Snapshot
 from faregate.core.models import Headers, Request, Response
 from faregate.core.release import MARK
 from faregate.core.request_headers import CREDENTIAL_HEADERS, PAYMENT_HEADERS
+from faregate.x402.json_schema import inline_references
 
 Scope = MutableMapping[str, Any]
 """The connection scope of ASGI, for type annotations."""
@@ -166,6 +168,22 @@ def find_handler(scope: Mapping[str, Any]) -> HandlerInfo | None:
         return None
     sources = (getattr(route, "description", None), pick_method(endpoint, scope["method"]), endpoint)
     return sources, _find_media_type(route)
+
+
+def find_operation(scope: Mapping[str, Any]) -> Operation:
+    """Find how FastAPI documents the handler that it chose; empty where it does not."""
+    route, app = _get_route(scope), scope.get("app")
+    path, make = getattr(route, "path_format", None), getattr(app, "openapi", None)
+    if path is None or make is None or not getattr(route, "include_in_schema", False):
+        return {}
+    # FastAPI keeps what it has made.
+    document = getattr(app, "openapi_schema", None) or make()
+    documented: Operation = document.get("paths", {}).get(path, {}).get(scope["method"].lower(), {})
+    return {
+        name: inline_references(documented[name], document)
+        for name in ("parameters", "requestBody", "responses")
+        if name in documented
+    }
 
 
 def _get_route(scope: Mapping[str, Any]) -> Any:

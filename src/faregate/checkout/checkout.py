@@ -14,10 +14,11 @@ The usual moves (`states.TRANSITIONS` has all of them):
      └── allow_unpaid ──> FREE: the application's own response is on its way
 """
 
+import logging
 import math
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from time import monotonic
 from typing import NoReturn, cast
 
@@ -25,6 +26,7 @@ from faregate.checkout.buffer import BufferedResponse
 from faregate.checkout.choice import NOT_CHOSEN, NOT_CHOSEN_PAID, pick_offer
 from faregate.checkout.copies import RESULTS
 from faregate.checkout.descriptions import FindHandler, describe_by_handler
+from faregate.checkout.operations import Operation, merge_operation, read_route
 from faregate.checkout.path_rules import NO_RULES, PathMatch
 from faregate.checkout.request import IncomingRequest, comparable_length, digest_body
 from faregate.checkout.states import PASSING, TRANSITIONS, State
@@ -43,6 +45,7 @@ from faregate.core.release import (
 )
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError, SoldTwice, WorkInterrupted, WorkTimedOut
+from faregate.logs import log
 from faregate.offers import OFFERS_MADE
 from faregate.paywall import FindRoute, Paywall
 
@@ -78,7 +81,8 @@ class Checkout:
     `state` and `offers_made` are those of a request that was watched before its checkout was opened.
 
     `payment` is there once the handler may run. `buffer` holds what it answers. `find_route` finds the route
-    of the request, for events; `find_handler` what describes its handler, for payers. `late` is the mistake
+    of the request; `find_handler` what describes its handler, for payers, and `find_operation` the OpenAPI
+    operation that documents it. `late` is the mistake
     of a handler that names a price after its response began: the adapter cuts the response, also if the
     handler goes on.
     """
@@ -87,6 +91,7 @@ class Checkout:
     payment: Payment | None = None
     find_route: FindRoute | None = None
     find_handler: FindHandler | None = None
+    find_operation: Callable[[], Operation] | None = None
     late: ConfigurationError | None = None
     is_compared = True
     """Whether answers without a handler are compared with the bodies of results."""
@@ -323,6 +328,7 @@ class Checkout:
             resource_url,
             is_chosen=is_chosen,
             find_route=self._find_route,
+            find_operation=partial(self._find_operation, offer),
             prefix_host=(incoming.host or "") if sold is self.path_match.offer else None,
             settle_wait=self.most_settle_wait,
             request_start=self._request_start,
@@ -341,6 +347,17 @@ class Checkout:
             if self.find_route is not None and (route := self.find_route()):
                 return route
         return self.path_match.prefix
+
+    def _find_operation(self, offer: Offer) -> tuple[str, Operation]:
+        """Find what a catalogue lists of the request. Errors of a framework stop no sale."""
+        route, operation = None, Operation()
+        with suppress(Exception):
+            route = read_route(self.find_route() or "") if self.find_route is not None else None
+        try:
+            operation = self.find_operation() if self.find_operation is not None else operation
+        except Exception as error:
+            log("sale", logging.WARNING, "the handler cannot be described to catalogues", error=error)
+        return ("" if route is None else route.path), merge_operation(operation, offer.operation)
 
     def _handle_first_step(self, step: Response | RunHandler, snapshot: Callable[[], Restore]) -> None:
         """Decide the payer's answer, or let the handler run: the flow says which."""
@@ -554,7 +571,7 @@ class Checkout:
             self._flow.close()
         # These refer to the request, and the request to this checkout: break the cycle to free both.
         self._read, self._find_bypass = _raise_ended, _find_no_bypass
-        self.find_route = self.find_handler = self._call = self.outer = None
+        self.find_route = self.find_handler = self.find_operation = self._call = self.outer = None
 
     def _make_result(self) -> HandlerResult | Exception:
         if self.is_compared:

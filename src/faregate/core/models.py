@@ -1,13 +1,15 @@
 """Values of the core: requests, responses, offers, outcomes. Frozen; headers are pairs, money is int."""
 
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol, cast
 
-from faregate.errors import ConfigurationError
+from faregate.errors import ConfigurationError, nearest_name
 from faregate.events import UNKNOWN_SALE, Sale
 from faregate.frozen import frozen
+from faregate.x402.json_schema import inline_references
 from faregate.x402.prices import AssetAmount, parse_price
 from faregate.x402.usage_prices import Usage
 
@@ -102,7 +104,9 @@ class Offer:
     delivered once is never handed out again. `mime_type` None takes that of the route, or else JSON;
     `description` None the handler's docstring. `price`, such as `"0.05 USDC"` or a `Usage`, is for a service
     inside this process; None takes that of the seller's account or catalog. `billable` are the statuses that
-    are sold; None takes 2xx and redirects, or below a path prefix 2xx only. Raises `ConfigurationError`.
+    are sold; None takes 2xx and redirects, or below a path prefix 2xx only. `openapi` documents the request
+    and its result as an OpenAPI operation does, for catalogues and OpenAPI documents; it is kept as JSON.
+    Raises `ConfigurationError`.
     """
 
     sells: str
@@ -114,6 +118,7 @@ class Offer:
     max_work_seconds: float | None = None
     replay: bool = True
     price: "str | WrittenPrice | Usage | None" = None
+    openapi: "Mapping[str, Any] | str | None" = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         _check_offer(self)
@@ -124,6 +129,12 @@ class Offer:
         if isinstance(self.price, Usage):
             return self.price.maximum
         return None if self.price is None else parse_price(str(self.price))
+
+    @property
+    def operation(self) -> Mapping[str, Any]:
+        """The OpenAPI operation that was written beside the offer; empty without one."""
+        found: Mapping[str, Any] = {} if self.openapi is None else json.loads(str(self.openapi))
+        return found
 
     @property
     def alternatives(self) -> "tuple[Offer, ...]":
@@ -148,6 +159,51 @@ def _check_offer(offer: Any) -> None:
         raise ConfigurationError(f"asset={offer.asset!r}: the service settles in EURC or USDC.")
     if not isinstance(offer.replay, bool):
         raise ConfigurationError(f"replay={offer.replay!r}: it is True or False.")
+    if offer.openapi is not None:
+        _check_openapi(offer)
+
+
+_OPERATION: Final = (
+    *("summary", "description", "parameters", "requestBody", "responses", "tags", "operationId"),
+    *("deprecated", "externalDocs", "security", "servers", "callbacks"),
+)
+
+
+def _check_openapi(offer: Any) -> None:
+    """Keep the operation as JSON without references. Raises `ConfigurationError`."""
+    try:
+        given: Any = json.loads(offer.openapi) if isinstance(offer.openapi, str) else offer.openapi
+        if not isinstance(given, Mapping):
+            raise ValueError("it is no object")
+        written = json.dumps(inline_references(dict(cast("Mapping[str, Any]", given))), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigurationError(f"{offer.sells!r} has an openapi= that is no JSON: {error}.") from None
+    operation = json.loads(written)
+    for name in operation:
+        if name not in _OPERATION and not name.startswith("x-"):
+            raise ConfigurationError(
+                f"{offer.sells!r} has {name!r} in its openapi=, which no OpenAPI operation has."
+                f"{nearest_name(name, _OPERATION)} Write it as in {{'parameters': [...]}}."
+            )
+    parameters, responses = operation.get("parameters", []), operation.get("responses", {})
+    if (
+        not isinstance(parameters, list)
+        or not isinstance(responses, dict)
+        or not _are_objects(
+            *cast("list[object]", parameters),
+            *cast("dict[str, object]", responses).values(),
+            operation.get("requestBody", {}),
+        )
+    ):
+        raise ConfigurationError(
+            f"{offer.sells!r} has an openapi= that is no operation of OpenAPI: parameters are a list of "
+            "objects, requestBody is an object, and responses are objects by status."
+        )
+    offer.openapi = written
+
+
+def _are_objects(*values: object) -> bool:
+    return all(isinstance(value, dict) for value in values)
 
 
 def _check_price(offer: Any) -> None:
@@ -197,6 +253,9 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+FindOperation = Callable[[], tuple[str, Mapping[str, Any]]]
+"""Finds the template of a path, such as `/items/{number}` or empty, and an OpenAPI operation."""
+
 Choose = Callable[..., object]
 """Gets the request of the seller's framework, and returns what one of the alternatives `sells`."""
 
@@ -233,7 +292,8 @@ class PaidRequest:
     is what is known of the sale before access is called, if there is a listener. `prefix_host` is the Host
     header of a request that is sold by its path prefix, where a router may answer too; None for any other.
     `settle_wait` is for how many seconds the payer may wait for a payment that settles; no call to the
-    service begins after `last_call_at`, on the clock of `Backend.get_time`, for that.
+    service begins after `last_call_at`, on the clock of `Backend.get_time`, for that. `find_operation` finds
+    what a catalogue lists of the request; None unless the seller asks to be listed.
     """
 
     offer: Offer
@@ -247,6 +307,7 @@ class PaidRequest:
     prefix_host: str | None = None
     settle_wait: float = 0.0
     last_call_at: float = math.inf
+    find_operation: "FindOperation | None" = field(default=None, repr=False, compare=False)
 
     @property
     def billable(self) -> frozenset[int]:

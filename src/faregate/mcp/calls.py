@@ -14,6 +14,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from faregate.checkout.async_checkout import AsyncAsk, AsyncCheckout
 from faregate.checkout.checkout import SkipHandler, build_timeout_error
 from faregate.checkout.descriptions import HandlerInfo
+from faregate.checkout.operations import Operation, build_content
 from faregate.checkout.shielding import is_cancelled_by_itself, is_cancelled_from_outside, make_scope
 from faregate.checkout.states import PASSING, State
 from faregate.core.models import Offer, Response
@@ -83,8 +84,7 @@ class ToolCall:
         if has_event_store(self._ctx):
             self._checkout.withhold(EVENT_STORE)
         self._checkout.find_handler = self._find_handler
-        if (discovery := self._paywall.discovery) is not None and self._tool is not None:
-            discovery.tool_schemas[self._tool.name] = self._tool.parameters
+        self._checkout.find_operation = self._find_operation
         try:
             payment = await self._checkout.aauthorize(sold, lambda: _restore_nothing, ask)
         except SkipHandler:
@@ -97,6 +97,16 @@ class ToolCall:
     def _find_handler(self) -> HandlerInfo | None:
         """Find what the server tells agents of the tool: by default its docstring."""
         return None if self._tool is None else ((self._tool.description,), None)
+
+    def _find_operation(self) -> Operation:
+        """Find the schemas that the server tells agents: of the arguments, and of the result."""
+        if self._tool is None:
+            return {}
+        result = self._tool.output_schema
+        return {
+            "requestBody": build_content(self._tool.parameters),
+            "responses": {} if result is None else {"200": build_content(result)},
+        }
 
     async def check_end(self) -> None:
         """Check, when a paid tool has ended, that its result may go on.

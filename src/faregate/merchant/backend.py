@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from faregate.core.claims import PendingPayment
@@ -52,7 +52,7 @@ from faregate.merchant.json_text import to_json
 from faregate.merchant.revisions import RevisionCache
 from faregate.merchant.sender import AsyncSender, Sender
 from faregate.observers import EventDispatcher, GuardedInstrumentation, GuardedSpan
-from faregate.x402.discovery import Discovery
+from faregate.x402.discovery import Described, amend
 
 T = TypeVar("T")
 C = TypeVar("C", Sender, AsyncSender)
@@ -82,9 +82,7 @@ class _MerchantBackend(Generic[C]):
         events: EventDispatcher,
         instrumentation: GuardedInstrumentation | None,
         name_setting: Callable[[str], str],
-        discovery: Discovery | None,
     ) -> None:
-        self._discovery = discovery
         self.journal = journal
         self._settling = 0
         self._name_setting = name_setting
@@ -114,7 +112,7 @@ class _MerchantBackend(Generic[C]):
         unpaid = _build_access(
             request.resource_url, offer.mime_type, offer.description, revision.revision_id, revision.asset
         )
-        parse = parse_access if self._discovery is None else _parse_and_amend(self._discovery, request)
+        parse = parse_access if request.find_operation is None else partial(_parse_and_amend, request)
         call = Call(with_proof(unpaid, proof), parse)
         if self._instrumentation is None:
             return self._send(call)
@@ -213,22 +211,22 @@ async def _await_within(span: GuardedSpan, answer: Awaitable[T]) -> T:
     return result
 
 
-def _parse_and_amend(discovery: Discovery, request: PaidRequest) -> Callable[[Response], Access]:
+def _parse_and_amend(request: PaidRequest, reply: Response) -> Access:
     """Parse access, and add to instructions what catalogues read."""
-    method, url = request.http.method, request.http.url
-
-    def parse(reply: Response) -> Access:
-        access = parse_access(reply)
-        if not isinstance(access, AccessUnpaid):
-            return access
-        response = access.response
+    access = parse_access(reply)
+    if not isinstance(access, AccessUnpaid) or request.find_operation is None:
+        return access
+    try:
+        route, operation = request.find_operation()
+        described = Described(request.http.method, request.http.url, request.resource_url, route, operation)
         headers = tuple(
-            (name, discovery.amend(value, method, url) if name.lower() == REQUIRED else value)
-            for name, value in response.headers
+            (name, amend(value, described) if name.lower() == REQUIRED else value)
+            for name, value in access.response.headers
         )
-        return AccessUnpaid(replace(response, headers=headers))
-
-    return parse
+    except Exception as error:  # a description stops no sale
+        log("sale", logging.WARNING, "the 402 cannot be described to catalogues", error=error)
+        return access
+    return AccessUnpaid(replace(access.response, headers=headers))
 
 
 @lru_cache(maxsize=1024)

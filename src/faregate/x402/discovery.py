@@ -6,84 +6,117 @@ Only `extensions` is added to the instructions: every other byte stays as the se
 
 import base64
 import json
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, cast
-from urllib.parse import unquote
+from urllib.parse import quote, unquote, urlsplit
 
 from faregate.x402.instructions import parse_json
+from faregate.x402.json_schema import inline_references, make_example
 
-MAX_AMENDED: Final = 6 * 1024
-"""Characters of an amended header. The client sends it back in its payment, and proxies limit headers."""
+MAX_AMENDED: Final = 3584
+"""Characters of an amended header. nginx reads all headers of a response into 4096 bytes."""
 _EXTENSIONS, _BAZAAR = "extensions", "bazaar"
 _QUERY_METHODS: Final = ("GET", "HEAD", "DELETE")
 _BODY_METHODS: Final = ("POST", "PUT", "PATCH")
 _TOOL: Final = "mcp://tool/"
+_PARAMETER: Final = re.compile(r"\{([A-Za-z_]\w*)\}", re.ASCII)
+_STRING: Final = {"type": "string"}
 _ANY_OBJECT: Final = {"type": "object"}
+_VALUES: Final = frozenset(("const", "default", "enum", "example", "examples"))
+"""Keywords of a schema whose values are no schemas."""
 Schema = Mapping[str, Any]
+_NO_SCHEMA: Final[Schema] = {}
 
 
-class Discovery:
-    """What a seller tells catalogues. `tool_schemas` has the input schema of each MCP tool by its name."""
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A request, as far as a catalogue lists it.
 
-    def __init__(self) -> None:
-        self.tool_schemas: dict[str, Schema] = {}
+    `url` is the path with its query, or names a tool; `resource_url` is the public URL. `route` is the
+    template of the path, such as `/items/{number}`, empty where it is not known. `operation` is the OpenAPI
+    operation that documents the request and its result.
+    """
 
-    def amend(self, instructions: str, method: str, url: str) -> str:
-        """Add the extension to a `PAYMENT-REQUIRED` value, for a request with this method and URL.
+    method: str
+    url: str
+    resource_url: str = ""
+    route: str = ""
+    operation: Schema = field(default_factory=dict[str, Any])
 
-        Instructions that cannot be read, that have extensions already, or that would become too long stay as
-        they are.
-        """
-        text = _decode(instructions)
-        if text is None:
-            return instructions
-        for extension in self._describe(method, url):
-            added = json.dumps({_EXTENSIONS: {_BAZAAR: extension}}, separators=(",", ":"))
-            amended = base64.b64encode(f"{text[:-1]},{added[1:]}".encode()).decode()
-            if len(amended) <= MAX_AMENDED:
-                return amended
+
+def amend(instructions: str, described: Described) -> str:
+    """Add the extension to a `PAYMENT-REQUIRED` value.
+
+    Instructions that cannot be read, that have extensions already, or that would become too long stay as
+    they are.
+    """
+    text, mime_type = _decode(instructions)
+    if text is None:
         return instructions
-
-    def _describe(self, method: str, url: str) -> Iterator[Schema]:
-        """Give descriptions of the request, the shorter ones later."""
-        if url.startswith(_TOOL):
-            name = unquote(url.removeprefix(_TOOL))
-            if (schema := self.tool_schemas.get(name)) is not None:
-                yield _describe_tool(name, schema)
-            yield _describe_tool(name, _ANY_OBJECT)
-        elif method in _QUERY_METHODS:
-            yield _describe_http(method, _QUERY_METHODS, {"queryParams": _ANY_OBJECT})
-        elif method in _BODY_METHODS:
-            kinds = {"type": "string", "enum": ["json", "form-data", "text"]}
-            body: Schema = {"bodyType": "json", "body": {}}
-            yield _describe_http(method, _BODY_METHODS, {"bodyType": kinds, "body": {}}, body)
+    for extension in _describe(described, mime_type):
+        added = json.dumps({_EXTENSIONS: {_BAZAAR: extension}}, separators=(",", ":"))
+        amended = base64.b64encode(f"{text[:-1]},{added[1:]}".encode()).decode()
+        if len(amended) <= MAX_AMENDED:
+            return amended
+    return instructions
 
 
-def _describe_http(
-    method: str, methods: tuple[str, ...], properties: Schema, values: Schema | None = None
-) -> Schema:
-    values = values or {}
-    info = {"type": "http", "method": method, **values}
-    named = {
-        "type": {"type": "string", "const": "http"},
-        "method": {"type": "string", "enum": [*methods]},
-        **properties,
+def _describe(described: Described, mime_type: str) -> Iterator[Schema]:
+    """Give descriptions of the request, the shorter ones later."""
+    operation = _drop_titles(inline_references(described.operation))
+    result = _find_result(operation)
+    for known, schema in ((operation, result), (operation, _NO_SCHEMA), (_NO_SCHEMA, _NO_SCHEMA)):
+        if described.url.startswith(_TOOL):
+            name = unquote(described.url.removeprefix(_TOOL))
+            yield _describe_tool(name, _find_content(known.get("requestBody"))[1] or _ANY_OBJECT, schema)
+        elif described.method in (*_QUERY_METHODS, *_BODY_METHODS):
+            yield _describe_http(described, known, mime_type, schema)
+
+
+def _describe_http(described: Described, operation: Schema, mime_type: str, result: Schema) -> Schema:
+    method = described.method
+    methods = _QUERY_METHODS if method in _QUERY_METHODS else _BODY_METHODS
+    info: dict[str, Any] = {"type": "http", "method": method}
+    named: dict[str, Any] = {
+        "type": {**_STRING, "const": "http"},
+        "method": {**_STRING, "enum": [*methods]},
     }
-    return _build_extension(info, named, ["type", "method", *values])
+    required = ["type", "method"]
+    query = _build_query(operation)
+    if query is not _ANY_OBJECT or methods is _QUERY_METHODS:
+        named["queryParams"] = query
+    # Where no example of a parameter is obvious, catalogues are shown the schema alone.
+    if example := _try_example(query):
+        info["queryParams"] = example
+    if methods is _BODY_METHODS:
+        body_type, body, example = _build_body(operation)
+        info |= {"bodyType": body_type, "body": example}
+        named |= {"bodyType": {**_STRING, "enum": ["json", "form-data", "text"]}, "body": body}
+        required += ["bodyType", "body"]
+    template, values = _fill_route(described.route, urlsplit(described.resource_url).path)
+    if values:
+        info["pathParams"] = values
+        named["pathParams"] = {"type": "object", "properties": dict.fromkeys(values, _STRING)}
+    extension = _build_extension(info, named, required, mime_type, result)
+    return {**extension, "routeTemplate": template} if values else extension
 
 
-def _describe_tool(name: str, schema: Schema) -> Schema:
+def _describe_tool(name: str, schema: Schema, result: Schema) -> Schema:
     info = {"type": "mcp", "toolName": name, "transport": "streamable-http", "inputSchema": schema}
     named = {
-        "type": {"type": "string", "const": "mcp"},
-        "toolName": {"type": "string"},
-        "transport": {"type": "string", "enum": ["streamable-http", "sse"]},
+        "type": {**_STRING, "const": "mcp"},
+        "toolName": _STRING,
+        "transport": {**_STRING, "enum": ["streamable-http", "sse"]},
         "inputSchema": _ANY_OBJECT,
     }
-    return _build_extension(info, named, ["type", "toolName", "inputSchema"])
+    return _build_extension(info, named, ["type", "toolName", "inputSchema"], "application/json", result)
 
 
-def _build_extension(values: Schema, properties: Schema, required: list[str]) -> Schema:
+def _build_extension(
+    values: Schema, properties: Schema, required: list[str], mime_type: str, result: Schema
+) -> Schema:
     """Build the extension: `info`, and a JSON Schema that describes it."""
     described = {
         "type": "object",
@@ -91,22 +124,119 @@ def _build_extension(values: Schema, properties: Schema, required: list[str]) ->
         "required": required,
         "additionalProperties": False,
     }
+    output = {"type": "object", "properties": {"type": _STRING, "example": result}, "required": ["type"]}
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "type": "object",
-        "properties": {"input": described},
+        "properties": {"input": described, "output": output},
         "required": ["input"],
     }
-    return {"info": {"input": values}, "schema": schema}
+    kind = "json" if mime_type.endswith("json") else mime_type
+    shown = {name: result[name] for name in ("example",) if name in result}
+    return {"info": {"input": values, "output": {"type": kind, **shown}}, "schema": schema}
 
 
-def _decode(instructions: str) -> str | None:
-    """Return the JSON text of instructions without extensions; None for any other."""
+def _build_query(operation: Schema) -> Schema:
+    """Build the schema of the parameters of the query."""
+    parameters = [
+        one for one in operation.get("parameters", ()) if one.get("in") == "query" and one.get("name")
+    ]
+    if not parameters:
+        return _ANY_OBJECT
+    required = [one["name"] for one in parameters if one.get("required") is True]
+    schema = {"type": "object", "properties": {one["name"]: _read_parameter(one) for one in parameters}}
+    return {**schema, "required": required} if required else schema
+
+
+def _read_parameter(parameter: Schema) -> Schema:
+    schema = parameter.get("schema", {})
+    if not isinstance(schema, dict):
+        return {}
+    beside = {name: parameter[name] for name in ("description", "example") if name in parameter}
+    return {**beside, **cast("dict[str, Any]", schema)}
+
+
+def _build_body(operation: Schema) -> tuple[str, Schema, Any]:
+    """Build the type of the body, its schema, and an example: catalogues list no example that is invalid."""
+    media_type, schema = _find_content(operation.get("requestBody"))
+    kind = "text" if media_type.startswith("text/") else "form-data" if "form" in media_type else "json"
+    if (example := _try_example(schema)) is not None:
+        return kind, schema, example
+    if schema.get("type") == "object":
+        return kind, {name: one for name, one in schema.items() if name in ("type", "properties")}, {}
+    return kind, {}, {}
+
+
+def _try_example(schema: Schema) -> Any:
+    try:
+        return make_example(schema)
+    except (ValueError, TypeError, LookupError):  # also of what is no schema
+        return None
+
+
+def _find_result(operation: Schema) -> Schema:
+    """Find the schema of the response of a success."""
+    responses: Any = operation.get("responses", {})
+    successes = sorted(status for status in responses if str(status).startswith("2"))
+    return _find_content(responses[successes[0]])[1] if successes else {}
+
+
+def _find_content(holder: Any) -> tuple[str, Schema]:
+    """Find the media type and the schema of a body: of JSON, or else the first."""
+    content: Any = cast("Schema", holder).get("content") if isinstance(holder, Mapping) else None
+    if not isinstance(content, Mapping) or not content:
+        return "", {}
+    named = cast("Mapping[str, Any]", content)
+    media_type = next((one for one in named if one.endswith("json")), next(iter(named)))
+    described = named[media_type]
+    if not isinstance(described, Mapping):
+        return media_type, {}
+    schema: Any = cast("Schema", described).get("schema")
+    example = {name: one for name, one in cast("Schema", described).items() if name == "example"}
+    return media_type, {**example, **cast("Schema", schema)} if isinstance(schema, Mapping) else {}
+
+
+def _fill_route(route: str, path: str) -> tuple[str, dict[str, str]]:
+    """Return the path with `:name` in place of each parameter, and their values in this path.
+
+    A part of the path before the route, as of an application that is mounted, stays. Without parameters, and
+    where the route is not that of the path, there are no values.
+    """
+    parts = _PARAMETER.split(route)
+    # A value may hold slashes, where the route says so; where it need not, it does not.
+    patterns = (one.join(map(re.escape, parts[::2])) for one in ("([^/]+)", "(.+)"))
+    matches = (re.fullmatch(f"(.*?){pattern}", unquote(path)) for pattern in patterns)
+    found = next((match for match in matches if match is not None), None)
+    if len(parts) == 1 or found is None:
+        return "", {}
+    before, *values = found.groups()
+    filled = "".join(f":{part}" if number % 2 else quote(part) for number, part in enumerate(parts))
+    return quote(before) + filled, dict(zip(parts[1::2], values, strict=True))
+
+
+def _drop_titles(value: Any) -> Any:
+    """Drop what FastAPI adds to each schema; a property named `title` has a schema, and no text."""
+    if isinstance(value, list):
+        return [_drop_titles(one) for one in cast("list[object]", value)]
+    if not isinstance(value, dict):
+        return value
+    named = cast("dict[str, Any]", value)
+    return {
+        name: one if name in _VALUES else _drop_titles(one)
+        for name, one in named.items()
+        if not (name == "title" and isinstance(one, str) and named.keys() & {"type", "anyOf", "properties"})
+    }
+
+
+def _decode(instructions: str) -> tuple[str | None, str]:
+    """Return the JSON text of instructions without extensions, None for any other; and the media type."""
     try:
         content = base64.b64decode(instructions, validate=True)
         found: object = parse_json(content)
     except (ValueError, RecursionError):
-        return None
+        return None, ""
     if not isinstance(found, dict) or not found or _EXTENSIONS in cast("dict[str, Any]", found):
-        return None
-    return content.decode().rstrip()
+        return None, ""
+    resource: Any = cast("dict[str, Any]", found).get("resource")
+    mime_type: Any = cast("Schema", resource).get("mimeType") if isinstance(resource, dict) else None
+    return content.decode().rstrip(), mime_type if isinstance(mime_type, str) else "application/json"
