@@ -40,6 +40,7 @@ def test_the_public_names() -> None:
         "SweepReport",
         "Usage",
         "build_llms_text",
+        "build_openapi",
     ]
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from faregate.pages.payment import PaymentPage
     from faregate.paywall import Paywall
     from faregate.routes.llms import build_llms_text
+    from faregate.routes.openapi import build_openapi
     from faregate.x402.usage_prices import Usage
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "SweepReport",
     "Usage",
     "build_llms_text",
+    "build_openapi",
 ]
 
 _ELSEWHERE = {
@@ -67,6 +69,7 @@ _ELSEWHERE = {
     "SweepReport": "core.recovery",
     "Usage": "x402.usage_prices",
     "build_llms_text": "routes.llms",
+    "build_openapi": "routes.openapi",
 }
 """Where names are; the others are errors."""
 

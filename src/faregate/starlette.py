@@ -79,6 +79,8 @@ class PaywallMiddleware(ASGIMiddleware):
         self.app = app  # now: a mistake may end what sets it
         self._routers: list[tuple[Any, list[Any]]] | None = None  # as they were looked through
         self._notices: set[str] = set()  # what was logged about the routes
+        self._document = ""  # the path of FastAPI's OpenAPI document, which is to have prices
+        self._offers: tuple[Offer, ...] = ()
         try:
             self.allow_outside = _check_allowed(allow_outside)
             super().__init__(
@@ -104,6 +106,8 @@ class PaywallMiddleware(ASGIMiddleware):
             return
         if scope["type"] == "lifespan":
             send = self._check_after_startup(scope.get("app", self.app), send)
+        elif self._document and scope["path"].removeprefix(scope.get("root_path", "")) == self._document:
+            await self.paywall.ask_prices(self._offers)
         await super().__call__(scope, receive, send)
 
     def _has_changed(self) -> bool:
@@ -127,6 +131,8 @@ class PaywallMiddleware(ASGIMiddleware):
             table.expect_offers()
             if is_first:
                 add_openapi(app, self)
+            if self.paywall.settings.discovery:
+                self._document, self._offers = getattr(app, "openapi_url", None) or "", table.offers
         except ConfigurationError as mistake:
             self.mistake = mistake
 

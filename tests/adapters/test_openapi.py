@@ -191,7 +191,14 @@ def test_asset_and_price_are_said_once_the_service_has_told_them() -> None:
             {"asset": "EURC"},
             {"price": {"mode": "fixed", "currency": "EUR", "amount": "0.05"}, "network": "eip155:84532"},
         ),
-        ({"scheme": "upto"}, {}),
+        (
+            {"scheme": "upto"},
+            {
+                "price": {"mode": "dynamic", "currency": "USD", "min": "0", "max": "0.05"},
+                "network": "eip155:84532",
+            },
+        ),
+        ({"scheme": "another"}, {}),
         ({"asset": "atomic units of 0xabc"}, {}),
         (None, {}),
     ],

@@ -7,6 +7,7 @@ of payment is not authentication (spec: Authentication). An operation below a pa
 
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from decimal import Decimal
 from typing import Any
 
 from faregate.core.models import Offer, OfferChoice
@@ -78,18 +79,25 @@ def _describe(offer: Offer) -> Schema:
     return {name: value for name, value in fields.items() if value}
 
 
-def add_known(info: Schema, asset: str | None, price: Price | None) -> None:
-    """Add to the description of an offer what the service has told of it."""
-    if asset is not None:
-        info.setdefault("asset", asset)
-    _set_price(info, price)
+FindAsset = Callable[[str], str | None]
+FindPrice = Callable[[str], Price | None]
+
+
+def add_known(info: Schema, find_asset: FindAsset, find_price: FindPrice) -> None:
+    """Add to the description of an offer what the service has told of it, by the name of what is sold."""
+    for one in info.get("among", (info,)):
+        if (asset := find_asset(one["sells"])) is not None:
+            one.setdefault("asset", asset)
+        _set_price(one, _announce(find_price(one["sells"])))
+    if "among" in info:
+        _set_price(info, _announce_range([one.get("price") for one in info["among"]]))
 
 
 def with_payments(
     schema: Schema,
     find_prefix_offer: Callable[[str], Offer | None] = lambda _path: None,
-    asset: Callable[[str], str | None] = lambda _sells: None,
-    price: Callable[[str], Price | None] = lambda _sells: None,
+    asset: FindAsset = lambda _sells: None,
+    price: FindPrice = lambda _sells: None,
 ) -> Schema:
     """Complete the paid operations of a schema in place. Another call adds what has become known since.
 
@@ -101,13 +109,12 @@ def with_payments(
         info = _take_mark(operation, schemes)
         if info is None and (sold := find_prefix_offer(path)) is not None:
             info = payment_info(sold)
-        if info is not None and not _is_documented(operation):
-            _add_documentation(operation, _make_define(schema))
         shown = operation.get(INFO, {})
+        if (info is not None or "sells" in shown) and not _is_documented(operation):
+            _add_documentation(operation, _make_define(schema))
         if info is not None or "sells" in shown:
             shown = operation[INFO] = {**(info or {}), **shown}
-            for item in shown.get("among", (shown,)):
-                add_known(item, asset(item["sells"]), price(item["sells"]))
+            add_known(shown, asset, price)
     _remove_mark_schemes(schema, schemes)
     return schema
 
@@ -117,16 +124,37 @@ class _AnnouncedPrice(Schema):
     this one; a price that the seller wrote stays."""
 
 
-def _set_price(info: Schema, price: Price | None) -> None:
-    """Add the price that was asked last, if it is an amount of a currency; a price of the seller's stays."""
+def _set_price(info: Schema, announced: Schema | None) -> None:
+    """Add the price that was asked last, and its network; a price of the seller's stays."""
     if not isinstance(info.get("price", _NO_PRICE), _AnnouncedPrice):
         return
     if info.pop("price", None) is not None:
         info.pop("network", None)
+    info |= announced or {}
+
+
+def _announce(price: Price | None) -> Schema | None:
+    """Announce an amount of a currency: by use it is the most that is charged. None of anything else."""
     currency = None if price is None else _CURRENCIES.get(price.asset)
-    if price is not None and currency is not None and price.scheme == "exact":
-        info["price"] = _AnnouncedPrice(mode="fixed", currency=currency, amount=price.amount)
-        info["network"] = price.network
+    if price is None or currency is None or price.scheme not in ("exact", "upto"):
+        return None
+    if price.scheme == "upto":
+        shown = _AnnouncedPrice(mode="dynamic", currency=currency, min="0", max=price.amount)
+    else:
+        shown = _AnnouncedPrice(mode="fixed", currency=currency, amount=price.amount)
+    return {"price": shown, "network": price.network}
+
+
+def _announce_range(prices: list[Any]) -> Schema | None:
+    """Announce the prices of a choice, lowest and highest; None if one is not known, or currencies differ."""
+    if not all(isinstance(one, _AnnouncedPrice) for one in prices):
+        return None
+    if len({one["currency"] for one in prices}) != 1:
+        return None
+    lowest = min((one.get("amount", one.get("min")) for one in prices), key=Decimal)
+    highest = max((one.get("amount", one.get("max")) for one in prices), key=Decimal)
+    shown = _AnnouncedPrice(mode="dynamic", currency=prices[0]["currency"], min=lowest, max=highest)
+    return {"price": shown}
 
 
 _CURRENCIES = {"USDC": "USD", "EURC": "EUR"}

@@ -35,6 +35,5 @@ def _find_offers(server: AnyServer, name: str) -> tuple[Offer, ...]:
 
 def _describe(paywall: Paywall, offer: Offer) -> dict[str, Any]:
     info = payment_info(offer)
-    for one in info.get("among", (info,)):
-        add_known(one, paywall.find_asset(one["sells"]), paywall.find_price(one["sells"]))
+    add_known(info, paywall.find_asset, paywall.find_price)
     return info

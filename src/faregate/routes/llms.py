@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import cast
 
+from faregate.core import prices
 from faregate.core.driver import run
 from faregate.core.models import Offer
-from faregate.core.prices import ask_price
 from faregate.core.terms import Price
 from faregate.errors import ConfigurationError, FaregateError
 from faregate.merchant.resource_url import NOT_FOR_SALE
@@ -14,7 +13,7 @@ from faregate.paywall import Paywall
 from faregate.routes import RouteInfo
 from faregate.routes.inspect import inspect_app, is_mcp_server
 
-_HOW_TO_PAY = """## How to pay
+HOW_TO_PAY = """## How to pay
 
 Each request below is paid with x402 version 2.
 
@@ -33,16 +32,21 @@ def build_llms_text(app: object, name: str, about: str = "") -> str:
     `name` is the seller's, `about` one sentence. Blocking: it asks the service for the price of each offer,
     so build the text once and keep it. Raises `ConfigurationError`.
     """
-    if not isinstance(cast(object, name), str) or not name.strip():
-        raise ConfigurationError(f"build_llms_text needs the seller's name, such as 'Weather', not {name!r}.")
-    if not isinstance(cast(object, about), str):
-        raise ConfigurationError(f"build_llms_text needs text as about=, not {about!r}.")
-    if not (callable(app) or is_mcp_server(app)):
-        raise ConfigurationError(f"build_llms_text needs your application, not {type(app).__name__}.")
+    check_seller("build_llms_text", app, name, about)
     sold = [*_list_sold(inspect_app(app).routes)]
-    summary = f"\n> {_join_lines(about)}\n" if about else ""
+    summary = f"\n> {join_lines(about)}\n" if about else ""
     listed = "\n".join(sold) if sold else "Nothing is sold at the moment."
-    return f"# {_join_lines(name)}\n{summary}\n{_HOW_TO_PAY}\n\n## Paid\n\n{listed}\n"
+    return f"# {join_lines(name)}\n{summary}\n{HOW_TO_PAY}\n\n## Paid\n\n{listed}\n"
+
+
+def check_seller(function: str, app: object, name: object, about: object) -> None:
+    """Check the arguments of a function that documents an application. Raises `ConfigurationError`."""
+    if not isinstance(name, str) or not name.strip():
+        raise ConfigurationError(f"{function} needs the seller's name, such as 'Weather', not {name!r}.")
+    if not isinstance(about, str):
+        raise ConfigurationError(f"{function} needs text as about=, not {about!r}.")
+    if not (callable(app) or is_mcp_server(app)):
+        raise ConfigurationError(f"{function} needs your application, not {type(app).__name__}.")
 
 
 def _list_sold(routes: tuple[RouteInfo, ...]) -> Iterator[str]:
@@ -66,19 +70,19 @@ def _name(route: RouteInfo, paywall: Paywall | None) -> str:
 
 
 def _describe(offer: Offer, paywall: Paywall | None) -> str:
-    description = _join_lines(offer.description or offer.sells).rstrip(".")
-    price = None if paywall is None else _ask_price(offer, paywall)
+    description = join_lines(offer.description or offer.sells).rstrip(".")
+    price = None if paywall is None else ask_price(offer, paywall)
     return f"{description}. Its price is in its `402`." if price is None else f"{description}. {price}."
 
 
-def _ask_price(offer: Offer, paywall: Paywall) -> Price | None:
+def ask_price(offer: Offer, paywall: Paywall) -> Price | None:
     """Ask for the price, unless it is known; None if the service does not say it."""
     if paywall.find_price(offer.sells) is None:
         with suppress(FaregateError):
-            if (answer := run(ask_price(paywall.backend, offer, NOT_FOR_SALE))) is not None:
+            if (answer := run(prices.ask_price(paywall.backend, offer, NOT_FOR_SALE))) is not None:
                 paywall.record_price(offer, answer)
     return paywall.find_price(offer.sells)
 
 
-def _join_lines(text: str) -> str:
+def join_lines(text: str) -> str:
     return " ".join(text.split())
