@@ -1,6 +1,7 @@
 """Sellers that ask to be listed: what the official package lists of one payment, and a crawler's checker."""
 
 import json
+import re
 import subprocess
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
@@ -41,6 +42,7 @@ from faregate import build_openapi
 from faregate.emulator import TEST_KEY, Emulator
 from faregate.emulator.server import serve
 from faregate.offers import offer
+from faregate.routes.outside import check_url, send_request
 from tests import django_site
 from tests.servers.http import serving, serving_wsgi
 from tests.servers.shared import need
@@ -322,6 +324,24 @@ def test_the_checker_of_a_crawler_finds_nothing(checker: Path, name: str) -> Non
         *(["L4_GUIDANCE_MISSING"] if name == "fastapi" else []),
     }
     assert {one["code"] for one in found["warnings"]} <= own
+
+
+@pytest.mark.parametrize("url", ["https://seller.example", "https://seller.example/report/oslo"])
+@pytest.mark.parametrize("name", SELLERS)
+@pytest.mark.usefixtures("emulator")
+def test_our_own_check_from_outside_finds_nothing(name: str, url: str) -> None:
+    with SELLERS[name]() as seller:
+        report = check_url(
+            url, lambda method, url: send_request(method, url.replace("https://seller.example", seller))
+        )
+
+    assert report.faults == []
+    # A route that takes any method is documented with the one that its offer describes.
+    assert len(report.sold) == (1 if name in ("django", "wsgi", "asgi") else 2)
+    assert {re.sub(r".* is paid", "is paid", note) for note in report.notes} == {
+        "is paid on a test network: catalogues of real money leave it out.",
+        "https://seller.example/llms.txt is answered with 404: build_llms_text makes one.",
+    } or name in ("wsgi", "asgi")
 
 
 def run_checker(checker: Path, *words: str) -> dict[str, Any]:

@@ -16,8 +16,15 @@ from faregate.routes import RouteTable
 from faregate.routes.inspect import inspect_app, is_mcp_server
 
 
-def open_routes(arguments: Namespace) -> AbstractContextManager[RouteTable]:
-    """The routes of the application that the arguments name. Raises `CommandError`, `ConfigurationError`."""
+def open_routes(arguments: Namespace) -> AbstractContextManager[RouteTable | str]:
+    """The routes of the application that the arguments name, or the URL that they name for `check`.
+
+    Raises `CommandError`, `ConfigurationError`.
+    """
+    if arguments.app.startswith(("http://", "https://")):
+        if arguments.selected.name != "check":
+            raise CommandError("Only faregate check takes a URL. Name an application, such as shop:app.")
+        return nullcontext(str(arguments.app))
     return nullcontext(inspect_app(load_app(arguments.app, arguments.app_dir, factory=arguments.factory)))
 
 

@@ -41,7 +41,8 @@ CHECK: Final = Command(
     "check that everything for sale can be sold",
     "faregate.cli.routes:run_check",
     "Check the routes, the journal, the API key, and every offer at the merchant service. Exits with 1 if "
-    "something cannot be sold.",
+    "something cannot be sold. `faregate check https://shop.example` tries from outside what a crawler "
+    "tries, and says what keeps the seller from being listed.",
     _FORM,
     target="routes",
 )
@@ -359,7 +360,9 @@ GROUPS: Final = {
 COMMANDS: Final = tuple(command for commands in GROUPS.values() for command in commands)
 
 APP_OPTIONS: Final = (
-    Option("app", "the application, as servers name it: shop:app", metavar="MODULE:APP"),
+    Option(
+        "app", "the application, as servers name it: shop:app; check takes a URL too", metavar="MODULE:APP"
+    ),
     Option("--app-dir", "look for the module in this directory; default the current one", str, "", "DIR"),
     Option("--factory", "APP is a function that returns the application"),
 )

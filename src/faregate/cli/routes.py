@@ -7,6 +7,7 @@ from faregate.commands import Echo
 from faregate.core.models import OfferChoice
 from faregate.routes import RouteInfo, RouteTable
 from faregate.routes.check import check, describe_instructions, describe_journals
+from faregate.routes.outside import check_url
 from faregate.routes.unsold import describe_unsold
 
 _HEAD = ("ACCESS", "METHODS", "PATH", "SELLS", "HANDLER")
@@ -56,12 +57,16 @@ def _describe_choice(route: RouteInfo) -> dict[str, list[str]]:
     )
 
 
-def run_check(table: RouteTable, echo: Echo, *, json: bool, text: bool) -> int:
+def run_check(seller: RouteTable | str, echo: Echo, *, json: bool, text: bool) -> int:
     """Check everything that is for sale. Returns 1 if something cannot be sold, or a price is on no route.
 
-    Predictable payment instructions and a journal in memory are reported, but are no error here.
+    Predictable payment instructions and a journal in memory are reported, but are no error here. `seller` is
+    the routes of an application; or a URL, where it is checked from outside whether it can be listed.
     """
     as_json = prints_json(json, text)
+    if isinstance(seller, str):
+        return _run_outside_check(seller, echo, as_json)
+    table = seller
     offers, faults = table.offers, [*check(table), *describe_unsold()]
     notes = [*describe_journals(table), *describe_instructions(table)]
     if not offers:
@@ -71,4 +76,15 @@ def run_check(table: RouteTable, echo: Echo, *, json: bool, text: bool) -> int:
         echo(jsonlib.dumps({"sells": sells, "faults": faults, "notes": notes}, indent=2))
     else:
         echo("\n".join((*(faults or [f"All is well: {count(len(offers), 'offer')} can be sold."]), *notes)))
+    return 1 if faults else 0
+
+
+def _run_outside_check(url: str, echo: Echo, as_json: bool) -> int:
+    report = check_url(url)
+    sold, faults, notes = report.sold, report.faults, report.notes
+    if as_json:
+        echo(jsonlib.dumps({"sells": sold, "faults": faults, "notes": notes}, indent=2))
+    else:
+        well = f"All is well: {count(len(sold), 'request')} can be listed."
+        echo("\n".join((*(faults or [well]), *notes)))
     return 1 if faults else 0
