@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -14,11 +15,12 @@ from faregate.rules.payments import (
     PaymentsUnavailable,
     SignedTransfer,
 )
-from faregate.service.chain.chain import ChainReader
+from faregate.service.chain import chain as chain_module
+from faregate.service.chain.chain import HEAD_SECONDS, ChainReader
 from faregate.x402.tokens import TOKENS
 from tests.service.chain.books import PRICE, RECONCILING, SETTLING, SUBMITTED, TERMS, TO, Books, MakeReader
 from tests.support.chain import EURC, USDC, ChainPayer, LocalChain, require_anvil, start_chain
-from tests.support.rpc_proxy import serve_rpc_proxy
+from tests.support.rpc_proxy import RpcProxy, serve_rpc_proxy
 
 
 @pytest.fixture
@@ -39,6 +41,22 @@ def test_facts(chain: LocalChain, reader: ChainReader, payer: ChainPayer) -> Non
     assert not reader.is_authorization_used(USDC, payer.address, nonce)
     payer.cancel(chain, USDC, nonce)
     assert reader.is_authorization_used(USDC, payer.address, nonce)
+
+
+def test_the_first_block_of_a_payment_is_not_asked_for_each_time(
+    chain: LocalChain, proxy: RpcProxy, make_reader: MakeReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = monotonic()
+    monkeypatch.setattr(chain_module, "monotonic", lambda: now)
+    reader = make_reader(proxy.url)
+    head = chain.head
+    assert reader.find_first_block() == head
+    chain.mine(1)
+    now += HEAD_SECONDS - 0.1
+    assert reader.find_first_block() == head
+    assert proxy.count("eth_getBlockByNumber") == 1
+    now += 0.2
+    assert reader.find_first_block() == chain.head == head + 1
 
 
 def test_a_token_is_checked(chain: LocalChain, reader: ChainReader) -> None:

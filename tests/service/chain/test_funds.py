@@ -40,7 +40,7 @@ def read(
     chain: LocalChain, reader: ChainReader, payment: SignedPayment, reservations: tuple[Reservation, ...]
 ) -> int:
     committed = sum(one.value for one in reservations)
-    return reader.read_funds(payment, TERMS, committed, reservations, chain.head)
+    return reader.read_funds(payment, TERMS, committed, reservations)
 
 
 @pytest.mark.parametrize("kind", ["direct", "facilitated"])
@@ -74,7 +74,6 @@ def test_a_transfer_between_two_questions_is_in_none_of_the_answers(
     """Balance and authorizations are read as of one block: else its amount would count once too often."""
     payment, mined, *others = (sign_payment(tight, TERMS) for _ in range(4))
     chain.settle(USDC, others[0])
-    head = chain.head
 
     def settle_after_the_balance(params: list[Any], result: Any) -> Any:
         if params[0]["data"].startswith(BALANCE_OF) and params[1] != "latest":
@@ -84,7 +83,7 @@ def test_a_transfer_between_two_questions_is_in_none_of_the_answers(
 
     proxy.change["eth_call"] = settle_after_the_balance
     reservations = reserve(mined, *others)
-    assert distant.read_funds(payment, TERMS, 3 * PRICE, reservations, head) == 3 * PRICE
+    assert distant.read_funds(payment, TERMS, 3 * PRICE, reservations) == 3 * PRICE
     assert chain.get_balance(USDC, tight.address) == PRICE
 
 
@@ -97,7 +96,7 @@ def test_few_questions_are_asked(
     def count(committed: int, value: int = PRICE) -> int:
         proxy.calls.clear()
         asked = replace(payment, value=value)
-        distant.read_funds(asked, TERMS, committed, others, chain.head)
+        distant.read_funds(asked, TERMS, committed, others)
         return proxy.count("eth_call")
 
     distant.get_head()

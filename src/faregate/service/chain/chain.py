@@ -5,6 +5,7 @@ payment stays pending.
 """
 
 import logging
+import math
 from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Final, TypeVar
@@ -37,6 +38,8 @@ from faregate.x402.tokens import Token
 LOOK_SECONDS: Final = 10.0
 VERIFY_SECONDS: Final = 6.0
 """What verifying a payment may take. Sellers wait 10 seconds for an answer to access."""
+HEAD_SECONDS: Final = 2.0
+"""For how long a latest block is the first one in which a new payment can be: no longer than Base has one."""
 MOST_LOOKED_UP: Final = 32
 """Reservations that one access asks the chain for, at most: each is a call."""
 T = TypeVar("T")
@@ -68,12 +71,26 @@ class ChainReader:
         self._agreement = Agreement(self._judge, self._open)
         self._look_seconds = look_seconds
         self._checked: set[RpcNode] = set()
+        self._known_head = -math.inf, 0
+        """When a latest block was asked for last, and its number."""
 
     # Single facts
 
     def get_head(self) -> int:
         """Return the number of the latest block."""
         return self.ask(lambda node: node.get_head()).number
+
+    def find_first_block(self) -> int:
+        """Return a block before which no payment is that is not on the chain by now.
+
+        Any earlier block is one, too: so not each payment asks for the latest.
+        """
+        asked_at, number = self._known_head
+        now = monotonic()
+        if now - asked_at >= HEAD_SECONDS:
+            number = self.get_head()
+            self._known_head = now, number
+        return number
 
     def get_balance(self, token: Token, address: str, at: At = "latest") -> int:
         """Return the balance in atomic units, as of a block."""
@@ -101,15 +118,14 @@ class ChainReader:
         terms: Terms,
         committed: int,
         reservations: Sequence[Reservation],
-        block: int,
     ) -> int:
         """Return what the payer has for this payment beside `committed`, in atomic units.
 
         That is its balance, with what the chain has taken for `reservations`. The books learn of a transfer
         some time after its block. Until then its amount is reserved, and not in the balance any more: counted
-        twice, it would refuse a payer who has enough. So where the balance alone is short, `block` is asked
-        which authorizations were used. One that was cancelled counts like one that was used: it is reserved,
-        too, until the books learn of that.
+        twice, it would refuse a payer who has enough. So where the balance alone is short, the latest block
+        is asked which authorizations were used. One that was cancelled counts like one that was used: it is
+        reserved, too, until the books learn of that.
         """
         token, payer = terms.token, payment.payer
         funds = self.get_balance(token, payer)
@@ -117,6 +133,7 @@ class ChainReader:
         if funds >= needed or funds < payment.value:
             return funds
         # Balance and authorizations as of one block: a transfer between two questions would be in both.
+        block = self.get_head()
         funds = self.get_balance(token, payer, block)
         for reservation in reservations[:MOST_LOOKED_UP]:
             if funds >= needed:

@@ -94,11 +94,11 @@ class FacilitatorPayments:
         if isinstance(checked, PaymentRefused):
             return checked
         # Read before a facilitator is shown the payment: it can be in no earlier block.
-        from_block = self._chain.get_head()
+        from_block = self._chain.find_first_block()
         # A used one looks as if it had settled before it was sent: no look would ever end it.
         if self._chain.is_authorization_used(terms.token, payment.payer, payment.nonce):
             return USED
-        funds = self._chain.read_funds(payment, terms, committed, reservations, from_block)
+        funds = self._chain.read_funds(payment, terms, committed, reservations)
         if funds - committed < payment.value:
             return refuse_short_balance(terms)
         refusal = self._chain.find_missing_approval(payment, terms, reservations, from_block)

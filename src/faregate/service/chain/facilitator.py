@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from threading import Lock
 from time import monotonic
 from typing import Any, Final, TypeGuard, cast
@@ -53,6 +54,10 @@ _CONSTANT: Final = (
     ("Content-Type", "application/json"),
     ("User-Agent", "faregate"),
 )
+
+
+# Four times in a sale: the recipient is always the same, and a payer buys more than once.
+_format_address: Final = lru_cache(maxsize=1024)(to_checksum_address)
 
 
 class FacilitatorUnavailable(Exception):
@@ -266,12 +271,12 @@ def _offer(terms: Terms, payment: SignedPayment) -> Terms:
     """Return the terms as they were offered to this payer: of several facilitators, with its own."""
     if payment.facilitator is None:
         return terms
-    return replace(terms, facilitators=(to_checksum_address(payment.facilitator),))
+    return replace(terms, facilitators=(_format_address(payment.facilitator),))
 
 
 def _build_signed(payment: SignedPayment, terms: Terms) -> dict[str, Any]:
     """Build what the payer signed, in the form of its scheme."""
-    payer, to = to_checksum_address(payment.payer), to_checksum_address(payment.to)
+    payer, to = _format_address(payment.payer), _format_address(payment.to)
     valid_after = str(payment.valid_after)
     if payment.facilitator is None:
         authorization = {
@@ -283,7 +288,7 @@ def _build_signed(payment: SignedPayment, terms: Terms) -> dict[str, Any]:
             "nonce": payment.nonce,
         }
         return {"authorization": authorization}
-    facilitator = to_checksum_address(payment.facilitator)
+    facilitator = _format_address(payment.facilitator)
     permit = {
         "from": payer,
         "permitted": {"token": terms.token.address, "amount": str(payment.value)},

@@ -69,8 +69,8 @@ class DirectPayments:
         if isinstance(checked, PaymentRefused):
             return checked
         # Nothing of this payment is in an earlier block: the simulation would find its authorization used.
-        from_block = self._chain.get_head()
-        funds = self._chain.read_funds(payment, terms, committed, reservations, from_block)
+        from_block = self._chain.find_first_block()
+        funds = self._chain.read_funds(payment, terms, committed, reservations)
         if funds - committed < payment.value:
             return refuse_short_balance(terms)
         # The token names a used authorization in words, Permit2 by a number.
