@@ -1,6 +1,9 @@
 """Connections: what may be written, and what errors may say."""
 
 import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +11,8 @@ import pytest
 from sqlalchemy import BigInteger, LargeBinary, Text, bindparam, cast, insert, select, text
 
 from faregate.errors import ConfigurationError
+from faregate.journals.sqlite import database as journal_database
+from faregate.journals.sqlite.database import SqliteDatabase
 from faregate.service.database.engine import Database, DatabaseError, LostConnection
 from faregate.service.database.schema import accounts
 from faregate.service.database.statements import Statement
@@ -80,6 +85,33 @@ def test_a_write_to_sqlite_is_its_transaction_and_nothing_else(database: Databas
     driver.set_trace_callback(None)
     words = [statement.split()[0] for statement in executed]
     assert words == 2 * ["BEGIN", "SELECT", "COMMIT"]
+
+
+@pytest.mark.parametrize("kind", ["sqlite"])
+def test_a_journal_in_the_same_file_waits_for_its_turn(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each would try again and again else, which costs time where payers are many."""
+    assert database.file is not None
+    journal = SqliteDatabase(database.file, 10)
+    tried: list[Any] = []
+    retry = journal_database.retry_while_busy
+
+    def count(call: Callable[[], Any], timeout: float) -> Any:
+        tried.append(call)
+        return retry(call, timeout)
+
+    monkeypatch.setattr(journal_database, "retry_while_busy", count)
+    journal.write(lambda connection: connection.execute("SELECT 1").fetchall())
+    with ThreadPoolExecutor(1) as pool:
+        with database.write() as connection:
+            connection.execute(text("SELECT 1"))
+            tried.clear()
+            writing = pool.submit(journal.write, lambda given: given.execute("SELECT 1").fetchall())
+            time.sleep(0.1)
+            assert not tried
+        assert writing.result() == [(1,)]
+    journal.disconnect()
 
 
 def test_a_writer_waits_for_another_only_so_long(url: str, database: Database) -> None:

@@ -22,6 +22,7 @@ from typing import TypeVar, cast
 
 from faregate.errors import ConfigurationError, JournalError
 from faregate.journals.sqlite import errors, schema
+from faregate.journals.sqlite.turns import get_turn
 from faregate.journals.sqlite.work import Change, DatabaseWork, run_batch, run_one
 from faregate.journals.writer import Task, Writer
 
@@ -70,7 +71,7 @@ class SqliteDatabase:
         with self._executing:
             try:
                 self._file.check()
-                self._commit(batch)
+                self._take_turn(batch)
             except sqlite3.Error as error:
                 # Whether a failed commit is in the file cannot be known: nothing of it counts as written.
                 self._connection.close(in_doubt=errors.leaves_doubt(error))
@@ -80,6 +81,15 @@ class SqliteDatabase:
             except BaseException:
                 self._connection.close()
                 raise
+
+    def _take_turn(self, batch: Sequence[Task[DatabaseWork]]) -> None:
+        turn = get_turn(self.path)
+        if not turn.acquire(timeout=self._timeout):
+            raise errors.busy(self.path)
+        try:
+            self._commit(batch)
+        finally:
+            turn.release()
 
     def _commit(self, batch: Sequence[Task[DatabaseWork]]) -> None:
         connection = self._connection.get()

@@ -2,19 +2,19 @@
 
 import os
 import random
-import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from sqlalchemy import URL, Connection, Dialect, Engine, Table, create_engine, event, make_url
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, IntegrityError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
-from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
+from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection, QueuePool
 
 from faregate.errors import ConfigurationError, FaregateError
+from faregate.journals.sqlite.turns import get_turn
 from faregate.rules.store import StoreUnavailable
 from faregate.service.database.statements import (
     Compiled,
@@ -43,6 +43,10 @@ _STATEMENTS: Final = "faregate_statements"
 """What executes statements of sales on a connection."""
 _FILE: Final = "faregate_file"
 """Which file of the disk a connection to SQLite has opened."""
+_GENERATION: Final = "faregate_generation"
+"""Which of the connections of a `_KeptConnections` one is: those of before a loss are lost, too."""
+_OF_OTHERS: Final = 4
+"""Connections of a pool of which statements of sales keep none."""
 _BUSY: Final = (5, 261, 517)  # SQLITE_BUSY, and while the log is recovered, or a snapshot is old
 _RETRY_SECONDS: Final = 0.0005, 0.0015
 """About as long as a write takes; random, so that processes that poll in step do not keep colliding."""
@@ -54,6 +58,46 @@ class DatabaseError(FaregateError, StoreUnavailable):
 
 class LostConnection(DatabaseError):
     """The connection ended during a statement. What it wrote may be committed or not."""
+
+
+class _KeptConnections:
+    """Up to `most` connections of an engine that statements of sales have to themselves. Thread-safe.
+
+    SQLAlchemy's pool takes as long to give out a connection, and to take it back, as a statement of a sale
+    takes. So these are not given back. `file` is that of SQLite: of one that was replaced, as by a backup,
+    what is written is lost.
+    """
+
+    def __init__(self, engine: Engine, most: int, file: str | None) -> None:
+        self._engine, self._most, self._file = engine, most, file
+        # Without a lock: `append` and `pop` are one step of the interpreter each.
+        self._idle: list[PoolProxiedConnection] = []
+        self._generation = 0
+
+    def take(self) -> PoolProxiedConnection:
+        """Return a connection for one statement. Raises what the engine raises."""
+        with suppress(IndexError):
+            kept = self._idle.pop()
+            if self._file is None or kept.info[_FILE] == _identify_file(self._file):
+                return kept
+            kept.invalidate()
+            kept.close()
+        taken = self._engine.raw_connection()
+        taken.info[_GENERATION] = self._generation
+        return taken
+
+    def give_back(self, taken: PoolProxiedConnection) -> None:
+        if taken.is_valid and taken.info[_GENERATION] == self._generation and len(self._idle) < self._most:
+            self._idle.append(taken)
+        else:
+            taken.close()
+
+    def close_idle(self) -> None:
+        """Give back all that are not in use, and later those that are."""
+        self._generation += 1
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().close()
 
 
 class Database:
@@ -89,8 +133,15 @@ class Database:
         self._dialect: Final[Dialect] = (
             engine.dialect if self.is_sqlite else numbered(paramstyle="numeric_dollar")
         )
-        # SQLite lets one writer in at a time, and those who wait poll. Threads of one process queue here.
-        self._turn: AbstractContextManager[Any] = threading.Lock() if self.is_sqlite else nullcontext()
+        self.file: Final = os.path.abspath(address.database or "") if self.is_sqlite else None
+        # Others need connections, too, some of them two at once.
+        self._kept: Final = _KeptConnections(engine, max(0, pool_size - _OF_OTHERS) // 2, self.file)
+        self._kept_writer: Final = _KeptConnections(self._writer, 1, self.file)
+
+    @property
+    def engine(self) -> Engine:
+        """What opens connections."""
+        return self._engine
 
     @property
     def is_absent(self) -> bool:
@@ -113,8 +164,11 @@ class Database:
         SQLite has one writer at a time. Raises `DatabaseError`.
         """
         try:
-            with self._turn, self._writer.begin() as connection:
-                yield connection
+            with self._take_turn():
+                if self.is_sqlite:
+                    self._kept_writer.close_idle()  # it is the only one
+                with self._writer.begin() as connection:
+                    yield connection
         except SQLAlchemyError as error:
             raise _describe_failure(error, self.name) from None
 
@@ -138,8 +192,22 @@ class Database:
         """
         compiled = statement.compile(self._dialect)
         following = None if then is None else then.compile(self._dialect)
-        with self._turn:
+        with self._take_turn():
             return self._execute(compiled, values, following, writes=self.is_sqlite, durable=durable)
+
+    @contextmanager
+    def _take_turn(self) -> Generator[None]:
+        """Wait until no other thread of this process writes to the file of SQLite."""
+        if self.file is None:
+            yield
+            return
+        turn = get_turn(self.file)
+        if not turn.acquire(timeout=self._timeout):
+            raise _build_busy(self.name)
+        try:
+            yield
+        finally:
+            turn.release()
 
     def _execute(
         self,
@@ -150,8 +218,9 @@ class Database:
         writes: bool = False,
         durable: bool = True,
     ) -> list[Row]:
+        kept = self._kept_writer if writes else self._kept
         try:
-            pooled = (self._writer if writes else self._engine).raw_connection()
+            pooled = kept.take()
         # The driver's own error comes from the events that configure a new connection.
         except (SQLAlchemyError, self._engine.dialect.loaded_dbapi.Error) as error:
             raise _describe_failure(error, self.name) from None
@@ -180,7 +249,7 @@ class Database:
                 connection.rollback()
             if is_unsynced:
                 connection.execute(_SYNCED)
-            pooled.close()
+            kept.give_back(pooled)
         return rows
 
     @contextmanager
@@ -191,6 +260,8 @@ class Database:
 
     def close_idle(self) -> None:
         """Close the connections that nobody uses: before a fork, over which none may be carried."""
+        self._kept.close_idle()
+        self._kept_writer.close_idle()
         self._engine.dispose()
         self._writer.dispose()
 
@@ -227,6 +298,10 @@ def _describe_failure(error: Exception, database: str) -> DatabaseError:
     if isinstance(error, IntegrityError):
         return DatabaseError(f"{database} refused an impossible row ({line})")
     return DatabaseError(f"{database} could not be read or written ({line})")
+
+
+def _build_busy(database: str) -> DatabaseError:
+    return DatabaseError(f"another thread or process has been writing to {database} for too long")
 
 
 def _parse_url(url: str) -> URL:
@@ -357,8 +432,7 @@ def _begin_immediate(engine: Engine, connection: Any, timeout: float) -> None:
             if getattr(error, "sqlite_errorcode", None) not in _BUSY:
                 raise
             if time.monotonic() > end:
-                name = _name_database(engine.url)
-                raise DatabaseError(f"another process has been writing to {name} for too long") from None
+                raise _build_busy(_name_database(engine.url)) from None
         else:
             return
         time.sleep(random.uniform(*_RETRY_SECONDS))  # noqa: S311 - no secret
