@@ -14,7 +14,7 @@ import pytest
 
 BENCHMARK = Path(__file__).parents[1] / "benchmarks" / "in_process.py"
 
-# Python calls, turns of the event loop, and objects in cycles, which only the collector frees, less
+# Python calls, turns of the event loop, and objects in cycles, which only the garbage collector frees, less
 # those of the same application without a paywall: a service that answers at once, and the memory journal.
 # With Python 3.11; later ones make fewer calls.
 EXPECTED = {

@@ -31,6 +31,7 @@ from faregate.errors import ConfigurationError
 from faregate.logs import log
 from faregate.paywall import Paywall
 from faregate.routes.dispatch import HandlerResolver
+from faregate.routes.first_prices import FirstPrices
 from faregate.routes.probes import add_probes
 from faregate.settings import Arguments, check_arguments
 
@@ -72,6 +73,7 @@ class PaywallMiddleware:
         self.path_rules = PathRules(offers, refuse)
         check_not_added_twice(app, has_prefixes=not self.path_rules.is_empty)
         self._resolver = HandlerResolver(app)
+        self._first_prices = FirstPrices(app)
         self._shared: Mapping[str, object] | None = None
         self._sweep_every = sweep_every
         self._drain_seconds = drain_seconds
@@ -125,6 +127,8 @@ class PaywallMiddleware:
         app = partial(self._call_below_prefix, responder) if path_match.protected else self.app
         # There is nothing to complete without a payment, so the request may be cancelled with its client.
         if not responder.has_payment:
+            if not path_match.protected and (price := self._first_prices.find(scope)) is not None:
+                app = partial(self._call_behind_price, responder, *price)
             await responder.run(app)
             if responder.asking_scope is not None:
                 self._warn_unknown(scope, responder.asking_scope)
@@ -162,6 +166,23 @@ class PaywallMiddleware:
         elif checkout.path_match.refused and not self._resolver.is_sold(scope):
             checkout.refuse_unsold()
         if checkout.state is not State.DECIDED:
+            await self.app(scope, receive, send)
+
+    async def _call_behind_price(
+        self,
+        responder: PaywallResponder,
+        offer: Offer,
+        routed: Scope,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        """Ask for the first price of a route, and call the application only if it is free.
+
+        The application then asks again, and gets the same payment. `routed` has the endpoint and the route.
+        """
+        await responder.authorize(offer, routed)
+        if responder.checkout.state is not State.DECIDED:
             await self.app(scope, receive, send)
 
     def _find_bypass(self, server_scope: Scope, scope: Scope, status: int) -> Bypass | None:

@@ -26,7 +26,14 @@ from faregate.checkout.asgi_scope import RAW_MARK, ASGIApp, Message, Receive, Sc
 from faregate.checkout.async_checkout import AsyncAsk
 from faregate.checkout.callables import count_as_async, is_async
 from faregate.checkout.checkout import SkipHandler
-from faregate.checkout.handlers import has_login, inspect_handler, mark, mark_maker, name_handler
+from faregate.checkout.handlers import (
+    has_login,
+    inspect_handler,
+    mark,
+    mark_maker,
+    mark_price,
+    name_handler,
+)
 from faregate.checkout.lifespan import fail_start
 from faregate.checkout.openapi import with_payments
 from faregate.core import responses
@@ -239,6 +246,7 @@ def paid(
 
         guard = count_as_async(guard)
         mark(guard, endpoint, sold)
+        mark_price(guard, sold)
         note_price(guard)
         return cast(Endpoint, guard)
 

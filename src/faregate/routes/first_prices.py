@@ -1,0 +1,130 @@
+"""Find the price that an application asks for before anything of its own could answer.
+
+Such a price is asked for before routing and dependencies run, if a request has no payment: the answer is the
+same, and most of what such a request costs is saved. Where something else of the application could answer
+first (middleware, a dependency before the price, a body that is parsed, a function that chooses the offer),
+nothing is found, and the application asks for the price itself.
+"""
+
+import re
+from collections.abc import Mapping
+from types import FunctionType
+from typing import Any
+
+from faregate.checkout.handlers import OFFER, inspect_handler, is_price
+from faregate.core.models import Offer, OfferChoice
+
+_TRANSPARENT = frozenset(
+    (
+        "fastapi.middleware.asyncexitstack.AsyncExitStackMiddleware",
+        "starlette.middleware.exceptions.ExceptionMiddleware",
+    )
+)
+"""Middleware that answers nothing before it calls the router."""
+_ROUTERS = frozenset(("fastapi.routing.APIRouter", "starlette.routing.Router"))
+_ROUTES = frozenset(("fastapi.routing.APIRoute", "starlette.routing.Route"))
+_MODULES = ("fastapi.routing", "starlette.routing")
+_PROBE = "faregate.routes.probes.RouterProbe"
+_DEPENDENCY = "faregate.fastapi.RequirePayment"
+_RUNS_ENDPOINT = "request_response.<locals>.app"
+"""The function that Starlette and FastAPI make of an endpoint; middleware of the route would stand around."""
+_FULL = 2  # of Starlette's `Match`
+_GROUP_NAME = re.compile(r"\(\?P<\w+>")
+
+
+class FirstPrices:
+    """The prices of one application by route. They are looked for again when its router has other routes."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+        self._router: Any = None
+        self._routes: list[Any] | None = None
+        self._offers: dict[int, Offer] = {}
+        self._paths: re.Pattern[str] | None = None
+
+    def find(self, asked: Mapping[str, Any]) -> tuple[Offer, dict[str, Any]] | None:
+        """Find the price of the request of this scope, and the scope with its endpoint and its route.
+
+        None if something else may answer first, or if there is no price.
+        """
+        if self._routes is None:  # with the first request: the application is complete
+            self._router = _find_router(self._app)
+        routes: list[Any] = [] if self._router is None else self._router.routes
+        if self._routes != routes:
+            self._read(routes)
+        # Most requests are for routes without a price: one pattern for all prices spares asking each route.
+        if self._paths is None or self._paths.match(asked["path"]) is None:
+            return None
+        if asked["method"] == "OPTIONS" or asked.get("root_path"):
+            return None
+        scope = dict(asked)
+        for route in routes:
+            match, child = route.matches(scope)
+            if match.value == _FULL:
+                offer = self._offers.get(id(route))
+                if offer is None or _has_overrides(route):
+                    return None
+                return offer, {**asked, "endpoint": child["endpoint"], "route": route}
+        return None
+
+    def _read(self, routes: list[Any]) -> None:
+        self._routes = list(routes)
+        offers = {id(route): _find_first_price(route) for route in routes}
+        self._offers = {key: offer for key, offer in offers.items() if offer is not None}
+        sold = (route.path_regex.pattern for route in routes if id(route) in self._offers)
+        patterns = [_GROUP_NAME.sub("(?:", pattern) for pattern in sold]
+        self._paths = re.compile("|".join(patterns)) if patterns else None
+
+
+def _find_router(app: Any) -> Any:
+    """Find the router that an application gives each request to, unanswered; None if it may not."""
+    while _name_class(app) in _TRANSPARENT:
+        app = app.app
+    if _name_class(app) not in _ROUTERS:
+        return None
+    routes = app.middleware_stack
+    if _name_class(routes) == _PROBE:
+        routes = routes.app
+    is_own = getattr(routes, "__self__", None) is app and routes.__func__ is type(app).app
+    return app if is_own else None
+
+
+def _find_first_price(route: Any) -> Offer | None:
+    """Find the offer whose payment is the first thing that a route asks for; None for any other route."""
+    if _name_class(route) not in _ROUTES or not _runs_endpoint(route.app):
+        return None
+    dependant = getattr(route, "dependant", None)
+    price = route.endpoint if dependant is None else _find_first_dependency(dependant)
+    if dependant is None:
+        is_first = isinstance(price, FunctionType) and is_price(price)
+    else:
+        is_first = _name_class(price) == _DEPENDENCY and route.body_field is None
+    if not is_first:
+        return None
+    offer = getattr(price, OFFER)
+    handler = inspect_handler(route.endpoint, dependant, dependencies=getattr(route, "dependencies", ()))
+    is_only = handler.offers == (offer,) and not handler.mistake
+    return offer if is_only and not isinstance(offer, OfferChoice) else None
+
+
+def _runs_endpoint(app: Any) -> bool:
+    # By its code: `functools.wraps` copies names.
+    is_plain = isinstance(app, FunctionType) and app.__code__.co_qualname == _RUNS_ENDPOINT
+    return is_plain and app.__globals__.get("__name__") in _MODULES
+
+
+def _find_first_dependency(dependant: Any) -> Any:
+    """Find what FastAPI calls first for a route: dependencies in their order, each after its own."""
+    while dependant.dependencies:
+        dependant = dependant.dependencies[0]
+    return dependant.call
+
+
+def _has_overrides(route: Any) -> bool:
+    """Whether dependencies are replaced, which tests do at any time."""
+    return bool(getattr(getattr(route, "dependency_overrides_provider", None), "dependency_overrides", None))
+
+
+def _name_class(one: Any) -> str:
+    kind: type[Any] = type(one)
+    return f"{kind.__module__}.{kind.__qualname__}"
