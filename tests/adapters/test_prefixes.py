@@ -7,9 +7,12 @@ from itertools import product
 from typing import Any
 
 import pytest
+from fastapi import Depends, FastAPI
+from starlette.responses import PlainTextResponse
 
 from faregate.asgi import PaywallMiddleware, require_payment
 from faregate.errors import ConfigurationError
+from faregate.fastapi import paid
 from faregate.offers import offer
 from tests.adapters.asgi import (
     CONTENT,
@@ -117,6 +120,42 @@ def test_a_prefix_that_could_never_match_is_a_mistake(prefix: str) -> None:
 def test_a_root_path_is_put_back_and_looked_through(prefix: str, path: str) -> None:
     app = seller(offers={prefix: "daily_report"})
     assert ask(app, path, root_path="/api")[0]["status"] == 402
+
+
+def below_api(path: str, *dependencies: Any) -> FastAPI:
+    """An application of FastAPI that takes `/api` off the paths by itself, if it is there."""
+    app = FastAPI()
+    app.root_path = "/api"  # as `FastAPI(root_path="/api")`, which is deprecated
+    app.add_api_route(path, lambda: CONTENT, dependencies=dependencies)
+    return app
+
+
+@pytest.mark.parametrize("prefix", ["/reports", "/api/reports"])
+@pytest.mark.parametrize("path", ["/reports/x", "/api/reports/x", "/api//reports/x", "/api/REPORTS/x"])
+@pytest.mark.parametrize("is_sold", [True, False])
+def test_a_root_path_of_the_application_passes_no_prefix_by(prefix: str, path: str, is_sold: bool) -> None:
+    setting: dict[str, Any] = {"offers": {prefix: "daily_report"}} if is_sold else {"refuse": [prefix]}
+    app = seller(below_api("/reports/x"), **setting)
+    assert ask(app, path)[0]["status"] == (402 if is_sold else 403)
+
+
+def test_a_handler_with_an_offer_is_found_below_the_root_path_of_its_application() -> None:
+    app = seller(below_api("/reports/x", Depends(paid("daily_report"))), refuse=["/reports"])
+    assert [ask(app, path)[0]["status"] for path in ("/reports/x", "/api/reports/x")] == [402, 402]
+
+
+def test_a_cache_gives_no_copy_away_below_the_root_path_of_its_application() -> None:
+    inner = below_api("/reports/x", Depends(paid("daily_report")))
+
+    class Cache:
+        def __init__(self, app: Any) -> None:
+            self.app = app
+
+        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+            await PlainTextResponse("what it has kept, changed since")(scope, receive, send)
+
+    with pytest.raises(ConfigurationError, match="something in front of it answered"):
+        ask(seller(Cache(inner)), "/api/reports/x")
 
 
 @DECLARED

@@ -88,6 +88,8 @@ class PathRules:
             )
         self.refused = tuple(_check_prefix(path) for path in refuse)
         self.is_empty = not self.offers and not self.refused
+        self.own_roots: tuple[str, ...] = ()
+        """The root paths that applications behind the rules take off by themselves, beside the server's."""
 
     def match(self, path: str, root: str = "") -> PathMatch:
         """Match a decoded path; `root` is where the application is mounted."""
@@ -100,8 +102,8 @@ class PathRules:
         return self._match_readings((*list_readings(path, root), *self.list_other_readings(path, root)))
 
     def list_other_readings(self, path: str, root: str) -> tuple[str, ...]:
-        """List what else the framework may read this path as, such as the path without a language."""
-        return ()
+        """List what else the framework may read this path as, such as the path without its own root."""
+        return tuple(reading for own in self.own_roots for reading in list_readings(path, own))
 
     def _match_readings(self, paths: tuple[str, ...]) -> PathMatch:
         prefix = _find_longest(paths, tuple(self.offers))

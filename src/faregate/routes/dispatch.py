@@ -19,6 +19,7 @@ from faregate.checkout.path_rules import list_spellings
 from faregate.core.models import Offer
 from faregate.routes.changes import list_routers
 from faregate.routes.wrappers import (
+    get_own_root,
     get_router,
     has_app,
     list_chains,
@@ -221,7 +222,9 @@ def list_matches(
             sold = (*above, *_get_prefix_offers(layers, scope))
             inside = (*entered, router)
             below = partial(list_matches, any_method=any_method, first_only=first_only, entered=inside)
-            yield from _list_matches(layers[-1], scope, sold, any_method, first_only, below)
+            own_root = get_own_root(layers[-1])
+            rooted = {**scope, "root_path": own_root} if own_root else scope
+            yield from _list_matches(layers[-1], rooted, sold, any_method, first_only, below)
 
 
 def _list_matches(

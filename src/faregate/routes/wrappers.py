@@ -113,6 +113,12 @@ def get_router(core: Any) -> Any:
     return getattr(core, "router", core)
 
 
+def get_own_root(core: Any) -> str:
+    """The root path that an application of FastAPI puts in place of the server's; "" if it has none."""
+    root: Any = getattr(core, "root_path", "")  # of Flask and Quart, it is a folder
+    return root if isinstance(root, str) and _has_routes(core) else ""
+
+
 def list_declared_apps(core: Any) -> list[Any]:
     """The applications with routes that middleware of an application is given beside its own."""
     entries: Iterable[Any] = getattr(core, "user_middleware", ())
