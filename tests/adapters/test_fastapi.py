@@ -247,6 +247,47 @@ def test_a_stream_that_is_cut_is_not_charged_behind_middleware_that_ends_it(
     assert shop.outcomes == ["failed"]
 
 
+class Apologize:
+    """Answers each exception with a 200, as envelopes of APIs do, also after the start of a response."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await self.app(scope, receive, send)
+        except Exception:
+            await JSONResponse({"sorry": True})(scope, receive, send)
+
+
+@pytest.mark.parametrize("has_started", [True, False])
+@pytest.mark.parametrize("place", ["application", "route", "mount"])
+def test_what_middleware_inside_answers_for_an_exception_is_not_charged(
+    shop: Shop, place: str, has_started: bool
+) -> None:
+    async def fail(request: Request) -> Response:
+        async def chunks() -> AsyncGenerator[bytes]:
+            yield b"part"
+            raise RuntimeError("in the middle")
+
+        if not has_started:
+            raise RuntimeError("before")
+        return StreamingResponse(chunks())
+
+    middleware = [Middleware(Apologize)]
+    route = Route("/", faregate.starlette.paid("daily_report")(fail))
+    if place == "application":
+        shop.app.user_middleware += middleware
+        shop.app.router.routes.append(route)
+    elif place == "route":
+        shop.app.router.routes.append(Route("/", route.endpoint, middleware=middleware))
+    else:
+        shop.app.router.routes.append(Mount("/", routes=[route], middleware=middleware))
+    answer = shop.buy()
+    assert (answer.status_code, answer.json()["code"]) == (500, "not_billable")
+    assert shop.outcomes == ["failed"]
+
+
 def test_another_application_in_place_of_one_that_cut_its_response_is_sold(shop: Shop) -> None:
     async def cut(request: Request) -> Response:
         async def chunks() -> AsyncGenerator[bytes]:

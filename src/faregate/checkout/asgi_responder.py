@@ -364,8 +364,7 @@ class PaywallResponder:
         if self._is_open and self.checkout.state is State.AUTHORIZED and self.checkout.is_work_paid:
             if kind == _START:
                 self._relayed_status = status = message["status"]
-                # Something may try another application in place of one that raised.
-                self._is_relaying, self.checkout.is_cut = True, False
+                self._is_relaying = True
                 if status < 400 or self.checkout.may_be_result(status):
                     message = {**message, "headers": [*message.get("headers", ()), RAW_MARK]}
             elif kind == _BODY and self._probe is probe:
@@ -381,12 +380,18 @@ class PaywallResponder:
                     RESULTS.add(body)
         return send(message)
 
-    def note_end(self, probe: object) -> None:
-        """Note that a router has ended. Starlette's `BaseHTTPMiddleware` sends the end of a response that
-        its application cut, as by an error after its start: that is no result.
+    def note_call(self) -> None:
+        """Note that a router is called: something may try another application in place of one that raised."""
+        if self._is_open:
+            self.checkout.is_cut = False
+
+    def note_end(self, probe: object, *, has_raised: bool) -> None:
+        """Note that a router has ended. What something around it answers for one that raised is no result.
+
+        Nor is a response that it cut: Starlette's `BaseHTTPMiddleware` sends the end of that.
         """
-        if self._probe is probe and self._is_relaying:
-            self.checkout.is_cut = True
+        if self._is_open and (has_raised or (self._probe is probe and self._is_relaying)):
+            self.checkout.is_cut = self.checkout.is_work_paid
 
     def keep_result(self, error: Exception) -> None:
         """Keep what a paid handler returned from those who answer the error that it cannot be sent."""
@@ -552,7 +557,9 @@ def _begin_answer(scope: Mapping[str, Any], error: Exception) -> Callable[[int],
 
 def _note_answer(responder: PaywallResponder, status: int) -> None:
     # An error is no result anyhow, and something may try another application in its place.
-    if not is_error(status):
+    if is_error(status):
+        responder.checkout.is_cut = False
+    else:
         responder.checkout.note_answer()
 
 

@@ -100,7 +100,7 @@ class Checkout:
     most_settle_wait = math.inf
     """For how many seconds the adapter can wait for a payment to settle."""
     is_cut = False
-    """Whether the handler began its response and ended before the end of it."""
+    """Whether the handler raised or cut its response, and no other was called since."""
     called_handler: bool | None = None
     """Whether the framework has called a handler for this request; None if the adapter cannot tell."""
     outer: "Checkout | None" = None

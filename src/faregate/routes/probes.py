@@ -51,14 +51,15 @@ class RouterProbe:
     async def _call_with_payment(
         self, responder: PaywallResponder, scope: Scope, receive: Receive, send: Send
     ) -> None:
+        responder.note_call()
         try:
             await self.app(scope, receive, send)
         except Exception as error:
             # Here, because any middleware around the routes may answer it.
             responder.keep_result(error)
-            responder.note_end(self)
+            responder.note_end(self, has_raised=True)
             raise
-        responder.note_end(self)
+        responder.note_end(self, has_raised=False)
 
     def _is_routed(self, scope: Scope) -> bool:
         """Whether a route answered the request of this scope, and no application that the router leads to.
