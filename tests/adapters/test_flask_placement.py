@@ -245,6 +245,50 @@ def test_a_price_on_what_dispatches(seller: Seller) -> None:
     assert (look(seller).status_code, buy(seller).data) == (402, CONTENT)
 
 
+class Resource(MethodView):
+    """Puts decorators on its methods with each request, as that of Flask-RESTful."""
+
+    method_decorators: Any = ()
+
+    def dispatch_request(self, **kwargs: Any) -> Any:
+        method = request.method.lower()
+        view = getattr(self, method, self.get)
+        named = self.method_decorators
+        for decorate in named.get(method, []) if isinstance(named, dict) else named:
+            view = decorate(view)
+        return view(**kwargs)
+
+    def get(self) -> Response:
+        return Response(CONTENT, headers={"X-Paid-Content": CONTENT.decode()})
+
+
+PRICES: list[Any] = [paywall.paid("daily_report")]
+
+
+@pytest.mark.parametrize("decorators", [PRICES, {"get": PRICES, "head": PRICES}])
+def test_a_price_that_a_class_puts_on_its_methods_is_found(seller: Seller, decorators: Any) -> None:
+    page: Any = type("Page", (Resource,), {"method_decorators": decorators})
+    seller.app.add_url_rule("/sold", view_func=page.as_view("sold"))
+    answers: dict[str, Any] = {"given": "what a cache kept", "refused": ("members only", 403)}
+    seller.app.before_request(lambda: answers.get(request.args.get("answer", "")))
+    assert (look(seller).status_code, buy(seller).data) == (402, CONTENT)
+    assert seller.ask("/sold", method="HEAD").status_code == 402
+    assert [seller.ask(f"/sold?answer={name}").status_code for name in answers] == [502, 403]
+    assert {row.path: row.access for row in list_routes(seller.app).routes}["/sold"] == "paid"
+
+
+def test_a_price_that_a_class_puts_on_get_alone_gives_no_head_away(
+    seller: Seller, caplog: pytest.LogCaptureFixture
+) -> None:
+    page: Any = type("Page", (Resource,), {"method_decorators": {"get": PRICES}})
+    seller.app.add_url_rule("/sold", view_func=page.as_view("sold"))
+    for method in ("GET", "HEAD"):
+        unpaid = seller.ask("/sold", method=method)
+        assert (unpaid.status_code, unpaid.headers.get("X-Paid-Content")) == (500, None)
+    assert "name 'head' in method_decorators" in caplog.text
+    assert run(seller, "routes")[0] == 1
+
+
 # What is written by mistake
 
 

@@ -15,6 +15,7 @@ from blinker import Namespace
 from flask import Blueprint, Flask
 from flask.cli import AppGroup
 
+from faregate.checkout.handlers import mark_price
 from faregate.configuration import name_variable
 from faregate.core.models import Choose, Offer
 from faregate.errors import ConfigurationError
@@ -203,6 +204,7 @@ class Faregate:
         def decorate(view: Any = None) -> Any:  # None for a `before_request`, which is called with nothing
             return wrap_view(view, sold)
 
+        mark_price(decorate, sold)
         return decorate
 
     @overload

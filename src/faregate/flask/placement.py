@@ -4,7 +4,7 @@ A mistake would give something away, or charge for nothing. It is an error with 
 it, and told by `flask faregate routes` and `flask faregate check`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -70,6 +70,8 @@ def inspect_rule(app: Flask, rule: Rule, method: str) -> Placement:
         mistakes.insert(0, _BYPASS.format(endpoint=rule.endpoint))
     if groups and (login_mistake := find_login(view)) is not None:
         mistakes.append(login_mistake)
+    if _is_head_unpriced(view):
+        mistakes.append(_HEAD.format(name=_name(view)))
     return Placement(offers, tuple(mistakes), is_exempt)
 
 
@@ -81,8 +83,7 @@ def _find_groups(app: Flask, rule: Rule, parts: tuple[Any, ...]) -> tuple[bool, 
 
 def _find_offers(app: Flask, rule: Rule, parts: tuple[Any, ...]) -> tuple[Offer, ...]:
     """What the parts of a view are sold as, and its groups."""
-    own = [offer for part in parts for offer in find_offers(part)]
-    return tuple(dict.fromkeys((*own, *_find_groups(app, rule, parts)[1])))
+    return tuple(dict.fromkeys((*_list_priced(parts), *_find_groups(app, rule, parts)[1])))
 
 
 def recall_rule(app: Flask, rule: Rule, method: str) -> Placement:
@@ -114,6 +115,10 @@ _SHARED_CACHE = (
 _BYPASS = (
     "The price of {endpoint!r} is not on what the router runs: "
     "put @app.route above @paywall.paid. A function that is sold cannot be given away as well."
+)
+_HEAD = (
+    "{name!r} sells what its 'get' answers, and answers HEAD with it for free: put the price on the method, "
+    "or name 'head' in method_decorators, too."
 )
 _LOGIN = (
     "A login stands below the price of {name!r}: a payer who is not logged in would pay for a redirect. "
@@ -166,7 +171,15 @@ def _find_parts(view: View, method: str) -> tuple[Any, ...]:
     # Flask's MethodView answers HEAD with `get`.
     if called is None and method == "HEAD":
         called = getattr(kind, "get", None)
-    return (view, kind.dispatch_request, called)
+    return (view, kind.dispatch_request, called, *_list_method_decorators(kind, method))
+
+
+def _list_method_decorators(kind: type, method: str) -> Sequence[Any]:
+    """List what Flask-RESTful and Flask-RESTX put on a method of a class with each request, the price too."""
+    decorators: Any = getattr(kind, "method_decorators", ())
+    if isinstance(decorators, Mapping):
+        decorators = cast(Mapping[str, Any], decorators).get(method.lower(), ())
+    return cast(Sequence[Any], decorators) if isinstance(decorators, list | tuple) else ()
 
 
 def _find_shared(
@@ -196,6 +209,18 @@ def _has_path_of(app: Flask, rule: Rule, other: Rule, method: str) -> bool:
                 if _bind(app, domain, path, method).match(return_rule=True)[0] is other:
                     return True
     return False
+
+
+def _is_head_unpriced(view: Any) -> bool:
+    """Whether a class answers HEAD with its `get`, and the price of that is by name and not for HEAD."""
+    if not isinstance(getattr(getattr(view, "view_class", None), "method_decorators", None), Mapping):
+        return False
+    head, get = (_find_parts(view, method) for method in ("HEAD", "GET"))
+    return head[:3] == get[:3] and set(_list_priced(head)) != set(_list_priced(get))
+
+
+def _list_priced(parts: tuple[Any, ...]) -> Iterator[Offer]:
+    return (offer for part in parts for offer in find_offers(part))
 
 
 def _name(view: object) -> str:
