@@ -34,11 +34,15 @@ class ProductChoice:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A revision that can be bought. `atomic` is its price in atomic units of the revision's asset."""
+    """A revision that can be bought. `atomic` is its price in atomic units of the revision's asset.
+
+    With the `scheme` `upto`, it is the maximum of a price that follows the use.
+    """
 
     revision: ContractRevision
     required: PaymentRequired
     atomic: int
+    scheme: str
 
     @property
     def values(self) -> dict[str, str]:
@@ -55,6 +59,8 @@ class FoundProducts:
     metered: Product | None
     slow: Product | None
     free: ContractRevision | None
+    used: Product | None
+    """One whose price follows the use."""
 
 
 def build_access_body(revision: ContractRevision, path: str = "probe") -> dict[str, Any]:
@@ -70,19 +76,21 @@ def discover(client: RawClient, wallet: PayerWallet, choice: ProductChoice) -> F
     """Read the contracts and request access to some of them without a proof. Raises `CommandError`."""
     revisions = _read_revisions(client)
     products: list[Product] = []
+    used: list[Product] = []
     free: list[ContractRevision] = []
     for revision in _select_revisions(revisions, choice):
         response = client.post("/access", build_access_body(revision))
         if _is_free(response):
             free.append(revision)
         elif (product := _parse_product(revision, response, wallet)) is not None:
-            products.append(product)
+            (products if product.scheme == "exact" else used).append(product)
     return FoundProducts(
         revisions,
         product=_select_product(products, choice),
         metered=next((product for product in products if product.revision.required), None),
         slow=_find_by_key(products, choice.slow or SLOW_RESOURCE),
         free=_select_free(revisions, free, choice.free),
+        used=min(used, key=lambda product: product.atomic, default=None),
     )
 
 
@@ -128,7 +136,8 @@ def _parse_product(revision: ContractRevision, response: Response, wallet: Payer
         return None
     try:
         required = parse_payment_required(header)
-        return Product(revision, required, int(wallet.select_requirements(required).amount))
+        selected = wallet.select_requirements(required)
+        return Product(revision, required, int(selected.amount), selected.scheme)
     except NotSigned:
         return None
 

@@ -100,6 +100,21 @@ class ProbeRun:
         return transaction, self.session.complete(transaction, transaction.build_failure())
 
     @cached_fixture
+    def used_sale(self) -> tuple[AuthorizedTransaction, Response]:
+        """A payment of a price that follows the use, and the response when it is final."""
+        product = self.session.catalog.used
+        if product is None:
+            raise SkipCheck("no price follows the use here")
+        metadata = {name: value for name, value in self.settled_sale.extra.items() if name != "values"}
+        transaction = self.session.authorize(product)
+        body = transaction.build_success(**metadata)
+        response = self.session.complete(transaction, body)
+        if response.status == 202:
+            self._wait_until_final(transaction)
+            response = self.session.complete(transaction, body)
+        return transaction, response
+
+    @cached_fixture
     def pending_sale(self) -> PendingSale:
         """A payment that does not settle at once."""
         session = self.session

@@ -74,8 +74,12 @@ class ProbeSession:
 
     @property
     def expected_purchases(self) -> list[Product]:
-        """The products paid for if the service decides as expected: one settles at once, one late."""
-        return [product for product in (self.catalog.product, self.slow_product) if product is not None]
+        """The products paid for if the service decides as expected: one settles at once, one late.
+
+        And one whose price follows the use, at its maximum.
+        """
+        bought = (self.catalog.product, self.slow_product, self.catalog.used)
+        return [product for product in bought if product is not None]
 
     @property
     def worst_case_purchases(self) -> list[Product]:

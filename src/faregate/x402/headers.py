@@ -251,6 +251,12 @@ def find_settlement(payment_response: str) -> tuple[str, str]:
     return _find_text(settled, "payer"), _find_text(settled, "transaction")
 
 
+def find_settled_amount(payment_response: str) -> int | None:
+    """Return the atomic units that a `PAYMENT-RESPONSE` header says were taken; None if it says none."""
+    amount = _find_text(_decode_leniently(payment_response), "amount")
+    return int(amount) if _NUMBER.fullmatch(amount) else None
+
+
 # A journal reads a proof twice: for its key when it comes, and for its validity when it is settled.
 @lru_cache(maxsize=_CACHED_PAYMENTS)
 def _decode_leniently(header: str) -> Mapping[str, Any]:

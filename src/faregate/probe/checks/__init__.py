@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from faregate.errors import FaregateError
 from faregate.probe.check import Check, CheckResult, Observation, SkipCheck
-from faregate.probe.checks import access, authentication, complete, free, reads
+from faregate.probe.checks import access, authentication, complete, free, reads, usage
 from faregate.probe.fixtures import ProbeRun
 
 CHECKS: tuple[Check[ProbeRun], ...] = (
@@ -15,11 +15,14 @@ CHECKS: tuple[Check[ProbeRun], ...] = (
     *reads.CHECKS,
 )
 
+USAGE_CHECKS: tuple[Check[ProbeRun], ...] = usage.CHECKS
+"""Made after the others, where a price follows the use."""
+
 
 def run_checks(run: ProbeRun) -> Iterator[CheckResult]:
     """Yield each result as it is made; afterwards fail the transactions that are still pending."""
     try:
-        for check in CHECKS:
+        for check in (*CHECKS, *(USAGE_CHECKS if run.session.catalog.used else ())):
             seen = _run_check(check, run)
             yield CheckResult(check.id, check.source, check.expected, seen.text, seen.verdict)
     finally:
