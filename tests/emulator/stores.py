@@ -42,6 +42,7 @@ MEMORY_ONLY: Final = {
     "test_rebuilt_proofs::test_without_the_fresh_value_the_theft_succeeds": _FAULTS,
     "test_resources::test_a_snapshot_shows_every_field_as_it_was_after_a_restart": _STATE,
     "test_settlement_control::test_one_that_waits_for_the_work_cannot_be_settled": _CONTROL,
+    "test_usage_prices::test_a_saved_state_has_what_was_used": _STATE,
     "test_settlement_control::test_who_is_not_known_is_an_error": _CONTROL,
 }
 """Modules, and tests as `module::function`, with what the self-hosted service does not have."""

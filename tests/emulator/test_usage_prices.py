@@ -1,12 +1,13 @@
 """A price that follows the use: what is authorized, what is settled of it, and what says so."""
 
+import json
 import logging
 from typing import Any
 
 import pytest
 from x402.schemas import SettleResponse
 
-from faregate.emulator import Account, Revision, SettlementRule
+from faregate.emulator import Account, Emulator, Revision, SettlementRule
 from faregate.rules.payments import FACILITATOR
 from tests.support.headers import decode_header, encode_header
 
@@ -152,6 +153,64 @@ def test_a_payment_that_settles_later_settles_the_same(seller: ApiClient) -> Non
     seller.service.settle(bought.id)
     assert seller.transaction(bought)["settled_atomic"] == "1200"
     assert get_balances(seller) == (before[0] - 1200, before[1] + 1200)
+
+
+@pytest.mark.parametrize(("moved", "settled"), [(5000, 5000), (1, 1), (900_000, MAXIMUM)])
+def test_a_facilitator_that_moves_another_amount(
+    seller: ApiClient, caplog: pytest.LogCaptureFixture, moved: int, settled: int
+) -> None:
+    seller.service.settle_after("*", SettlementRule(after_seconds=0, amount=moved))
+    before = get_balances(seller)
+    with caplog.at_level(logging.WARNING, "faregate.service"):
+        answer = complete(seller, output_tokens="100")
+    # The books never show a sum that was not moved.
+    assert get_balances(seller) == (before[0] - settled, before[1] + settled)
+    assert answer["receipt"]["payment"]["settled_atomic"] == str(settled)
+    assert decode_header(answer["payment_response"])["amount"] == str(settled)
+    assert answer["transaction"]["settled_atomic"] == str(settled)
+    assert f"settled {settled} atomic units, and 1200 were asked" in caplog.text
+
+
+def test_a_facilitator_that_moves_nothing(seller: ApiClient) -> None:
+    seller.service.settle_after("*", SettlementRule(until_expiry=True))
+    before, bought = get_balances(seller), seller.buy("completion")
+    assert seller.complete(bought, values={"output-tokens": "100"}).status_code == 202
+    seller.clock.advance(61)
+    assert seller.transaction(bought)["status"] == "failed"
+    assert "settled_atomic" not in seller.transaction(bought)
+    assert get_balances(seller) == before
+
+
+def test_a_fixed_price_is_moved_whole_by_a_faulty_facilitator_too(api: ApiClient) -> None:
+    api.service.settle_after("*", SettlementRule(after_seconds=0, amount=5000))
+    assert api.complete(api.buy()).json()["receipt"]["payment"]["settled_atomic"] == "10000"
+
+
+def test_a_saved_state_has_what_was_used(seller: ApiClient) -> None:
+    seller.service.settle_after("*", SettlementRule(manual=True))
+    settled, otherwise, waiting, open_one = (seller.buy("completion") for _ in range(4))
+    for bought, tokens in ((settled, "100"), (otherwise, "150"), (waiting, "200")):
+        seller.complete(bought, values={"output-tokens": tokens})
+    seller.service.settle(settled.id)
+    seller.service.settle_after(otherwise.id, SettlementRule(after_seconds=0, amount=7))
+    document = seller.emulator.export()
+    again = Emulator(seller.service.account, clock=seller.clock)
+    again.load_state(json.dumps(document))
+    assert again.export() == document
+    seller.use(again)
+    seller.service.settle(waiting.id)
+    seller.service.settle_after("*", None)
+    seller.complete(open_one, values={"output-tokens": "300"})
+    found = [
+        seller.transaction(bought)["settled_atomic"] for bought in (settled, otherwise, waiting, open_one)
+    ]
+    assert found == ["1200", "7", "2200", "3200"]
+
+
+@pytest.mark.parametrize("rule", [{"after_seconds": 0, "amount": 0}, {"until_expiry": True, "amount": 1}])
+def test_rules_that_cannot_be(rule: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"transfer is of 0|moves nothing"):
+        SettlementRule(**rule)
 
 
 def test_a_payment_keeps_the_rates_that_it_was_authorized_for(seller: ApiClient) -> None:

@@ -71,7 +71,9 @@ def settle(store: EnvironmentState, transaction_id: str) -> None:
         raise ConfigurationError(
             f"the seller has not completed {transaction_id} yet: settle_after says how it will end"
         )
-    settling.settle(record, store.deps, at=store.clock.tick())
+    faulty = None if record.plan is None else record.plan.amount
+    rule = settling.IMMEDIATE.model_copy(update={"amount": faulty})
+    settling.settle(record, store.deps, rule, store.clock.tick())
 
 
 def fail(store: EnvironmentState, transaction_id: str) -> None:

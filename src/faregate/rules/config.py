@@ -67,12 +67,19 @@ class FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=False)
 
 
+def leave_out_none(dumped: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return what was dumped without this field if it is None: as it was before there was one."""
+    return {key: value for key, value in dumped.items() if key != name or value is not None}
+
+
 class SettlementRule(FrozenModel):
     """When and how a payment settles: exactly one trigger, the status `via` until then, the status `to` in
     the end.
 
     Zero means at once. A read is a GET of the transaction or a repeated complete. `until_expiry` waits for
     the authorization's `validBefore` and then always fails. `manual` waits for `settle` or `fail`.
+    `amount` is what a faulty facilitator moves of a maximum, in place of what was used; a fixed price is
+    moved whole or not at all.
     """
 
     after_seconds: Annotated[float, Field(ge=0, le=10**9)] | None = None
@@ -81,6 +88,7 @@ class SettlementRule(FrozenModel):
     manual: Annotated[bool, Field(strict=True)] = False
     via: Literal["settling", "reconciling"] = "settling"
     to: Literal["succeeded", "failed"] = "succeeded"
+    amount: AtomicAmount | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -99,7 +107,15 @@ class SettlementRule(FrozenModel):
             raise ValueError("what waits until_expiry fails: leave `to` out")
         if self.manual and self.to == "failed":
             raise ValueError("manual settlement ends by settle or fail: leave `to` out")
+        if self.amount is not None and self.to == "failed":
+            raise ValueError("what fails moves nothing: leave the amount out")
+        if self.amount == 0:
+            raise ValueError("no transfer is of 0: let the payment fail instead")
         return self
+
+    @model_serializer(mode="wrap")
+    def _leave_out_amount(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return leave_out_none(dump(self), "amount")
 
 
 class Value(FrozenModel):
@@ -175,10 +191,7 @@ class Revision(FrozenModel):
     @model_serializer(mode="wrap")
     def _leave_out_usage(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         # The ids of revisions are made from this: those of fixed prices stay what they were.
-        shown: dict[str, Any] = dump(self)
-        if self.usage is None:
-            shown.pop("usage", None)
-        return shown
+        return leave_out_none(dump(self), "usage")
 
 
 def build_revision(price: AssetAmount | Usage, name: str | None = None) -> Revision:

@@ -94,15 +94,21 @@ def settle(
     attempt = deps.store.begin_attempt(transaction)
     if attempt is None:
         return deps.store.find_transaction(transaction.id) or transaction
-    return run_attempt(transaction, attempt, deps, at)
+    return run_attempt(transaction, attempt, deps, at, rule)
 
 
 def run_attempt(
-    transaction: Transaction, attempt: Attempt, deps: Dependencies, at: datetime | None = None
+    transaction: Transaction,
+    attempt: Attempt,
+    deps: Dependencies,
+    at: datetime | None = None,
+    rule: SettlementRule = IMMEDIATE,
 ) -> Transaction:
     """Run an attempt that has begun, and record its result."""
-    match find_result(transaction, attempt, deps):
+    moved = _find_moved(transaction, attempt, rule)
+    match find_result(transaction, attempt if moved is None else replace(attempt, amount=moved), deps):
         case PaymentSettled(transaction_hash=transaction_hash, amount=amount):
+            amount = moved if amount is None else amount
             if amount not in (None, attempt.amount):
                 _report_other_amount(transaction, attempt, amount)
             ended = deps.store.record_settled(transaction, transaction_hash, at, amount)
@@ -113,6 +119,13 @@ def run_attempt(
             ended = deps.store.postpone(transaction, attempt, pending, at)
             deps.observe("postponed", ended)
     return ended
+
+
+def _find_moved(transaction: Transaction, attempt: Attempt, rule: SettlementRule) -> int | None:
+    """Find what a faulty facilitator moves in place of the amount of the attempt; None without a fault."""
+    if rule.amount is None or attempt.amount is None:
+        return None
+    return min(rule.amount, transaction.payment.value)
 
 
 def _report_other_amount(transaction: Transaction, attempt: Attempt, amount: int | None) -> None:

@@ -57,9 +57,10 @@ export const day = moment => new Date(moment).toISOString().slice(0, 10);
 export function rule(plan) {
 	if (!plan) return "at once";
 	const to = plan.to === "failed" ? "fails" : "succeeds",
-		late = plan.via ? `, ${plan.via} until then` : "";
+		moved = plan.amount ? `, and moves ${amount(plan.amount)} whatever was used` : "",
+		late = `${plan.via ? `, ${plan.via} until then` : ""}${moved}`;
 	if (plan.manual) return `waits for Settle or Fail${late}`;
 	if (plan.until_expiry) return `fails when the authorization expires${late}`;
 	if (plan.after_seconds) return `${to} after ${duration(plan.after_seconds * 1000)}${late}`;
-	return plan.after_reads ? `${to} on read ${plan.after_reads}${late}` : `${to} at once`;
+	return plan.after_reads ? `${to} on read ${plan.after_reads}${late}` : `${to} at once${late}`;
 }

@@ -21,7 +21,7 @@ from faregate.emulator.persistence.schema import (
     StateDocument,
     document_error,
 )
-from faregate.merchant.models import CompleteRequest, SucceededCompleteRequest
+from faregate.merchant.models import SucceededCompleteRequest
 from faregate.rules.catalog import Listing, PublishedRevision
 from faregate.rules.config import Appearance
 from faregate.rules.identifiers import Ids, RewindableIds
@@ -58,7 +58,7 @@ def load_transaction(
         submitted_at=state.submitted_at,
         plan=state.plan,
         reads=state.reads,
-        used_atomic=_compute_used(context.revision, state.accepted),
+        used_atomic=_find_used(context.revision, state),
     )
     record.settled = _load_settled(state)
     _check_new(store, record, place)
@@ -69,12 +69,14 @@ def load_transaction(
         heapq.heappush(store.due, (due, record.number, record))
 
 
-def _compute_used(revision: PublishedRevision, accepted: CompleteRequest | None) -> int | None:
-    """Compute what the saved values cost: the amount is not in the document, and follows from them."""
+def _find_used(revision: PublishedRevision, state: SavedTransaction) -> int | None:
+    """Find what the use cost. It is not in the document: the receipt says it, or the saved values do."""
     price = revision.rules.usage_price
-    if price is None or not isinstance(accepted, SucceededCompleteRequest):
+    if price is None or not isinstance(state.accepted, SucceededCompleteRequest):
         return None
-    return compute_amount(price, accepted.values).settled_atomic
+    if state.settled is not None:
+        return state.settled.receipt.payment.settled_atomic
+    return compute_amount(price, state.accepted.values).settled_atomic
 
 
 def _check_new(store: EnvironmentState, record: TransactionRecord, place: str) -> None:
