@@ -45,12 +45,13 @@ def load_transaction(
     store: EnvironmentState, state: SavedTransaction, payers: Mapping[str, PayerRecord], place: str
 ) -> None:
     """Add the next transaction; `ConfigurationError` names the place of a fault."""
+    payer = _get_payer(state, payers, place)
     context = _resolve_purchase(store, state, place)
     record = TransactionRecord(
         id=state.id,
         number=len(store.transactions) + 1,
         payment_request_id=state.payment_request_id,
-        payer=_get_payer(state, payers, place),
+        payer=payer,
         context=context,
         proof=_parse_payment(state, place).header,
         history=tuple((step.at, step.status) for step in state.history),
