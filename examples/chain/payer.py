@@ -11,8 +11,10 @@ from examples.chain.local import LocalChain
 from examples.chain.token import encode_call
 from faregate.x402.eip712 import TypedData, build_typed_data, derive_address, sign
 from faregate.x402.models import SignedPayment
+from faregate.x402.permit2 import PERMIT2
 from faregate.x402.tokens import Token
 
+_APPROVAL_GAS: Final = 100_000
 _CANCEL: Final = keccak(text="CancelAuthorization(address authorizer,bytes32 nonce)")
 
 
@@ -55,6 +57,23 @@ class ChainPayer:
             facilitator=facilitator and facilitator.lower(),
         )
         return replace(payment, signature=sign(self._key, build_typed_data(payment, token)))
+
+    def approve_permit2(self, chain: LocalChain, token: Token) -> str:
+        """Let Permit2 take what this payer signs for: once for each token. It needs ether."""
+        from eth_account import Account
+
+        transaction = {
+            "chainId": token.chain,
+            "nonce": int(chain.call("eth_getTransactionCount", self.address, "latest"), 16),
+            "to": token.address,
+            "data": encode_call("approve(address,uint256)", PERMIT2, 2**256 - 1),
+            "gas": _APPROVAL_GAS,
+            "maxFeePerGas": 2 * int(chain.call("eth_gasPrice"), 16),
+            "maxPriorityFeePerGas": 1,
+        }
+        raw = Account.sign_transaction(transaction, self._key).raw_transaction
+        sent: str = chain.call("eth_sendRawTransaction", "0x" + raw.hex())
+        return sent
 
     def cancel(self, chain: LocalChain, token: Token, nonce: str) -> str:
         """Cancel an authorization on the chain; return the transaction's hash."""

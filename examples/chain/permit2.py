@@ -26,10 +26,6 @@ _MEMBER: Final = "package/dist/cjs/src/contracts/factories/Permit2__factory.js"
 _CODE: Final = re.compile(r'"0x([0-9a-f]{2000,})"')
 DEPLOYER: Final = "0x4e59b44847b379578588920cA78FbF26c0B4956C"
 """Creates contracts whose address depends on a salt and their code. It is on most chains, and in anvil."""
-DEPLOYER_CODE: Final = (
-    "0x7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffe03601600081602082378035828234f58015156039"
-    "578182fd5b8082525050506014600cf3"
-)
 _SALT: Final = "d3af2663da51c10215000000".rjust(64, "0")
 """With which Permit2 was deployed."""
 _PROXY_CREATION: Final = Path(__file__).with_name("upto_proxy.hex")

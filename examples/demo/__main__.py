@@ -49,14 +49,26 @@ def main() -> int:
 
 
 def _run_on_chain(reporter: Reporter, arguments: argparse.Namespace) -> int:
+    from examples.chain.permit2 import NoPermit2, install_permit2
+
     from .chain_scenario import play_on_chain
     from .chain_servers import run_chain_servers  # what it needs is loaded for a chain only
+    from .usage_scenario import play_by_use
 
+    play = play_by_use if arguments.usage else play_on_chain
+    if arguments.usage:
+        try:
+            install_permit2()
+        except NoPermit2 as error:
+            raise DidNotStart(f"There is no Permit2: {error}") from None
     reporter.title("faregate", "real x402 transactions, on a local chain (no money)")
     with run_chain_servers(
-        reporter, direct=arguments.direct, one_process=arguments.one_process, seller=arguments.seller
+        reporter,
+        direct=arguments.direct,
+        one_process=arguments.one_process or arguments.usage,
+        seller=arguments.seller,
     ) as where:
-        return _run(reporter, where, lambda: play_on_chain(reporter, where), serve=arguments.serve)
+        return _run(reporter, where, lambda: play(reporter, where), serve=arguments.serve)
 
 
 def _run(
@@ -112,8 +124,13 @@ def _arguments() -> argparse.Namespace:
         action="store_true",
         help="with --chain: the service is in the seller's process; one of its workers is killed",
     )
+    parser.add_argument(
+        "--usage",
+        action="store_true",
+        help="with --chain: a price that follows the use; the seller has the service in its process",
+    )
     arguments = parser.parse_args()
-    for option in ("direct", "one_process"):
+    for option in ("direct", "one_process", "usage"):
         if getattr(arguments, option) and not arguments.chain:
             parser.error(f"--{option.replace('_', '-')} goes with --chain")
     return arguments

@@ -38,7 +38,6 @@ CATALOG: Final = Path(__file__).with_name("catalog.toml")
 PAY_TO: Final[str] = tomllib.loads(CATALOG.read_text())["seller"]["pay_to"]
 ONE_PROCESS_SELLER: Final = Path(__file__).parent.parent / "one_process"
 TOKEN: Final = TOKENS["test", "USDC"]
-_GAS_KEY: Final = "DEMO_GAS_KEY"
 _COMPLETE_SECONDS: Final = "3"
 PY_EVM: Final = "py-evm==0.12.1b1"
 
@@ -181,11 +180,12 @@ def _settings(folder: Path, chain: LocalChain, facilitator: FacilitatorProcess |
         "PORT": "0",
     }
     if facilitator is None:
-        settings |= {"PAYMENTS": "direct", "GAS_KEY": f"env:{_GAS_KEY}"}
+        (key := folder / "gas.key").write_text(GAS_KEYS[1])
+        key.chmod(0o600)
+        settings |= {"PAYMENTS": "direct", "GAS_KEY": f"file:{key}"}
     else:
         settings |= {"PAYMENTS": "facilitator", "FACILITATOR_TEST": facilitator.url}
-    named = {f"FAREGATE_SERVICE_{name}": value for name, value in settings.items()}
-    return {**named, _GAS_KEY: GAS_KEYS[1]}
+    return {f"FAREGATE_SERVICE_{name}": value for name, value in settings.items()}
 
 
 def _prepare(environ: Mapping[str, str]) -> str:

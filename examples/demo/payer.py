@@ -12,6 +12,7 @@ from x402.http import x402HTTPClient
 from x402.http.clients import wrapHttpxWithPayment
 from x402.http.utils import decode_payment_required_header, decode_payment_response_header
 from x402.mechanisms.evm.exact import ExactEvmScheme  # pyright: ignore[reportMissingTypeStubs]
+from x402.mechanisms.evm.upto.client import UptoEvmScheme  # pyright: ignore[reportMissingTypeStubs]
 
 _SECONDS: Final = 60.0
 """A settlement is waited for, and the machine may be busy: httpx would give up after 5 seconds."""
@@ -41,6 +42,7 @@ class Payer:
         self.address: str = account.address
         self.receipts: dict[str, int] = {}
         self._x402 = x402Client().register("eip155:*", ExactEvmScheme(account))
+        self._x402.register("eip155:*", UptoEvmScheme(account))
         self._paying = wrapHttpxWithPayment(self._x402, base_url=seller, timeout=_SECONDS)
         self._plain = httpx.AsyncClient(base_url=seller, timeout=_SECONDS)
 

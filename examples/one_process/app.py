@@ -6,12 +6,14 @@ FAREGATE_BASE_URL=service: FAREGATE_SERVICE_PAYMENTS=simulated uvicorn --app-dir
 import os
 from collections import Counter
 from pathlib import Path
+from typing import Annotated
 
 import anyio
 from fastapi import Depends, FastAPI, HTTPException
 from pydantic import BaseModel
 
-from faregate.fastapi import PaywallMiddleware, paid
+from faregate import Usage
+from faregate.fastapi import Payment, PaywallMiddleware, paid
 
 app = FastAPI(title="A seller in one process")
 app.add_middleware(PaywallMiddleware)
@@ -56,6 +58,22 @@ async def broken() -> dict[str, str]:
     """Fails: the payer is not charged."""
     log_work("broken")
     raise HTTPException(503, "the printer is out of paper")
+
+
+BY_USE = Usage(at_most="0.50 USDC", rates={"output-tokens": "0.00001 USDC"})
+
+
+@app.get("/chat")
+async def chat(
+    payment: Annotated[Payment, Depends(paid("chat", price=BY_USE))], tokens: int = 0
+) -> dict[str, str]:
+    """Paid by use: the payer authorizes the maximum, and pays for the tokens of the answer."""
+    log_work("chat")
+    await anyio.sleep(0.5)
+    if tokens == 0:
+        raise HTTPException(503, "the model is away")
+    payment.report({"output-tokens": tokens})
+    return {"result": "done once"}
 
 
 @app.get("/health")

@@ -47,7 +47,27 @@ def _has_typescript() -> bool:
     return True
 
 
-@pytest.mark.parametrize("option", ["--direct", "--one-process"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param([], id="facilitator"),
+        pytest.param(["--direct"], id="direct", marks=pytest.mark.full),
+    ],
+)
+def test_a_price_that_follows_the_use_is_as_told(options: list[str]) -> None:
+    require_anvil()
+    told = demo("--chain", "--usage", *options, seconds=180)
+
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert "✗" not in told.stdout
+    for step in ("at most 0.50", "are killed while it settles", "all three are equal, to the unit"):
+        assert step in told.stdout
+    assert max(len(line) for line in told.stdout.splitlines()) <= 80
+    assert ("facilitator is killed" in told.stdout) == ("--direct" not in options)
+    assert ("client pays" in told.stdout.split("TypeScript")[1]) == _has_typescript()
+
+
+@pytest.mark.parametrize("option", ["--direct", "--one-process", "--usage"])
 def test_it_is_said_of_a_chain_only(option: str) -> None:
     told = demo(option)
 

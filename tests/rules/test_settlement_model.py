@@ -2,7 +2,7 @@
 
 The chain here is a model of three facts: an authorization is used, cancelled or neither; a sent transfer may
 wait; time passes. All sequences of choices up to a bound are tried. Whatever happens, the books must say what
-the chain says.
+the chain says: of a price that follows the use, how much, too.
 """
 
 from collections.abc import Iterator
@@ -28,8 +28,16 @@ from faregate.rules.settlement import settle
 from tests.support.watched_backend import Killed, count_moments, watch
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
+USED = 7
+"""What was used of an authorization, where the price follows the use."""
 Answer = Literal[
-    "settles", "settles, says no", "says yes, does nothing", "says no", "waits", "waits, no answer"
+    "settles another amount",
+    "settles",
+    "settles, says no",
+    "says yes, does nothing",
+    "says no",
+    "waits",
+    "waits, no answer",
 ]
 ANSWERS: tuple[Answer, ...] = (
     "settles",
@@ -48,19 +56,22 @@ class Chain:
     """What is true. `used` is the hash of the transfer that used the authorization."""
 
     used: str | None = None
+    amount: int | None = None
+    """What the transfer moved of an authorization; None: all of it."""
     cancelled: bool = False
     expired: bool = False
     waiting: str | None = None
+    waiting_amount: int | None = None
     nonces_sent: set[int] = field(default_factory=set[int])
 
-    def transfer(self, transaction_hash: str) -> None:
+    def transfer(self, transaction_hash: str, amount: int | None = None) -> None:
         if self.used is None and not self.cancelled and not self.expired:
-            self.used = transaction_hash
+            self.used, self.amount = transaction_hash, amount
 
     def turn(self, turn: Turn) -> None:
         match turn:
             case "mined" if self.waiting is not None:
-                self.transfer(self.waiting)
+                self.transfer(self.waiting, self.waiting_amount)
                 self.waiting = None
             case "dropped":
                 self.waiting = None
@@ -86,6 +97,8 @@ class Books:
     next_nonce: int | None = None
     id: str = "txn_1"
     valid_before: int = 2**40
+    used: int | None = None
+    amount: int | None = None
 
     def now(self) -> datetime:
         return START
@@ -98,7 +111,7 @@ class Books:
             return None
         self.attempts += 1
         self.status = "settling"
-        return Attempt(START, self.attempts, 1, self.hashes, self.signed, self.attempts > 1)
+        return Attempt(START, self.attempts, 1, self.hashes, self.signed, self.attempts > 1, self.used)
 
     def get_gas_nonce(self, _chain: int, _sender: str) -> int | None:
         return self.next_nonce
@@ -115,10 +128,10 @@ class Books:
             self.hashes = (*self.hashes, found)
 
     def record_settled(
-        self, _transaction: object, found: str, _at: datetime | None, _amount: int | None = None
+        self, _transaction: object, found: str, _at: datetime | None, amount: int | None = None
     ) -> "Books":
         if self.status not in ("succeeded", "failed"):
-            self.status, self.transaction_hash = "succeeded", found
+            self.status, self.transaction_hash, self.amount = "succeeded", found, amount
         return self
 
     def record_failed(self, _transaction: object, _at: datetime | None) -> "Books":
@@ -165,7 +178,7 @@ class Facilitated:
     ) -> PaymentSettled | PaymentRefused | SettlementPending:
         self.looked_for = attempt.hashes
         if self.chain.used is not None:
-            return PaymentSettled(self.chain.used)
+            return PaymentSettled(self.chain.used, self.chain.amount)
         if self.chain.cancelled or self.chain.expired:
             return PaymentRefused("it can never settle")
         return SettlementPending("reconciling")
@@ -173,15 +186,19 @@ class Facilitated:
     def get_gas_account(self, _terms: object) -> str | None:
         return None
 
-    def send(self, _payment: object, _terms: object, _attempt: Attempt) -> PaymentSent | PaymentSettled:
+    def send(self, _payment: object, _terms: object, attempt: Attempt) -> PaymentSent | PaymentSettled:
         self.sends += 1
-        found = f"0x{self.sends}"
+        found, amount = f"0x{self.sends}", attempt.amount
+        self.chain.waiting_amount = amount
         match next(self.answers, "settles"):
+            case "settles another amount":
+                self.chain.transfer(found, None if amount is None else amount + 1)
+                return PaymentSent(found, "success")
             case "settles":
-                self.chain.transfer(found)
+                self.chain.transfer(found, amount)
                 return PaymentSent(found, "success")
             case "settles, says no":
-                self.chain.transfer(found)
+                self.chain.transfer(found, amount)
                 return PaymentSent(None, "transaction_failed")
             case "says yes, does nothing":
                 return PaymentSent("0xnothing", "success")
@@ -241,16 +258,21 @@ def settle_to_the_end(books: Books, payments: Facilitated, chain: Chain) -> None
 def assert_books_equal_chain(books: Books, chain: Chain) -> None:
     assert books.status == ("succeeded" if chain.used is not None else "failed")
     assert books.transaction_hash == chain.used
+    assert books.amount == chain.amount
 
 
 @pytest.mark.parametrize("backend", [Facilitated, Direct])
-def test_the_books_say_what_the_chain_says(backend: type[Facilitated]) -> None:
+@pytest.mark.parametrize("used", [None, USED])
+def test_the_books_say_what_the_chain_says(backend: type[Facilitated], used: int | None) -> None:
     tried = 0
-    for answers in product(ANSWERS, repeat=2):
-        for turns in product(TURNS, repeat=2):
+    # An own gas account settles what it was told to, and only it can settle a part.
+    others: tuple[Answer, ...] = () if used is None or backend is Direct else ("settles another amount",)
+    possible = TURNS if used is None else tuple(turn for turn in TURNS if turn != "stranger")
+    for answers in product((*ANSWERS, *others), repeat=2):
+        for turns in product(possible, repeat=2):
             for dies_at in (None, *range(16)):
                 chain, tried_before = Chain(), tried
-                books, payments = Books(), backend(chain, iter(answers))
+                books, payments = Books(used=used), backend(chain, iter(answers))
                 for turn in turns:
                     try:
                         drive(books, payments, dies_at)
@@ -301,7 +323,7 @@ def test_a_rule_that_believes_the_answer_is_caught(monkeypatch: pytest.MonkeyPat
     send = Facilitated.send
     monkeypatch.setattr(Facilitated, "send", believe)
     with pytest.raises(AssertionError):
-        test_the_books_say_what_the_chain_says(Facilitated)
+        test_the_books_say_what_the_chain_says(Facilitated, USED)
 
 
 @dataclass
