@@ -84,6 +84,10 @@ async def endpoint(request: Request) -> JSONResponse:
     return JSONResponse({"report": "sunny"})
 
 
+async def free(request: Request) -> JSONResponse:
+    return JSONResponse({})
+
+
 Shop = Callable[[], Any]
 
 
@@ -168,8 +172,9 @@ def ask(app: Any, path: str, body: bytes = b"", **scope: Any) -> list[Any]:
 
 
 def paywall_of(service: Service) -> Paywall:
-    settings = {"base_url": "http://service.example", "api_key": "svc_test_emulator", "journal": "memory:"}
-    return Paywall(environ={}, transport=service, **settings)
+    return Paywall(
+        base_url="http://service.example", api_key="svc_test_emulator", environ={}, transport=service
+    )
 
 
 def request(
@@ -225,7 +230,8 @@ def test_the_price_of_a_path_with_parameters_is_asked_for_before_routing(
 
 def test_head_and_an_upgrade_are_answered_as_by_the_application(reached: list[str]) -> None:
     upgrade = [(b"host", b"x"), (b"upgrade", b"websocket")]
-    for scope in ({"method": "HEAD"}, {"headers": upgrade}):
+    scopes: tuple[dict[str, Any], ...] = ({"method": "HEAD"}, {"headers": upgrade})
+    for scope in scopes:
         first = request(ASKED_FIRST["starlette"], **scope)
         assert reached == []
         assert request(ASKED_FIRST["starlette"], Passing, **scope) == first
@@ -234,20 +240,19 @@ def test_head_and_an_upgrade_are_answered_as_by_the_application(reached: list[st
 
 @pytest.mark.parametrize("name", ASKED_FIRST)
 def test_what_is_free_is_asked_for_once_and_served(name: str, reached: list[str]) -> None:
-    scope = {"query_string": b"day=1"}
-    first = request(ASKED_FIRST[name], answer=FREE, **scope)
-    assert first == request(ASKED_FIRST[name], Passing, answer=FREE, **scope)
+    first = request(ASKED_FIRST[name], answer=FREE, query_string=b"day=1")
+    assert first == request(ASKED_FIRST[name], Passing, answer=FREE, query_string=b"day=1")
     assert len([url for url, _ in first[1] if url.endswith("/access")]) == 1
     assert reached == ["/report", "/report"]
 
 
-def override() -> FastAPI:
+def override() -> Any:
     app = fastapi(SOLD)()
     app.dependency_overrides[PRICE] = lambda: None
     return app
 
 
-def own_route() -> FastAPI:
+def own_route() -> Any:
     app = FastAPI()
     app.router.route_class = OwnRoute
     app.get("/report", dependencies=[SOLD])(report)
@@ -284,7 +289,7 @@ def test_middleware_behind_the_paywall_answers_first(reached: list[str]) -> None
 
 
 def test_an_earlier_route_that_takes_the_path_answers() -> None:
-    make = starlette_routes(Route("/{day:int}", lambda _: JSONResponse({})), Route("/{name}", endpoint))
+    make = starlette_routes(Route("/{day:int}", free), Route("/{name}", endpoint))
     sent, asked = request(make, path="/7")
     assert (sent[0]["status"], asked) == (200, [])
     assert request(make, path="/today")[0][0]["status"] == 402

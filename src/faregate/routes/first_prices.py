@@ -85,7 +85,8 @@ def _find_router(app: Any) -> Any:
     routes = app.middleware_stack
     if _name_class(routes) == _PROBE:
         routes = routes.app
-    is_own = getattr(routes, "__self__", None) is app and routes.__func__ is type(app).app
+    own: Any = getattr(app.__class__, "app", None)
+    is_own = getattr(routes, "__self__", None) is app and routes.__func__ is own
     return app if is_own else None
 
 
@@ -125,6 +126,6 @@ def _has_overrides(route: Any) -> bool:
     return bool(getattr(getattr(route, "dependency_overrides_provider", None), "dependency_overrides", None))
 
 
-def _name_class(one: Any) -> str:
-    kind: type[Any] = type(one)
+def _name_class(one: object) -> str:
+    kind = type(one)
     return f"{kind.__module__}.{kind.__qualname__}"
