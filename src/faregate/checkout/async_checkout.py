@@ -5,9 +5,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from faregate.checkout.checkout import Checkout
+from faregate.checkout.checkout import Checkout, Restore
 from faregate.checkout.states import State
-from faregate.checkout.work import Restore
 from faregate.core import responses
 from faregate.core.driver import adrive
 from faregate.core.models import Choose, HandlerResult, Offer, OfferChoice, Response

@@ -2,9 +2,8 @@
 
 from collections.abc import Callable
 
-from faregate.checkout.checkout import Checkout
+from faregate.checkout.checkout import Checkout, Restore
 from faregate.checkout.states import State
-from faregate.checkout.work import Restore
 from faregate.core.driver import drive
 from faregate.core.models import Choose, HandlerResult, Offer, OfferChoice, Response
 from faregate.core.usage import Payment

@@ -30,7 +30,6 @@ from faregate.checkout.operations import Operation, merge_operation, read_route
 from faregate.checkout.path_rules import NO_RULES, PathMatch
 from faregate.checkout.request import IncomingRequest, comparable_length, digest_body
 from faregate.checkout.states import PASSING, TRANSITIONS, State
-from faregate.checkout.work import Restore, Work
 from faregate.core import responses
 from faregate.core.flow import serve
 from faregate.core.interfaces import Backend, Flow, RunHandler
@@ -46,9 +45,12 @@ from faregate.core.release import (
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError, SoldTwice, WorkInterrupted, WorkTimedOut
 from faregate.logs import log
+from faregate.observers import GuardedSpan
 from faregate.offers import OFFERS_MADE
 from faregate.paywall import FindRoute, Paywall
 
+Restore = Callable[[], None]
+"""Takes back what a handler wrote beside its response, as into a session."""
 ReadRequest = Callable[[], IncomingRequest]
 ReadBody = Callable[[int], bytes | None]
 """Reads a body of this length, and leaves it to be read again; None if it ends early."""
@@ -62,6 +64,40 @@ class SkipHandler(Exception):
     def __init__(self, status: int) -> None:
         super().__init__("this request is not paid for")
         self.status = status
+
+
+class Work:
+    """The work of one payment, which may take `seconds`: its time, its trace, and what it writes beside.
+
+    `undo` is set for a handler; `span` traces it.
+    """
+
+    undo: Restore | None = None
+    span: GuardedSpan | None = None
+
+    def __init__(self, start: float, seconds: float) -> None:
+        self._start = start
+        self.seconds = seconds
+
+    @property
+    def is_late(self) -> bool:
+        return monotonic() - self._start > self.seconds
+
+    def get_duration(self) -> int:
+        """Return for how long the work has run, in milliseconds."""
+        return int((monotonic() - self._start) * 1000)
+
+    def end(self, result: HandlerResult | BaseException | None) -> None:
+        """End the trace, once."""
+        span, self.span = self.span, None
+        if span is not None:
+            span.end(result)
+
+    def restore(self, *, is_released: bool = False) -> None:
+        """Take back what the handler wrote, once; keep it for good if its result is released."""
+        undo, self.undo = self.undo, None
+        if undo is not None and not is_released:
+            undo()
 
 
 def _find_no_bypass(_status: int) -> None:
@@ -223,6 +259,8 @@ class Checkout:
         """
         if self.state in (State.NEW, State.SOLD_INSIDE) and self.path_match.is_path:
             incoming = self.incoming
+            if incoming.path in paths:
+                return
             asked = {incoming.path.removesuffix("/"), (incoming.root_path + incoming.path).removesuffix("/")}
             if asked.isdisjoint(path.removesuffix("/") for path in paths):
                 self.withhold(_PATH_REWRITTEN)

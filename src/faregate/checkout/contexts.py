@@ -3,12 +3,11 @@
 Middleware outside may write them into headers, logs or its own answers.
 """
 
-from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
+from collections.abc import Coroutine, Generator, Iterable, Iterator
 from contextvars import Context, copy_context
 from types import coroutine
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -34,9 +33,7 @@ class WorkContext:
 
     def __init__(self) -> None:
         self._context = copy_context()
-
-    def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._context.run(function, *args, **kwargs)
+        self.run = self._context.run
 
     def iterate(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """Iterate in the context. Frameworks reset variables there that they set there."""

@@ -90,6 +90,7 @@ class PathRules:
         self.is_empty = not self.offers and not self.refused
         self.own_roots: tuple[str, ...] = ()
         """The root paths that applications behind the rules take off by themselves, beside the server's."""
+        self._matches: dict[tuple[str | None, bool], PathMatch] = {}
 
     def match(self, path: str, root: str = "") -> PathMatch:
         """Match a decoded path; `root` is where the application is mounted."""
@@ -106,9 +107,13 @@ class PathRules:
         return tuple(reading for own in self.own_roots for reading in list_readings(path, own))
 
     def _match_readings(self, paths: tuple[str, ...]) -> PathMatch:
-        prefix = _find_longest(paths, tuple(self.offers))
+        prefix = _find_longest(paths, self.offers)
         refused = _find_longest(paths, self.refused) is not None
-        return PathMatch(None if prefix is None else self.offers[prefix], refused, prefix=prefix)
+        match = self._matches.get((prefix, refused))
+        if match is None:
+            offer = None if prefix is None else self.offers[prefix]
+            match = self._matches[prefix, refused] = PathMatch(offer, refused, prefix=prefix)
+        return match
 
 
 def _check_prefix(path: Any) -> str:
@@ -181,10 +186,15 @@ def list_spellings(path: str) -> tuple[str, ...]:
     return tuple(one for one in (normal, f"{normal}/") if one != path)
 
 
-def _find_longest(paths: tuple[str, ...], prefixes: tuple[str, ...]) -> str | None:
+def _find_longest(paths: tuple[str, ...], prefixes: Iterable[str]) -> str | None:
     """The longest prefix that one of the paths stands on."""
-    found = [prefix for prefix in prefixes if any(_is_below(path, prefix) for path in paths)]
-    return max(found, key=len, default=None)
+    longest: str | None = None
+    for prefix in prefixes:
+        if longest is None or len(prefix) > len(longest):
+            for path in paths:
+                if _is_below(path, prefix):
+                    longest = prefix
+    return longest
 
 
 def _is_below(path: str, prefix: str) -> bool:

@@ -26,9 +26,7 @@ _CREDENTIAL_HEADERS = (
     ("Cookie", "HTTP_COOKIE"),
     ("Idempotency-Key", "HTTP_IDEMPOTENCY_KEY"),
 )
-_FORWARDED = frozenset(
-    ("HTTP_FORWARDED", "HTTP_X_FORWARDED_FOR", "HTTP_X_FORWARDED_HOST", "HTTP_X_FORWARDED_PROTO")
-)
+_FORWARDED = ("HTTP_FORWARDED", "HTTP_X_FORWARDED_FOR", "HTTP_X_FORWARDED_HOST", "HTTP_X_FORWARDED_PROTO")
 _FLOW_HEADERS = _PAYMENT_HEADERS + _CREDENTIAL_HEADERS
 _WEBSOCKET_HEADERS = ("HTTP_SEC_WEBSOCKET_KEY", "HTTP_SEC_WEBSOCKET_VERSION")
 
@@ -83,9 +81,9 @@ def parse_environ(environ: Mapping[str, Any], scheme: str, content_length: str |
         asks_upgrade(
             method,
             str(environ.get("HTTP_UPGRADE", "")),
-            has_websocket_headers=any(name in environ for name in _WEBSOCKET_HEADERS),
+            has_websocket_headers=not environ.keys().isdisjoint(_WEBSOCKET_HEADERS),
         ),
-        not _FORWARDED.isdisjoint(environ),
+        not environ.keys().isdisjoint(_FORWARDED),
     )
 
 
