@@ -146,9 +146,9 @@ def test_open_payments_of_both_schemes_share_the_balance(chain: LocalChain) -> N
     first, second = usage.pay(), usage.pay()
     reserved = (Reservation(first.nonce, MAXIMUM), Reservation("0x" + "11" * 32, 10))
     committed = MAXIMUM + 10
-    assert reader.read_funds(second, terms, committed, reserved, chain.head) - committed < MAXIMUM
+    assert reader.read_funds(second, terms, committed, reserved) - committed < MAXIMUM
     usage.settle(first, USED)
-    funds = reader.read_funds(second, terms, committed, reserved, chain.head)
+    funds = reader.read_funds(second, terms, committed, reserved)
     assert funds - committed == 2 * MAXIMUM - USED - 10, "of the first, only what it used is gone"
     reader.close()
 
