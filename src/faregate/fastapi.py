@@ -66,14 +66,21 @@ def _describe_partly_sold(routes: Sequence[RouteInfo]) -> Iterator[str]:
 
     Possible on purpose, as for a router that is included twice: so it is said, and no mistake.
     """
-    sold = {route.handler: route for route in routes if route.offer is not None}
-    for route in routes:
-        if route.access == "free" and (other := sold.get(route.handler)) is not None:
+    known = [route for route in routes if route.endpoint is not None]
+    sold = {_identify(route.endpoint): route for route in known if route.offer is not None}
+    for route in known:
+        if route.access == "free" and (other := sold.get(_identify(route.endpoint))) is not None:
             yield (
                 f"{route.handler} is sold at {other.place} and free at {route.place}: a price in "
                 "dependencies is for one route. To sell both, give the function the parameter "
                 f"payment: Annotated[Payment, Depends(paid({other.sells!r}))]."
             )
+
+
+def _identify(endpoint: object) -> tuple[int, int]:
+    """Tell functions apart, also those of one name; a method is made anew each time that it is read."""
+    function = getattr(endpoint, "__func__", endpoint)
+    return id(getattr(endpoint, "__self__", None)), id(function)
 
 
 class RequirePayment(Depends):

@@ -747,6 +747,37 @@ def test_a_function_with_a_free_route_beside_the_sold_one_is_logged_at_the_start
     assert "sold_once is sold at /v1 and free at /v2" in said
 
 
+def test_functions_of_one_name_are_told_apart(caplog: pytest.LogCaptureFixture) -> None:
+    app = FastAPI()
+    app.add_middleware(PaywallMiddleware, base_url="emulator:")
+    sold = [Depends(paid("daily_report"))]
+
+    def make() -> Any:
+        async def report() -> str:
+            return CONTENT
+
+        return report
+
+    class Shop:
+        async def report(self) -> str:
+            return CONTENT
+
+    shop, other = Shop(), Shop()
+    for path, sells, gives in (
+        ("lambda", lambda: CONTENT, lambda: CONTENT),
+        ("local", make(), make()),
+        ("method", shop.report, other.report),
+    ):
+        app.add_api_route(f"/sold/{path}", sells, dependencies=sold)
+        app.add_api_route(f"/free/{path}", gives)
+    app.add_api_route("/free/same", shop.report)
+
+    with caplog.at_level(logging.WARNING, "faregate"), TestClient(app):
+        pass
+    [said] = [record.getMessage() for record in caplog.records if "free at" in record.getMessage()]
+    assert "is sold at /sold/method and free at /free/same" in said
+
+
 def test_a_prefix_that_sells_some_paths_of_a_route_is_no_news(caplog: pytest.LogCaptureFixture) -> None:
     app = FastAPI()
     app.add_middleware(PaywallMiddleware, base_url="emulator:", offers={"/files/sold": "daily_report"})

@@ -23,6 +23,7 @@ class RouteInfo:
     """One route. `path` is the framework's own pattern; no `methods` means any.
 
     `host` is set if the route answers on one host only, and `paywall` if there is one in front of it.
+    `endpoint` is what Starlette or FastAPI calls; None where the framework is another.
     """
 
     path: str
@@ -32,6 +33,7 @@ class RouteInfo:
     access: RouteAccess = "free"
     host: str = ""
     paywall: Callable[[], Paywall] | None = field(default=None, compare=False, repr=False)
+    endpoint: object = field(default=None, compare=False, repr=False)
 
     @property
     def sells(self) -> str:

@@ -193,7 +193,8 @@ def _build_row(
     row = build_row(path, methods, name_handler(route.endpoint), handler.offers, mount.host)
     if len(handler.offers) > 1:
         faults.append(describe_several_offers(row, handler.offers))
-    return replace(row, access="refused") if methods == WEBSOCKET and handler.offers else row
+    is_refused = methods == WEBSOCKET and handler.offers
+    return replace(row, endpoint=route.endpoint, access="refused" if is_refused else row.access)
 
 
 def _group_methods(kind: type[BaseRoute], route: Any) -> Iterator[tuple[tuple[str, ...], Handler]]:
