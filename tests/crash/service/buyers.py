@@ -15,7 +15,7 @@ from faregate.system import system_clock
 from faregate.x402.headers import find_settlement, parse_payment
 from tests.crash.service.application import CONTENT, RUNS
 from tests.crash.service.environment import PRICE
-from tests.crash.service.sellers import Sale, Sellers, Times
+from tests.crash.service.sellers import BY_USE, Sale, Sellers, Times
 from tests.support.chain import ChainPayer
 from tests.support.lines import read_lines
 
@@ -32,6 +32,8 @@ class Buyers(Sellers):
         if kind == "emptied":
             payer = ChainPayer()
             self._mint(payer, PRICE)
+        if kind in BY_USE:
+            return  # the application sells at fixed prices
         path = "/short" if kind in ("short", "emptied") else "/long"
         asked = self._request(client, path)
         if asked is None or asked.status_code != 402:

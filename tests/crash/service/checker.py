@@ -20,8 +20,9 @@ from faregate.service.database.engine import Database
 from faregate.service.database.schema import gas_accounts, loose_payments, transactions
 from faregate.system import system_clock
 from faregate.x402.eip712 import derive_address
+from faregate.x402.permit2 import UPTO_PROXY
 from tests.crash.service.audit import Audit
-from tests.crash.service.environment import PRICE, Environment
+from tests.crash.service.environment import MAXIMUM, PRICE, Environment
 from tests.crash.service.sellers import Sale, Times
 from tests.support.chain import USDC
 from tests.support.waiting import eventually
@@ -30,23 +31,28 @@ _USED: Final = hash_event("AuthorizationUsed(address,bytes32)")
 _TRANSFER: Final = hash_event("Transfer(address,address,uint256)")
 WRONGS: Final = (
     *("charged, called failed", "not charged, called succeeded", "another hash", "used twice"),
+    "another amount",
     *("not in the books", "left open", "still reserved", "told something else"),
     *("good, but failed", "good, but lost", "still loose", "gap in the gas nonces"),
     *("not named by the audit", "named by the audit alone", "another sum in the audit", "no audit"),
     *("unexpected answer", "ended by itself", "work done twice", "charged, and no result"),
 )
-_SURE: Final = ("good", "overtaken", "logged")
+_SURE: Final = ("good", "overtaken", "logged", "used")
 """Kinds of payments that settle, whatever happens: nobody cancels them, and they are valid for an hour."""
 
 
 @dataclass(frozen=True)
 class Used:
-    """An authorization that the chain took, and whether the right transfer follows it."""
+    """An authorization that the chain took, and whether the right transfer follows it.
+
+    `amount` is what it moved of a part of an authorization, 0 of a whole one.
+    """
 
     payer: str
     nonce: str
     transaction_hash: str
     is_exact: bool
+    amount: int = 0
 
 
 class Checker:
@@ -93,7 +99,22 @@ class Checker:
             after = at.get((log["transactionHash"], int(log["logIndex"], 16) + 1))
             payer = log["topics"][1]
             used.append(Used(payer, log["topics"][2], log["transactionHash"], self._is_exact(after, payer)))
-        return used
+        return [*used, *self._read_parts(logs)]
+
+    def _read_parts(self, logs: Sequence[Any]) -> Iterator[Used]:
+        """Every part of an authorization that our recipient got: the nonce is in the call of the proxy."""
+        chain, to = self._environment.chain, encode_topic(self._environment.pay_to.lower())
+        proxy = {"address": UPTO_PROXY, "fromBlock": "0x0", "toBlock": "latest"}
+        settled = {log["transactionHash"] for log in chain.call("eth_getLogs", proxy)}
+        for log in logs:
+            is_transfer = log["topics"][0] == _TRANSFER and log["topics"][2:] == [to]
+            if is_transfer and log["transactionHash"] in settled:
+                data = chain.call("eth_getTransactionByHash", log["transactionHash"])["input"][10:]
+                words = [int(data[begin : begin + 64], 16) for begin in range(0, 6 * 64, 64)]
+                _, maximum, nonce, _, amount, payer = words
+                is_right = maximum == MAXIMUM and log["topics"][1] == f"0x{payer:064x}"
+                is_exact = is_right and amount == int(log["data"], 16)
+                yield Used(log["topics"][1], str(nonce), log["transactionHash"], is_exact, amount)
 
     def _is_exact(self, log: Any, payer: str) -> bool:
         topics = [_TRANSFER, payer, encode_topic(self._environment.pay_to.lower())]
@@ -126,6 +147,8 @@ class Checker:
                     self._tell("good, but lost", f"{row.id}, {kind}")
             elif taken is None or not taken.is_exact:
                 self._tell("not charged, called succeeded", row.id)
+            elif taken.amount != int(row.used_amount or 0):
+                self._tell("another amount", f"{row.id}: {row.used_amount}, {taken.amount} on the chain")
             elif taken.transaction_hash not in (row.transaction_hash, row.settled_again):
                 known = f"{row.transaction_hash} in the books, then {row.settled_again}"
                 self._tell("another hash", f"{row.id}: {known}; {taken.transaction_hash} on the chain")
@@ -145,6 +168,9 @@ class Checker:
                 self._tell("told something else", f"{sale.transaction_id}: it is unknown")
             elif sale.status and not self._is_as_told(sale, row):
                 self._tell("told something else", f"{sale.transaction_id}: {told}")
+            has_paid = row is not None and row.final_status == "succeeded" and sale.units > 0
+            if has_paid and row.used_amount != min(sale.units, MAXIMUM):
+                self._tell("another amount", f"{row.id}: {row.used_amount} of {sale.units} units")
             is_failed = row is not None and row.final_status == "failed" and sale.kind in _SURE
             if is_failed and not self._was_interrupted(row):
                 self._tell("good, but failed", f"{sale.transaction_id}, {sale.kind}")
@@ -173,7 +199,7 @@ class Checker:
             self._tell("not named by the audit", f"{kind} {what}")
         for kind, what in sorted(self._audit.named - expected):
             self._tell("named by the audit alone", f"{kind} {what}")
-        booked = sum(int(row.amount) for row in rows if row.final_status == "succeeded")
+        booked = sum(int(row.used_amount or row.amount) for row in rows if row.final_status == "succeeded")
         received = self._environment.chain.get_balance(USDC, self._environment.pay_to)
         sums = self._audit.result["assets"].get("USDC", {"settled_atomic": "0", "on_chain_atomic": "0"})
         if (sums["settled_atomic"], sums["on_chain_atomic"]) != (str(booked), str(received)):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from examples.chain.facilitator import GAS_KEYS
+from examples.chain.permit2 import deploy_upto
 
 from faregate.service.books import open_books
 from faregate.service.commands.setup import apply_catalog
@@ -35,6 +36,8 @@ DATABASES = ("sqlite", "postgres")
 PAYMENTS = ("official", "faulty", "direct", "inside")
 """How payments settle. `inside`: as with `faulty`, by the service inside an application's process."""
 PRICE = 5
+MAXIMUM = 100
+"""What a payer authorizes where the price follows the use; a unit costs one."""
 SHORT = 12
 """Seconds that a short authorization is valid."""
 CONFIRMATIONS = 2
@@ -91,6 +94,7 @@ def open_environment(database: str, payments: str, folder: Path, seed: int) -> G
     """Start what surrounds a service with this database and these payments."""
     with ExitStack() as stack:
         chain = stack.enter_context(start_chain(safe_behind=SAFE_BEHIND))
+        deploy_upto(chain)
         nodes = (
             stack.enter_context(serve_rpc_proxy(chain.url)),
             stack.enter_context(serve_rpc_proxy(chain.url)),
@@ -175,6 +179,16 @@ key = "short"
 name = "Short"
 max_timeout_seconds = {SHORT}
 revisions = [{{amount = {PRICE}}}]
+
+[[resources]]
+key = "usage"
+name = "Usage"
+max_timeout_seconds = 3600
+
+[[resources.revisions]]
+amount = {MAXIMUM}
+values = [{{ name = "units", required = true }}]
+usage = {{ rates = {{ units = "1" }} }}
 """)
     made = make_settings(settings)
     with open_books(made) as books:

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx
+from examples.chain.token import encode_call
 
 from faregate.emulator import Wallet
 from faregate.system import system_clock
 from faregate.x402.headers import parse_payment
 from faregate.x402.models import SignedPayment
-from tests.crash.service.environment import PRICE, SAFE_BEHIND, Environment
+from faregate.x402.permit2 import PERMIT2
+from tests.crash.service.environment import MAXIMUM, PRICE, SAFE_BEHIND, Environment
 from tests.support.chain import USDC, ChainPayer, RpcRefusal, settle_with_log
 
 KINDS: Final = {
@@ -26,12 +28,16 @@ KINDS: Final = {
     "overtaken": 3,
     "logged": 2,
     "broken": 1,
+    "used": 5,
+    "revoked": 2,
 }
 """How often each kind is sold.
 
 `overtaken`: a stranger sends the same authorization; `logged`: in a transaction with a receipt of a megabyte;
-`broken`: the work failed.
+`broken`: the work failed. `used` and `revoked` have a price that follows the use; the payer of the latter
+cancels the nonce of Permit2.
 """
+BY_USE: Final = ("used", "revoked")
 _PAUSE: Final = 0.1
 _SENDS: Final = 20
 _FINAL: Final = ("succeeded", "failed")
@@ -59,6 +65,8 @@ class Sale:
     ended: "Times | None" = None
     told: int = 0
     """The status of the last answer to a buyer (`tests.crash.service.buyers`)."""
+    units: int = 0
+    """What was used, where the price follows the use."""
     is_unknown: bool = False
     """The service answered 404: a restore has lost the payment."""
 
@@ -112,6 +120,7 @@ class Sellers:
     def _sell_on(self, chance: random.Random) -> None:
         with httpx.Client(base_url=self._environment.url, trust_env=False, timeout=20) as client:
             payer = ChainPayer()
+            self._send(lambda: self._environment.chain.approve_permit2(USDC, payer.address))
             self._mint(payer, 10**9)
             while not self._stop.is_set():
                 kind = chance.choices(self._kinds, [KINDS[kind] for kind in self._kinds])[0]
@@ -121,7 +130,7 @@ class Sellers:
         if kind == "emptied":
             payer = ChainPayer()
             self._mint(payer, PRICE)
-        sale = self._authorize(client, kind, payer, _name_resource(kind))
+        sale = self._authorize(client, kind, payer, _name_resource(kind), chance)
         if sale is None:
             self.refused += 1
             return
@@ -134,7 +143,9 @@ class Sellers:
         self._ask_unreadably(client, kind)
         self._complete(client, sale, payer, None if is_early else chance)
 
-    def _authorize(self, client: httpx.Client, kind: str, payer: ChainPayer, name: str) -> Sale | None:
+    def _authorize(
+        self, client: httpx.Client, kind: str, payer: ChainPayer, name: str, chance: random.Random
+    ) -> Sale | None:
         body = self._build_request(client, name)
         asked = self._ask(client, "access", "POST", "/access", json=body)
         if asked is None or asked.status_code != 402:
@@ -145,7 +156,10 @@ class Sellers:
         if allowed is None or allowed.status_code != 200:
             return None
         times = Times(begun, time.monotonic())
-        return Sale(kind, parse_payment(proof), proof, allowed.json()["transaction_id"], times)
+        sale = Sale(kind, parse_payment(proof), proof, allowed.json()["transaction_id"], times)
+        # Now and then more than was authorized.
+        sale.units = chance.randint(1, MAXIMUM + MAXIMUM // 5) if kind in BY_USE else 0
+        return sale
 
     def _ask_unreadably(self, client: httpx.Client, kind: str) -> None:
         """Bring what is no proof: it is looked up all the same, for an earlier version may have read it."""
@@ -178,6 +192,8 @@ class Sellers:
             "revision_id": self._find_revision(client, _name_resource(sale.kind)),
             **_OUTCOMES["broken" if sale.kind == "broken" else "good"],
         }
+        if sale.units:
+            body["values"] = {"units": str(sale.units)}
         path, reads = f"/transactions/{sale.transaction_id}", False
         while not self._give_up.is_set():
             begun = time.monotonic()
@@ -204,6 +220,10 @@ class Sellers:
         chain = self._environment.chain
         if sale.kind == "cancelled":
             self._send(lambda: payer.cancel(chain, USDC, sale.payment.nonce))
+        elif sale.kind == "revoked":
+            word, bit = divmod(int(sale.payment.nonce), 256)
+            call = encode_call("invalidateUnorderedNonces(uint256,uint256)", word, 1 << bit)
+            self._send(lambda: chain.send_as(payer.address, PERMIT2, call))
         elif sale.kind == "overtaken":
             self._send(lambda: chain.settle(USDC, sale.payment))
         elif sale.kind == "logged":
@@ -277,6 +297,8 @@ class Sellers:
 
 
 def _name_resource(kind: str) -> str:
+    if kind in BY_USE:
+        return "Usage"
     return "Short" if kind in ("short", "emptied") else "Long"
 
 

@@ -14,7 +14,7 @@ from tests.support.chain import require_anvil
 
 FEWEST_DEATHS = 5
 """In seconds that a busy machine may spend on other things."""
-SHORT = ("--kinds", "good,cancelled,overtaken,logged,broken")
+SHORT = ("--kinds", "good,cancelled,overtaken,logged,broken,used,revoked")
 """No payment that ends only when its authorization expires."""
 TROUBLES = ("restored", "loosened", "half_open")
 

@@ -52,8 +52,8 @@ _HALF_OPEN: Final = 300
 """Connections that send the half of a head."""
 _OLDEST_COPY: Final = 5
 """Blocks between a copy of the database and its return."""
-_FIRST_BLOCKS: Final = 8
-"""Which are not replaced: they have the tokens and the first money."""
+_FIRST_BLOCKS: Final = 10
+"""Which are not replaced: they have the contracts, the first money and the approvals of it."""
 _START_SECONDS: Final = 10.0
 """A process that was starting while PostgreSQL was away has ended by then."""
 
