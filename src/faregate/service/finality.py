@@ -98,7 +98,7 @@ class FinalityWatch:
 
     def _is_final(self, payment: PaymentRow, transfer: ReceivedTransfer | None, safe: int, now: int) -> bool:
         """Return whether the payment needs no further check: it is in a safe block, or its loss is known."""
-        if transfer is not None and transfer.value == payment.amount:
+        if transfer is not None and transfer.value == payment.settled_amount:
             return transfer.block <= safe and self._accept(payment, transfer.transaction_hash, now)
         match self.chain.look(payment):
             case PaymentSettled(transaction_hash=found):
