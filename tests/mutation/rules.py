@@ -122,6 +122,9 @@ CHAIN_TESTS = (
 )
 SELFHOSTED = "src/faregate/service/"
 REFUND_TESTS = ("tests/service/test_refunds.py",)
+USAGE_PRICES = "src/faregate/x402/usage_prices.py"
+USAGE_PRICE_TESTS = ("tests/x402/test_usage_prices.py",)
+SOLD_BY_USE = ("tests/adapters/test_usage_prices.py",)
 USAGE_TESTS = ("tests/service/chain/test_usage_chain.py",)
 USAGE_PAYMENT_TESTS = (
     "tests/service/chain/test_usage_facilitated.py",
@@ -414,6 +417,19 @@ MUTANTS = (
     Mutant("confirmations-are-not-waited-for", CHAIN + "judge.py", "last = head.number - self.confirmations + 1 if is_paid", "last = head.number if is_paid", CHAIN_TESTS),
     Mutant("unused-is-failed", CHAIN + "judge.py", "if safe.timestamp < payment.valid_before:", "if False:", CHAIN_TESTS),
     Mutant("expired-though-used-in-a-safe-block", CHAIN + "judge.py", "payment.nonce, safe.number):", "payment.nonce, safe.number) and False:", CHAIN_TESTS),
+    # Prices that follow the use
+    Mutant("a-use-is-rounded-down", USAGE_PRICES, "ceil(price.fixed_atomic + sum(used))", "int(price.fixed_atomic + sum(used))", USAGE_PRICE_TESTS),
+    Mutant("each-part-of-a-use-is-rounded-up", USAGE_PRICES, "sum(used))", "sum(map(ceil, used)))", USAGE_PRICE_TESTS),
+    Mutant("a-use-takes-more-than-the-maximum", USAGE_PRICES, "UsedAmount(min(amount, price.maximum_atomic), amount", "UsedAmount(amount, amount", USAGE_PRICE_TESTS),
+    Mutant("a-use-of-nothing-settles-nothing", USAGE_PRICES, "max(ceil(price.fixed_atomic + sum(used)), price.least_atomic)", "ceil(price.fixed_atomic + sum(used))", USAGE_PRICE_TESTS),
+    Mutant("a-price-by-use-is-asked-as-a-fixed-one", "src/faregate/rules/operations/access.py", "    if not facilitators:\n", "    if False:\n", ("tests/service/test_usage_on_chain.py", "-k", "without_the_scheme")),
+    Mutant("what-has-a-rate-need-not-be-reported", "src/faregate/rules/config.py", "Value(name=value, required=True) for value in price.rates", "Value(name=value) for value in price.rates", SOLD_BY_USE),
+    Mutant("the-use-is-not-recorded-with-the-outcome", SQL + "transactions.py", "_SUCCEEDED.values(used_amount=_USED)", "_SUCCEEDED", ("tests/emulator/test_usage_prices.py", "--full")),
+    Mutant("the-ledger-moves-the-maximum", "src/faregate/rules/payments.py", "payment if attempt.amount is None else replace(payment, value=attempt.amount)", "payment", ("tests/emulator/test_usage_prices.py",)),
+    Mutant("the-database-moves-the-maximum", SELFHOSTED + "simulated.py", "amount = payment.value if attempt.amount is None else attempt.amount", "amount = payment.value", ("tests/emulator/test_usage_prices.py", "--full")),
+    Mutant("the-receipt-says-the-maximum", "src/faregate/rules/records.py", "return transaction.context.terms.amount if used is None else used", "return transaction.context.terms.amount", ("tests/emulator/test_usage_prices.py",)),
+    Mutant("rates-change-unasked", SQL + "apply.py", "is_other_price = made.rules.price_terms != before.rules.price_terms", "is_other_price = made.rules.amount != before.rules.amount", ("tests/service/test_usage_prices.py",)),
+    Mutant("other-rates-sell-under-a-published-id", SQL + "publish.py", "if one.rules == price.revision", "if one.rules.amount == price.revision.amount", SOLD_BY_USE),
     # Parts of authorizations (scheme `upto`)
     Mutant("another-permit-with-the-nonce-pays", CHAIN + "endings.py", "if call != build_permit_call(payment, token, call.amount):", "if False:", USAGE_TESTS),
     Mutant("a-call-without-its-transfer-pays", CHAIN + "endings.py", "elif has_received(receipt, token, payment, call.amount):", "else:", USAGE_TESTS),

@@ -92,6 +92,8 @@ def _read_payment(call: ParsedRequest) -> SignedPayment:
 
 
 def _accept_outcome(transaction: Transaction, request: CompleteRequest, deps: Dependencies) -> Transaction:
+    if isinstance(request, SucceededCompleteRequest):
+        _check_values(request, transaction.context.revision.rules)
     used = _compute_used(transaction, request)
     # The outcome is stored before settling, so that a payment never moves without it.
     recorded = deps.store.record_outcome(transaction, request, used.settled_atomic if used else None)
@@ -105,13 +107,11 @@ def _accept_outcome(transaction: Transaction, request: CompleteRequest, deps: De
 
 
 def _compute_used(transaction: Transaction, request: CompleteRequest) -> UsedAmount | None:
-    """Check the reported values; return what they cost, or None for a fixed price or failed work."""
-    if not isinstance(request, SucceededCompleteRequest):
+    """Return what the reported values cost; None for a fixed price, or if the work failed."""
+    price = transaction.context.revision.rules.usage_price
+    if price is None or not isinstance(request, SucceededCompleteRequest):
         return None
-    rules = transaction.context.revision.rules
-    _check_values(request, rules)
-    price = rules.usage_price
-    return None if price is None else compute_amount(price, request.values)
+    return compute_amount(price, request.values)
 
 
 def _report_exceeded(transaction: Transaction, deps: Dependencies) -> None:
