@@ -433,7 +433,9 @@ MUTANTS = (
     # Parts of authorizations (scheme `upto`)
     Mutant("another-permit-with-the-nonce-pays", CHAIN + "endings.py", "if call != build_permit_call(payment, token, call.amount):", "if False:", USAGE_TESTS),
     Mutant("a-call-without-its-transfer-pays", CHAIN + "endings.py", "elif has_received(receipt, token, payment, call.amount):", "else:", USAGE_TESTS),
-    Mutant("an-unclear-transfer-is-a-refusal", CHAIN + "endings.py", "if block is None or not is_explained:", "if block is None:", USAGE_TESTS),
+    Mutant("a-call-inside-another-is-a-refusal", CHAIN + "endings.py", 'if node.has_code(payment.facilitator or "", block.number):', "if False:", USAGE_TESTS),
+    Mutant("a-block-that-was-replaced-is-believed", CHAIN + "endings.py", "is_found = block is not None and was_used(first) and not (first > 0 and was_used(first - 1))", "is_found = True", USAGE_TESTS),
+    Mutant("a-reverted-call-is-the-end", CHAIN + "endings.py", "if receipt.status == 1:  # else it came too late", "if True:", USAGE_TESTS),
     Mutant("a-permit-of-any-nonce-pays", CHAIN + "endings.py", "return (call.payer, call.nonce) == (payment.payer, int(payment.nonce))", "return call.payer == payment.payer", USAGE_TESTS),
     Mutant("a-nonce-of-permit2-is-never-used", CHAIN + "node.py", "return bool(bits >> bit & 1)", "return False", USAGE_TESTS),
     Mutant("permit2-is-over-a-second-early", "src/faregate/x402/headers.py", 'valid_before=_get_number(permit, "deadline") + 1', 'valid_before=_get_number(permit, "deadline")', ("tests/x402/test_permit2.py",)),

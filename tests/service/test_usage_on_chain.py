@@ -223,3 +223,16 @@ def test_used_amounts_are_in_the_database(shop: UsageShop) -> None:
     assert (row["amount"], row["used_amount"], row["authorized_value"]) == (500_000, 12_300, 500_000)
     assert row["nonce"].isdecimal()
     assert row["facilitator"] == row["facilitator"].lower()
+
+
+def test_the_doctor_says_whether_the_facilitator_settles_parts(
+    tmp_path: Path, chain: LocalChain, payer: ChainPayer
+) -> None:
+    with run_facilitator(chain.url) as facilitator:
+        variables = {
+            "FAREGATE_SERVICE_PAYMENTS": "facilitator",
+            "FAREGATE_SERVICE_FACILITATOR_TEST": facilitator.url,
+        }
+        with run_shop(tmp_path, chain, payer, **variables) as shop:
+            told = call(tmp_path, "doctor", **shop.settings)
+    assert "settles what was used (scheme upto)" in told.stdout

@@ -168,12 +168,15 @@ class Checker:
                 self._tell("told something else", f"{sale.transaction_id}: it is unknown")
             elif sale.status and not self._is_as_told(sale, row):
                 self._tell("told something else", f"{sale.transaction_id}: {told}")
-            has_paid = row is not None and row.final_status == "succeeded" and sale.units > 0
-            if has_paid and row.used_amount != min(sale.units, MAXIMUM):
-                self._tell("another amount", f"{row.id}: {row.used_amount} of {sale.units} units")
+            elif sale.units and row.final_status == "succeeded":
+                self._compare_amount(sale, row)
             is_failed = row is not None and row.final_status == "failed" and sale.kind in _SURE
             if is_failed and not self._was_interrupted(row):
                 self._tell("good, but failed", f"{sale.transaction_id}, {sale.kind}")
+
+    def _compare_amount(self, sale: Sale, row: Any) -> None:
+        if row.used_amount != min(sale.units, MAXIMUM):
+            self._tell("another amount", f"{row.id}: {row.used_amount} of {sale.units} units")
 
     def _is_as_told(self, sale: Sale, row: Any) -> bool:
         """Whether the end is the one that the seller was told, or came instead of one that a restore undid.

@@ -47,7 +47,8 @@ _WRONG_SECONDS: Final = 6.0
 """For so long one node is behind, lies, or is on a fork."""
 _UNUSED: Final = "0x" + "00" * 32
 _USE: Final = encode_call("authorizationState(address,bytes32)", _UNUSED[:42], _UNUSED)[:10]
-"""How a call begins that asks whether an authorization was used."""
+_USE_OF_PERMIT2: Final = encode_call("nonceBitmap(address,uint256)", _UNUSED[:42], 0)[:10]
+"""How the calls begin that ask whether an authorization was used."""
 _HALF_OPEN: Final = 300
 """Connections that send the half of a head."""
 _OLDEST_COPY: Final = 5
@@ -204,12 +205,16 @@ class Trouble(threading.Thread):
         self._change_one(self._stand_still())
 
     def _be_lying(self) -> None:
-        """One node denies that anything was received, and that any authorization was used."""
+        """One node denies that anything was received, and that any authorization was used.
+
+        Sometimes it does not deny the nonces of Permit2, as one that has lost its logs and receipts.
+        """
+        uses = self._chance.choice(((_USE,), (_USE, _USE_OF_PERMIT2)))
         self._change_one(
             {
                 "eth_getLogs": lambda _params, _result: [],
                 "eth_getTransactionReceipt": lambda _params, _result: None,
-                "eth_call": lambda params, result: _UNUSED if _asks_for_use(params) else result,
+                "eth_call": lambda params, result: _UNUSED if _asks(params, uses) else result,
             }
         )
 
@@ -259,6 +264,6 @@ def _close(connections: list[socket.socket]) -> None:
         connection.close()
 
 
-def _asks_for_use(params: list[Any]) -> bool:
+def _asks(params: list[Any], calls: tuple[str, ...]) -> bool:
     data: str = params[0].get("data", "")
-    return data.startswith(_USE)
+    return data.startswith(calls)

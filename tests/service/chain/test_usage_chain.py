@@ -93,6 +93,29 @@ def test_a_reorganisation_opens_it_again(usage: UsageBooks, reader: ChainReader)
     assert usage.look(reader, payment, sent) == PaymentSettled(again, USED)
 
 
+def test_a_reorganisation_during_the_search_refuses_nothing(
+    usage: UsageBooks, reader: ChainReader, proxy: RpcProxy
+) -> None:
+    """The crash campaign found it: the block that had set the bit was replaced, and its place became safe."""
+    payment, replaced = usage.pay(), list[str]()
+    usage.chain.mine(5)
+    usage.settle(payment)
+
+    def replace_block(params: list[Any], result: Any) -> Any:
+        if params[1] != "latest" and not replaced:
+            replaced.append(params[1])
+            usage.chain.reorganise(1)
+            usage.chain.mine(10)
+        return result
+
+    proxy.change["eth_call"] = replace_block
+    assert usage.look(reader, payment) == RECONCILING
+    assert replaced
+    assert usage.look(reader, payment) == SETTLING, "it is unused"
+    again = usage.settle(payment)
+    assert usage.look(reader, payment) == PaymentSettled(again, USED)
+
+
 def test_what_follows_the_call_is_not_read(usage: UsageBooks, reader: ChainReader) -> None:
     """Facilitators add their mark to what they send."""
     payment = usage.pay()
@@ -191,12 +214,12 @@ def test_the_same_nonce_for_another_token_is_no_payment(usage: UsageBooks, reade
     )
     assert usage.has_succeeded(spent)
     chain.mine(2)
-    assert usage.look(reader, payment) == OTHERWISE
-    assert usage.look(reader, payment, spent) == OTHERWISE
+    refused = PaymentRefused("the payer used the authorization's nonce for another payment")
+    assert [usage.look(reader, payment), usage.look(reader, payment, spent)] == [refused] * 2
 
 
 def test_a_transfer_of_the_same_amount_is_no_payment(usage: UsageBooks, reader: ChainReader) -> None:
-    """The payer burns the nonce, and sends the seller as much in another way: nobody knows for what."""
+    """The payer cancels the nonce, and sends the seller as much in another way, in the same block."""
     payment, chain = usage.pay(), usage.chain
     chain.fund(usage.payer.address)
     chain.set_automine(False)
@@ -205,7 +228,18 @@ def test_a_transfer_of_the_same_amount_is_no_payment(usage: UsageBooks, reader: 
     chain.set_automine(True)
     chain.mine(3)
     assert chain.get_balance(USDC, TO) == USED
-    assert [usage.look(reader, payment), usage.look(reader, payment, moved)] == [RECONCILING] * 2
+    assert [usage.look(reader, payment), usage.look(reader, payment, moved)] == [OTHERWISE] * 2
+
+
+def test_a_call_that_came_too_late_is_not_the_end(usage: UsageBooks, reader: ChainReader) -> None:
+    payment, chain = usage.pay(), usage.chain
+    chain.set_automine(False)
+    usage.invalidate(payment.nonce)
+    late = usage.settle(payment)
+    chain.set_automine(True)
+    chain.mine(3)
+    assert not usage.has_succeeded(late)
+    assert [usage.look(reader, payment), usage.look(reader, payment, late)] == [OTHERWISE] * 2
 
 
 def test_a_cancellation_beside_another_payment_is_seen(usage: UsageBooks, reader: ChainReader) -> None:
@@ -296,10 +330,6 @@ def test_without_old_states_a_cancellation_is_not_proven(
     assert usage.look(reader, payment) == RECONCILING
 
 
-def _hide_transfers(params: list[Any], result: Any) -> Any:
-    return []
-
-
 def _strip_logs(params: list[Any], result: Any) -> Any:
     return {**result, "logs": []}
 
@@ -326,18 +356,23 @@ def test_a_node_that_leaves_something_out_proves_nothing(
     sent = usage.settle(payment)
     usage.chain.mine(3)
     proxy.change[method] = change
-    assert [usage.look(reader, payment, sent), usage.look(reader, payment)] == [RECONCILING] * 2
+    found = [usage.look(reader, payment, sent), usage.look(reader, payment)]
+    # Where the transaction is not given alone, it is in its block.
+    proven = RECONCILING if method == "eth_getTransactionReceipt" else PaymentSettled(sent, USED)
+    assert found == [proven] * 2
 
 
-def test_one_node_that_hides_a_transfer_refuses_nothing(
-    usage: UsageBooks, make_reader: MakeReader, proxy: RpcProxy
+def test_a_node_without_logs_proves_a_payment_and_refuses_none(
+    usage: UsageBooks, reader: ChainReader, proxy: RpcProxy
 ) -> None:
+    """The crash campaign found it: one that shows no transfers seemed to say that nothing was paid."""
     payment = usage.pay()
     sent = usage.settle(payment)
     usage.chain.mine(3)
-    proxy.change["eth_getLogs"] = _hide_transfers
-    assert usage.look(make_reader(proxy.url, usage.chain.url), payment) != OTHERWISE
-    assert usage.look(make_reader(usage.chain.url, proxy.url), payment, sent) == PaymentSettled(sent, USED)
+    proxy.change["eth_getLogs"] = lambda params, result: []
+    assert usage.look(reader, payment) == PaymentSettled(sent, USED)
+    proxy.change["eth_getTransactionReceipt"] = lambda params, result: None
+    assert usage.look(reader, payment) == RECONCILING
 
 
 def test_a_nonce_that_was_used_before_is_not_believed(usage: UsageBooks, reader: ChainReader) -> None:

@@ -3,18 +3,19 @@
 EIP-3009: the token logs the end of each authorization, so that log is looked for. Permit2 logs nothing: it
 sets a bit for each nonce that was used or cancelled. So the block that set the bit is looked for, and in it
 the transaction that named the nonce. A transfer alone proves nothing: a payer may send a seller the same
-amount twice in a block, or sign a nonce once more, with itself as the facilitator and for less.
+amount twice in a block, or sign a nonce once more, with itself as the facilitator and for less. That no
+transaction of the block named it proves that this payment did not use it: a facilitator without code can only
+call the proxy itself.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from faregate.logs import log
 from faregate.service.chain.evidence import (
-    Block,
     Effect,
     Ending,
-    Log,
+    FullBlock,
     Receipt,
     build_received_filter,
     has_received,
@@ -57,25 +58,27 @@ def find_ending(
 
 
 def _find_permit_ending(node: ChainNode, token: Token, payment: SignedPayment, blocks: range) -> Ending:
-    block = _find_use(node, token, payment, blocks)
-    received: Iterable[Log]
+    block = _find_use(node, payment, token, blocks)
     if block is None:
         # Without old states only the call itself can be found. Whatever else happened stays pending.
-        received = _scan_received(node, token, payment, blocks)
-    else:
-        received = node.get_logs(build_received_filter(token, payment, {"blockHash": block.hash}))
-    is_explained = block is not None
-    for transaction_hash in dict.fromkeys(one.transactionHash for one in received):
-        call = _read_call(node, transaction_hash)
-        if call is not None and _names(call, payment):
-            return _read_permit_ending(token, payment, _get_receipt(node, transaction_hash), call)
-        is_explained = is_explained and call is not None
-    if block is None or not is_explained:
+        for transaction_hash in _scan_received(node, token, payment, blocks):
+            call = _read_call(node, transaction_hash)
+            if call is not None and _names(call, payment):
+                return _read_permit_ending(token, payment, _get_receipt(node, transaction_hash), call)
         raise ContradictoryNode("the authorization was used or cancelled, but no transaction tells how")
+    # All of the block, and not its logs: a node that has lost those would seem to say that nothing was paid.
+    for transaction in block.transactions:
+        call = read_permit_call(transaction)
+        if call is not None and _names(call, payment):
+            receipt = _get_receipt(node, transaction.hash)
+            if receipt.status == 1:  # else it came too late
+                return _read_permit_ending(token, payment, receipt, call)
+    if node.has_code(payment.facilitator or "", block.number):
+        raise ContradictoryNode("a contract may have used the authorization inside another call")
     return Ending(Effect.ENDED_OTHERWISE, block.number, block.hash, "")
 
 
-def _find_use(node: ChainNode, token: Token, payment: SignedPayment, blocks: range) -> Block | None:
+def _find_use(node: ChainNode, payment: SignedPayment, token: Token, blocks: range) -> FullBlock | None:
     """Find the block that ended the authorization; None if the node has no states of old blocks."""
 
     def was_used(number: int) -> bool:
@@ -83,24 +86,24 @@ def _find_use(node: ChainNode, token: Token, payment: SignedPayment, blocks: ran
 
     first, last = blocks[0], blocks[-1]
     try:
-        if first > 0 and was_used(first - 1):
-            raise ContradictoryNode("the authorization ended before the payment was verified")
         while first < last:
             middle = (first + last) // 2
             first, last = (first, middle) if was_used(middle) else (middle + 1, last)
+        block = node.get_full_block(first)
+        # Asked once more, after the block: a reorganisation during the search makes any block look like it.
+        is_found = block is not None and was_used(first) and not (first > 0 and was_used(first - 1))
     except RpcError as error:
         # A code is the node's own answer: it has no state of that block. Without one it was not reached.
         if error.code is None:
             raise
         return None
-    block = node.get_block(first)
-    if block is None:
-        raise ContradictoryNode("the block that ended the authorization is gone")
+    if not is_found:
+        raise ContradictoryNode("the authorization was used or cancelled, but no block of the payment did it")
     return block
 
 
-def _scan_received(node: ChainNode, token: Token, payment: SignedPayment, blocks: range) -> Iterator[Log]:
-    """Iterate over what the seller received of the payer, in the newest block first."""
+def _scan_received(node: ChainNode, token: Token, payment: SignedPayment, blocks: range) -> Iterator[str]:
+    """Iterate over the transactions by which the payer paid the recipient, the newest first."""
     width, last = LOG_BLOCKS, blocks[-1]
     while last >= blocks[0]:
         first = max(blocks[0], last - width + 1)
@@ -113,7 +116,7 @@ def _scan_received(node: ChainNode, token: Token, payment: SignedPayment, blocks
                 raise
             width //= 2
             continue
-        yield from reversed(received)
+        yield from dict.fromkeys(one.transactionHash for one in reversed(received))
         last = first - 1
 
 

@@ -79,6 +79,14 @@ class ChainTransaction(ChainModel):
     input: Hex
 
 
+class FullBlock(ChainModel):
+    """A block with its transactions."""
+
+    number: Quantity
+    hash: Hex
+    transactions: tuple[ChainTransaction, ...]
+
+
 class Effect(Enum):
     """What a transaction, or a block, did with an authorization."""
 

@@ -9,6 +9,7 @@ from faregate.service.chain.abi import encode_call
 from faregate.service.chain.evidence import (
     Block,
     ChainTransaction,
+    FullBlock,
     Log,
     Quantity,
     Receipt,
@@ -52,9 +53,9 @@ class ChainNode:
         """Read a number out of an answer."""
         return self._read(method, _QUANTITY.validate_python, answer)
 
-    def has_code(self, address: str) -> bool:
+    def has_code(self, address: str, at: At = "latest") -> bool:
         """Return whether there is a contract at this address."""
-        return self.call("eth_getCode", address, "latest") not in (None, "0x", "")
+        return self.call("eth_getCode", address, _name_block(at)) not in (None, "0x", "")
 
     def get_ether(self, address: str) -> int:
         """Return what the address has for gas, in wei."""
@@ -68,6 +69,11 @@ class ChainNode:
         """Return a block, None if the node has none there."""
         answer = self.call("eth_getBlockByNumber", _name_block(at), False)
         return self._read_model("eth_getBlockByNumber", Block, answer)
+
+    def get_full_block(self, number: int) -> FullBlock | None:
+        """Return a block with all its transactions, None if the node has none there."""
+        answer = self.call("eth_getBlockByNumber", hex(number), True)
+        return self._read_model("eth_getBlockByNumber", FullBlock, answer)
 
     def get_head(self) -> Block:
         """Return the latest block."""
