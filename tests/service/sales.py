@@ -18,7 +18,7 @@ from faregate.service.database.accounts import list_accounts
 from faregate.service.database.apply import apply_account
 from faregate.service.database.clock import Stamps
 from faregate.service.database.engine import Database
-from faregate.service.database.shared import Shared, StoreOptions
+from faregate.service.database.shared import Shared, StoreOptions, get_no_owner
 from faregate.service.database.store import SqlStore
 from faregate.system import random_challenge, random_id, system_clock
 from faregate.x402.models import SignedPayment
@@ -28,13 +28,20 @@ PAYER = "0x93771F6e7A3bA4b22A9dE19dEe42E16faf86eF48"
 HASH = "0x" + "ab" * 32
 
 
-def open_store(database: Database, clock: Clock = system_clock, **options: Any) -> SqlStore:
+def open_store(
+    database: Database,
+    clock: Clock = system_clock,
+    *,
+    get_owner: Callable[[], str | None] = get_no_owner,
+    **options: Any,
+) -> SqlStore:
     """The test environment of an account with the emulator's catalog."""
     stamps = Stamps(database, clock)
     apply_account(database, stamps, builtin_account(), environments=("test",))
     with database.read() as connection:
         account = list_accounts(connection)[0]
-    return SqlStore(Shared(database, stamps, random_id, random_challenge, StoreOptions(**options)), account)
+    shared = Shared(database, stamps, random_id, random_challenge, StoreOptions(**options), get_owner)
+    return SqlStore(shared, account)
 
 
 def resolve(store: SqlStore, key: str = "daily_report", path: str = "report") -> AccessContext:

@@ -8,7 +8,7 @@ import pytest
 from faregate.merchant.models import ResourceExecutionMetadata
 from faregate.rules.builtin import builtin_account
 from faregate.rules.config import Account, SettlementRule
-from faregate.rules.payments import PaymentVerified, SettlementPending
+from faregate.rules.payments import Attempt, PaymentVerified, SettlementPending
 from faregate.rules.published_payers import TEST_PAYERS
 from faregate.service.database.accounts import list_accounts
 from faregate.service.database.apply import apply_account
@@ -137,6 +137,34 @@ def test_the_first_outcome_counts(store: SqlStore, clock: MovedClock) -> None:
     )
     assert store.record_outcome(made, failed(made)) is None
     assert store.record_outcome(recorded, succeeded(made)) is None
+
+
+def test_the_first_attempt_begins_with_the_outcome(store: SqlStore, clock: MovedClock) -> None:
+    """In one commit: no other worker can begin one in between."""
+    made = authorize(store)
+    recorded = store.record_outcome(made, succeeded(made), begins_attempt=True)
+    assert recorded is not None
+    clock.move(5)
+    assert store.take_jobs(1) == [], "it is leased, although it is due by now"
+    attempt = store.begin_attempt(recorded)
+    assert attempt == Attempt(clock.moment - timedelta(seconds=5), 1, 100)
+    assert store.begin_attempt(recorded) is None, "it has begun, and is leased"
+    clock.move(26)
+    [(_, second)] = store.take_jobs(1)
+    assert (second.number, second.sent_before) == (2, True), "what the first one sent is not known"
+
+
+def test_an_outcome_that_begins_nothing(store: SqlStore) -> None:
+    """Of work that failed, of a payment that has ended, and of one that has an outcome."""
+    broken, ended = authorize(store), authorize(store)
+    assert store.record_outcome(broken, failed(broken), begins_attempt=True) is not None
+    store.record_failed(ended, None)
+    late = store.record_outcome(ended, succeeded(ended), begins_attempt=True)
+    assert late is not None
+    assert (late.status, late.accepted) == ("failed", succeeded(ended))
+    assert [store.begin_attempt(one) for one in (broken, late)] == [None, None]
+    assert [store.read_attempt(one).sent_before for one in (broken, late)] == [False, False]
+    assert store.record_outcome(late, succeeded(ended), begins_attempt=True) is None
 
 
 def test_failed_work_ends_the_transaction(store: SqlStore, clock: MovedClock) -> None:

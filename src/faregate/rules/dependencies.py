@@ -25,6 +25,10 @@ def _never_wait(transaction: Transaction, deps: "Dependencies") -> Transaction:
     return transaction
 
 
+def _settles_later() -> bool:
+    return False
+
+
 def _observe_nothing(result: AttemptResult, transaction: Transaction) -> None:
     """Ignore the end of an attempt."""
 
@@ -38,16 +42,18 @@ class Dependencies:
     """The store and the payments of one environment of one account.
 
     `settle` runs a settlement. It may stop waiting for it, and return the transaction as it then stands.
-    `wait` does not settle a pending transaction: it waits for the call or the worker that does. `observe` is
-    called with the result of each attempt to settle that ends, and with its transaction. `count_exceeded` is
-    called for each use that costs more than its payer has authorized. `sells_earlier`: a published revision
-    may be sold although it is not the active one any more.
+    `wait` does not settle a pending transaction: it waits for the call or the worker that does. `settles_now`
+    is whether `settle` would begin without waiting for another settlement. `observe` is called with the
+    result of each attempt to settle that ends, and with its transaction. `count_exceeded` is called for each
+    use that costs more than its payer has authorized. `sells_earlier`: a published revision may be sold
+    although it is not the active one any more.
     """
 
     store: Store
     payments: Payments
     settle: Callable[[SettleFunction, Transaction, "Dependencies"], Transaction] = _settle_here
     wait: Callable[[Transaction, "Dependencies"], Transaction] = _never_wait
+    settles_now: Callable[[], bool] = _settles_later
     observe: Callable[[AttemptResult, Transaction], None] = _observe_nothing
     count_exceeded: Callable[[], None] = count_nothing
     sells_earlier: bool = False

@@ -251,7 +251,12 @@ class EnvironmentState:
         return self.transactions.get(transaction_id)
 
     def record_outcome(
-        self, transaction: Transaction, outcome: CompleteRequest, used_atomic: int | None = None
+        self,
+        transaction: Transaction,
+        outcome: CompleteRequest,
+        used_atomic: int | None = None,
+        *,
+        begins_attempt: bool = False,
     ) -> TransactionRecord | None:
         record = self._own(transaction)
         if record.accepted is not None:

@@ -147,14 +147,20 @@ class Store(Protocol):
     def find_transaction(self, transaction_id: str) -> Transaction | None: ...
 
     def record_outcome(
-        self, transaction: Transaction, outcome: CompleteRequest, used_atomic: int | None = None
+        self,
+        transaction: Transaction,
+        outcome: CompleteRequest,
+        used_atomic: int | None = None,
+        *,
+        begins_attempt: bool = False,
     ) -> Transaction | None:
         """Record the first outcome; None if there is one already.
 
         `used_atomic` is recorded with it: what the reported values cost, where the price follows the use.
 
         A failed outcome ends the transaction. A succeeded one stamps `submitted_at`; if no call settles it
-        afterwards, because the process died, it is due like a postponed one.
+        afterwards, because the process died, it is due like a postponed one. With `begins_attempt` the store
+        may begin the first attempt in the same commit: `begin_attempt` of what is returned then returns it.
         """
         ...
 

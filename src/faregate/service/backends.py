@@ -12,6 +12,7 @@ from faregate.service.books import Books
 from faregate.service.callers import describe_account
 from faregate.service.database.accounts import AccountRow
 from faregate.service.database.keys import find_key_owner
+from faregate.service.database.owners import Owner
 from faregate.service.database.settlement import list_due_accounts
 from faregate.service.database.shared import Shared, StoreOptions
 from faregate.service.database.store import SqlStore
@@ -19,7 +20,7 @@ from faregate.service.environment_payments import EnvironmentPayments
 from faregate.service.settings import Settings
 from faregate.service.settlements import Job, Settlements
 from faregate.service.simulated import SimulatedPayments
-from faregate.system import random_challenge, random_id
+from faregate.system import random_challenge, random_id, system_clock
 from faregate.x402.tokens import Environment
 
 Identify = Callable[[AccountRow, str], None]
@@ -49,7 +50,10 @@ class Backends:
             expose_execution_id=settings.expose_execution_id,
             is_synced_by_journal=is_synced_by_journal,
         )
-        self._shared = Shared(books.database, books.stamps, random_id, random_challenge, options)
+        self.owner = Owner(books.database, system_clock)
+        self._shared = Shared(
+            books.database, books.stamps, random_id, random_challenge, options, lambda: self.owner.id
+        )
         self._turn = itertools.count()
 
     def authenticate(self, secret: str, identify: Identify = _ignore_owner) -> KeyGrant:
@@ -93,8 +97,8 @@ class Backends:
             simulated = SimulatedPayments(self._books.database, store.account.id)
             found = Dependencies(store, simulated, self._settlements.settle_here)
         else:
-            payments = self._payments[store.environment].payments
-            found = Dependencies(store, payments, self._settlements.settle, self._settlements.wait)
+            payments, own = self._payments[store.environment].payments, self._settlements
+            found = Dependencies(store, payments, own.settle, own.wait, own.has_free_thread)
         return replace(found, count_exceeded=self._count_exceeded)
 
     def take(self) -> Job | None:

@@ -207,6 +207,7 @@ class InProcessService:
     def forget(self) -> None:
         """For a child after a fork: leave what is open to the parent, and open anew."""
         if self._running is not None:
+            self._running.runtime.abandon()
             _abandoned.append(self._running)  # closing it would end locks and sessions of the parent
         self._lock = threading.RLock()
         self._running, self._has_begun = None, False

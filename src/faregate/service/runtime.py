@@ -37,7 +37,7 @@ from faregate.service.payment_chain import PaymentChain
 from faregate.service.process_metrics import ProcessCollector
 from faregate.service.rate_limits import RateLimits
 from faregate.service.settings import Settings
-from faregate.service.settlements import CompletionWaiters, Repeater, Settlements, Worker
+from faregate.service.settlements import IDLE_SECONDS, CompletionWaiters, Repeater, Settlements, Worker
 from faregate.system import system_clock
 from faregate.x402.tokens import Environment
 
@@ -46,6 +46,8 @@ _GAS_SECONDS: Final = 60.0
 _UPKEEP_SECONDS: Final = 5.0
 _FINALITY_SECONDS: Final = 10.0
 """How soon the loss of a payment is noticed: an authorization is valid for a minute or so."""
+_LOCK_SECONDS: Final = 0.2
+"""How long the end of the process may wait for the loop that keeps its lock."""
 _WRITABLE_SECONDS: Final = 5.0
 """For how long a write proves that the database takes writes."""
 
@@ -126,6 +128,7 @@ class Runtime:
 
     def begin(self, *, daemon: bool = False) -> None:
         """Start the workers. With `daemon`, the caller ends them before the process ends."""
+        self.backends.owner.take_lock()
         for number, loop in enumerate(self._build_loops()):
             # No daemons: the process ends after the attempts that have begun.
             thread = threading.Thread(target=loop.run, name=f"faregate-worker-{number}", daemon=daemon)
@@ -138,6 +141,11 @@ class Runtime:
         for thread in self._threads:
             thread.join()
         self._settlements.close()
+        self.backends.owner.release_lock()
+
+    def abandon(self) -> None:
+        """Leave what is open to the parent process, in a forked child."""
+        self.backends.owner.abandon_lock()
 
     def check_readiness(self) -> Readiness:
         """Check that the database answers, has the tables of this version, and takes writes."""
@@ -182,6 +190,11 @@ class Runtime:
             )
             for number in range(1, self._settings.workers + 1)
         ]
+        owner = self.backends.owner
+        keep = partial(owner.keep_lock, _LOCK_SECONDS)
+        loops.append(self._repeat("keeping the lock that shows that this process lives", keep, 0))
+        if self._settings.workers:
+            loops.append(self._repeat("looking for dead processes", owner.end_leases_of_dead, IDLE_SECONDS))
         if any(one.gas_account is not None for one in self.payments.values()):
             loops.append(self._repeat("reading the gas balance", self._gas.read, _GAS_SECONDS))
             # Without workers, this process sends nothing: others do, and keep the nonces moving.

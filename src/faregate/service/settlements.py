@@ -107,6 +107,7 @@ class Settlements:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._pool = ThreadPoolExecutor(threads, "faregate-settlement")
+        self._threads, self._running = threads, set[Future[Transaction]]()
         # At most 3/4 of the server's request threads may wait here; the pool has its own. The rest stay free
         # for calls that need not wait for a block, such as access.
         self._may_wait = threading.Semaphore(max(1, 3 * threads // 4))
@@ -123,6 +124,8 @@ class Settlements:
         end = self._clock() + self._seconds
         # In the context of the request, so that log lines name its caller.
         running = self._pool.submit(copy_context().run, self._run, settlement, deps)
+        self._running.add(running)
+        running.add_done_callback(self._running.discard)
         found = None
         if self._may_wait.acquire(blocking=False):
             try:
@@ -131,6 +134,10 @@ class Settlements:
             finally:
                 self._may_wait.release()
         return found or deps.store.find_transaction(transaction.id) or transaction
+
+    def has_free_thread(self) -> bool:
+        """Return whether a settlement would begin at once. Two may be told so of the same thread."""
+        return len(self._running) < self._threads
 
     def wait(self, transaction: Transaction, deps: Dependencies) -> Transaction:
         """Wait for a payment that another call completes; return the transaction as it then stands.

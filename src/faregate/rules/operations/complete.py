@@ -96,7 +96,9 @@ def _accept_outcome(transaction: Transaction, request: CompleteRequest, deps: De
         _check_values(request, transaction.context.revision.rules)
     used = _compute_used(transaction, request)
     # The outcome is stored before settling, so that a payment never moves without it.
-    recorded = deps.store.record_outcome(transaction, request, used.settled_atomic if used else None)
+    used_atomic = used.settled_atomic if used else None
+    begins_attempt = deps.settles_now()
+    recorded = deps.store.record_outcome(transaction, request, used_atomic, begins_attempt=begins_attempt)
     if recorded is not None:
         if used is not None and used.exceeded:
             _report_exceeded(transaction, deps)

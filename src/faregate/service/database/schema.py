@@ -319,6 +319,7 @@ attempts: Final = Table(
     Column("raw", Text),
     Column("replaces", HASH),
     Column("signed_at", BigInteger),  # Unix seconds
+    Column("owner", String(64)),  # the process that makes it, if a lock shows whether that lives
     PrimaryKeyConstraint("account", "transaction", "number"),
     ForeignKeyConstraint(["account", "transaction"], ["transactions.account", "transactions.id"]),
 )

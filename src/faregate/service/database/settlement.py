@@ -19,7 +19,15 @@ from faregate.service.database.clock import ACCOUNT, NOW, STAMP
 from faregate.service.database.engine import Database, DatabaseError, Inserts
 from faregate.service.database.schema import attempts, gas_accounts, loose_payments, transactions
 from faregate.service.database.statements import Statement
-from faregate.service.database.transactions import CHANGING, OF_ID, StoredTransaction, T, read_row
+from faregate.service.database.transactions import (
+    CHANGING,
+    IS_OPEN,
+    OF_ID,
+    SUBMIT,
+    StoredTransaction,
+    T,
+    read_row,
+)
 from faregate.service.database.types import to_datetime
 
 MAX_NOTE: Final = 500
@@ -27,35 +35,52 @@ _SIGNED: Final = tuple(one.name for one in fields(SignedTransfer))
 """The columns of an attempt that are the fields of its signed transfer."""
 _NUMBER: Final = bindparam("attempt", type_=Integer())
 _NEXT: Final = bindparam("next", type_=BigInteger())
+_UNTIL: Final = bindparam("until", type_=BigInteger())
+_CLOCK: Final = bindparam("clock", type_=BigInteger())
+"""The time of this machine. Stamps may be ahead of it."""
 _IS_FREE: Final = or_(T.lease_until.is_(None), T.lease_until <= NOW)
 _BEGIN: Final = (
     update(transactions)
     # Never before the seller has completed, never after the end, and not while it is parked.
     .where(OF_ID, T.submitted_at.is_not(None), T.finished_at.is_(None), T.parked_at.is_(None), _IS_FREE)
-    .values(attempts=T.attempts + 1, lease_until=bindparam("until", type_=BigInteger()), plan=None)
+    .values(attempts=T.attempts + 1, lease_until=_UNTIL, plan=None)
     .returning(*CHANGING)
 )
-_BEGUN: Final = _BEGIN.returning(T.account, T.id).cte("begun")
-_WRITE: Final = insert(attempts).from_select(
-    ["account", "transaction", "number", "started_at"],
-    select(_BEGUN.c.account, _BEGUN.c.id, _BEGUN.c.attempts, NOW),
-)
-_BEGIN_AND_WRITE: Final = select(*(_BEGUN.c[column.name] for column in CHANGING)).add_cte(
-    _WRITE.cte("written")
-)
-"""Begins an attempt and inserts its row in one statement, and so in one round trip. SQLite cannot, and has no
-round trips: there `_BEGIN` and `_WRITE_ROW` follow each other."""
+_OWNER: Final = bindparam("owner", type_=attempts.c.owner.type)
+_COLUMNS: Final = ["account", "transaction", "number", "started_at", "owner"]
 _WRITE_ROW: Final = insert(attempts).from_select(
-    ["account", "transaction", "number", "started_at"],
-    select(T.account, T.id, T.attempts, NOW).where(OF_ID),
+    _COLUMNS, select(T.account, T.id, T.attempts, _CLOCK, _OWNER).where(OF_ID, IS_OPEN)
+)
+
+
+def _begin_and_write(begin: Any) -> Any:
+    """Begin an attempt and insert its row in one statement, and so in one round trip.
+
+    SQLite cannot, and has no round trips: there the statement and `_WRITE_ROW` follow each other.
+    """
+    begun = begin.returning(T.account, T.id).cte("begun").c
+    row = select(begun.account, begun.id, begun.attempts, _CLOCK, _OWNER).where(begun.finished_at.is_(None))
+    written = insert(attempts).from_select(_COLUMNS, row).cte("written")
+    return select(*(begun[column.name] for column in CHANGING)).add_cte(written)
+
+
+_BEGIN_AND_WRITE: Final = _begin_and_write(_BEGIN)
+# With the outcome, in one commit. A transaction that has ended before keeps its end, and there is no attempt.
+_SUBMIT_AND_BEGIN: Final = SUBMIT.values(
+    attempts=case((IS_OPEN, T.attempts + 1), else_=T.attempts), lease_until=case((IS_OPEN, _UNTIL))
 )
 _BEGIN_AGAIN: Final = (
     # Its lease is in the row of the loose payment.
     update(transactions).where(OF_ID).values(attempts=T.attempts + 1).returning(*CHANGING)
 )
+_WRITE_AGAIN: Final = insert(attempts).from_select(
+    _COLUMNS, select(T.account, T.id, T.attempts, _CLOCK, _OWNER).where(OF_ID)
+)
 _BEGIN_ON_SERVER: Final = Statement(_BEGIN_AND_WRITE)
 _BEGIN_ON_SQLITE: Final = Statement(_BEGIN)
 _WRITE_ON_SQLITE: Final = Statement(_WRITE_ROW)
+_SUBMIT_ON_SERVER: Final = Statement(_begin_and_write(_SUBMIT_AND_BEGIN))
+_SUBMIT_ON_SQLITE: Final = Statement(_SUBMIT_AND_BEGIN)
 _IS_DUE: Final = (
     T.next_attempt_at <= NOW,
     T.submitted_at.is_not(None),
@@ -155,6 +180,15 @@ _LIST_ATTEMPTS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
+class Lease:
+    """That of an attempt which begins now: in microseconds of this machine's clock, and its process."""
+
+    began_at: int
+    until: int
+    owner: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptRecord:
     """One attempt as operators see it: what it was answered, never what it signed.
 
@@ -171,10 +205,10 @@ class AttemptRecord:
 
 
 def begin_attempt(
-    database: Database, account: int, stored: StoredTransaction, now: int, until: int
+    database: Database, account: int, stored: StoredTransaction, lease: Lease
 ) -> Attempt | None:
-    """Begin an attempt whose lease ends at `until`; None while another one runs, or at the end."""
-    values = {"of_account": account, "of_transaction": stored.id, "now": now, "until": until}
+    """Begin an attempt; None while another one runs, or at the end."""
+    values = _describe_beginning(account, stored, lease)
     if database.is_sqlite:
         rows = database.change(_BEGIN_ON_SQLITE, values, then=_WRITE_ON_SQLITE)
     else:
@@ -189,12 +223,36 @@ def begin_attempt(
         return _build_attempt(begun, _read_history(connection, values, begun.row["attempts"]))
 
 
+def submit(
+    database: Database, account: int, stored: StoredTransaction, values: dict[str, Any], lease: Lease
+) -> tuple[StoredTransaction, Attempt | None] | None:
+    """Record the outcome `values`, as `SUBMIT`, and begin the first attempt: both or none.
+
+    None if there is an outcome already. There is no attempt if the transaction has ended before.
+    """
+    given = {**_describe_beginning(account, stored, lease), **values}
+    if database.is_sqlite:
+        rows = database.change(_SUBMIT_ON_SQLITE, given, then=_WRITE_ON_SQLITE)
+    else:
+        rows = database.change(_SUBMIT_ON_SERVER, given)
+    if not rows:
+        return None
+    begun = stored.with_change(rows[0])
+    return begun, None if begun.row["finished_at"] is not None else _build_attempt(begun, ())
+
+
+def _describe_beginning(account: int, stored: StoredTransaction, lease: Lease) -> dict[str, Any]:
+    keys = {"of_account": account, "of_transaction": stored.id}
+    now = lease.began_at
+    return {**keys, "now": now, "clock": now, "until": lease.until, "owner": lease.owner}
+
+
 def begin_due_attempt(
-    connection: Connection, account: int, stored: StoredTransaction, now: int, until: int
+    connection: Connection, account: int, stored: StoredTransaction, lease: Lease
 ) -> tuple[StoredTransaction, Attempt] | None:
     """As `begin_attempt`, in the transaction that has locked the payment with `find_due`."""
     keys = {"of_account": account, "of_transaction": stored.id}
-    values = {**keys, "now": now, "until": until}
+    values = _describe_beginning(account, stored, lease)
     if connection.dialect.name == "sqlite":
         row = read_row(connection.execute(_BEGIN, values))
         if row is not None:
@@ -219,7 +277,7 @@ def begin_attempt_again(
     """Begin an attempt of a payment that has succeeded, in the transaction that has leased it."""
     keys = {"of_account": account, "of_transaction": stored.id}
     begun = stored.with_change(dict(connection.execute(_BEGIN_AGAIN, keys).mappings().one()))
-    connection.execute(_WRITE_ROW, {**keys, "now": now})
+    connection.execute(_WRITE_AGAIN, {**keys, "clock": now, "owner": None})
     return begun, _build_attempt(begun, _read_history(connection, keys, begun.row["attempts"]))
 
 

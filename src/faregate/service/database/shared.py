@@ -1,5 +1,6 @@
 """What the stores of all accounts of one database share."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from faregate.rules.identifiers import Challenges, Ids
@@ -47,6 +48,10 @@ class Memory:
     payers: PayerCache = field(default_factory=PayerCache)
 
 
+def get_no_owner() -> None:
+    """Return no owner."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shared:
     """What the stores of all accounts of one database share."""
@@ -56,6 +61,8 @@ class Shared:
     ids: Ids
     challenge: Challenges
     options: StoreOptions = StoreOptions()
+    get_owner: Callable[[], str | None] = get_no_owner
+    """Gives the id of this process as the owner of attempts; None where no lock shows that it lives."""
     _memory: dict[str, Memory] = field(default_factory=dict[str, Memory])
 
     def open_memory(self, generation: str) -> Memory:

@@ -46,6 +46,7 @@ from faregate.service.database.transactions import (
     FIND_ROW,
     SUCCEED,
     SUCCEED_OTHERWISE,
+    Row,
     StoredTransaction,
     hash_proof,
     read_row,
@@ -242,17 +243,31 @@ class SqlStore:
         return self._find(FIND, {"of_transaction": transaction_id})
 
     def record_outcome(
-        self, transaction: Transaction, outcome: CompleteRequest, used_atomic: int | None = None
+        self,
+        transaction: Transaction,
+        outcome: CompleteRequest,
+        used_atomic: int | None = None,
+        *,
+        begins_attempt: bool = False,
     ) -> StoredTransaction | None:
         now = self._stamps.now()
         values = {"accepted": outcome.model_dump_json(), "now": now}
         if isinstance(outcome, FailedCompleteRequest):
             return self._change(transaction, ACCEPT_FAILED, values)
-        again = self._after(self._stamps.read_clock(), self._options.first_retry)
-        values["next"] = again
-        if used_atomic is None:
+        clock = self._stamps.read_clock()
+        values["next"] = self._after(clock, self._options.first_retry)
+        if used_atomic is not None:
+            return self._change(transaction, ACCEPT_USED, {**values, "used": used_atomic})
+        if self._options.is_simulated or not begins_attempt:
             return self._change(transaction, ACCEPT_SUCCEEDED, values)
-        return self._change(transaction, ACCEPT_USED, {**values, "used": used_atomic})
+        stored, lease = self._own(transaction), self._build_lease(clock)
+        submitted = settlement.submit(self._database, self.account.id, stored, values, lease)
+        if submitted is None:
+            return None
+        recorded, attempt = submitted
+        self._remember(recorded.row)
+        recorded.begun = attempt
+        return recorded
 
     def find_settlement_rule(self, transaction: Transaction) -> SettlementRule | None:
         if not self._options.is_simulated:
@@ -321,20 +336,23 @@ class SqlStore:
         ]
 
     def begin_attempt(self, transaction: Transaction) -> Attempt | None:
-        now = self._stamps.read_clock()
-        until = self._after(now, self._options.lease)
-        return settlement.begin_attempt(self._database, self.account.id, self._own(transaction), now, until)
+        stored = self._own(transaction)
+        begun, stored.begun = stored.begun, None
+        if begun is not None:
+            return begun
+        lease = self._build_lease(self._stamps.read_clock())
+        return settlement.begin_attempt(self._database, self.account.id, stored, lease)
 
     def take_jobs(self, most: int) -> Sequence[tuple[StoredTransaction, Attempt]]:
         """Begin an attempt for each of up to `most` payments that are due and have no lease."""
         now = self._stamps.read_clock()
-        until = self._after(now, self._options.lease)
+        lease = self._build_lease(now)
         taken: list[tuple[StoredTransaction, Attempt]] = []
         with self._database.write() as connection:
             for transaction_id in settlement.find_due(connection, self.account.id, now, most):
                 keys = {**self._keys, "of_transaction": transaction_id}
                 stored = StoredTransaction(read_row(connection.execute(FIND_ROW, keys)) or {}, self._resolve)
-                begun = settlement.begin_due_attempt(connection, self.account.id, stored, now, until)
+                begun = settlement.begin_due_attempt(connection, self.account.id, stored, lease)
                 if begun is not None:
                     taken.append(begun)
         return taken
@@ -488,8 +506,11 @@ class SqlStore:
         rows = self._database.change(statement, {**keys, **values}, durable=self._is_durable)
         if not rows:
             return None
-        self._stamps.remember(max(rows[0]["submitted_at"] or 0, rows[0]["finished_at"] or 0))
+        self._remember(rows[0])
         return stored.with_change(rows[0])
+
+    def _remember(self, row: Row) -> None:
+        self._stamps.remember(max(row["submitted_at"] or 0, row["finished_at"] or 0))
 
     def _read(self, transaction: Transaction) -> StoredTransaction:
         found = self.find_transaction(transaction.id)
@@ -499,6 +520,9 @@ class SqlStore:
 
     def _own(self, transaction: Transaction) -> StoredTransaction:
         return transaction if isinstance(transaction, StoredTransaction) else self._read(transaction)
+
+    def _build_lease(self, now: int) -> settlement.Lease:
+        return settlement.Lease(now, self._after(now, self._options.lease), self._shared.get_owner())
 
     @staticmethod
     def _after(now: int, seconds: float) -> int:

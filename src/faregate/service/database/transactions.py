@@ -25,6 +25,7 @@ from faregate.merchant.models import (
 )
 from faregate.rules.catalog import Listing, PublishedRevision
 from faregate.rules.config import SettlementRule
+from faregate.rules.payments import Attempt
 from faregate.rules.records import AccessContext, ExecutionRecord, SettlementRecord, Status
 from faregate.service.database.clock import ACCOUNT, NOW, STAMP
 from faregate.service.database.schema import executions, payers, transactions
@@ -78,22 +79,22 @@ ACCEPT_FAILED: Final = Statement(
         final_status=func.coalesce(T.final_status, "failed"),
     )
 )
-_IS_OPEN: Final = T.finished_at.is_(None)
-_SUCCEEDED: Final = _ACCEPT.values(
+IS_OPEN: Final = T.finished_at.is_(None)
+SUBMIT: Final = _ACCEPT.values(
     outcome=bindparam("accepted"),
-    submitted_at=case((_IS_OPEN, STAMP)),
+    submitted_at=case((IS_OPEN, STAMP)),
     # Calls that read it from here on get an answer to wait.
-    settling_at=case((_IS_OPEN, STAMP)),
+    settling_at=case((IS_OPEN, STAMP)),
     # If this process dies before it settles the payment, another one does so at this time.
-    next_attempt_at=case((_IS_OPEN, _NEXT)),
+    next_attempt_at=case((IS_OPEN, _NEXT)),
 )
-ACCEPT_SUCCEEDED: Final = Statement(_SUCCEEDED)
+ACCEPT_SUCCEEDED: Final = Statement(SUBMIT)
 _USED: Final = bindparam("used", type_=Amount())
-ACCEPT_USED: Final = Statement(_SUCCEEDED.values(used_amount=_USED).returning(T.used_amount))
+ACCEPT_USED: Final = Statement(SUBMIT.values(used_amount=_USED).returning(T.used_amount))
 """As `ACCEPT_SUCCEEDED`, where the price follows the use."""
 _END: Final = (
     update(transactions)
-    .where(OF_ID, _IS_OPEN)
+    .where(OF_ID, IS_OPEN)
     .values(next_attempt_at=None, lease_until=None, plan=None, parked_at=None)
     .returning(*CHANGING)
 )
@@ -145,6 +146,8 @@ class StoredTransaction:
         self.payment_request_id: str = row["payment_request_id"]
         self._resolve = resolve
         self._context: AccessContext | None = None
+        self.begun: Attempt | None = None
+        """The attempt that began when the outcome was recorded, until it is taken."""
 
     def __repr__(self) -> str:
         return f"StoredTransaction({self.id}, {self.status})"
