@@ -72,8 +72,8 @@ def test_sqlite_commits_to_the_disk(database: Database) -> None:
 
 
 @pytest.mark.parametrize("kind", ["sqlite"])
-def test_a_write_to_sqlite_is_its_transaction_and_nothing_else(database: Database) -> None:
-    """Each statement more costs a sale five times: one for each of its writes."""
+def test_a_write_to_sqlite_is_its_statement_or_transaction_and_nothing_else(database: Database) -> None:
+    """Each statement more costs a sale four times: one for each of its writes."""
     given = {"word": "w", "count": 1, "value": 1, "hash": b"h"}
     executed: list[str] = []
     with database.write() as connection:
@@ -84,7 +84,7 @@ def test_a_write_to_sqlite_is_its_transaction_and_nothing_else(database: Databas
         connection.execute(text("SELECT 1"))
     driver.set_trace_callback(None)
     words = [statement.split()[0] for statement in executed]
-    assert words == 2 * ["BEGIN", "SELECT", "COMMIT"]
+    assert words == ["SELECT", "BEGIN", "SELECT", "COMMIT"]
 
 
 @pytest.mark.parametrize("kind", ["sqlite"])

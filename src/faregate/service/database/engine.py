@@ -5,7 +5,7 @@ import random
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from sqlalchemy import URL, Connection, Dialect, Engine, Table, create_engine, event, make_url
 from sqlalchemy.dialects import postgresql, sqlite
@@ -26,6 +26,7 @@ from faregate.service.database.statements import (
 )
 from faregate.service.database.types import covers
 
+T = TypeVar("T")
 _FORMS: Final = "postgresql://user:password@host:5432/database or sqlite:///service.db"
 _SYNCED: Final = "PRAGMA synchronous = FULL"
 """Each commit is on the disk when it is done."""
@@ -137,6 +138,11 @@ class Database:
         # Others need connections, too, some of them two at once.
         self._kept: Final = _KeptConnections(engine, max(0, pool_size - _OF_OTHERS) // 2, self.file)
         self._kept_writer: Final = _KeptConnections(self._writer, 1, self.file)
+        # Beside it, so that no sale changes how commits are synced.
+        self._unsynced_writer: Final = (
+            _create_sqlite_writer(address, timeout, is_synced=False) if self.is_sqlite else engine
+        )
+        self._kept_unsynced: Final = _KeptConnections(self._unsynced_writer, 1, self.file)
 
     @property
     def engine(self) -> Engine:
@@ -191,9 +197,12 @@ class Database:
         a later one is: whatever was written before that is then on the disk.
         """
         compiled = statement.compile(self._dialect)
+        if not self.is_sqlite:
+            return self._execute(compiled, values)
         following = None if then is None else then.compile(self._dialect)
         with self._take_turn():
-            return self._execute(compiled, values, following, writes=self.is_sqlite, durable=durable)
+            kept = self._kept_writer if durable else self._kept_unsynced
+            return self._execute(compiled, values, following, kept)
 
     @contextmanager
     def _take_turn(self) -> Generator[None]:
@@ -214,30 +223,30 @@ class Database:
         compiled: Compiled,
         values: Values,
         then: Compiled | None = None,
-        *,
-        writes: bool = False,
-        durable: bool = True,
+        kept: _KeptConnections | None = None,
     ) -> list[Row]:
-        kept = self._kept_writer if writes else self._kept
+        kept = kept or self._kept
         try:
             pooled = kept.take()
         # The driver's own error comes from the events that configure a new connection.
         except (SQLAlchemyError, self._engine.dialect.loaded_dbapi.Error) as error:
             raise _describe_failure(error, self.name) from None
         connection: Any = pooled.driver_connection
-        is_unsynced = writes and not durable
+        statements: SqliteStatements | PostgresStatements = pooled.info[_STATEMENTS]
         try:
-            if is_unsynced:
-                connection.execute(_UNSYNCED)
-            if writes:
+            if then is not None:
                 _begin_immediate(self._writer, connection, self._timeout)
-            statements: SqliteStatements | PostgresStatements = pooled.info[_STATEMENTS]
-            rows = statements.execute(compiled, values)
-            if then is not None and rows:
-                for row, more in zip(rows, statements.execute(then, values), strict=False):
+                rows = statements.execute(compiled, values)
+                for row, more in zip(rows, statements.execute(then, values) if rows else (), strict=False):
                     row.update(more)
-            if writes:
                 connection.commit()
+            elif self.is_sqlite:
+                # It commits by itself: BEGIN and COMMIT would take as long again.
+                rows = _retry_while_busy(
+                    self._writer, lambda: statements.execute(compiled, values), self._timeout
+                )
+            else:
+                rows = statements.execute(compiled, values)
         except self._engine.dialect.loaded_dbapi.Error as error:
             if self._engine.dialect.is_disconnect(error, connection, None):
                 pooled.invalidate(error)
@@ -245,10 +254,8 @@ class Database:
                 raise LostConnection(f"{self.name} closed the connection") from None
             raise _describe_failure(error, self.name) from None
         finally:
-            if writes and connection.in_transaction:
+            if then is not None and connection.in_transaction:
                 connection.rollback()
-            if is_unsynced:
-                connection.execute(_SYNCED)
             kept.give_back(pooled)
         return rows
 
@@ -262,8 +269,10 @@ class Database:
         """Close the connections that nobody uses: before a fork, over which none may be carried."""
         self._kept.close_idle()
         self._kept_writer.close_idle()
+        self._kept_unsynced.close_idle()
         self._engine.dispose()
         self._writer.dispose()
+        self._unsynced_writer.dispose()
 
     def close(self) -> None:
         """Close all connections. Those in use are closed when they are returned."""
@@ -381,14 +390,16 @@ def _create_sqlite(address: URL, pool_size: int, timeout: float) -> Engine:
     return engine
 
 
-def _create_sqlite_writer(address: URL, timeout: float) -> Engine:
+def _create_sqlite_writer(address: URL, timeout: float, *, is_synced: bool = True) -> Engine:
     """Create the engine of the one connection that writes. Each of its transactions takes its turn first."""
     engine = _create_sqlite(address, 1, timeout)
 
     @event.listens_for(engine, "connect")
     def wait_for_nothing(connection: Any, _entry: ConnectionPoolEntry) -> None:
-        # The turn of another process is waited for by `_begin_immediate`.
+        # The turn of another process is waited for by `_retry_while_busy`.
         connection.execute("PRAGMA busy_timeout = 0")
+        if not is_synced:
+            connection.execute(_UNSYNCED)
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
@@ -419,22 +430,27 @@ def _identify_file(path: str) -> tuple[int, int] | None:
 def _begin_immediate(engine: Engine, connection: Any, timeout: float) -> None:
     """Begin a transaction that writes, and wait for its turn.
 
-    A deferred transaction that reads first fails when another process writes before it does. SQLite's own way
-    of waiting sleeps for up to 0.1 s between tries, longest for the thread that has waited longest, so that
-    one of several processes may starve.
+    A deferred transaction that reads first fails when another process writes before it does.
+    """
+    _retry_while_busy(engine, lambda: connection.execute("BEGIN IMMEDIATE"), timeout)
+
+
+def _retry_while_busy(engine: Engine, call: Callable[[], T], timeout: float) -> T:
+    """Repeat a call for so long while another process writes.
+
+    SQLite's own way of waiting sleeps for up to 0.1 s between tries, longest for the thread that has waited
+    longest, so that one of several processes may starve.
     """
     end = time.monotonic() + timeout
     failure: type[Exception] = engine.dialect.loaded_dbapi.OperationalError
     while True:
         try:
-            connection.execute("BEGIN IMMEDIATE")
+            return call()
         except failure as error:
             if getattr(error, "sqlite_errorcode", None) not in _BUSY:
                 raise
             if time.monotonic() > end:
                 raise _build_busy(_name_database(engine.url)) from None
-        else:
-            return
         time.sleep(random.uniform(*_RETRY_SECONDS))  # noqa: S311 - no secret
 
 
