@@ -314,14 +314,21 @@ class Paywall:
 
         Makes no call, unless the service runs in this process.
         """
-        if self._is_in_process and sells not in self._instructions and self._may_ask_price(sells):
-            offer = Offer(sells)
-            with suppress(FaregateError):
-                if (answer := run(ask_price(self.backend, offer, NOT_FOR_SALE))) is not None:
-                    self.record_price(offer, answer)
+        if self._is_in_process and sells not in self._instructions:
+            self.refresh_price(Offer(sells))
         instructions = self._instructions.get(sells)
         prices = () if instructions is None else read_prices(instructions)
         return prices[0] if len(prices) == 1 else None
+
+    def refresh_price(self, offer: Offer) -> None:
+        """Ask the service for the price of this offer, once in `PRICE_SECONDS`, for `find_price`.
+
+        Blocking; raises nothing.
+        """
+        if self._may_ask_price(offer.sells):
+            with suppress(FaregateError):
+                if (answer := run(ask_price(self.backend, offer, NOT_FOR_SALE))) is not None:
+                    self.record_price(offer, answer)
 
     async def ask_prices(self, offers: Iterable[Offer]) -> None:
         """Ask the service for the prices of these offers, each once in `PRICE_SECONDS`, for `find_price`.

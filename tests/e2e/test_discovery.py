@@ -5,7 +5,6 @@ import re
 import subprocess
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +122,6 @@ def make_flask() -> Flask:
         return {"report": "Sunny."}
 
     @app.get("/openapi.json")
-    @cache
     def openapi() -> Any:
         return jsonify(build_openapi(app, "Weather"))
 

@@ -12,18 +12,19 @@ from openapi_spec_validator import validate
 import faregate.fastapi
 import faregate.flask
 import faregate.mcp
-from faregate import ConfigurationError, build_openapi
+from faregate import ConfigurationError, build_llms_text, build_openapi
 from faregate.emulator import TEST_KEY, Emulator
 from faregate.emulator.server import serve
 
 
 @pytest.fixture(autouse=True)
-def _service(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
-    with serve(Emulator()) as service:
+def emulator(monkeypatch: pytest.MonkeyPatch) -> Generator[Emulator]:
+    emulator = Emulator()
+    with serve(emulator) as service:
         monkeypatch.setenv("FAREGATE_API_KEY", TEST_KEY)
         monkeypatch.setenv("FAREGATE_BASE_URL", service)
         monkeypatch.setenv("FAREGATE_PUBLIC_URL", "https://seller.example/shop")
-        yield
+        yield emulator
 
 
 def fixed(amount: str) -> dict[str, str]:
@@ -122,6 +123,22 @@ def test_a_price_that_the_service_does_not_say_is_left_out(monkeypatch: pytest.M
 
     info = document["paths"]["/report"]["get"]["x-payment-info"]
     assert info == {"protocols": [{"x402": {}}], "sells": "daily_report"}
+
+
+def test_the_service_is_asked_again_when_the_price_is_old(
+    emulator: Emulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, seller = make_app()
+    app.add_url_rule("/report", view_func=seller.paid("daily_report")(lambda: ""))
+
+    def count_asked() -> int:
+        build_openapi(app, "Weather")
+        build_llms_text(app, "Weather")
+        return len(emulator.calls("access"))
+
+    assert (count_asked(), count_asked()) == (1, 1)
+    monkeypatch.setattr("faregate.paywall.PRICE_SECONDS", 0.0)
+    assert count_asked() == 3
 
 
 def test_an_application_that_sells_nothing_has_no_path() -> None:

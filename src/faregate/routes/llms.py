@@ -1,14 +1,9 @@
 """Write an application's `llms.txt`: what it sells, in words for language models (llmstxt.org)."""
 
 from collections.abc import Iterator
-from contextlib import suppress
 
-from faregate.core import prices
-from faregate.core.driver import run
 from faregate.core.models import Offer
-from faregate.core.terms import Price
-from faregate.errors import ConfigurationError, FaregateError
-from faregate.merchant.resource_url import NOT_FOR_SALE
+from faregate.errors import ConfigurationError
 from faregate.paywall import Paywall
 from faregate.routes import RouteInfo
 from faregate.routes.inspect import inspect_app, is_mcp_server
@@ -30,7 +25,7 @@ def build_llms_text(app: object, name: str, about: str = "") -> str:
     """Build the text to serve at `/llms.txt`: what this application sells, its prices, and how to pay.
 
     `name` is the seller's, `about` one sentence. Blocking: it asks the service for the price of each offer,
-    so build the text once and keep it. Raises `ConfigurationError`.
+    once in five minutes. Raises `ConfigurationError`.
     """
     check_seller("build_llms_text", app, name, about)
     sold = [*_list_sold(inspect_app(app).routes)]
@@ -71,17 +66,12 @@ def _name(route: RouteInfo, paywall: Paywall | None) -> str:
 
 def _describe(offer: Offer, paywall: Paywall | None) -> str:
     description = join_lines(offer.description or offer.sells).rstrip(".")
-    price = None if paywall is None else ask_price(offer, paywall)
+    if paywall is None:
+        price = None
+    else:
+        paywall.refresh_price(offer)
+        price = paywall.find_price(offer.sells)
     return f"{description}. Its price is in its `402`." if price is None else f"{description}. {price}."
-
-
-def ask_price(offer: Offer, paywall: Paywall) -> Price | None:
-    """Ask for the price, unless it is known; None if the service does not say it."""
-    if paywall.find_price(offer.sells) is None:
-        with suppress(FaregateError):
-            if (answer := run(prices.ask_price(paywall.backend, offer, NOT_FOR_SALE))) is not None:
-                paywall.record_price(offer, answer)
-    return paywall.find_price(offer.sells)
 
 
 def join_lines(text: str) -> str:

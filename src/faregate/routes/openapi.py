@@ -11,7 +11,7 @@ from faregate.errors import ConfigurationError
 from faregate.paywall import Paywall
 from faregate.routes import RouteInfo
 from faregate.routes.inspect import inspect_app, is_mcp_server
-from faregate.routes.llms import HOW_TO_PAY, ask_price, check_seller, join_lines
+from faregate.routes.llms import HOW_TO_PAY, check_seller, join_lines
 from faregate.routes.wrappers import unwrap
 
 _UNLISTED = frozenset(("HEAD", "OPTIONS"))
@@ -21,7 +21,7 @@ def build_openapi(app: object, name: str, about: str = "") -> dict[str, Any]:
     """Build the document to serve at `/openapi.json`: what this application sells, and its prices.
 
     `name` is the seller's, `about` one sentence. Blocking: it asks the service for the price of each offer,
-    so build the document once and keep it. FastAPI serves a document of its own. Raises `ConfigurationError`.
+    once in five minutes. FastAPI serves a document of its own. Raises `ConfigurationError`.
     """
     check_seller("build_openapi", app, name, about)
     if is_mcp_server(app):
@@ -58,8 +58,8 @@ _UNKNOWN = None, None
 
 
 def _ask(offer: Offer, paywall: Paywall) -> tuple[str | None, Price | None]:
-    price = ask_price(offer, paywall)
-    return paywall.find_asset(offer.sells), price
+    paywall.refresh_price(offer)
+    return paywall.find_asset(offer.sells), paywall.find_price(offer.sells)
 
 
 def _build_paths(routes: Iterable[tuple[RouteInfo, Offer]]) -> dict[str, Operation]:
