@@ -12,6 +12,9 @@ import pytest
 import starlette.routing
 from fastapi import Depends, FastAPI, HTTPException
 from fastapi.routing import APIRoute
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic import BaseModel
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -304,6 +307,16 @@ def test_a_body_is_parsed_before_the_price_is_asked_for(reached: list[str]) -> N
 def test_options_is_answered_by_the_application(reached: list[str]) -> None:
     assert request(fastapi(SOLD), method="OPTIONS")[0][0]["status"] == 405
     assert reached == ["/report"]
+
+
+def test_the_trace_of_fastapi_names_the_route_of_a_402() -> None:
+    spans, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    app = FastAPI(telemetry={"tracer_provider": provider})
+    app.get("/reports/{day}", dependencies=[SOLD])(report)
+    sent, _ = request(lambda: app, path="/reports/7")
+    assert sent[0]["status"] == 402
+    assert "GET /reports/{day}" in [span.name for span in spans.get_finished_spans()]
 
 
 def test_routes_that_are_added_and_taken_away_later_count(reached: list[str]) -> None:

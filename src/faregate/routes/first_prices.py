@@ -28,6 +28,8 @@ _PROBE = "faregate.routes.probes.RouterProbe"
 _DEPENDENCY = "faregate.fastapi.RequirePayment"
 _RUNS_ENDPOINT = "request_response.<locals>.app"
 """The function that Starlette and FastAPI make of an endpoint; middleware of the route would stand around."""
+_TELEMETRY = "fastapi.telemetry"
+"""Where FastAPI keeps the trace of a request, which its router gives the name of the route."""
 _FULL = 2  # of Starlette's `Match`
 _GROUP_NAME = re.compile(r"\(\?P<\w+>")
 
@@ -55,7 +57,7 @@ class FirstPrices:
         # Most requests are for routes without a price: one pattern for all prices spares asking each route.
         if self._paths is None or self._paths.match(asked["path"]) is None:
             return None
-        if asked["method"] == "OPTIONS" or asked.get("root_path"):
+        if asked["method"] == "OPTIONS" or asked.get("root_path") or asked.get(_TELEMETRY) is not None:
             return None
         scope = dict(asked)
         for route in routes:
