@@ -528,6 +528,28 @@ def test_the_session_of_a_paid_result_is_what_it_is_without_a_price(
                 assert write in (put_inside_and_save,) or CONTENT in str(unsold[1]), case
 
 
+def test_an_error_that_a_memo_keeps_leaves_without_the_cookies_of_its_sale(colour: str) -> None:
+    kept: list[HttpResponse] = []
+
+    @paid("daily_report")
+    def look(_request: HttpRequest) -> HttpResponse:
+        response = HttpResponse("none such", status=404)
+        response.set_cookie("content", CONTENT)
+        return response
+
+    def memo(request: HttpRequest) -> HttpResponse:
+        answer = kept[0] if kept else look(request)
+        if answer.status_code == 404:
+            kept.append(answer)
+        return answer
+
+    with served(colour, path("sold", memo)) as site:
+        assert pay(site, "/sold", "good").headers.get("set-cookie") is None
+        again = site.ask("/sold")
+        assert (again.status_code, again.text) == (404, "none such")
+        assert again.headers.get("set-cookie") is None
+
+
 def test_a_free_result_leaves_with_its_session(visit: Any, pages: Pages) -> None:
     pages.write = save
     with visit("db") as site:

@@ -256,6 +256,30 @@ def test_all_of_a_paid_result_leaves_and_is_stored_as_without_a_price(pages: Pag
         assert outcome("/sold", write) == unsold, write.__name__
 
 
+def test_an_error_that_a_memo_keeps_leaves_without_the_session_of_its_sale() -> None:
+    app, kept = Flask("seller"), list[Any]()
+    seller = Seller(app)
+
+    def look() -> Response:
+        put()
+        late()
+        return Response("none such", 404)
+
+    sold = paywall.paid("daily_report")(look)
+
+    def memo() -> Any:
+        if not kept and (answer := sold()).status_code == 404:
+            kept.append(answer)
+        return kept[0] if kept else sold()
+
+    app.add_url_rule("/sold", "sold", memo)
+    assert seller.buy("/sold").status_code == 404
+    assert len(kept[0].headers.getlist("Set-Cookie")) == 2
+    again = seller.ask("/sold")
+    assert (again.status_code, again.text) == (404, "none such")
+    assert again.headers.getlist("Set-Cookie") == []
+
+
 def test_a_free_result_leaves_with_its_session(pages: Pages) -> None:
     assert pages.ask("/free").text == CONTENT
     assert pages.ask("/me").get_json()["session"]["content"] == CONTENT

@@ -260,14 +260,38 @@ def test_middleware_and_functions_before_the_view_answer_for_themselves() -> Non
         assert seller.buy("/sold", method="POST").data == WELL
 
 
-def test_a_view_or_an_error_handler_may_give_what_another_one_sells() -> None:
+def test_a_view_may_give_what_another_one_sells() -> None:
     app = flask.Flask("seller")
     seller = Seller(app)
-    seller.sells(lambda: "the report", "/sold")
-    app.add_url_rule("/members", "members", lambda: "the report")
-    app.register_error_handler(404, lambda _error: ("the report", 200))
-    assert seller.buy("/sold").text == "the report"
-    assert [seller.ask(path).text for path in ("/members", "/none")] == ["the report"] * 2
+    seller.sells(lambda: WELL.decode(), "/sold")
+    app.add_url_rule("/members", "members", lambda: WELL.decode())
+    assert seller.buy("/sold").data == WELL
+    assert seller.ask("/members").data == WELL
+
+
+@pytest.mark.parametrize("status", [200, 404, 500])
+@pytest.mark.parametrize("path", ["/none", "/fails", "/aborts"])
+def test_an_error_handler_of_flask_is_no_view(path: str, status: int) -> None:
+    app, kept = flask.Flask("seller"), list[bytes]()
+    seller = Seller(app)
+
+    @app.after_request
+    def keep(response: flask.Response) -> flask.Response:
+        if flask.request.path == "/sold" and response.status_code == 200:
+            kept.append(response.get_data())
+        return response
+
+    @app.errorhandler(Exception)
+    def answer(_error: Exception) -> Any:
+        return flask.Response(kept[0] if kept else b"there is nothing here yet", status)
+
+    app.add_url_rule("/fails", "fails", lambda: 1 // 0)
+    app.add_url_rule("/aborts", "aborts", lambda: flask.abort(418))
+    seller.sells(lambda: WELL.decode(), "/sold")
+    assert seller.ask(path).status_code == status
+    assert seller.buy("/sold").data == WELL
+    with suppress(ConfigurationError):
+        assert WELL not in seller.ask(path).data
 
 
 # Django

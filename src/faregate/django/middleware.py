@@ -47,6 +47,7 @@ from faregate.django.responses import (
     aread_response,
     check_body,
     close_response,
+    drop_kept_cookies,
     list_headers,
     read_response,
 )
@@ -343,6 +344,7 @@ def _answer_unpaid(
         try:
             if checkout.allow_unpaid(response.status_code, lambda: list_headers(response)):
                 check_body(response, checkout)
+                drop_kept_cookies(response)
                 return response
         except ConfigurationError:
             close_response(response)

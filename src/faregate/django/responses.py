@@ -30,6 +30,12 @@ def mark_private(response: HttpResponseBase) -> None:
     response.headers["Cache-Control"] = NO_STORE[1]
 
 
+def drop_kept_cookies(response: HttpResponseBase) -> None:
+    """Take the cookies off a sold view's response that something kept: they are of another sale."""
+    if hasattr(response, _CACHING):
+        response.cookies.clear()
+
+
 class _NoCookies(SimpleCookie):
     """Cookies that cannot be set."""
 

@@ -55,6 +55,8 @@ _NO_PAYWALL = (
 )
 _CACHING = "faregate_caching"
 """On a response: what its view said about caching."""
+_SOLD = "faregate_sold"
+"""On a response that a sold view made. It stays there, also on one that something keeps."""
 
 
 # The objects behind the proxies: each access to an attribute of a proxy looks up the context again.
@@ -157,7 +159,7 @@ def _forbid_storing(response: BaseResponse, sold: Offer) -> BaseResponse:
     for name, value in headers:
         if name.lower() == "cache-control":
             said.append(value)
-    response.__dict__[_CACHING] = said
+    response.__dict__.update({_CACHING: said, _SOLD: True})
     if may_be_result(response.status_code, (sold,)):
         headers.add(*MARK)
     if said:
@@ -319,6 +321,9 @@ def check_response(response: Response) -> Response:
         # A paid result that said nothing gets the very same header with its payment.
         return response if said == [] and checkout.payment.transaction_id else _allow_storing(response)
     app, status = _get_app(), response.status_code
+    if _SOLD in response.__dict__:
+        # An error that was kept, which may leave: Flask has put the session of another sale on the object.
+        del response.headers["Set-Cookie"]
     if asked.method == "OPTIONS" and is_sold_without_options(app, asked.environ, status, asked.url_rule):
         # Flask's own answer is an empty 200. A cache that ignores the method may have answered with a result.
         is_own = status == 200 and response.calculate_content_length() == 0

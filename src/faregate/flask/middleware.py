@@ -112,10 +112,8 @@ def _note_answer(answer: Callable[[Exception], Any]) -> Callable[[Exception], An
         checkout = find_checkout(request.environ)
         if checkout is not None:
             checkout.note_answer()
-        answered = answer(error)  # raises the error if no handler is for it
-        if checkout is not None and answered is not error:
-            checkout.called_handler = True  # it is not the response in `abort(response)`
-        return answered
+            checkout.called_handler = False  # what answers may be a cache
+        return answer(error)  # raises the error if no handler is for it
 
     return noted
 
