@@ -34,6 +34,7 @@ class OfferOptions(TypedDict, total=False):
     replay: bool
     price: str | Price | Usage | None
     openapi: Mapping[str, Any] | None
+    resume_open_payments: bool
 
 
 @overload

@@ -211,6 +211,7 @@ class Paywall:
             min(settle_wait, settings.settle_wait),
             request_start + settings.max_request_seconds - settings.timeout - 1,
             find_operation if settings.discovery else None,
+            settings.resume_open_payments and offer.resume_open_payments,
         )
 
     def present(

@@ -72,6 +72,7 @@ class Settings:
     redelivery_window: float
     last_resort: str
     settle_wait: float
+    resume_open_payments: bool
     name_setting: NameSetting = field(repr=False, compare=False)
 
     @property
@@ -212,6 +213,14 @@ class Arguments(TypedDict, total=False):
             check=between(0, 600),
         ),
     ]
+    resume_open_payments: Annotated[
+        bool,
+        Description(
+            "a payer's new payment for the same request while an earlier one is open [resumes that one]"
+            "(flow.md#a-new-payment-while-one-is-open), and is not charged",
+            True,
+        ),
+    ]
     environment: Annotated[
         str | None,
         Description(
@@ -339,6 +348,7 @@ def read_settings(
         discovery=values["discovery"],
         redelivery_window=values["redelivery_window"],
         settle_wait=_choose_settle_wait(values["settle_wait"], base_url),
+        resume_open_payments=values["resume_open_payments"],
         name_setting=name_setting,
     )
     _check_live(settings)

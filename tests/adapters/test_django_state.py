@@ -340,6 +340,8 @@ def visit(colour: str, pages: Pages, tmp_path: Path) -> Any:
         engine = f"django.contrib.sessions.backends.{backend}"
         settings |= {"SESSION_ENGINE": engine, "SESSION_FILE_PATH": str(tmp_path), "USE_I18N": True}
         settings.setdefault("MIDDLEWARE", OUTSIDE)
+        # Each purchase runs: a payer buys one page again while an earlier payment is open.
+        settings["FAREGATE"] = {"RESUME_OPEN_PAYMENTS": False, **settings.get("FAREGATE", {})}
         return served(colour, *pages.routes(), **settings)
 
     return visit

@@ -139,7 +139,8 @@ class Pages:
     """An app with a paid view that does what it is told, and a browser."""
 
     def __init__(self, app: Flask) -> None:
-        self.seller = Seller(app)
+        # Each purchase runs: a payer buys one page again while an earlier payment is open.
+        self.seller = Seller(app, resume_open_payments=False)
         self.app = app
         self.write: Write = put
         self.then = ""

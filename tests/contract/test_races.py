@@ -50,10 +50,10 @@ def test_one_proof_for_eight_requests_at_once_buys_one(seller: Seller) -> None:
 
 
 def test_many_proofs_at_once_are_not_mixed_up(seller: Seller) -> None:
-    path = "/do?what=sleep-0.05"
-    proofs = [seller.proof_for(path) for _ in range(16)]
+    paths = [f"/do?what=sleep-0.05&number={number}" for number in range(16)]
+    proofs = [seller.proof_for(path) for path in paths]
     with ThreadPoolExecutor(16) as pool:
-        responses = list(pool.map(lambda proof: seller.get(path, proof), proofs))
+        responses = list(pool.map(seller.get, paths, proofs))
     for response in responses:
         assert_released(response)
     assert len({response.headers["payment-response"] for response in responses}) == 16

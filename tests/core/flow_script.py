@@ -119,9 +119,12 @@ STOPPED = repeat(0.0)
 """A clock that stands still."""
 
 
-def sale(proof: str | None = PROOF, offer: Offer = OFFER, url: str = "/summary?q=1") -> PaidRequest:
+def sale(
+    proof: str | None = PROOF, offer: Offer = OFFER, url: str = "/summary?q=1", resumes: bool = False
+) -> PaidRequest:
     headers = () if proof is None else (("payment-signature", proof),)
-    return PaidRequest(offer, Request("GET", url, headers), "https://seller.example/summary", 54.0, 1000)
+    request = Request("GET", url, headers)
+    return PaidRequest(offer, request, "https://seller.example/summary", 54.0, 1000, resumes=resumes)
 
 
 def play(flow: Flow[Any], *script: Pair, clock: Iterator[float] = STOPPED) -> Any:

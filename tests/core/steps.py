@@ -14,6 +14,7 @@ from faregate.core.claims import (
     AlreadyUsed,
     Claim,
     Claimant,
+    EarlierPayment,
     InProgress,
     Lease,
     PendingPayment,
@@ -128,6 +129,16 @@ class GetTransaction(Step):
 
 
 @frozen
+class FindPayer(Step):
+    """Who pays, as the service verified it. Raises `ServiceError`."""
+
+    transaction_id: str
+
+    def perform(self, backend: Backend) -> MaybeAwaitable[str]:
+        return backend.find_payer(self.transaction_id)
+
+
+@frozen
 class CloseExecution(Step):
     """Close a free execution with facts about its response, if there is one. Raises `ServiceError`."""
 
@@ -151,6 +162,17 @@ class ClaimProof(Step):
 
     def perform(self, backend: Backend) -> MaybeAwaitable[Claim]:
         return backend.journal.claim(self.proof, self.claimant)
+
+
+@frozen
+class ClaimTransaction(Step):
+    """Take the row of this transaction for its payer, or learn what became of it."""
+
+    transaction_id: str
+    claimant: Claimant
+
+    def perform(self, backend: Backend) -> MaybeAwaitable[Claim]:
+        return backend.journal.claim_transaction(self.transaction_id, self.claimant)
 
 
 @frozen
@@ -183,10 +205,26 @@ class RecordTransaction(Step):
     transaction_id: str
     revision_id: str
     seconds: float
+    claimant: Claimant | None = None
+
+    def perform(self, backend: Backend) -> MaybeAwaitable[bool | EarlierPayment]:
+        return backend.journal.record_transaction(
+            self.lease, self.transaction_id, self.revision_id, self.seconds, self.claimant
+        )
+
+
+@frozen
+class RecordResumption(Step):
+    """Bind the transaction and decide that it fails, because another one is resumed; False as above."""
+
+    lease: Lease
+    transaction_id: str
+    revision_id: str
+    resumed: str
 
     def perform(self, backend: Backend) -> MaybeAwaitable[bool]:
-        return backend.journal.record_transaction(
-            self.lease, self.transaction_id, self.revision_id, self.seconds
+        return backend.journal.record_resumption(
+            self.lease, self.transaction_id, self.revision_id, self.resumed
         )
 
 
@@ -364,9 +402,11 @@ class LogWarning(Step):
 
 class _StepJournal:
     claim = ClaimProof
+    claim_transaction = ClaimTransaction
     find_other_encoding = FindOtherEncoding
     has_unknown_keys = HasUnknownKeys
     record_transaction = RecordTransaction
+    record_resumption = RecordResumption
     record_pending = RecordPending
     record_outcome = RecordOutcome
     schedule_retry = ScheduleRetry
@@ -389,6 +429,7 @@ class _StepBackend:
     call_access = CallAccess
     call_complete = CallComplete
     get_transaction_state = GetTransaction
+    find_payer = FindPayer
     close_execution = CloseExecution
     sleep = Sleep
     wait_for_settlement = WaitForSettlement

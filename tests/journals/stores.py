@@ -28,6 +28,7 @@ LEASED: dict[str, Any] = {
     "client": "",
     "body": "",
     "authorization_hash": "",
+    "purchase": None,
 }
 """Of a record, where these columns stand in it."""
 

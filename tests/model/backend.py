@@ -97,6 +97,10 @@ class ModelBackend:
         number = self._transactions[transaction_id]
         return meaning("standing", service.standing(self.payments[number]), number, self._how.fault)
 
+    def find_payer(self, transaction_id: str) -> Any:
+        number = self._transactions[transaction_id]
+        return meaning("payer", service.standing(self.payments[number]), number, self._how.fault)
+
     def write_fallback(self, transaction_id: str, revision_id: str) -> None:
         number = self._transactions[transaction_id]
         self.facts[number] = self.facts[number]._replace(last_resort=True)

@@ -5,13 +5,14 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
-from faregate.journals.store import Due, KeyUsage, Record, TransactionTaken, may_be_removed
+from faregate.journals.store import Due, KeyUsage, PurchaseTaken, Record, TransactionTaken, may_be_removed
 from tests.model.invariants import Violation
 
 FORGOTTEN_AT_ONCE = 8
 OWED = frozenset(("open", "waiting", "running", "ok", "failed", "stuck"))
 FINAL = frozenset(("settled", "closed", "paid"))
 WITH_PROOF = OWED | {"claimed"}
+WITH_PURCHASE = frozenset(("running", "ok", "stuck", "settled"))
 WITH_RESULT = frozenset(("ok", "failed", "settled"))
 
 Around = Callable[[str], None]
@@ -41,6 +42,10 @@ class DictStore:
     def find_transaction(self, transaction_id: str) -> Record | None:
         self.before("find_transaction")
         return self.rows.get(self.transactions.get(transaction_id, b""))
+
+    def find_purchase(self, purchase: str) -> Record | None:
+        self.before("find_purchase")
+        return next((row for row in self.rows.values() if row["purchase"] == purchase), None)
 
     def find_authorization(self, hashes: Sequence[str], own: bytes, now: float) -> Record | None:
         self.before("find_authorization")
@@ -162,10 +167,16 @@ class DictStore:
         if row["transaction_id"] is not None:
             del self.transactions[row["transaction_id"]]
 
+    def _has_other(self, purchase: str, key: bytes) -> bool:
+        return any(row["purchase"] == purchase and row["key"] != key for row in self.rows.values())
+
     def _write(self, row: Record, before: Record | None) -> None:
         transaction_id = row["transaction_id"]
         if transaction_id is not None and self.transactions.get(transaction_id, row["key"]) != row["key"]:
             raise TransactionTaken
+        purchase = row["purchase"]
+        if purchase is not None and self._has_other(purchase, row["key"]):
+            raise PurchaseTaken
         if fault := impossible(row, before):
             raise Violation(f"a row that cannot be: {fault}")
         self.rows[row["key"]] = row
@@ -188,6 +199,7 @@ def impossible(row: Record, before: Record | None) -> str:
         "its result": state != "stuck" and (row["result"] is not None) != (state in WITH_RESULT),
         "what proves its payment": ((row["payment_response"] is not None) != settled)
         or (state != "paid" and (row["receipt"] is not None) != settled),
+        "a purchase, and no result can come": row["purchase"] is not None and state not in WITH_PURCHASE,
         "its proof": (row["proof"] is not None) != (state in WITH_PROOF),
         "it changed": before is not None and _changed_for_the_worse(row, before),
     }

@@ -11,6 +11,7 @@ from faregate.journals.persistent import PersistentJournal
 from tests.core.steps import (
     CallAccess,
     CallComplete,
+    FindPayer,
     GetTransaction,
     Question,
     RecallPredictability,
@@ -21,7 +22,7 @@ from tests.model.backend import BAD_WORK, REFUSES, SLOWLY, STORE_AFTER, STORE_BE
 from tests.model.dict_store import DictStore
 from tests.model.fault_plan import FaultPlan
 from tests.model.journal_views import KEY, JournalView, MemoryView, StoredView
-from tests.model.replies import FAULTS
+from tests.model.replies import FAULTS, payer_of
 from tests.support.encodings import encode_payment
 
 ACCESS_FAULTS = tuple(fault for fault in FAULTS if fault != "another id")
@@ -59,7 +60,7 @@ class Environment:
         """Drawn for each question."""
         if self.calm:
             return WELL
-        if isinstance(question, CallAccess | CallComplete | GetTransaction):
+        if isinstance(question, CallAccess | CallComplete | GetTransaction | FindPayer):
             return self._over_the_network(question)
         if isinstance(question, RunHandler):
             return How(course=BAD_WORK) if self._happens(self._fault_plan.course) else WELL
@@ -78,7 +79,7 @@ class Environment:
     def _over_the_network(self, question: Question) -> How:
         faults = ACCESS_FAULTS if isinstance(question, CallAccess) else FAULTS
         fault = self._rng.choice(faults) if self._happens(self._fault_plan.network) else WELL.fault
-        if isinstance(question, GetTransaction) or not self._happens(self._fault_plan.course):
+        if isinstance(question, GetTransaction | FindPayer) or not self._happens(self._fault_plan.course):
             return How(fault)
         courses = (WAITS, REFUSES) if isinstance(question, CallAccess) else (SLOWLY,)
         return How(fault, self._rng.choice(courses))
@@ -102,6 +103,10 @@ class Environment:
 def _proofs(rng: Random, payments: int) -> dict[str, int]:
     """One proof for each payment, and for some a second one: the same payment, encoded anew."""
     numbers = range(1, payments + 1)
-    proofs = {encode_payment(nonce=f"0x{number:064x}"): number for number in numbers}
+    proofs = {_encode(number): number for number in numbers}
     again = [number for number in numbers if rng.random() < 0.25]
-    return proofs | {encode_payment(nonce=f"0x{number:064x}", indent=1): number for number in again}
+    return proofs | {_encode(number, indent=1): number for number in again}
+
+
+def _encode(number: int, indent: int | None = None) -> str:
+    return encode_payment(nonce=f"0x{number:064x}", payer=payer_of(number), indent=indent)

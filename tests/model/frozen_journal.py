@@ -67,6 +67,7 @@ def thaw(frozen: Frozen, fences: Iterator[int]) -> MemoryJournal:
         if row.state is RowState.PAID_NO_RESULT and row.delivered:
             journal._delivered[row.key] = row
         journal._note_authorization(row)
+        journal._note_purchase(row)
         journal._note_expiry(row)
     return journal
 

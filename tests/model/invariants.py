@@ -9,8 +9,12 @@ Rules
    owes something is never forgotten.
 6. Nobody takes a row whose lease is not over.
 7. Who lost its lease runs nothing, sends nothing, releases nothing (`tests.model.knowledge`).
+8. Of a payer's payments for one request, no two have work that a result may come of. A payer is given the
+   result of another payment only if it is their own, and is not charged for the one that was sent.
+9. While the payment that another one was given up for is open, or its result waits, no fresh 402.
 """
 
+from collections.abc import Collection
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -66,6 +70,19 @@ def told(facts: Facts, outcome: Outcome) -> Facts:
     if facts.told not in ("", named(outcome)) and not facts.over:
         raise Violation(f"{facts.told!r}, and then {named(outcome)!r}", Wrong.CONTRADICTION)
     return facts._replace(told=named(outcome))
+
+
+def check_alone(own: str, others: Collection[str]) -> None:
+    """`own` and `others` are the states of the rows of one purchase, as work begins in the first one."""
+    if own == "running" and not {"running", "ok"}.isdisjoint(others):
+        raise Violation(f"work began beside that of an earlier payment: {others}", Wrong.SECOND_EXECUTION)
+
+
+def check_led(is_same_payer: bool, given_up: Payment) -> None:
+    if not is_same_payer:
+        raise Violation("a payer was given what another one paid for", Wrong.UNPAID_RELEASE)
+    if given_up.status == SUCCEEDED:
+        raise Violation("charged, and led to an earlier payment", Wrong.CONTRADICTION)
 
 
 def check_known(learned: str, kept: bool) -> None:

@@ -2,15 +2,18 @@
 
 from typing import Any, NamedTuple
 
-from faregate.core.claims import Claimed, PendingPayment, Resumable
+from faregate.core.claims import Claimed, EarlierPayment, PendingPayment, Resumable
 from faregate.core.interfaces import RunHandler
 from faregate.core.results import AccessGranted, AccessPending, CompletionPaid
 from tests.core.steps import (
+    AbandonClaim,
     CallAccess,
     CallComplete,
+    ClaimTransaction,
     LeaseNext,
     Question,
     RecordOutcome,
+    RecordResumption,
     RecordSettlement,
     RecordTransaction,
 )
@@ -19,9 +22,14 @@ from tests.model.replies import Raised
 
 
 class Knowledge(NamedTuple):
-    """`learned`: an id that is still to be written. `lost`: it was told not to go on."""
+    """`learned`: an id that is still to be written. `lost`: it was told not to go on.
+
+    `waits`: an earlier payment stands in the way of its start. `given_up`: so its claim was, before any work.
+    """
 
     learned: str = ""
+    waits: bool = False
+    given_up: bool = False
     lost: bool = False
     proven: bool = False
     fences: frozenset[int] = frozenset()
@@ -29,8 +37,13 @@ class Knowledge(NamedTuple):
     def after(self, question: Question | None, answer: Any) -> "Knowledge":
         if self.lost and isinstance(question, CallComplete | RunHandler | RecordSettlement):
             raise Violation(f"it lost its lease, and asked {type(question).__name__}")
+        waits = isinstance(answer, EarlierPayment) or (self.waits and not isinstance(question, _ENDS_WAIT))
+        gives_up = self.waits and isinstance(question, AbandonClaim)
+        is_unwritten = waits or (isinstance(answer, Raised) and not gives_up)
         return Knowledge(
-            _id_in(question, answer) or (self.learned if isinstance(answer, Raised) else ""),
+            _id_in(question, answer) or (self.learned if is_unwritten else ""),
+            waits,
+            self.given_up or gives_up,
             _is_lost(self.lost, question, answer),
             (self.proven and not isinstance(question, LeaseNext)) or isinstance(answer, CompletionPaid),
             self.fences | _fences_in(answer),
@@ -38,6 +51,7 @@ class Knowledge(NamedTuple):
 
 
 BLANK = Knowledge()
+_ENDS_WAIT = RecordTransaction | RecordResumption | AbandonClaim
 
 
 def _id_in(question: Question | None, answer: Any) -> str:
@@ -48,7 +62,10 @@ def _id_in(question: Question | None, answer: Any) -> str:
 
 def _is_lost(lost: bool, question: Question | None, answer: Any) -> bool:
     """Refused, or not known to be written: either way it sends nothing."""
-    if isinstance(question, LeaseNext):
+    if isinstance(question, LeaseNext | ClaimTransaction):
+        return False
+    # It ended the row of an earlier payment, or did not, and starts with its own.
+    if isinstance(question, RecordTransaction) and answer is True:
         return False
     refused = answer is False or isinstance(answer, Raised)
     return lost or (refused and isinstance(question, RecordTransaction | RecordOutcome))

@@ -9,6 +9,7 @@ import pytest
 
 from faregate.core.claims import AlreadyUsed, Claim, Claimed, Lease
 from faregate.errors import JournalError
+from faregate.journals import purchases, row
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.policy import JournalPolicy
 from faregate.journals.row import Holder, Row
@@ -120,6 +121,20 @@ def _delivered_once(patch: pytest.MonkeyPatch) -> None:
 def _never_released(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Row, "record_settlement", lambda *_: False)
 
+
+def _no_purchase(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(purchases, "find_payer", lambda _: "")
+
+
+def _forgets_what_it_was_given_up_for(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(row, "find_resumed", lambda _: "")
+
+
+RESUMPTIONS = (
+    Mutant("two payments of one payer run", _no_purchase),
+    Mutant("a payment that was given up leads nowhere", _forgets_what_it_was_given_up_for),
+)
+"""These need two payments."""
 
 MUTANTS = (
     Mutant("every claim is fresh", _no_claim),

@@ -1,12 +1,18 @@
 """What the service says over the wire, whole or damaged, and what the real verdict makes of it."""
 
 from copy import deepcopy
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from faregate.core.models import Response
 from faregate.errors import FaregateError, NoAnswer
-from faregate.merchant.interpret import parse_access, parse_completion, parse_transaction_state
+from faregate.merchant.interpret import (
+    parse_access,
+    parse_completion,
+    parse_payer,
+    parse_transaction_state,
+)
 from tests.merchant.samples import COMPLETED, SETTLEMENT, TRANSACTION
 from tests.model.service import AUTHORIZED, CONFLICT, FAILED, NEW, SETTLING, SUCCEEDED, UNKNOWN
 from tests.support.replies import json_reply
@@ -19,6 +25,7 @@ DAMAGE = ("garbage", "another id", "no header", "no receipt", "202")
 FAULTS = (*LOST, LATE, *ERRORS, *DAMAGE)
 """How a call may go; the service has acted, unless it says `before`."""
 
+_SAMPLE_PAYER = TRANSACTION["payer"].encode()
 INSTRUCTIONS = "aW5zdHI="
 PAYMENT_RESPONSE = "cGFpZA=="
 
@@ -51,18 +58,28 @@ def transaction(number: int) -> str:
 
 
 @cache
+def payer_of(number: int) -> str:
+    """Payments 1 and 2 are one payer's, 3 and 4 another one's, 5 and 6 the first one's again."""
+    return "0x" + "ab"[(number - 1) // 2 % 2] * 40
+
+
+@cache
 def meaning(call: str, said: str, number: int, how: str) -> Any:
     """What the flow is told: `said` by the service to this call, and `how` it came through."""
     if how in (*LOST, LATE):
         return Raised(NoAnswer("the answer was lost"))
     txn = transaction(number)
     reply = _error() if how in ERRORS else _damaged(_reply(call, said, txn), how)
+    if call == "payer":
+        reply = replace(reply, body=reply.body.replace(_SAMPLE_PAYER, payer_of(number).encode()))
     try:
         match call:
             case "access":
                 return parse_access(reply)
             case "complete":
                 return parse_completion(reply, txn)
+            case "payer":
+                return parse_payer(reply, txn)
             case _:
                 return parse_transaction_state(reply, txn)
     except FaregateError as error:
@@ -74,7 +91,9 @@ def _reply(call: str, said: str, txn: str) -> Response:
         return json_reply(404, {"code": "transaction_not_found", "message": "m"})
     if said == CONFLICT:
         return json_reply(409, {"code": "invalid_request", "message": "m"})
-    return {"access": _access, "complete": _completion, "standing": _detail}[call](said, txn)
+    return {"access": _access, "complete": _completion, "standing": _detail, "payer": _detail}[call](
+        said, txn
+    )
 
 
 def _access(said: str, txn: str) -> Response:

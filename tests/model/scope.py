@@ -34,7 +34,7 @@ class Scope:
 
 @cache
 def _sale(proof: str) -> PaidRequest:
-    return sale(proof)
+    return sale(proof, resumes=True)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-from tests.core.steps import ClaimProof, LeaseNext, Question
+from tests.core.steps import ClaimProof, ClaimTransaction, LeaseNext, Question
 from tests.model.backend import STORE_AFTER, STORE_BEFORE, How, ModelBackend
 from tests.model.checks import check_end, checked
 from tests.model.flow_tree import Place
@@ -95,7 +95,7 @@ class Space:
 
     def _fence(self, state: State, question: Question | None) -> int:
         """For whoever takes a row: the least that nobody has."""
-        if not isinstance(question, ClaimProof | LeaseNext):
+        if not isinstance(question, ClaimProof | ClaimTransaction | LeaseNext):
             return 0
         used = {row[AT["fence"]] for row in self._tables.journals.values[state[0]]}
         for number in state[3:]:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.model import simulate
 from tests.model.invariants import Violation
-from tests.model.mutants import MUTANTS, Mutant
+from tests.model.mutants import MUTANTS, RESUMPTIONS, Mutant
 from tests.model.scope import Flows
 from tests.model.simulation import Simulation
 from tests.model.store_mutants import STORES
@@ -20,6 +20,7 @@ def test_no_schedule_breaks_a_rule() -> None:
     assert tally.broken == {}
     for happened in ("faults", "gone", "taken", "stuck", "answered with 200", "answered with 402"):
         assert tally.counts[happened] > 50, happened
+    assert tally.counts["led to an earlier payment"] > 20
 
 
 @pytest.mark.parametrize("seed", [2_047_533, 2_395_368])
@@ -28,7 +29,7 @@ def test_a_schedule_that_broke_a_rule_once_does_so_no_more(seed: int) -> None:
     Simulation(seed).run()
 
 
-@pytest.mark.parametrize("mutant", [*MUTANTS, *STORES], ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", [*MUTANTS, *RESUMPTIONS, *STORES], ids=lambda mutant: mutant.name)
 def test_a_rule_that_is_broken_is_found(mutant: Mutant) -> None:
     with mutant.flows() as flows, pytest.raises(Violation):
         _search(flows)

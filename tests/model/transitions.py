@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from faregate.core.interfaces import RunHandler
 from faregate.core.models import WorkSucceeded
-from tests.core.steps import CallAccess, CallComplete, GetTransaction, Question, WriteFallback
+from tests.core.steps import CallAccess, CallComplete, FindPayer, GetTransaction, Question, WriteFallback
 from tests.model.backend import BAD_WORK, REFUSES, SLOWLY, STORE_AFTER, STORE_BEFORE, WAITS, How
 from tests.model.frozen_journal import jumped
 from tests.model.interning import ENDED, Left, Move, State, Tables
@@ -22,7 +22,7 @@ GOES_ON, CRASHES, JUMP, FAR, SETTLES, FAILS, REOPENS = (
     "the payment is open after all",
 )
 BY_ITSELF = {SETTLES: SUCCEEDED, FAILS: FAILED, REOPENS: AUTHORIZED}
-_ELSEWHERE = WriteFallback | CallAccess | CallComplete | GetTransaction
+_ELSEWHERE = WriteFallback | CallAccess | CallComplete | GetTransaction | FindPayer
 
 
 class Choices:
@@ -58,7 +58,7 @@ class Choices:
         yield How()
         if isinstance(question, RunHandler):
             yield from self._courses(BAD_WORK)
-        elif isinstance(question, GetTransaction):
+        elif isinstance(question, GetTransaction | FindPayer):
             yield How(LOST[0])
         elif isinstance(question, CallAccess) and question.proof is not None:
             yield from map(How, LOST)

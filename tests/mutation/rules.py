@@ -12,6 +12,8 @@ STORE_TESTS = tuple(
 )
 BATCH_TESTS = ("tests/journals/test_sqlite_batches.py", "tests/journals/test_sqlite_row_writes.py")
 WRITER_TESTS = ("tests/journals/test_writer.py",)
+RESUMPTION = ("tests/core/test_resumption.py",)
+PURCHASES = ("tests/journals/test_purchases.py",)
 PAID_BEFORE = ("tests/journals/test_paid_before.py",)
 ADAPTER_TESTS = (
     "tests/checkout",
@@ -74,6 +76,7 @@ class Mutant:
 DATABASE = "src/faregate/service/database/"
 SQL_STORE = tuple(f"tests/service/test_{name}.py" for name in ("store", "attempts", "concurrency"))
 FLOW = "src/faregate/core/flow.py"
+MODELS = "src/faregate/core/models.py"
 RELEASE_PY = "src/faregate/core/release.py"
 SETTLEMENT = "src/faregate/core/completion.py"
 RECOVERY = "src/faregate/core/recovery.py"
@@ -176,7 +179,7 @@ MUTANTS = (
     Mutant("run-without-proof", FLOW, 'yield backend.log_warning("access granted a transaction without a proof", transaction_id)\n'
            "            return (yield from _refuse(backend, request, responses.build_unavailable(502)))",
            "return (yield from _serve_free(backend, request, revision, AccessFree()))"),
-    Mutant("run-without-start", FLOW, "if not has_started:", "if False:"),
+    Mutant("run-without-start", FLOW, "if not started:", "if False:"),
     Mutant("claim-never-busy", ROW, "if self.is_leased(now, policy, owner_until):\n            return InProgress()", "if False:\n            return InProgress()"),
     Mutant("rerun-interrupted", ROW, "if self.state in (RowState.CLAIMED, RowState.OPEN):\n            return self._claim_unstarted",
            "if self.state in (RowState.CLAIMED, RowState.OPEN, RowState.RUNNING):\n            return self._claim_unstarted"),
@@ -225,9 +228,23 @@ MUTANTS = (
            "            return (yield from complete_failure(backend, payment, outcome, repeated=repeated))\n"),
     Mutant("overtaken-and-told-used", FLOW, "build_unconfirmed(payment.transaction_id)))\n    if not ours:\n",
            "build_unconfirmed(payment.transaction_id)))\n    if False:\n"),
-    Mutant("no-last-resort", FLOW, "        yield backend.write_fallback(payment.transaction_id, payment.revision_id)\n"
-           "        return (",
-           "        return ("),
+    Mutant("no-last-resort", FLOW, "start of the work: {error}\", payment.transaction_id\n        )\n"
+           "        yield backend.write_fallback(payment.transaction_id, payment.revision_id)\n",
+           "start of the work: {error}\", payment.transaction_id\n        )\n"),
+    # Of a payer's payments for one request, one runs; the others lead to its result
+    Mutant("second-payment-runs", FLOW, "if isinstance(started, EarlierPayment):", "if False:", RESUMPTION),
+    Mutant("payers-not-compared", RECOVERY, "return len(payers) == 1", "return True", RESUMPTION),
+    Mutant("unread-payer-is-another", FLOW, "if has_same_payer is None:", "if False:", RESUMPTION),
+    Mutant("any-body-is-resumed", MODELS, 'self.http.body_digest != "" or', "True or", RESUMPTION),
+    Mutant("given-up-without-a-row", FLOW, "    if not is_recorded:\n        return (yield from _handle_lost_start(backend, request, payment))\n", "", RESUMPTION),
+    Mutant("any-client-resumes", PROCEDURES, "if not row.has_same_client(fingerprint):", "if False:", PURCHASES),
+    Mutant("any-client-resumes-in-memory", MEMORY, "if earlier.has_same_client(self._fingerprint(claimant, \"\")):", "if True:", PURCHASES),
+    Mutant("given-up-leads-nowhere", ROW, "return AlreadyFailed(find_resumed(self.reason))", "return AlreadyFailed()", PURCHASES),
+    Mutant("purchase-freed-by-the-sweep", ROW, '        if delivered:\n            self.purchase = ""', '        self.purchase = ""', PURCHASES),
+    Mutant("purchase-of-failed-work", ROW, '        if failed:\n            self.purchase = ""\n', "", PURCHASES),
+    Mutant("purchase-not-unique", SQLITE + "schema.py", "CREATE UNIQUE INDEX journal_purchases", "CREATE INDEX journal_purchases", PURCHASES),
+    Mutant("purchase-not-unique-in-redis", REDIS + "journal.lua", "if first and first ~= key then", "if false then", PURCHASES),
+    Mutant("purchase-not-unique-in-memory", MEMORY, "if claimant is not None and earlier is not None and earlier is not row:", "if False:", PURCHASES),
     Mutant("last-resort-not-on-the-disk", OBSERVERS, "        os.fsync(file)\n", ""),
     Mutant("observers-decide", OBSERVERS, "            except Exception as error:\n                failed =", "            except TypeError as error:\n                failed ="),
     Mutant("people-take-what-is-settled", OPEN_PAYMENTS, '        if record is None or record["expires_at"] is not None:\n            return None\n', "        if record is None:\n            return None\n", STORE_TESTS),

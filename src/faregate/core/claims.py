@@ -152,7 +152,37 @@ class AlreadyUsed:
 
 @frozen
 class AlreadyFailed:
-    """The payment with this proof failed for certain; a new one is right."""
+    """The payment with this proof failed for certain; a new one is right.
+
+    Unless it was not taken because an earlier payment was `resumed`: then that transaction tells.
+    """
+
+    resumed: str = ""
+
+
+@frozen
+class EarlierPayment:
+    """The start of the work was not recorded: the payer has begun this purchase with an earlier transaction.
+
+    The payer is who the proofs name, which is not verified. `is_interrupted`: the work of the earlier payment
+    began and was cut off, so no result can come of it.
+    """
+
+    transaction_id: str
+    is_interrupted: bool = False
+
+
+_RESUMED = "resumed:"
+
+
+def name_resumption(transaction_id: str) -> str:
+    """Build the failure code of a payment that was not taken, because this earlier one was resumed."""
+    return f"{_RESUMED}{transaction_id}"
+
+
+def find_resumed(code: str) -> str:
+    """Return the transaction that a failure code names as resumed, or ""."""
+    return code.removeprefix(_RESUMED) if code.startswith(_RESUMED) else ""
 
 
 @frozen

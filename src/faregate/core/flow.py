@@ -11,6 +11,8 @@ Rules
    nothing. If a lease is lost later, several workers may complete the payment with the same outcome. The
    first to record the settlement counts the sale, and one that records after a delivery releases nothing.
 6. A reply that cannot be understood counts neither as paid nor as failed.
+7. While a payment is open, its payer's next one for the same request runs no work and is not charged: the
+   payer gets the result of the first. Payers are compared as the service verified them.
 
 Writing a flow: each call of the backend is yielded, and its answer gets the type that the backend declares
 (`answer: Access = yield backend.call_access(...)`; a test compares the two, because type checkers do not). No
@@ -27,6 +29,7 @@ from faregate.core.claims import (
     Claimed,
     ClientMismatch,
     ClientUnverified,
+    EarlierPayment,
     InProgress,
     Lease,
     PendingPayment,
@@ -34,18 +37,27 @@ from faregate.core.claims import (
     ReplayPolicy,
     RequestMismatch,
     Resumable,
+    find_resumed,
+    name_resumption,
 )
-from faregate.core.completion import RETRY_BUDGET_SECONDS, abandon_claim, report_failure, report_success
+from faregate.core.completion import (
+    RETRY_BUDGET_SECONDS,
+    abandon_claim,
+    complete_failure,
+    report_failure,
+    report_success,
+)
 from faregate.core.interfaces import Backend, Flow, RunHandler
 from faregate.core.models import (
     HandlerResult,
     OfferRevision,
     PaidRequest,
     Response,
+    WorkFailed,
     WorkSucceeded,
     header_values,
 )
-from faregate.core.recovery import recover
+from faregate.core.recovery import compare_payers, recover
 from faregate.core.release import build_unpaid, find_slash_redirect, is_error
 from faregate.core.request_headers import BadProof, find_credentials, find_proof
 from faregate.core.results import (
@@ -129,9 +141,26 @@ def _serve_with_proof(backend: Backend, request: PaidRequest, proof: str) -> Flo
         if isinstance(other, Response):
             return other
         claim = other
+    if isinstance(claim, Claimed):
+        return (yield from _serve_first_use(backend, request, proof, claim))
     match claim:
-        case Claimed():
-            return (yield from _serve_first_use(backend, request, proof, claim))
+        case AlreadyFailed(resumed) if resumed:
+            return (yield from _serve_earlier(backend, request, resumed))
+        case Resumable(payment) if resumed := _find_resumed(payment):
+            yield from recover(backend, payment, request)
+            return (yield from _serve_earlier(backend, request, resumed))
+        case _:
+            return (yield from _answer_claim(backend, request, claim))
+
+
+def _find_resumed(payment: PendingPayment) -> str:
+    """Return the transaction that was resumed in place of this one, or ""."""
+    return find_resumed(payment.outcome.code) if isinstance(payment.outcome, WorkFailed) else ""
+
+
+def _answer_claim(backend: Backend, request: PaidRequest, claim: Claim) -> Flow[Response]:
+    """Answer a request whose payment is known."""
+    match claim:
         case Resumable(payment):
             payment = describe_resumed(payment, request)
             settlement = yield from recover(backend, payment, request)
@@ -139,7 +168,7 @@ def _serve_with_proof(backend: Backend, request: PaidRequest, proof: str) -> Flo
         case Replayable(result, payment_response, transaction_id):
             yield backend.emit_event(Redelivered(transaction_id, request.sale))
             return responses.build_paid(result, payment_response, transaction_id)
-        case InProgress():
+        case InProgress() | Claimed():
             return (yield from _refuse(backend, request, responses.build_in_progress()))
         case RequestMismatch():
             return (yield from _refuse(backend, request, responses.build_already_used()))
@@ -149,6 +178,18 @@ def _serve_with_proof(backend: Backend, request: PaidRequest, proof: str) -> Flo
             return (yield from _refuse(backend, request, responses.build_already_used(transaction_id)))
         case AlreadyFailed():
             return (yield from _ask_for_new_payment(backend, request, None))
+
+
+def _serve_earlier(backend: Backend, request: PaidRequest, transaction_id: str) -> Flow[Response]:
+    """Serve the payment that the proof of this request resumed."""
+    # This proof was never settled, so its signature is not on the chain: only its payer can send it.
+    claimant = _build_claimant(request, ReplayPolicy.SAME_PROOF)
+    try:
+        claim: Claim = yield backend.journal.claim_transaction(transaction_id, claimant)
+    except Exception as error:
+        yield backend.log_warning(f"the journal could not claim the earlier payment: {error}", transaction_id)
+        return (yield from _refuse(backend, request, responses.build_unconfirmed(transaction_id)))
+    return (yield from _answer_claim(backend, request, claim))
 
 
 def _answer_settlement(
@@ -245,7 +286,8 @@ def _serve_first_use(backend: Backend, request: PaidRequest, proof: str, claim: 
             is_known = claim.transaction_id == transaction_id
             revision_id = claim.revision_id if is_known else revision.revision_id
             payment = PendingPayment(lease, proof, transaction_id, revision_id, sale=sale)
-            return (yield from _run_and_settle(backend, request, revision, payment))
+            claimant = _build_claimant(request, ReplayPolicy.NEVER) if request.is_resumable else None
+            return (yield from _run_and_settle(backend, request, revision, payment, claimant))
         case AccessPending(_, transaction_id) if transaction_id is not None:
             # Keep the payment, because it may still settle. Without a row its payer would be asked to pay
             # again.
@@ -481,13 +523,18 @@ def _close_execution(
 
 
 def _run_and_settle(
-    backend: Backend, request: PaidRequest, revision: OfferRevision, payment: PendingPayment
+    backend: Backend,
+    request: PaidRequest,
+    revision: OfferRevision,
+    payment: PendingPayment,
+    claimant: Claimant | None,
 ) -> Flow[Response]:
+    """Run the work of a payment. Without a `claimant`, whatever else its payer has open."""
     try:
         # Write this before the work starts. After a crash, the row says that a payment is open and that its
         # work may have begun.
-        has_started: bool = yield backend.journal.record_transaction(
-            payment.lease, payment.transaction_id, payment.revision_id, request.work_seconds
+        started: bool | EarlierPayment = yield backend.journal.record_transaction(
+            payment.lease, payment.transaction_id, payment.revision_id, request.work_seconds, claimant
         )
     except Exception as error:
         # The service has this transaction, but the row may not. Its id must survive somewhere else.
@@ -496,7 +543,9 @@ def _run_and_settle(
         )
         yield backend.write_fallback(payment.transaction_id, payment.revision_id)
         return (yield from _refuse(backend, request, responses.build_unconfirmed(payment.transaction_id)))
-    if not has_started:
+    if isinstance(started, EarlierPayment):
+        return (yield from _resume(backend, request, revision, payment, started))
+    if not started:
         return (yield from _handle_lost_start(backend, request, payment))
     if request.is_observed:
         yield backend.emit_event(Authorized(payment.transaction_id, payment.sale))
@@ -555,6 +604,46 @@ def _handle_lost_start(backend: Backend, request: PaidRequest, payment: PendingP
     if may_be_missed:
         return (yield from _refuse(backend, request, responses.build_unconfirmed(payment.transaction_id)))
     return (yield from _refuse(backend, request, responses.build_already_used(payment.transaction_id)))
+
+
+def _resume(
+    backend: Backend,
+    request: PaidRequest,
+    revision: OfferRevision,
+    payment: PendingPayment,
+    earlier: EarlierPayment,
+) -> Flow[Response]:
+    """Serve the earlier payment in place of this one, which is not charged, if one payer made both."""
+    has_same_payer = yield from compare_payers(backend, payment.transaction_id, earlier.transaction_id)
+    if has_same_payer is None:
+        # The payer may come back with this payment: nothing was done for it, and nothing is charged.
+        yield from abandon_claim(backend, payment.lease, payment.transaction_id)
+        return (yield from _refuse(backend, request, responses.build_unconfirmed(payment.transaction_id)))
+    if not has_same_payer:
+        return (yield from _run_and_settle(backend, request, revision, payment, None))
+    claimant = _build_claimant(request, ReplayPolicy.NEVER)
+    try:
+        if earlier.is_interrupted:
+            # No result can come of it. End it first, so that this payment need not be given up for it.
+            claim: Claim = yield backend.journal.claim_transaction(earlier.transaction_id, claimant)
+            if isinstance(claim, Resumable):
+                yield from recover(backend, claim.entry, None)
+            return (yield from _run_and_settle(backend, request, revision, payment, claimant))
+        # Written in one step, before either payment goes on: after a crash, this proof leads to the first.
+        is_recorded: bool = yield backend.journal.record_resumption(
+            payment.lease, payment.transaction_id, payment.revision_id, earlier.transaction_id
+        )
+    except Exception as error:
+        yield backend.log_warning(
+            f"the journal could not resume an earlier payment: {error}", payment.transaction_id
+        )
+        yield backend.write_fallback(payment.transaction_id, payment.revision_id)
+        return (yield from _refuse(backend, request, responses.build_unconfirmed(payment.transaction_id)))
+    if not is_recorded:
+        return (yield from _handle_lost_start(backend, request, payment))
+    code = name_resumption(earlier.transaction_id)
+    yield from complete_failure(backend, payment, WorkFailed(code), repeated=False)
+    return (yield from _serve_earlier(backend, request, earlier.transaction_id))
 
 
 def _describe_handler(request: PaidRequest) -> str:

@@ -12,6 +12,7 @@ from faregate.core.claims import (
     AlreadyUsed,
     Claim,
     Claimant,
+    EarlierPayment,
     InProgress,
     Lease,
     PendingPayment,
@@ -73,12 +74,37 @@ class Journal(Protocol):
         ...
 
     def record_transaction(
-        self, lease: Lease, transaction_id: str, revision_id: str, seconds: float
-    ) -> MaybeAwaitable[bool]:
+        self,
+        lease: Lease,
+        transaction_id: str,
+        revision_id: str,
+        seconds: float,
+        claimant: Claimant | None = None,
+    ) -> MaybeAwaitable[bool | EarlierPayment]:
         """Bind the transaction and lease the row for the work, which takes `seconds` at most.
 
         False if another row has the transaction or the lease is stale. The id is remembered either way;
         the method raises if the journal cannot write it.
+
+        With a `claimant`, of all payments that name one payer and are for its request only one starts, until
+        its work has failed or its result was delivered. The others get an `EarlierPayment`, with which
+        nothing is written; or they start, if the claimant may not have that one's result.
+        """
+        ...
+
+    def record_resumption(
+        self, lease: Lease, transaction_id: str, revision_id: str, resumed: str
+    ) -> MaybeAwaitable[bool]:
+        """Bind the transaction and decide that it fails: its payer is served the one that is `resumed`.
+
+        No work was started for it. False as for `record_transaction`.
+        """
+        ...
+
+    def claim_transaction(self, transaction_id: str, claimant: Claimant) -> MaybeAwaitable[Claim]:
+        """Claim the row of this transaction for its payer, who comes with another proof.
+
+        `AlreadyFailed` if there is no such row any more.
         """
         ...
 
@@ -182,6 +208,10 @@ class Backend(Protocol):
 
     def get_transaction_state(self, transaction_id: str) -> MaybeAwaitable[TransactionReply]:
         """Return how the transaction stands. Raises `ServiceError`."""
+        ...
+
+    def find_payer(self, transaction_id: str) -> MaybeAwaitable[str]:
+        """Return who pays, as the service verified it, in one spelling. Raises `ServiceError`."""
         ...
 
     def close_execution(

@@ -106,7 +106,8 @@ class Offer:
     inside this process; None takes that of the seller's account or catalog. `billable` are the statuses that
     are sold; None takes 2xx and redirects, or below a path prefix 2xx only. `openapi` documents the request
     and its result as an OpenAPI operation does, for catalogues and OpenAPI documents; it is kept as JSON.
-    Raises `ConfigurationError`.
+    With `resume_open_payments` False, each of a payer's payments for one request is sold, also while another
+    is open. Raises `ConfigurationError`.
     """
 
     sells: str
@@ -119,6 +120,7 @@ class Offer:
     replay: bool = True
     price: "str | WrittenPrice | Usage | None" = None
     openapi: "Mapping[str, Any] | str | None" = field(default=None, repr=False)
+    resume_open_payments: bool = True
 
     def __post_init__(self) -> None:
         _check_offer(self)
@@ -157,8 +159,9 @@ def _check_offer(offer: Any) -> None:
         _check_price(offer)
     if offer.asset not in (None, "EURC", "USDC"):
         raise ConfigurationError(f"asset={offer.asset!r}: the service settles in EURC or USDC.")
-    if not isinstance(offer.replay, bool):
-        raise ConfigurationError(f"replay={offer.replay!r}: it is True or False.")
+    for name in ("replay", "resume_open_payments"):
+        if not isinstance(getattr(offer, name), bool):
+            raise ConfigurationError(f"{name}={getattr(offer, name)!r}: it is True or False.")
     if offer.openapi is not None:
         _check_openapi(offer)
 
@@ -293,7 +296,8 @@ class PaidRequest:
     header of a request that is sold by its path prefix, where a router may answer too; None for any other.
     `settle_wait` is for how many seconds the payer may wait for a payment that settles; no call to the
     service begins after `last_call_at`, on the clock of `Backend.get_time`, for that. `find_operation` finds
-    what a catalogue lists of the request; None unless the seller asks to be listed.
+    what a catalogue lists of the request; None unless the seller asks to be listed. `resumes`:
+    an open payment of the same payer for the same request is resumed.
     """
 
     offer: Offer
@@ -308,6 +312,12 @@ class PaidRequest:
     settle_wait: float = 0.0
     last_call_at: float = math.inf
     find_operation: "FindOperation | None" = field(default=None, repr=False, compare=False)
+    resumes: bool = False
+
+    @property
+    def is_resumable(self) -> bool:
+        """Whether an open payment is resumed: it must be known that both requests have the same body."""
+        return self.resumes and (self.http.body_digest != "" or self.http.method in ("GET", "HEAD"))
 
     @property
     def billable(self) -> frozenset[int]:

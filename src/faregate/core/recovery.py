@@ -232,6 +232,23 @@ def _recover_waiting(backend: Backend, payment: PendingPayment) -> Flow[Settleme
             return (yield from schedule_retry(backend, payment, StillSettling()))
 
 
+def compare_payers(backend: Backend, *transaction_ids: str) -> Flow[bool | None]:
+    """Whether one payer made these payments, as the service verified it; None if that cannot be found out."""
+    payers: set[str] = set()
+    for transaction_id in transaction_ids:
+        try:
+            payer: str = yield backend.find_payer(transaction_id)
+        except ServiceError as error:
+            yield backend.log_warning(
+                f"whose payment this is cannot be read, so it waits for an open one: {error}",
+                transaction_id,
+                "resume_open_payments",
+            )
+            return None
+        payers.add(payer)
+    return len(payers) == 1
+
+
 def _is_known_to_service(backend: Backend, payment: PendingPayment) -> Flow[bool]:
     """Whether the service shows the transaction to our API key: then the key was replaced, and it is ours.
 

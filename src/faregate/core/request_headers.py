@@ -98,6 +98,9 @@ _WEB_TOKEN = re.compile(r"(.*?[\s=])[\w-]+\.([\w-]{2,4096})\.[\w-]+")
 _CLAIM = re.compile(r'"(iss|sub)"\s*:\s*"([^"\\]{1,256})"')
 
 
+_OF_COOKIES = re.compile("[=~?]?cookie ")
+
+
 def find_credentials(headers: Headers) -> tuple[str, ...]:
     """The credentials of a request, each as text that compares equal only to the same credential.
 
@@ -118,6 +121,11 @@ def find_credentials(headers: Headers) -> tuple[str, ...]:
         *sorted(found),
         *(form for pair in sorted(cookies)[:MAX_COOKIES] for form in _build_forms("cookie", pair)),
     )
+
+
+def find_header_credentials(credentials: tuple[str, ...]) -> tuple[str, ...]:
+    """The credentials that are no cookies, each in the form that stays when it is renewed."""
+    return tuple(one for one in credentials if not _OF_COOKIES.match(one) and one[0] != EXACT)
 
 
 def hash_credential(credential: str, hashed: Callable[[str], str]) -> str:

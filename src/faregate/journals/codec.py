@@ -15,9 +15,9 @@ _LENGTH_BYTES = 4
 _to_json = json.JSONEncoder(separators=(",", ":")).encode  # made once: `json.dumps` makes one for each call
 _STATES = {state.value for state in RowState}
 _TEXTS = tuple(name for name in ENCRYPTED if name != "result")
-_UNCHANGED = tuple(
-    name for name in COLUMNS if name not in ("stamp", "state", "transaction_id", "size", *ENCRYPTED)
-)
+_OR_NULL = ("transaction_id", "purchase")
+"""Columns that are unique, and null where a row has none."""
+_UNCHANGED = tuple(name for name in COLUMNS if name not in ("stamp", "state", "size", *_OR_NULL, *ENCRYPTED))
 """Columns that a row and its record have in common, under one name and with the same value."""
 
 LARGE = 256 * 1024
@@ -42,7 +42,8 @@ class Codec:
         values: dict[str, Any] = dict.fromkeys(COLUMNS)  # stores insert the values in this order
         fields: dict[str, Any] = dict(zip(FIELDS, get_values(row), strict=True))
         fields["state"] = row.state.value
-        fields["transaction_id"] = row.transaction_id or None
+        for name in _OR_NULL:
+            fields[name] = fields[name] or None
         self._encode_outcome(fields, row.key, fields.pop("outcome"))
         for name in _TEXTS:
             text = fields[name]
@@ -63,7 +64,7 @@ class Codec:
                 changes[name] = self._keyring.encrypt(after.key, name, value.encode()) if value else None
             elif name == "state":
                 changes[name] = value.value
-            elif name == "transaction_id":
+            elif name in _OR_NULL:
                 changes[name] = value or None
             else:
                 changes[name] = value
@@ -94,6 +95,7 @@ class Codec:
             **{name: values[name] for name in _UNCHANGED},
             state=state,
             transaction_id=record["transaction_id"] or "",
+            purchase=record["purchase"] or "",
             **texts,
             outcome=NOT_READ if state in _HAS_RESULT else None,
         )

@@ -79,6 +79,17 @@ class Keyring:
         named = find_authorization(proof)
         return [_hash_authorization(key, named) for key in self._keys.values()] if named else []
 
+    def hash_request(self, row: bytes, key_id: str, claimant: Claimant) -> Fingerprint:
+        """Hash a request as that of a row's proof was. Raises `JournalUnreadable`."""
+        key = self._keys.get(bytes.fromhex(key_id))
+        if key is None:
+            raise _key_missing()
+        return _hash_request(key, row, claimant)
+
+    def hash_purchase(self, purchase: str) -> str:
+        """Hash without a row's key: the rows of one purchase must show as such."""
+        return hmac.digest(self._newest.lookup, b"purchase\0" + purchase.encode(), "sha256").hex()[:32]
+
     def encrypt(self, row: bytes, field: str, plain: bytes) -> bytes:
         """Return key id, nonce and ciphertext. `row` is the row's lookup key."""
         key, nonce = self._newest, os.urandom(_NONCE_BYTES)
@@ -93,10 +104,7 @@ class Keyring:
         """Raises `JournalUnreadable`."""
         key = self._keys.get(encrypted[:_ID_BYTES])
         if key is None:
-            raise JournalUnreadable(
-                "a journal row is encrypted with a key that is not among this journal's: "
-                "put the older key back, behind the newest one"
-            )
+            raise _key_missing()
         nonce, rest = encrypted[_ID_BYTES : _ID_BYTES + _NONCE_BYTES], encrypted[_ID_BYTES + _NONCE_BYTES :]
         try:
             return _cipher(key, row).decrypt(nonce, rest, field.encode())
@@ -142,13 +150,25 @@ class EncryptedParts:
         yield tag.finalize()
 
 
+def _key_missing() -> JournalUnreadable:
+    return JournalUnreadable(
+        "a journal row is encrypted with a key that is not among this journal's: "
+        "put the older key back, behind the newest one"
+    )
+
+
 def _pad(data: bytes) -> bytes:
     return data + bytes(-len(data) % 16)
 
 
 def _derive_lookup_key(key: _Key, proof: str, claimant: Claimant, authorization: str) -> LookupKey:
-    """Hash with the row's key as a salt: rows of one client, or with equal bodies, do not show as such."""
     row = hmac.digest(key.lookup, proof.encode(), "sha256")
+    named = _hash_authorization(key, authorization) if authorization else ""
+    return LookupKey(row, key.id.hex(), _hash_request(key, row, claimant, named))
+
+
+def _hash_request(key: _Key, row: bytes, claimant: Claimant, authorization: str = "") -> Fingerprint:
+    """Hash with the row's key as a salt: rows of one client, or with equal bodies, do not show as such."""
 
     def digest(use: bytes, text: str) -> str:
         return hmac.digest(key.lookup, b"%s\0%s\0%s" % (row, use, text.encode()), "sha256").hex()
@@ -158,9 +178,7 @@ def _derive_lookup_key(key: _Key, proof: str, claimant: Claimant, authorization:
         for credential in claimant.credentials
     )
     body = digest(b"body", claimant.body_digest)[:32] if claimant.body_digest else ""
-    named = _hash_authorization(key, authorization) if authorization else ""
-    fingerprint = Fingerprint(digest(b"request", claimant.request), client, body, named)
-    return LookupKey(row, key.id.hex(), fingerprint)
+    return Fingerprint(digest(b"request", claimant.request), client, body, authorization)
 
 
 def _hash_authorization(key: _Key, authorization: str) -> str:

@@ -51,6 +51,8 @@ class AsyncJournal:
         self.claim = awaiting(procedures.claim)
         self.find_other_encoding = awaiting(procedures.find_other_encoding)
         self.record_transaction = awaiting(procedures.record_transaction)
+        self.record_resumption = awaiting(procedures.record_resumption)
+        self.claim_transaction = awaiting(procedures.claim_transaction)
         self.record_pending = awaiting(procedures.record_pending)
         self.record_outcome = awaiting(procedures.record_outcome)
         self.schedule_retry = awaiting(procedures.schedule_retry)

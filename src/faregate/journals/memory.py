@@ -13,15 +13,18 @@ from collections.abc import Callable
 from hashlib import sha256
 
 from faregate.core.claims import (
+    AlreadyFailed,
     AlreadyUsed,
     Claim,
     Claimant,
     Claimed,
+    EarlierPayment,
     HoldInfo,
     InProgress,
     Lease,
     PendingPayment,
     Replayable,
+    ReplayPolicy,
     SettlementWrite,
 )
 from faregate.core.models import Outcome
@@ -35,6 +38,7 @@ from faregate.journals.payment_info import (
     is_found_by,
 )
 from faregate.journals.policy import DEFAULT_POLICY, JournalPolicy
+from faregate.journals.purchases import describe_purchase
 from faregate.journals.row import Fingerprint, Holder, Row, find_use, size_of
 from faregate.journals.states import RowState
 from faregate.x402.headers import find_authorization
@@ -67,6 +71,8 @@ class MemoryJournal:
         self._owed: dict[bytes, Row] = {}
         self._unfetched: dict[bytes, Row] = {}
         self._transactions: dict[str, bytes] = {}
+        self._purchases: dict[str, Row] = {}
+        self._purchase_of: dict[bytes, str] = {}
         self._authorizations: dict[str, dict[bytes, Row]] = {}
         self._delivered: dict[bytes, Row] = {}
         self._expiring: list[tuple[float, bytes]] = []
@@ -82,6 +88,8 @@ class MemoryJournal:
             for kept in (self._rows, self._owed, self._unfetched, self._delivered, self._expiring):
                 kept.clear()
             self._transactions.clear()
+            self._purchases.clear()
+            self._purchase_of.clear()
             self._authorizations.clear()
             self._bytes = 0
 
@@ -93,12 +101,7 @@ class MemoryJournal:
             self._forget_expired(now)
             row = self._rows.get(key)
             if row is not None:
-                claim = row.claim_again(
-                    fingerprint, claimant.replay, now, self._policy, self._holder(), math.inf
-                )
-                if isinstance(claim, Claimed | Replayable):
-                    self._note_expiry(row)
-                return claim
+                return self._claim_again(row, fingerprint, claimant.replay, now)
             if len(self._rows) >= self._max_rows and self._delivered:
                 # A new payment matters more than to remember a delivered one.
                 self._forget(next(iter(self._delivered.values())))
@@ -109,6 +112,23 @@ class MemoryJournal:
             self._note_authorization(row)
             self._note_expiry(row)
             return Claimed(Lease(key, row.fence))
+
+    def claim_transaction(self, transaction_id: str, claimant: Claimant) -> Claim:
+        fingerprint = self._fingerprint(claimant, "")
+        with self._lock:
+            now = self._clock()
+            self._forget_expired(now)
+            row = self._rows.get(self._transactions.get(transaction_id, b""))
+            if row is None:
+                return AlreadyFailed()
+            return self._claim_again(row, fingerprint, claimant.replay, now)
+
+    def _claim_again(self, row: Row, fingerprint: Fingerprint, replay: ReplayPolicy, now: float) -> Claim:
+        claim = row.claim_again(fingerprint, replay, now, self._policy, self._holder(), math.inf)
+        if isinstance(claim, Claimed | Replayable):
+            self._note_expiry(row)
+            self._note_purchase(row)
+        return claim
 
     def find_other_encoding(self, lease: Lease, proof: str) -> InProgress | AlreadyUsed | None:
         authorization = find_authorization(proof)
@@ -141,16 +161,46 @@ class MemoryJournal:
     def has_unknown_keys(self) -> bool:
         return False
 
-    def record_transaction(self, lease: Lease, transaction_id: str, revision_id: str, seconds: float) -> bool:
+    def record_transaction(
+        self,
+        lease: Lease,
+        transaction_id: str,
+        revision_id: str,
+        seconds: float,
+        claimant: Claimant | None = None,
+    ) -> bool | EarlierPayment:
         with self._lock:
             now, row = self._clock(), self._rows.get(lease.key)
             if not self._is_free(transaction_id, lease.key):
                 return False
+            purchase = "" if claimant is None or row is None else self._hash_purchase(row, claimant)
+            earlier = self._purchases.get(purchase)
+            if claimant is not None and earlier is not None and earlier is not row:
+                if earlier.has_same_client(self._fingerprint(claimant, "")):
+                    return earlier.to_earlier_payment(now, self._policy, math.inf)
+                purchase = ""
             started = row is not None and row.record_transaction(
-                lease, transaction_id, revision_id, seconds, now, self._policy
+                lease, transaction_id, revision_id, seconds, now, self._policy, purchase
             )
             self._learn_transaction(row, transaction_id, revision_id, waits=False)
+            if row is not None:
+                self._note_purchase(row)
             return started
+
+    def record_resumption(self, lease: Lease, transaction_id: str, revision_id: str, resumed: str) -> bool:
+        with self._lock:
+            now, row = self._clock(), self._rows.get(lease.key)
+            if not self._is_free(transaction_id, lease.key):
+                return False
+            recorded = row is not None and row.record_resumption(
+                lease, transaction_id, revision_id, resumed, now, self._policy
+            )
+            self._learn_transaction(row, transaction_id, revision_id, waits=False)
+            return recorded
+
+    def _hash_purchase(self, row: Row, claimant: Claimant) -> str:
+        purchase = describe_purchase(row.proof, claimant)
+        return self._hash(purchase).hex() if purchase else ""
 
     def record_pending(self, lease: Lease, transaction_id: str, revision_id: str) -> None:
         with self._lock:
@@ -179,6 +229,7 @@ class MemoryJournal:
             if row is None or not row.record_outcome(lease, outcome, self._clock(), self._policy):
                 return False
             self._bytes += size_of(outcome)
+            self._note_purchase(row)
             return True
 
     def schedule_retry(self, lease: Lease) -> bool:
@@ -213,6 +264,7 @@ class MemoryJournal:
             changed = row.record_settlement(lease, payment_response, receipt, delivered, now, self._policy)
             if changed:
                 self._note_expiry(row)
+                self._note_purchase(row)
             return row.describe_settlement(lease, was_settled, changed)
 
     def record_final(self, lease: Lease, paid: bool, reason: str = "", receipt: str = "") -> bool:
@@ -225,6 +277,7 @@ class MemoryJournal:
                 return False
             self._bytes -= size
             self._note_expiry(row)
+            self._note_purchase(row)
             return True
 
     def abandon_claim(self, lease: Lease) -> bool:
@@ -257,6 +310,7 @@ class MemoryJournal:
                 self._bytes -= size_of(row.outcome)
                 row.drop_unfetched_result(now, self._policy)
                 self._note_expiry(row)
+                self._note_purchase(row)
             return tuple(row.transaction_id for row in expired[:limit])
 
     def list_unfetched(self, limit: int) -> list[HoldInfo]:
@@ -307,6 +361,13 @@ class MemoryJournal:
     def _note_authorization(self, row: Row) -> None:
         if row.authorization_hash:
             self._authorizations.setdefault(row.authorization_hash, {})[row.key] = row
+
+    def _note_purchase(self, row: Row) -> None:
+        before = self._purchase_of.pop(row.key, "")
+        self._purchases.pop(before, None)
+        if row.purchase:
+            self._purchases[row.purchase] = row
+            self._purchase_of[row.key] = row.purchase
 
     def _note_expiry(self, row: Row) -> None:
         if row.expires_at is None:

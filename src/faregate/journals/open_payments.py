@@ -117,6 +117,7 @@ class OpenPaymentQueue:
             "forget_at": until,
             "size": 0,
             "reason": NOT_FETCHED,
+            "purchase": None,
             "payment_response": None,
             "result": None,
             "stamp": make_id(),

@@ -45,7 +45,7 @@ class Insert(NamedTuple):
 
 
 class Replace(NamedTuple):
-    """Gives whether the row was changed. Raises `TransactionTaken`."""
+    """Gives whether the row was changed. Raises `TransactionTaken`, `PurchaseTaken`."""
 
     key: bytes
     stamp: int

@@ -9,6 +9,7 @@ from faregate.core.claims import (
     AlreadyUsed,
     Claim,
     Claimant,
+    EarlierPayment,
     HoldInfo,
     InProgress,
     Lease,
@@ -96,8 +97,22 @@ class PersistentJournal:
     def find_other_encoding(self, lease: Lease, proof: str) -> InProgress | AlreadyUsed | None:
         return self._perform(self._procedures.find_other_encoding(lease, proof))
 
-    def record_transaction(self, lease: Lease, transaction_id: str, revision_id: str, seconds: float) -> bool:
-        return self._perform(self._procedures.record_transaction(lease, transaction_id, revision_id, seconds))
+    def claim_transaction(self, transaction_id: str, claimant: Claimant) -> Claim:
+        return self._perform(self._procedures.claim_transaction(transaction_id, claimant))
+
+    def record_transaction(
+        self,
+        lease: Lease,
+        transaction_id: str,
+        revision_id: str,
+        seconds: float,
+        claimant: Claimant | None = None,
+    ) -> bool | EarlierPayment:
+        start = self._procedures.record_transaction(lease, transaction_id, revision_id, seconds, claimant)
+        return self._perform(start)
+
+    def record_resumption(self, lease: Lease, transaction_id: str, revision_id: str, resumed: str) -> bool:
+        return self._perform(self._procedures.record_resumption(lease, transaction_id, revision_id, resumed))
 
     def record_pending(self, lease: Lease, transaction_id: str, revision_id: str) -> None:
         self._perform(self._procedures.record_pending(lease, transaction_id, revision_id))

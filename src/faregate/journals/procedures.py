@@ -9,10 +9,12 @@ from collections.abc import Callable
 from functools import partial
 
 from faregate.core.claims import (
+    AlreadyFailed,
     AlreadyUsed,
     Claim,
     Claimant,
     Claimed,
+    EarlierPayment,
     InProgress,
     Lease,
     Replayable,
@@ -24,11 +26,21 @@ from faregate.errors import JournalError, JournalFull
 from faregate.journals.codec import NOT_READ
 from faregate.journals.encryption import LookupKey
 from faregate.journals.operations import Delete, Find, Insert, Procedure
+from faregate.journals.purchases import describe_purchase
 from faregate.journals.quota import Quota
-from faregate.journals.row import Holder, Row, RowLease, find_use, keep_copy, read_copy, size_of
+from faregate.journals.row import (
+    Fingerprint,
+    Holder,
+    Row,
+    RowLease,
+    find_use,
+    keep_copy,
+    read_copy,
+    size_of,
+)
 from faregate.journals.row_access import RowAccess, make_id
 from faregate.journals.states import RowState
-from faregate.journals.store import Record, TransactionTaken, may_be_removed
+from faregate.journals.store import PurchaseTaken, Record, TransactionTaken, may_be_removed
 
 # A failed attempt means that another writer made progress.
 ATTEMPTS = 64
@@ -65,11 +77,10 @@ class Procedures:
                 return self._count(row, stamp)
             if record is None and full is not None and not (yield self._rows.run(make_room)):
                 raise full
-            claim = (
-                None
-                if record is None
-                else (yield from self._claim_existing(record, lookup_keys, claimant, now))
-            )
+            claim = None
+            if record is not None:
+                fingerprint = lookup_keys[record["key"]].fingerprint
+                claim = yield from self._claim_existing(record, fingerprint, claimant, now)
             if claim is not None:
                 return claim
         raise _conflict_error()
@@ -96,14 +107,14 @@ class Procedures:
         return self._rows.grant(Claimed(RowLease(row.key, row.fence)), row, stamp, self._policy.claim_lease)
 
     def _claim_existing(
-        self, record: Record, lookup_keys: dict[bytes, LookupKey], claimant: Claimant, now: float
+        self, record: Record, fingerprint: Fingerprint, claimant: Claimant, now: float
     ) -> Procedure[Claim | None]:
         """Let the row answer. None if the claim must be tried again: the row has expired, or has changed."""
         if may_be_removed(record, now):
             yield self._rows.perform(Delete(record["key"], record["stamp"]))
             return None
         row = yield from self._rows.unpack(record)
-        fingerprint, holder = lookup_keys[row.key].fingerprint, (yield from self._rows.make_holder())
+        holder = yield from self._rows.make_holder()
         owner_until = yield from self._rows.get_owner_until(row, now)
 
         def claim_again(row: Row) -> Claim:
@@ -119,6 +130,18 @@ class Procedures:
         stamp = yield from self._rows.replace(row, record["stamp"], after)
         return None if stamp is None else self._rows.grant(claim, after, stamp, after.lease_until - now)
 
+    def claim_transaction(self, transaction_id: str, claimant: Claimant) -> Procedure[Claim]:
+        find = partial(self._rows.store.find_transaction, transaction_id)
+        for _ in range(ATTEMPTS):
+            record: Record | None = yield self._rows.run(find)
+            if record is None:
+                return AlreadyFailed()
+            fingerprint = self._rows.keyring.hash_request(record["key"], record["key_id"], claimant)
+            claim = yield from self._claim_existing(record, fingerprint, claimant, self._clock())
+            if claim is not None:
+                return claim
+        raise _conflict_error()
+
     def find_other_encoding(self, lease: Lease, proof: str) -> Procedure[InProgress | AlreadyUsed | None]:
         """Find what became of this payment in another encoding."""
         hashes = self._rows.keyring.hash_authorization(proof)
@@ -131,26 +154,87 @@ class Procedures:
     # Writes under a lease
 
     def record_transaction(
-        self, lease: Lease, transaction_id: str, revision_id: str, seconds: float
+        self,
+        lease: Lease,
+        transaction_id: str,
+        revision_id: str,
+        seconds: float,
+        claimant: Claimant | None = None,
+    ) -> Procedure[bool | EarlierPayment]:
+        purchase = "" if claimant is None else self._hash_purchase(lease, claimant)
+        for _ in range(ATTEMPTS):
+            try:
+                return (yield from self._start(lease, transaction_id, revision_id, seconds, purchase))
+            except TransactionTaken:
+                return False
+            except PurchaseTaken:
+                pass
+            record: Record | None = yield self._rows.run(partial(self._rows.store.find_purchase, purchase))
+            if record is None or claimant is None:
+                continue
+            # The same payment in another encoding.
+            if record["transaction_id"] == transaction_id:
+                return False
+            earlier = yield from self._describe_earlier(record, claimant)
+            if earlier is not None:
+                return earlier
+            purchase = ""
+        raise _conflict_error()
+
+    def _hash_purchase(self, lease: Lease, claimant: Claimant) -> str:
+        row, _ = read_copy(lease)
+        purchase = "" if row is None else describe_purchase(row.proof, claimant)
+        return self._rows.keyring.hash_purchase(purchase) if purchase else ""
+
+    def _describe_earlier(self, record: Record, claimant: Claimant) -> Procedure[EarlierPayment | None]:
+        """None if the claimant may not have the result of this row."""
+        fingerprint = self._rows.keyring.hash_request(record["key"], record["key_id"], claimant)
+        row, now = (yield from self._rows.unpack(record)), self._clock()
+        if not row.has_same_client(fingerprint):
+            return None
+        owner_until = yield from self._rows.get_owner_until(row, now)
+        return row.to_earlier_payment(now, self._policy, owner_until)
+
+    def _start(
+        self, lease: Lease, transaction_id: str, revision_id: str, seconds: float, purchase: str
     ) -> Procedure[bool]:
         now, policy = self._clock(), self._policy
 
         def change(row: Row) -> bool:
             # Accept the id even without the lease: the service gave it for this proof, whichever worker has
             # it now.
-            started = row.record_transaction(lease, transaction_id, revision_id, seconds, now, policy)
+            started = row.record_transaction(
+                lease, transaction_id, revision_id, seconds, now, policy, purchase
+            )
             return started or row.learn_transaction(transaction_id, revision_id, waits=False)
 
-        try:
-            # Durable before the work begins: a power cut must not lose a payment that is open at the service.
-            row, changed = yield from self._change(lease, change, durable=True)
-        except TransactionTaken:
-            return False
+        # Durable before the work begins: a power cut must not lose a payment that is open at the service.
+        row, changed = yield from self._change(lease, change, durable=True)
         _check_known(row, transaction_id)
         started = changed and row is not None and row.state is RowState.RUNNING
         if started:
             self._heartbeat.add(lease.key, seconds + policy.completion_lease)
         return started
+
+    def record_resumption(
+        self, lease: Lease, transaction_id: str, revision_id: str, resumed: str
+    ) -> Procedure[bool]:
+        now, policy = self._clock(), self._policy
+
+        def change(row: Row) -> bool:
+            recorded = row.record_resumption(lease, transaction_id, revision_id, resumed, now, policy)
+            return recorded or row.learn_transaction(transaction_id, revision_id, waits=False)
+
+        try:
+            # Durable before complete is called: see `record_outcome`.
+            row, changed = yield from self._change(lease, change, durable=True)
+        except TransactionTaken:
+            return False
+        _check_known(row, transaction_id)
+        recorded = changed and row is not None and row.state is RowState.FAILED
+        if recorded:
+            self._heartbeat.add(lease.key, policy.completion_lease)
+        return recorded
 
     def record_pending(self, lease: Lease, transaction_id: str, revision_id: str) -> Procedure[None]:
         now, policy = self._clock(), self._policy

@@ -15,6 +15,8 @@
    until a sweep removes it and emits `Expired`.
 5. A SETTLED row that expires loses its result and becomes PAID_NO_RESULT. That it was paid is remembered for
    as long as its authorization may still be sent: a payer who comes late is not asked to pay again.
+6. A row has a `purchase` from the start of its work until its result is delivered, or none can come of it. No
+   two rows have the same: of a payer's payments for one request, one runs at a time.
 
 A journal calls a method of the row, and stores the row if it returns True: it changed.
 """
@@ -32,6 +34,7 @@ from faregate.core.claims import (
     Claimed,
     ClientMismatch,
     ClientUnverified,
+    EarlierPayment,
     HoldInfo,
     InProgress,
     Lease,
@@ -41,6 +44,8 @@ from faregate.core.claims import (
     RequestMismatch,
     Resumable,
     SettlementWrite,
+    find_resumed,
+    name_resumption,
 )
 from faregate.core.models import Outcome, WorkFailed, WorkSucceeded
 from faregate.core.request_headers import EXACT, PREDICTABLE, STABLE
@@ -91,7 +96,8 @@ class Row:
     credential was so marked. `holds_so_far` counts how often the payment was left open for a later retry:
     each time doubles the back-off, up to a limit, and operators see the number as `HoldInfo.attempts`.
     `forget_at` is until when a settled row is remembered, with its result or without; None if it was never
-    settled. `request_line` is the method and the URL, for operators. `payer` is an address, or empty where
+    settled. `purchase` is a keyed hash of the payer that the proof names and of the request (rule 6), or
+    empty. `request_line` is the method and the URL, for operators. `payer` is an address, or empty where
     the receipt or the proof has it. `reason` is why a row is stuck, or why it ended without a result.
     """
 
@@ -110,6 +116,7 @@ class Row:
     client: str = ""
     body: str = ""
     authorization_hash: str = ""
+    purchase: str = ""
     forget_at: float | None = None
     state: RowState = RowState.CLAIMED
     generation: int = 1
@@ -168,7 +175,7 @@ class Row:
         ):
             return RequestMismatch()
         if self.state is RowState.UNPAID:
-            return AlreadyFailed()
+            return AlreadyFailed(find_resumed(self.reason))
         if self.state is RowState.PAID_NO_RESULT or self.has_expired_result(now):
             return AlreadyUsed(self.transaction_id)
         # The client is checked before the lease: a stranger who rebuilt the proof gets the same answer
@@ -208,8 +215,10 @@ class Row:
 
         True as well if there is no result. `form` is the form in which signed cookies are compared.
         """
-        if not isinstance(self.outcome, WorkSucceeded):
-            return True
+        return not isinstance(self.outcome, WorkSucceeded) or self.has_same_client(fingerprint, form)
+
+    def has_same_client(self, fingerprint: Fingerprint, form: str = STABLE) -> bool:
+        """Whether a request carries all credentials of the first one, or more."""
         needed = (one for one in self.client.split() if one[0] not in (EXACT, STABLE) or one[0] == form)
         return fingerprint.client.issuperset(needed)
 
@@ -237,6 +246,7 @@ class Row:
 
     def _deliver_first(self, now: float, policy: JournalPolicy) -> None:
         self.delivered = True
+        self.purchase = ""
         self.touched_at, self.expires_at = now, now + policy.redelivery_window
         self.forget_at = max(self.forget_at or now, now + _get_retention(policy))
 
@@ -257,7 +267,7 @@ class Row:
         self.state = RowState.PAID_NO_RESULT
         self.expires_at = self.forget_at = now + policy.paid_retention
         self.outcome = None
-        self.payment_response = ""
+        self.purchase = self.payment_response = ""
         self.reason = NOT_FETCHED
 
     @property
@@ -295,6 +305,11 @@ class Row:
             foreign=self.seller != seller,
         )
 
+    def to_earlier_payment(self, now: float, policy: JournalPolicy, owner_until: float) -> EarlierPayment:
+        """Describe the row to a later payment for the same purchase."""
+        is_interrupted = self.state is RowState.RUNNING and not self.is_leased(now, policy, owner_until)
+        return EarlierPayment(self.transaction_id, is_interrupted)
+
     def to_hold_info(self) -> HoldInfo:
         return HoldInfo(
             self.transaction_id,
@@ -322,11 +337,30 @@ class Row:
         seconds: float,
         now: float,
         policy: JournalPolicy,
+        purchase: str = "",
     ) -> bool:
         if not self.may_start(lease, transaction_id):
             return False
         self._bind_transaction(RowState.RUNNING, transaction_id, revision_id)
+        self.purchase = purchase
         self.lease_until, self.touched_at = now + seconds + policy.completion_lease, now
+        return True
+
+    def record_resumption(
+        self,
+        lease: Lease,
+        transaction_id: str,
+        revision_id: str,
+        resumed: str,
+        now: float,
+        policy: JournalPolicy,
+    ) -> bool:
+        """Decide in one write, before any work, that this payment fails, and remember what it led to."""
+        if not self.may_start(lease, transaction_id):
+            return False
+        self._bind_transaction(RowState.FAILED, transaction_id, revision_id)
+        self.outcome = WorkFailed(name_resumption(resumed))
+        self.lease_until, self.touched_at = now + policy.completion_lease, now
         return True
 
     def record_pending(
@@ -353,6 +387,8 @@ class Row:
             return False
         self.state = RowState.FAILED if failed else RowState.SUCCEEDED
         self.outcome = outcome
+        if failed:
+            self.purchase = ""
         self.lease_until, self.touched_at = now + policy.completion_lease, now
         return True
 
@@ -411,6 +447,8 @@ class Row:
         self.payment_response = payment_response
         self.receipt = receipt
         self.delivered = delivered
+        if delivered:
+            self.purchase = ""
         self.expires_at = now + (policy.redelivery_window if delivered else policy.undelivered_retention)
         return True
 
@@ -435,7 +473,7 @@ class Row:
         # Read the payer before `_end` deletes the proof.
         self.payer = find_payer(self.proof)
         self._end(RowState.PAID_NO_RESULT if paid else RowState.UNPAID, now)
-        self.outcome = None
+        self.outcome, self.purchase = None, ""
         self.reason = reason
         self.receipt = receipt if paid else ""
         self.expires_at = now + (policy.paid_retention if paid else policy.failed_retention)
@@ -444,7 +482,7 @@ class Row:
     def end_unreadable(self, paid: bool, reason: str, now: float, policy: JournalPolicy) -> None:
         """Record what an operator says of an open payment whose key is lost. No process may have a lease."""
         self._end(RowState.PAID_NO_RESULT if paid else RowState.UNPAID, now)
-        self.outcome = None
+        self.outcome, self.purchase = None, ""
         self.reason = reason
         self.expires_at = now + (policy.paid_retention if paid else policy.failed_retention)
 

@@ -87,4 +87,11 @@ COLUMN_RULES = (
     ColumnRule(
         "payer_without_receipt", "payer", True, (RowState.CLAIMED, *OWED, RowState.SETTLED), _NO_RESULT
     ),
+    ColumnRule(
+        "purchase_until_delivered",
+        "purchase",
+        True,
+        (RowState.CLAIMED, RowState.OPEN, RowState.WAITING, RowState.FAILED, *_NO_RESULT),
+        (RowState.RUNNING, RowState.SUCCEEDED, RowState.STUCK, RowState.SETTLED),
+    ),
 )

@@ -15,7 +15,8 @@ class Record(TypedDict):
     """One row as it is stored (`faregate.journals.row`). Its keys are the names of the stored columns.
 
     `key` is the lookup key, derived with the journal key `key_id`. `request`, `client`, `body` and
-    `authorization_hash` are keyed hashes; `seller` is a hash of an API key. `proof`, `request_line`, `payer`,
+    `authorization_hash` are keyed hashes, and so is `purchase`, which no two rows have; `seller` is a hash of
+    an API key. `proof`, `request_line`, `payer`,
     `payment_response`, `receipt` and `result` (the outcome: a result or a failure code) are encrypted.
     `stamp` is the concurrency stamp: a new random number with every write. A write names the stamp that it
     read, and changes nothing if another write came in between. `expires_at` is None exactly while the payment
@@ -38,6 +39,7 @@ class Record(TypedDict):
     client: str
     body: str
     authorization_hash: str
+    purchase: str | None
     lease_until: float
     due_at: float
     expires_at: float | None
@@ -105,6 +107,10 @@ class TransactionTaken(Exception):
     """Another row of this namespace has the transaction; nothing was written."""
 
 
+class PurchaseTaken(Exception):
+    """Another row of this namespace has the purchase; nothing was written."""
+
+
 class RowStore(Protocol):
     """The rows of one namespace. Each write is atomic; once it returned, it survives a crash of the process.
 
@@ -131,6 +137,10 @@ class RowStore(Protocol):
         """
         ...
 
+    def find_purchase(self, purchase: str) -> Record | None:
+        """Find the row that has this hash of a purchase."""
+        ...
+
     def find_result(self, key: bytes) -> bytes | None:
         """Read the `result` of this row; None if it has none, or is gone."""
         ...
@@ -144,9 +154,10 @@ class RowStore(Protocol):
         ...
 
     def replace(self, key: bytes, stamp: int, changes: Mapping[str, Any], durable: bool) -> bool:
-        """Change the row if it still has this stamp; `changes` contain a new one. Raises `TransactionTaken`.
+        """Change the row if it still has this stamp; `changes` contain a new one.
 
-        A `durable` write also survives a power cut. It takes the earlier writes along.
+        A `durable` write also survives a power cut, and takes the earlier writes along. Raises
+        `TransactionTaken`, `PurchaseTaken`.
         """
         ...
 
@@ -182,7 +193,10 @@ class RowStore(Protocol):
         ...
 
     def move(self, namespace: str) -> int:
-        """Move the rows of another namespace into this one, but for proofs known in both; return how many."""
+        """Move the rows of another namespace into this one, but for proofs known in both; return how many.
+
+        Those moved have no `purchase` any more: a row here may have it.
+        """
         ...
 
     def list_owed(self, limit: int) -> list[Record]:

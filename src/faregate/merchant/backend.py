@@ -46,6 +46,7 @@ from faregate.merchant.interpret import (
     parse_access,
     parse_closed_execution,
     parse_completion,
+    parse_payer,
     parse_transaction_state,
 )
 from faregate.merchant.json_text import to_json
@@ -143,6 +144,10 @@ class _MerchantBackend(Generic[C]):
     def get_transaction_state(self, transaction_id: str) -> MaybeAwaitable[TransactionReply]:
         request = build_lookup(transaction_id)
         return self._send(Call(request, lambda reply: parse_transaction_state(reply, transaction_id)))
+
+    def find_payer(self, transaction_id: str) -> MaybeAwaitable[str]:
+        request = build_lookup(transaction_id)
+        return self._send(Call(request, lambda reply: parse_payer(reply, transaction_id)))
 
     def close_execution(
         self, execution_id: str, revision: OfferRevision, result: HandlerResult | None

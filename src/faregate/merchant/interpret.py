@@ -224,6 +224,17 @@ def parse_transaction_state(reply: Response, transaction_id: str) -> Transaction
             return TransactionState.UNRECOGNIZED
 
 
+def parse_payer(reply: Response, transaction_id: str) -> str:
+    """Who pays this transaction, in lower case: addresses may be written in either. Raises `ServiceError`."""
+    if reply.status != 200:
+        raise parse_error(reply)
+    detail = parse_object(reply)
+    payer = detail.get("payer")
+    if detail.get("id") != transaction_id or not (isinstance(payer, str) and payer):
+        raise BadAnswer("HTTP 200: the reply names no payer of this transaction")
+    return payer.lower()
+
+
 def _looks_paid(fields: dict[str, Any]) -> bool:
     return any(fields.get(sign) is not None for sign in _SIGNS_OF_PAYMENT)
 

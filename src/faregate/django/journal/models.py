@@ -70,6 +70,7 @@ class JournalRow(models.Model):
     client: "LongText" = models.TextField(blank=True)
     body: "Text" = models.CharField(max_length=32, blank=True)
     authorization_hash: "Text" = models.CharField(max_length=32, blank=True)
+    purchase: "MaybeText" = models.CharField(max_length=32, null=True)
     lease_until: "Seconds" = models.FloatField()
     due_at: "Seconds" = models.FloatField()
     expires_at: "MaybeSeconds" = models.FloatField(null=True)
@@ -102,6 +103,7 @@ class JournalRow(models.Model):
         constraints: ClassVar = [
             UniqueConstraint(fields=["namespace", "key"], name="faregate_one_row_per_proof"),
             UniqueConstraint(fields=["namespace", "transaction_id"], name="faregate_one_row_per_transaction"),
+            UniqueConstraint(fields=["namespace", "purchase"], name="faregate_one_row_per_purchase"),
             CheckConstraint(
                 condition=Q(state__in=tuple(state.value for state in RowState)), name="faregate_known_state"
             ),

@@ -36,6 +36,7 @@ from faregate.journals.store import (
     PURGE_WITH_INSERT,
     Due,
     KeyUsage,
+    PurchaseTaken,
     Record,
     TransactionTaken,
 )
@@ -117,6 +118,12 @@ class DjangoStore:
         return None if row is None else _record(row)
 
     @retry_on_disconnect
+    def find_purchase(self, purchase: str) -> Record | None:
+        with read_connection(self._using):
+            row = self._rows().filter(purchase=purchase).values(*_WITHOUT_RESULT).first()
+        return None if row is None else _record(row)
+
+    @retry_on_disconnect
     def find_authorization(self, hashes: Sequence[str], own: bytes, now: float) -> Record | None:
         is_kept = Q(expires_at__isnull=True) | Q(expires_at__gt=now) | Q(state=RowState.SETTLED.value)
         rows = self._rows().filter(is_kept, authorization_hash__in=hashes)
@@ -172,6 +179,8 @@ class DjangoStore:
         except IntegrityError as error:
             if self._is_taken(changes.get("transaction_id")):
                 raise TransactionTaken from None
+            if (purchase := changes.get("purchase")) and self.find_purchase(purchase) is not None:
+                raise PurchaseTaken from None
             raise impossible(error) from error
         with read_connection(self._using):
             found = row.values_list("stamp", flat=True).first()
@@ -311,7 +320,7 @@ class DjangoStore:
             there = there.exclude(
                 transaction_id__in=list(transactions.values_list("transaction_id", flat=True))
             )
-            return there.filter(force_sync(self._using)).update(namespace=self._namespace)
+            return there.filter(force_sync(self._using)).update(namespace=self._namespace, purchase=None)
 
     def _select_open(self) -> QuerySet[JournalRow]:
         return self._rows().filter(expires_at__isnull=True)

@@ -12,7 +12,7 @@ from psycopg.rows import TupleRow
 from faregate.journals.postgres import errors
 from faregate.journals.sql import CONSTRAINTS, FORBIDDEN_TRANSITION, UNFETCHED
 
-VERSION = 6
+VERSION = 7
 LOCK = 0x666172656761746A
 """The advisory lock held while the tables are created: an arbitrary number, never to be changed.
 
@@ -39,6 +39,7 @@ TABLES = (
         client text NOT NULL,
         body text NOT NULL,
         authorization_hash text NOT NULL,
+        purchase text,
         lease_until double precision NOT NULL,
         due_at double precision NOT NULL,
         expires_at double precision,
@@ -75,6 +76,10 @@ TABLES = (
     """
     CREATE INDEX faregate_journal_authorizations ON faregate_journal (authorization_hash, namespace)
     WHERE authorization_hash <> ''
+    """,
+    """
+    CREATE UNIQUE INDEX faregate_journal_one_row_per_purchase ON faregate_journal (purchase, namespace)
+    WHERE purchase IS NOT NULL
     """,
     # A sale that goes well never has a row in it.
     f"CREATE INDEX faregate_journal_unfetched ON faregate_journal (expires_at, namespace) WHERE {UNFETCHED}",

@@ -38,6 +38,7 @@ from faregate.journals.store import (
     PURGE_WITH_INSERT,
     Due,
     KeyUsage,
+    PurchaseTaken,
     Record,
     TransactionTaken,
 )
@@ -45,6 +46,7 @@ from faregate.journals.writer import Task, Writer
 
 T = TypeVar("T")
 ONE_ROW_PER_TRANSACTION = "faregate_journal_one_row_per_transaction"
+ONE_ROW_PER_PURCHASE = "faregate_journal_one_row_per_purchase"
 _CONFLICTS = {"23505", "40001", "40P01"}
 """SQLSTATEs of a conflict that may be with another operation of the same batch."""
 
@@ -61,6 +63,7 @@ _MINE = "FROM faregate_journal WHERE namespace = %s"
 _HOW = "set_config('synchronous_commit', %s, true) <> '' AND set_config('lock_timeout', %s, true) <> ''"
 _FIND_RESULT = f"SELECT result {_MINE} AND key = %s"
 _FIND_TRANSACTION = f"SELECT {_WITHOUT_RESULT} {_MINE} AND transaction_id = %s"
+_FIND_PURCHASE = f"SELECT {_WITHOUT_RESULT} {_MINE} AND purchase = %s"
 _FIND_AUTHORIZATION = (
     f"SELECT {_WITHOUT_RESULT} {_MINE} AND authorization_hash <> '' AND authorization_hash = ANY(%s::text[]) "
     f"AND key <> %s AND {OTHER_ENCODING}"
@@ -114,7 +117,7 @@ _ALL_NAMESPACES = (
     "SELECT name FROM one WHERE name IS NOT NULL"
 )
 _MOVE = (
-    "UPDATE faregate_journal AS moved SET namespace = %s WHERE namespace = %s "  # noqa: S608
+    "UPDATE faregate_journal AS moved SET namespace = %s, purchase = NULL WHERE namespace = %s "  # noqa: S608
     "AND NOT EXISTS (SELECT 1 FROM faregate_journal AS other WHERE other.namespace = %s "
     f"AND (other.key = moved.key OR other.transaction_id = moved.transaction_id)) AND {_HOW}"
 )
@@ -208,6 +211,8 @@ class PostgresStore(BatchedRows):
             explained: Exception = errors.to_journal_error(error, self._pool.location)
         elif error.diag.constraint_name == ONE_ROW_PER_TRANSACTION:
             return TransactionTaken()
+        elif error.diag.constraint_name == ONE_ROW_PER_PURCHASE:
+            return PurchaseTaken()
         else:
             explained = errors.impossible(error)
         explained.__cause__ = error
@@ -217,6 +222,10 @@ class PostgresStore(BatchedRows):
 
     def find_transaction(self, transaction_id: str) -> Record | None:
         rows = self._read(_FIND_TRANSACTION, transaction_id)
+        return _record(rows[0]) if rows else None
+
+    def find_purchase(self, purchase: str) -> Record | None:
+        rows = self._read(_FIND_PURCHASE, purchase)
         return _record(rows[0]) if rows else None
 
     def find_authorization(self, hashes: Sequence[str], own: bytes, now: float) -> Record | None:

@@ -13,7 +13,7 @@ from redis.exceptions import (
 
 from faregate.errors import JournalError, JournalUnreadable
 from faregate.journals.redis.schema import VERSION
-from faregate.journals.store import TransactionTaken
+from faregate.journals.store import PurchaseTaken, TransactionTaken
 
 _ADVICE = {
     "NOPERM": "its user may not do what a journal needs: allow @read, @write, @scripting, time and "
@@ -50,6 +50,8 @@ def to_row_error(error: RedisError, location: str) -> Exception:
     match code:
         case "TAKEN":
             return TransactionTaken()
+        case "PURCHASED":
+            return PurchaseTaken()
         case "IMPOSSIBLE":
             return JournalError(f"the journal refused an impossible row: {text}")
         case "WRONGJOURNAL":

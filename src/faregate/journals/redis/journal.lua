@@ -15,12 +15,13 @@
 --   remembered    rows that were delivered and have no result any more, scored by when they may be deleted
 --   expiring      the other rows, scored by when they may be deleted
 --   transactions  which row has a transaction
+--   purchases     which row has a purchase
 --   authorizations  the members HASH:KEY, of the hash of an authorization and the key of a row that has it
 --   bytes         the size of all results
 --
 -- ARGV: the journal id; 'first', or 'again' if it was sent before and the reply was lost; the command; its
 -- arguments. The reply of a write is whether it was done; of a search, the row or nil. An error is TAKEN (the
--- transaction has another row), IMPOSSIBLE with the rule that was broken, or WRONGJOURNAL with the id found.
+-- transaction has another row), PURCHASED (the purchase has one), IMPOSSIBLE with the rule that was broken, or WRONGJOURNAL with the id found.
 --
 -- schema.py puts the rules of a row and the names of its columns in front, as functions: only what a run needs
 -- is made.
@@ -35,6 +36,7 @@ local due, owed, expiring = prefix .. 'due', prefix .. 'owed', prefix .. 'expiri
 local leased, owners, keys = prefix .. 'leased', prefix .. 'owners', prefix .. 'keys'
 local unfetched, delivered, remembered = prefix .. 'unfetched', prefix .. 'delivered', prefix .. 'remembered'
 local authorizations = prefix .. 'authorizations'
+local purchases = prefix .. 'purchases'
 local transactions, bytes = prefix .. 'transactions', prefix .. 'bytes'
 local function row_at(key) return prefix .. 'row:' .. key end
 local function result_at(key) return prefix .. 'result:' .. key end
@@ -54,7 +56,7 @@ local function load(key)
   local names = {
     'stamp', 'state', 'reason', 'transaction_id', 'size', 'expires_at', 'lease_until', 'due_at', 'since',
     'owner', 'key_id', 'proof', 'payer', 'payment_response', 'receipt', 'delivered', 'apart', 'forget_at',
-    'authorization_hash'}
+    'authorization_hash', 'purchase'}
   local row, values = {}, redis.call('HMGET', row_at(key), unpack(names))
   for at, name in ipairs(names) do row[name] = values[at] or nil end
   if row.stamp then row.result = row.apart or redis.call('HEXISTS', row_at(key), 'result') == 1 or nil end
@@ -87,6 +89,12 @@ local function get_scores(row)
   return {[owed] = row.since, [due] = is_longer and leased_until or row.due_at, [leased] = leased_until}
 end
 
+local function update_unique(index, before, after, key)
+  if before == after then return end
+  if before then redis.call('HDEL', index, before) end
+  if after then redis.call('HSET', index, after, key) end
+end
+
 local function update_indexes(key, before, after)
   local scores_before, scores_after = get_scores(before), get_scores(after)
   for index, score in pairs(scores_before) do
@@ -97,9 +105,8 @@ local function update_indexes(key, before, after)
   end
   local growth = tonumber(after.size or 0) - tonumber(before.size or 0)
   if growth ~= 0 then redis.call('INCRBY', bytes, growth) end
-  if before.transaction_id == after.transaction_id then return end
-  if before.transaction_id then redis.call('HDEL', transactions, before.transaction_id) end
-  if after.transaction_id then redis.call('HSET', transactions, after.transaction_id, key) end
+  update_unique(transactions, before.transaction_id, after.transaction_id, key)
+  update_unique(purchases, before.purchase, after.purchase, key)
 end
 
 local function get_member(key, row)
@@ -187,6 +194,8 @@ end
 local function write_checked(key, before, set, cleared)
   local other = set.transaction_id and redis.call('HGET', transactions, set.transaction_id)
   if other and other ~= key then return redis.error_reply('TAKEN') end
+  local first = set.purchase and redis.call('HGET', purchases, set.purchase)
+  if first and first ~= key then return redis.error_reply('PURCHASED') end
   local after = apply(before, set, cleared)
   local rule = find_broken_rule(before, after, set)
   if rule then return redis.error_reply('IMPOSSIBLE ' .. rule) end
@@ -233,6 +242,11 @@ end
 
 function COMMANDS.find_transaction(args)
   local key = redis.call('HGET', transactions, args[1])
+  return key and read(key)
+end
+
+function COMMANDS.find_purchase(args)
+  local key = redis.call('HGET', purchases, args[1])
   return key and read(key)
 end
 

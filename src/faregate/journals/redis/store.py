@@ -78,6 +78,10 @@ class RedisStore(BatchedRows):
         record: Record | None = self._client.run("find_transaction", transaction_id, parse=_parse_record)
         return record
 
+    def find_purchase(self, purchase: str) -> Record | None:
+        record: Record | None = self._client.run("find_purchase", purchase, parse=_parse_record)
+        return record
+
     def find_authorization(self, hashes: Sequence[str], own: bytes, now: float) -> Record | None:
         words: list[Word] = ["find_authorization", own.hex(), now, *hashes]
         record: Record | None = self._client.run(*words, parse=_parse_record)
@@ -181,6 +185,8 @@ class RedisStore(BatchedRows):
         if record is None:
             return False
         record["result"] = source.find_result(key)
+        if record["purchase"] is not None:
+            record["purchase"] = None
         try:
             # `now` is 0.0, so that the insert purges nothing.
             if not self.insert(record, [key], 0.0):

@@ -60,9 +60,9 @@ class SqliteDatabase:
     def write(self, change: Callable[[sqlite3.Connection], T], durable: bool = True) -> T:
         """Run `change` in a transaction that it may share with others.
 
-        On return it is in the file, and on the disk if `durable`. If it raises `TransactionTaken`, or what
-        `change` raises, nothing was written. If it raises another `JournalError`, the write may be in the
-        file, and no code must rely on either.
+        On return it is in the file, and on the disk if `durable`. If it raises `TransactionTaken`,
+        `PurchaseTaken`, or what `change` raises, nothing was written. If it raises another `JournalError`,
+        the write may be in the file, and no code must rely on either.
         """
         return cast(T, self.writer.call(Change(change, durable)))
 

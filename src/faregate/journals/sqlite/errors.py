@@ -4,7 +4,7 @@ import sqlite3
 from pathlib import Path
 
 from faregate.errors import JournalError, JournalUnreadable
-from faregate.journals.store import TransactionTaken
+from faregate.journals.store import PurchaseTaken, TransactionTaken
 
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
 
@@ -24,7 +24,8 @@ def to_row_error(error: Exception) -> Exception:
     if not isinstance(error, sqlite3.IntegrityError):
         return error
     if error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_UNIQUE:
-        return TransactionTaken()
+        # SQLite names the columns of the constraint, and not the constraint.
+        return PurchaseTaken() if "journal.purchase" in str(error) else TransactionTaken()
     return JournalError(f"the journal refused an impossible row: {error}")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from faregate.errors import JournalUnreadable
 from faregate.journals.sql import CONSTRAINTS, FORBIDDEN_TRANSITION, UNFETCHED
 
-VERSION = 8
+VERSION = 9
 APPLICATION_ID = 0x66677431
 """Marks the file as ours. SQLite keeps it in the file's header."""
 
@@ -33,6 +33,7 @@ TABLES = (
         client TEXT NOT NULL,
         body TEXT NOT NULL,
         authorization_hash TEXT NOT NULL,
+        purchase TEXT,
         lease_until REAL NOT NULL,
         due_at REAL NOT NULL,
         expires_at REAL,
@@ -64,6 +65,7 @@ TABLES = (
     CREATE INDEX journal_authorizations ON journal (namespace, authorization_hash)
     WHERE authorization_hash <> ''
     """,
+    "CREATE UNIQUE INDEX journal_purchases ON journal (namespace, purchase) WHERE purchase IS NOT NULL",
     # A sale that goes well never has a row in it.
     f"CREATE INDEX journal_unfetched ON journal (namespace, expires_at) WHERE {UNFETCHED}",
     # Processes that hold leases for longer than their rows say, and how long each is known to live.

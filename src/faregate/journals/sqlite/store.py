@@ -39,6 +39,7 @@ _FIND_RESULT = (
     "WHERE namespace = ? AND key = ? ORDER BY number"
 )
 _FIND_TRANSACTION = f"SELECT {_WITHOUT_RESULT} {_MINE} AND transaction_id = ?"
+_FIND_PURCHASE = f"SELECT {_WITHOUT_RESULT} {_MINE} AND purchase = ?"
 _OWNER_LIVES = "EXISTS (SELECT 1 FROM owner WHERE id = journal.owner AND until > :now)"
 _DEAD, _LIVING = "(SELECT value FROM json_each(:dead))", "(SELECT value FROM json_each(:living))"
 _LONGEST_DUE = (
@@ -80,7 +81,7 @@ _ALL_NAMESPACES = (
     "SELECT name FROM one WHERE name IS NOT NULL"
 )
 # IGNORE leaves a row in place if its proof or its transaction is known in both namespaces.
-_MOVE = "UPDATE OR IGNORE journal SET namespace = :here WHERE namespace = :there"
+_MOVE = "UPDATE OR IGNORE journal SET namespace = :here, purchase = NULL WHERE namespace = :there"
 _MOVE_LARGE = (
     "UPDATE large SET namespace = :here WHERE namespace = :there AND NOT EXISTS "
     "(SELECT 1 FROM journal WHERE namespace = :there AND key = large.key)"
@@ -165,6 +166,10 @@ class SqliteStore(BatchedRows):
 
     def find_transaction(self, transaction_id: str) -> Record | None:
         rows = self._read(_FIND_TRANSACTION, transaction_id)
+        return _record(rows[0]) if rows else None
+
+    def find_purchase(self, purchase: str) -> Record | None:
+        rows = self._read(_FIND_PURCHASE, purchase)
         return _record(rows[0]) if rows else None
 
     def find_authorization(self, hashes: Sequence[str], own: bytes, now: float) -> Record | None:
