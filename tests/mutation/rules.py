@@ -444,7 +444,7 @@ MUTANTS = (
     Mutant("a-use-of-nothing-settles-nothing", USAGE_PRICES, "max(ceil(price.fixed_atomic + sum(used)), price.least_atomic)", "ceil(price.fixed_atomic + sum(used))", USAGE_PRICE_TESTS),
     Mutant("a-price-by-use-is-asked-as-a-fixed-one", "src/faregate/rules/operations/access.py", "    if not facilitators:\n", "    if False:\n", ("tests/service/test_usage_on_chain.py", "-k", "without_the_scheme")),
     Mutant("what-has-a-rate-need-not-be-reported", "src/faregate/rules/config.py", "Value(name=value, required=True) for value in price.rates", "Value(name=value) for value in price.rates", SOLD_BY_USE),
-    Mutant("the-use-is-not-recorded-with-the-outcome", SQL + "transactions.py", "_SUCCEEDED.values(used_amount=_USED)", "_SUCCEEDED", ("tests/emulator/test_usage_prices.py", "--full")),
+    Mutant("the-use-is-not-recorded-with-the-outcome", SQL + "transactions.py", "SUBMIT.values(used_amount=_USED)", "SUBMIT", ("tests/emulator/test_usage_prices.py", "--full")),
     Mutant("the-ledger-moves-the-maximum", "src/faregate/rules/payments.py", "payment if attempt.amount is None else replace(payment, value=attempt.amount)", "payment", ("tests/emulator/test_usage_prices.py",)),
     Mutant("the-database-moves-the-maximum", SELFHOSTED + "simulated.py", "amount = payment.value if attempt.amount is None else attempt.amount", "amount = payment.value", ("tests/emulator/test_usage_prices.py", "--full")),
     Mutant("the-receipt-says-the-maximum", "src/faregate/rules/records.py", "return transaction.context.terms.amount if used is None else used", "return transaction.context.terms.amount", ("tests/emulator/test_usage_prices.py",)),
