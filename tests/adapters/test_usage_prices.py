@@ -14,6 +14,7 @@ from x402.http.utils import decode_payment_required_header, encode_payment_signa
 from x402.mechanisms.evm.upto import UptoEvmScheme
 
 from faregate import ConfigurationError, Offer, Payment, Paywall, Usage
+from faregate.emulator import Emulator
 from faregate.emulator.wallet import Wallet
 from faregate.events import Event, Failed, Settled
 from faregate.fastapi import PaywallMiddleware, paid
@@ -162,3 +163,62 @@ def test_a_maximum_is_no_fixed_price(tmp_path: Path) -> None:
         paywall: Paywall = buyer.client.app.user_middleware[0].kwargs["paywall"]
         with pytest.raises(ConfigurationError, match="write a Usage"):
             paid("copy", price=paywall.find_price("chat"))
+
+
+def build_shop(environ: dict[str, str], price: str | Usage) -> FastAPI:
+    """An application whose handler reports what its price has rates for."""
+    app = FastAPI()
+    app.add_middleware(PaywallMiddleware, paywall=Paywall(environ=environ))
+    rates = price.rates if isinstance(price, Usage) else {}
+
+    @app.get("/chat")
+    async def chat(payment: Annotated[Payment, Depends(paid("chat", price=price))]) -> dict[str, str]:
+        payment.report(dict.fromkeys(rates, 1230))
+        return {"answer": "42"}
+
+    return app
+
+
+FIXED = "0.50 USDC"
+BY_PAGE = Usage(at_most="0.40 USDC", rates={"pages": "0.00001 USDC"})
+BY_BOTH = Usage(at_most="0.40 USDC", rates={**BY_PAGE.rates, **PRICE.rates})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "settled"),
+    [
+        # What was asked stays payable at its price, if the new code can complete it.
+        (FIXED, PRICE, "500000"),
+        (PRICE, BY_BOTH, "12300"),
+        # The new code does not report what this price needs: the payer is asked for the new one.
+        (PRICE, FIXED, None),
+        (PRICE, BY_PAGE, None),
+    ],
+    ids=["fixed-usage", "usage-more", "usage-fixed", "usage-other"],
+)
+def test_an_open_402_of_another_kind_of_price(
+    tmp_path: Path, before: str | Usage, after: str | Usage, settled: str | None
+) -> None:
+    environ = build_environ(tmp_path)
+    with TestClient(build_shop(environ, before)) as old, TestClient(build_shop(environ, after)) as new:
+        buyer = Buyer(old, Wallet())
+        asked = buyer.ask("/chat")
+        buyer.client = new
+        buyer.ask("/chat")
+        answer = buyer.pay(asked, "/chat")
+        if settled is None:
+            assert answer.status_code == 402
+            answer = buyer.pay(answer, "/chat")
+            assert answer.json() == {"answer": "42"}
+        else:
+            assert read_payment(answer)["amount"] == settled
+
+
+def test_a_resource_of_the_account_gets_a_price_by_use() -> None:
+    price = Usage(at_most="0.50 USDC", rates={"output-tokens": "0.00001 USDC", "pages": "0.001 USDC"})
+    emulator = Emulator()
+    published = emulator.publish_prices({"text_summary": price})["text_summary"]
+    required = {value.name: value.required for value in published.rules.values}
+    assert required == {"input-tokens": False, "output-tokens": True, "pages": True}
+    assert published.price_label == "up to 0.50 USDC"
+    assert emulator.publish_prices({"text_summary": price})["text_summary"] == published

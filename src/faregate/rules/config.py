@@ -154,6 +154,10 @@ class Revision(FrozenModel):
         return "fixed" if self.usage is None else "usage"
 
     @property
+    def required_values(self) -> frozenset[str]:
+        return frozenset(value.name for value in self.values if value.required)
+
+    @property
     def price_terms(self) -> tuple[int, SettlementAsset, UsageRates | None]:
         """What a payer pays by: equal for revisions that ask the same price."""
         return self.amount, self.asset, self.usage

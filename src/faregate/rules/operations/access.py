@@ -85,7 +85,8 @@ def _find_paid(proof: str, listing: Listing, named: PublishedRevision, now: date
     """Find the revision whose price the proof pays, or return the named one.
 
     Code with a new price was started beside code with the old one, or in its place. What either has asked
-    stays payable for as long as an authorization is valid, by whichever of them answers.
+    stays payable for as long as an authorization is valid, by whichever of them answers. Not so what the code
+    of the named revision does not report the values of: its payment could never be completed.
     """
     open_until = listing.updated_at + timedelta(seconds=listing.resource.max_timeout_seconds)
     if now >= open_until or len(listing.revisions) == 1:
@@ -95,8 +96,10 @@ def _find_paid(proof: str, listing: Listing, named: PublishedRevision, now: date
     except InvalidPayload:
         return named
     asset = str(payment.accepted.get("asset")).lower()
+    paid = payment.scheme == "upto", payment.value, asset
     for revision in (named, *listing.revisions[-2:]):
-        if (payment.value, asset) == (revision.rules.amount, revision.token.address.lower()):
+        asked = revision.rules.usage is not None, revision.rules.amount, revision.token.address.lower()
+        if paid == asked and revision.rules.required_values <= named.rules.required_values:
             return revision
     return named
 

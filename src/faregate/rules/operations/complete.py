@@ -65,12 +65,20 @@ def _name_own_revision(request: CompleteRequest, transaction: Transaction, store
     """Name the revision that the transaction was authorized for, if another of its resource is named.
 
     Code with a new price may complete a payment of the old price: access repeats its transaction, and the
-    process that knew the revision was killed.
+    process that knew the revision was killed. The values that it reports are those of the new one: what the
+    revision of the transaction does not have is left out.
     """
     known = store.find_revision(request.revision_id)
     if known is None or known[0].id != transaction.context.listing.id:
         return request
-    return request.model_copy(update={"revision_id": transaction.context.revision.id})
+    own = transaction.context.revision
+    if own.id == request.revision_id:
+        return request
+    changes: dict[str, object] = {"revision_id": own.id}
+    if isinstance(request, SucceededCompleteRequest):
+        names = {value.name for value in own.rules.values}
+        changes["values"] = {name: value for name, value in request.values.items() if name in names}
+    return request.model_copy(update=changes)
 
 
 def find_transaction(identifier: str, store: Store) -> Transaction:
