@@ -62,5 +62,5 @@ export function rule(plan) {
 	if (plan.manual) return `waits for Settle or Fail${late}`;
 	if (plan.until_expiry) return `fails when the authorization expires${late}`;
 	if (plan.after_seconds) return `${to} after ${duration(plan.after_seconds * 1000)}${late}`;
-	return plan.after_reads ? `${to} on read ${plan.after_reads}${late}` : `${to} at once${late}`;
+	return plan.after_reads ? `${to} on read ${plan.after_reads}${late}` : `${to} at once${moved}`;
 }
