@@ -450,6 +450,9 @@ MUTANTS = (
     Mutant("the-receipt-says-the-maximum", "src/faregate/rules/records.py", "return transaction.context.terms.amount if used is None else used", "return transaction.context.terms.amount", ("tests/emulator/test_usage_prices.py",)),
     Mutant("rates-change-unasked", SQL + "apply.py", "is_other_price = made.rules.price_terms != before.rules.price_terms", "is_other_price = made.rules.amount != before.rules.amount", ("tests/service/test_usage_prices.py",)),
     Mutant("other-rates-sell-under-a-published-id", SQL + "publish.py", "if one.rules == price.revision", "if one.rules.amount == price.revision.amount", SOLD_BY_USE),
+    Mutant("an-earlier-price-that-is-never-reported", "src/faregate/rules/operations/access.py", " and revision.rules.required_values <= named.rules.required_values:", ":", SOLD_BY_USE),
+    Mutant("an-earlier-price-gets-the-values-of-another", "src/faregate/rules/operations/complete.py", "for name, value in request.values.items() if name in names}", "for name, value in request.values.items()}", SOLD_BY_USE),
+    Mutant("a-fixed-price-is-taken-for-a-maximum", "src/faregate/rules/operations/access.py", 'paid = payment.scheme == "upto", payment.value, asset', "paid = named.rules.usage is not None, payment.value, asset", SOLD_BY_USE),
     # Parts of authorizations (scheme `upto`)
     Mutant("another-permit-with-the-nonce-pays", CHAIN + "endings.py", "if call != build_permit_call(payment, token, call.amount):", "if False:", USAGE_TESTS),
     Mutant("a-call-without-its-transfer-pays", CHAIN + "endings.py", "elif has_received(receipt, token, payment, call.amount):", "else:", USAGE_TESTS),
