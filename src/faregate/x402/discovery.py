@@ -202,16 +202,41 @@ def _fill_route(route: str, path: str) -> tuple[str, dict[str, str]]:
     A part of the path before the route, as of an application that is mounted, stays. Without parameters, and
     where the route is not that of the path, there are no values.
     """
-    parts = _PARAMETER.split(route)
-    # A value may hold slashes, where the route says so; where it need not, it does not.
-    patterns = (one.join(map(re.escape, parts[::2])) for one in ("([^/]+)", "(.+)"))
-    matches = (re.fullmatch(f"(.*?){pattern}", unquote(path)) for pattern in patterns)
-    found = next((match for match in matches if match is not None), None)
-    if len(parts) == 1 or found is None:
+    # By segments, and not by an expression: the payer chooses the path, and some take long to fail.
+    named = [_PARAMETER.split(segment) for segment in route.split("/")[1:]]
+    given = [unquote(segment) for segment in path.split("/")[1:]]
+    last = max((at for at, parts in enumerate(named) if len(parts) > 1), default=-1)
+    if last < 0 or max(map(len, named)) > _ONE_PARAMETER:
         return "", {}
-    before, *values = found.groups()
-    filled = "".join(f":{part}" if number % 2 else quote(part) for number, part in enumerate(parts))
-    return quote(before) + filled, dict(zip(parts[1::2], values, strict=True))
+    # The last value may hold slashes, where the route says so; where it need not, it does not.
+    for before in range(len(given) - len(named), -1, -1):
+        end = len(given) - (len(named) - last - 1)
+        joined = [*given[before : before + last], "/".join(given[before + last : end]), *given[end:]]
+        values = [_find_value(parts, segment) for parts, segment in zip(named, joined, strict=True)]
+        if None not in values:
+            found = {
+                parts[1]: str(value) for parts, value in zip(named, values, strict=True) if len(parts) > 1
+            }
+            filled = [*map(quote, given[:before]), *map(_write_segment, named)]
+            return "/" + "/".join(filled), found
+    return "", {}
+
+
+_ONE_PARAMETER: Final = 3
+"""The parts of a segment with one parameter: what is before it, its name, and what is after it."""
+
+
+def _find_value(parts: list[str], segment: str) -> str | None:
+    """Find the value of a segment's parameter, "" if it has none; None if the segment is another one."""
+    if len(parts) == 1:
+        return "" if segment == parts[0] else None
+    before, _, after = parts
+    value = segment.removeprefix(before).removesuffix(after)
+    return value if value and segment == before + value + after else None
+
+
+def _write_segment(parts: list[str]) -> str:
+    return "".join(f":{part}" if number % 2 else quote(part) for number, part in enumerate(parts))
 
 
 def _drop_titles(value: Any) -> Any:
