@@ -1,6 +1,7 @@
 """What the OpenAPI document says of payments, as validators and client generators read it."""
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from faregate.offers import build_offer
 from faregate.paywall import Paywall
 from faregate.starlette import PaywallMiddleware as StarletteMiddleware
 from tests.adapters.asgi import a_paywall, calling
+from tests.support.headers import decode_header
 from tests.support.snippets import run
 
 SOLD = paid("daily_report")
@@ -241,6 +243,30 @@ def test_a_service_that_is_down_is_not_asked() -> None:
     app = a_shop(paywall=down)
     app.add_api_route("/report", lambda: "x", dependencies=[Depends(SOLD)])
     assert schema_of(app)["paths"]["/report"]["get"]["x-payment-info"] == INFO
+
+
+def fail(*_: object) -> Any:
+    raise RuntimeError("a fault of the description")
+
+
+@pytest.mark.parametrize("target", ["application", "extension"])
+def test_a_description_that_fails_stops_no_sale(
+    target: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = a_shop(paywall=a_paywall(discovery=True))
+    app.add_api_route("/report", lambda: "x", dependencies=[Depends(SOLD)])
+    if target == "application":
+        app.openapi = fail  # type: ignore[method-assign]
+    else:
+        monkeypatch.setattr("faregate.merchant.backend.amend", fail)
+
+    with caplog.at_level(logging.WARNING, "faregate"), calling(app) as http:
+        unpaid = http.get("/report")
+
+    assert unpaid.status_code == 402
+    required = decode_header(unpaid.headers["payment-required"])
+    assert ("extensions" in required) == (target == "application")
+    assert "cannot be described to catalogues" in caplog.text
 
 
 def test_routes_added_later_and_repeated_requests() -> None:
