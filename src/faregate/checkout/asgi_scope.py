@@ -170,11 +170,16 @@ def find_handler(scope: Mapping[str, Any]) -> HandlerInfo | None:
     return sources, _find_media_type(route)
 
 
-def find_operation(scope: Mapping[str, Any]) -> Operation:
-    """Find how FastAPI documents the handler that it chose; empty where it does not."""
+def find_operation(scope: Mapping[str, Any]) -> Operation | None:
+    """Find how FastAPI documents the handler that it chose; empty where it does not.
+
+    None for a route that the seller keeps out of documents.
+    """
     route, app = _get_route(scope), scope.get("app")
+    if not getattr(route, "include_in_schema", True):
+        return None
     path, make = getattr(route, "path_format", None), getattr(app, "openapi", None)
-    if path is None or make is None or not getattr(route, "include_in_schema", False):
+    if path is None or make is None:
         return {}
     # FastAPI keeps what it has made.
     document = getattr(app, "openapi_schema", None) or make()

@@ -26,7 +26,7 @@ from faregate.checkout.buffer import BufferedResponse
 from faregate.checkout.choice import NOT_CHOSEN, NOT_CHOSEN_PAID, pick_offer
 from faregate.checkout.copies import RESULTS
 from faregate.checkout.descriptions import FindHandler, describe_by_handler
-from faregate.checkout.operations import Operation, merge_operation, read_route
+from faregate.checkout.operations import Operation, Route, merge_operation, read_route
 from faregate.checkout.path_rules import NO_RULES, PathMatch
 from faregate.checkout.request import IncomingRequest, comparable_length, digest_body
 from faregate.checkout.states import PASSING, TRANSITIONS, State
@@ -127,7 +127,7 @@ class Checkout:
     payment: Payment | None = None
     find_route: FindRoute | None = None
     find_handler: FindHandler | None = None
-    find_operation: Callable[[], Operation] | None = None
+    find_operation: Callable[[], Operation | None] | None = None
     late: ConfigurationError | None = None
     is_compared = True
     """Whether answers without a handler are compared with the bodies of results."""
@@ -386,15 +386,18 @@ class Checkout:
                 return route
         return self.path_match.prefix
 
-    def _find_operation(self, offer: Offer) -> tuple[str, Operation]:
-        """Find what a catalogue lists of the request. Errors of a framework stop no sale."""
-        route, operation = None, Operation()
+    def _find_operation(self, offer: Offer) -> tuple[str, Operation] | None:
+        """Find what a catalogue lists of the request, None for nothing. Errors of a framework stop no sale."""
+        route: Route | None = None
+        operation: Operation | None = {}
         with suppress(Exception):
             route = read_route(self.find_route() or "") if self.find_route is not None else None
         try:
             operation = self.find_operation() if self.find_operation is not None else operation
         except Exception as error:
             log("sale", logging.WARNING, "the handler cannot be described to catalogues", error=error)
+        if operation is None:
+            return None
         return ("" if route is None else route.path), merge_operation(operation, offer.operation)
 
     def _handle_first_step(self, step: Response | RunHandler, snapshot: Callable[[], Restore]) -> None:

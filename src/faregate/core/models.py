@@ -256,7 +256,7 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-FindOperation = Callable[[], tuple[str, Mapping[str, Any]]]
+FindOperation = Callable[[], tuple[str, Mapping[str, Any]] | None]
 """Finds the template of a path, such as `/items/{number}` or empty, and an OpenAPI operation."""
 
 Choose = Callable[..., object]

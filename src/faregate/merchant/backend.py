@@ -222,8 +222,9 @@ def _parse_and_amend(request: PaidRequest, reply: Response) -> Access:
     if not isinstance(access, AccessUnpaid) or request.find_operation is None:
         return access
     try:
-        route, operation = request.find_operation()
-        described = Described(request.http.method, request.http.url, request.resource_url, route, operation)
+        if (found := request.find_operation()) is None:
+            return access
+        described = Described(request.http.method, request.http.url, request.resource_url, *found)
         headers = tuple(
             (name, amend(value, described) if name.lower() == REQUIRED else value)
             for name, value in access.response.headers

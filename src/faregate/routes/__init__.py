@@ -24,6 +24,7 @@ class RouteInfo:
 
     `host` is set if the route answers on one host only, and `paywall` if there is one in front of it.
     `endpoint` is what Starlette or FastAPI calls; None where the framework is another.
+    `is_hidden`: the seller keeps it out of documents, by `include_in_schema=False`.
     """
 
     path: str
@@ -34,6 +35,7 @@ class RouteInfo:
     host: str = ""
     paywall: Callable[[], Paywall] | None = field(default=None, compare=False, repr=False)
     endpoint: object = field(default=None, compare=False, repr=False)
+    is_hidden: bool = False
 
     @property
     def sells(self) -> str:

@@ -44,12 +44,16 @@ def check_seller(function: str, app: object, name: object, about: object) -> Non
         raise ConfigurationError(f"{function} needs your application, not {type(app).__name__}.")
 
 
+def list_documented(routes: tuple[RouteInfo, ...]) -> list[tuple[RouteInfo, Offer]]:
+    """List what is sold, with its offer, and without what the seller keeps out of documents."""
+    sold = ((route, route.offer) for route in routes if route.access == "paid" and not route.is_hidden)
+    return [(route, offer) for route, offer in sold if offer is not None]
+
+
 def _list_sold(routes: tuple[RouteInfo, ...]) -> Iterator[str]:
-    for route in routes:
-        if route.offer is None or route.access != "paid":
-            continue
+    for route, sold in list_documented(routes):
         paywall = None if route.paywall is None else route.paywall()
-        facts = [_describe(offer, paywall) for offer in route.offer.alternatives]
+        facts = [_describe(offer, paywall) for offer in sold.alternatives]
         yield f"- {_name(route, paywall)}: {' Or: '.join(facts)}"
 
 

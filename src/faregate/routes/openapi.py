@@ -11,7 +11,7 @@ from faregate.errors import ConfigurationError
 from faregate.paywall import Paywall
 from faregate.routes import RouteInfo
 from faregate.routes.inspect import inspect_app, is_mcp_server
-from faregate.routes.llms import HOW_TO_PAY, check_seller, join_lines
+from faregate.routes.llms import HOW_TO_PAY, check_seller, join_lines, list_documented
 from faregate.routes.wrappers import unwrap
 
 _UNLISTED = frozenset(("HEAD", "OPTIONS"))
@@ -33,8 +33,7 @@ def build_openapi(app: object, name: str, about: str = "") -> dict[str, Any]:
         raise ConfigurationError(
             "FastAPI serves an OpenAPI document already: set FAREGATE_DISCOVERY=1, and it has the prices."
         )
-    sold = [(route, route.offer) for route in inspect_app(app).routes if route.access == "paid"]
-    routes = [(route, offer) for route, offer in sold if offer is not None]
+    routes = list_documented(inspect_app(app).routes)
     paywalls = {offer: route.paywall() for route, offer in routes if route.paywall is not None}
     known = {
         alternative.sells: _ask(alternative, paywall)

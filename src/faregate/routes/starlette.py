@@ -194,7 +194,12 @@ def _build_row(
     if len(handler.offers) > 1:
         faults.append(describe_several_offers(row, handler.offers))
     is_refused = methods == WEBSOCKET and handler.offers
-    return replace(row, endpoint=route.endpoint, access="refused" if is_refused else row.access)
+    return replace(
+        row,
+        endpoint=route.endpoint,
+        access="refused" if is_refused else row.access,
+        is_hidden=not getattr(route, "include_in_schema", True),
+    )
 
 
 def _group_methods(kind: type[BaseRoute], route: Any) -> Iterator[tuple[tuple[str, ...], Handler]]:
