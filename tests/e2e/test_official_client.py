@@ -142,3 +142,24 @@ def test_a_payment_that_fails_at_its_settlement_buys_nothing_and_the_next_one_do
 
     assert payer.call("GET", f"{seller.seller}/report").status_code == 200
     assert [one.status for one in seller.transactions()] == ["failed", "succeeded"]
+
+
+def test_a_client_that_takes_a_202_for_the_end_is_charged_once(seller: Market, payer: Payer) -> None:
+    """Each call signs a payment of its own. Only the first one runs, and the last one gets its result."""
+    seller.emulator.settle_after("*", SettlementRule(manual=True))
+    held = [payer.call("GET", f"{seller.seller}/report") for _ in range(2)]
+
+    assert [answer.status_code for answer in held] == [202, 202]
+    first, _ = seller.transactions()
+    assert {answer.json()["transaction_id"] for answer in held} == {first.id}
+    seller.emulator.settle(first.id)
+
+    answer = payer.call("GET", f"{seller.seller}/report")
+    assert (answer.status_code, set(answer.json())) == (200, {"report"})
+    assert answer.headers["Faregate-Transaction"] == first.id
+    assert [one.status for one in seller.transactions()] == ["succeeded", "failed", "failed"]
+    assert seller.runs("report") == 1
+
+    seller.emulator.settle_after("*", None)
+    assert payer.call("GET", f"{seller.seller}/report").status_code == 200
+    assert seller.runs("report") == 2
