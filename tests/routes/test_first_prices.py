@@ -9,8 +9,7 @@ from functools import wraps
 from typing import Annotated, Any
 
 import pytest
-import starlette.routing
-from fastapi import Depends, FastAPI, HTTPException
+from fastapi import APIRouter, Depends, FastAPI, HTTPException
 from fastapi.routing import APIRoute
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -94,6 +93,19 @@ async def free(request: Request) -> JSONResponse:
 Shop = Callable[[], Any]
 
 
+def included(*dependencies: Any, prefix: str = "") -> Shop:
+    """A router in a router in an application."""
+
+    def make() -> FastAPI:
+        app, outer, inner = FastAPI(), APIRouter(), APIRouter()
+        inner.get("/report", dependencies=[] if dependencies else [SOLD])(report)
+        outer.include_router(inner, dependencies=dependencies)
+        app.include_router(outer, prefix=prefix)
+        return app
+
+    return make
+
+
 def fastapi(*dependencies: Any, path: str = "/report", **options: Any) -> Shop:
     def make() -> FastAPI:
         app = FastAPI()
@@ -155,13 +167,17 @@ class OwnRoute(APIRoute):
 @pytest.fixture(autouse=True)
 def reached(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The paths for which a router has called a route."""
-    handle, paths = starlette.routing.Route.handle, list[str]()
+    handle, handle_api, paths = Route.handle, APIRoute.handle, list[str]()
 
     async def noted(self: Any, scope: Any, receive: Any, send: Any) -> None:
         paths.append(scope["path"])
-        await handle(self, scope, receive, send)
+        await (handle_api if isinstance(self, APIRoute) else handle)(self, scope, receive, send)
 
-    monkeypatch.setattr(starlette.routing.Route, "handle", noted)
+    async def noted_once(self: Any, *message: Any) -> None:
+        await (handle if isinstance(self, APIRoute) else noted)(self, *message)
+
+    monkeypatch.setattr(APIRoute, "handle", noted)
+    monkeypatch.setattr(Route, "handle", noted_once)
     return paths
 
 
@@ -198,6 +214,8 @@ ASKED_FIRST: dict[str, Shop] = {
     "parameter": fastapi_function(receives_payment),
     "dependency of a dependency": fastapi_function(needs_service),
     "starlette": starlette_routes(Route("/report", endpoint)),
+    "included router": included(),
+    "price of an inclusion": included(SOLD),
     "after a free route": starlette_routes(
         Route("/free", report), Mount("/files", Starlette()), Route("/report", endpoint)
     ),
@@ -220,8 +238,9 @@ def test_the_price_is_asked_for_before_routing_with_the_same_answer_and_question
     [
         (fastapi(SOLD, path="/reports/{day}"), "/reports/7"),
         (starlette_routes(Route("/reports/{day:int}", endpoint)), "/reports/7"),
+        (included(prefix="/shops/{shop}"), "/shops/7/report"),
     ],
-    ids=["fastapi", "starlette"],
+    ids=["fastapi", "starlette", "included"],
 )
 def test_the_price_of_a_path_with_parameters_is_asked_for_before_routing(
     make: Shop, path: str, reached: list[str]
@@ -328,3 +347,15 @@ def test_routes_that_are_added_and_taken_away_later_count(reached: list[str]) ->
     assert reached == []
     app.router.routes.pop()
     assert ask(app, "/late")[0]["status"] == 404
+
+
+def test_a_route_that_an_included_router_gets_later_counts(reached: list[str]) -> None:
+    app, router, service = FastAPI(), APIRouter(), Service(UNPAID)
+    app.include_router(router, prefix="/shop")
+    app.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=paywall_of(service))
+    assert ask(app, "/shop/late")[0]["status"] == 404
+    router.get("/late", dependencies=[SOLD])(report)
+    assert ask(app, "/shop/late")[0]["status"] == 402
+    assert reached == []
+    router.get("/free")(report)
+    assert ask(app, "/shop/free")[0]["status"] == 200

@@ -7,12 +7,13 @@ nothing is found, and the application asks for the price itself.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import FunctionType
 from typing import Any
 
 from faregate.checkout.handlers import OFFER, inspect_handler, is_price
 from faregate.core.models import Offer, OfferChoice
+from faregate.routes.changes import list_routers
 
 _TRANSPARENT = frozenset(
     (
@@ -23,6 +24,9 @@ _TRANSPARENT = frozenset(
 """Middleware that answers nothing before it calls the router."""
 _ROUTERS = frozenset(("fastapi.routing.APIRouter", "starlette.routing.Router"))
 _ROUTES = frozenset(("fastapi.routing.APIRoute", "starlette.routing.Route"))
+_INCLUDED_ROUTER = "fastapi.routing._IncludedRouter"
+_INCLUDED_ROUTE = "fastapi.routing._EffectiveRouteContext"
+"""A route of an included router, with the prefix and the dependencies of its inclusion."""
 _MODULES = ("fastapi.routing", "starlette.routing")
 _PROBE = "faregate.routes.probes.RouterProbe"
 _DEPENDENCY = "faregate.fastapi.RequirePayment"
@@ -35,12 +39,12 @@ _GROUP_NAME = re.compile(r"\(\?P<\w+>")
 
 
 class FirstPrices:
-    """The prices of one application by route. They are looked for again when its router has other routes."""
+    """The prices of one application by route. They are looked for again when a router has other routes."""
 
     def __init__(self, app: Any) -> None:
         self._app = app
-        self._router: Any = None
-        self._routes: list[Any] | None = None
+        self._routers: list[tuple[Any, list[Any]]] | None = None
+        self._routes: list[Any] = []
         self._offers: dict[int, Offer] = {}
         self._paths: re.Pattern[str] | None = None
 
@@ -49,31 +53,40 @@ class FirstPrices:
 
         None if something else may answer first, or if there is no price.
         """
-        if self._routes is None:  # with the first request: the application is complete
-            self._router = _find_router(self._app)
-        routes: list[Any] = [] if self._router is None else self._router.routes
-        if self._routes != routes:
-            self._read(routes)
+        if self._has_changed():
+            self._read()
         # Most requests are for routes without a price: one pattern for all prices spares asking each route.
         if self._paths is None or self._paths.match(asked["path"]) is None:
             return None
         if asked["method"] == "OPTIONS" or asked.get("root_path") or asked.get(_TELEMETRY) is not None:
             return None
         scope = dict(asked)
-        for route in routes:
+        for route in self._routes:
             match, child = route.matches(scope)
             if match.value == _FULL:
                 offer = self._offers.get(id(route))
                 if offer is None or _has_overrides(route):
                     return None
-                return offer, {**asked, "endpoint": child["endpoint"], "route": route}
+                return offer, {**asked, "endpoint": child["endpoint"], **_name_route(route)}
         return None
 
-    def _read(self, routes: list[Any]) -> None:
-        self._routes = list(routes)
-        offers = {id(route): _find_first_price(route) for route in routes}
+    def _has_changed(self) -> bool:
+        """Whether a router has other routes than before. Asked for each request: lists are compared in C."""
+        if self._routers is None:
+            return True
+        for router, routes in self._routers:  # noqa: SIM110 - `any` would call a generator
+            if router.routes != routes:
+                return True
+        return False
+
+    def _read(self) -> None:
+        # Not before the first request: then the application is complete.
+        router = _find_router(self._app)
+        self._routers = [] if router is None else list_routers(router, with_held=False)
+        self._routes = [] if router is None else list(_list_routes(router.routes))
+        offers = {id(route): _find_first_price(route) for route in self._routes}
         self._offers = {key: offer for key, offer in offers.items() if offer is not None}
-        sold = (route.path_regex.pattern for route in routes if id(route) in self._offers)
+        sold = (route.path_regex.pattern for route in self._routes if id(route) in self._offers)
         patterns = [_GROUP_NAME.sub("(?:", pattern) for pattern in sold]
         self._paths = re.compile("|".join(patterns)) if patterns else None
 
@@ -92,9 +105,26 @@ def _find_router(app: Any) -> Any:
     return app if is_own else None
 
 
+def _list_routes(routes: list[Any]) -> Iterator[Any]:
+    """List routes, with those of included routers, in the order in which they are tried."""
+    for route in routes:
+        if _name_class(route) == _INCLUDED_ROUTER and _name_class(route.original_router) in _ROUTERS:
+            yield from _list_routes(route.effective_candidates())
+        else:
+            yield route
+
+
+def _name_route(route: Any) -> dict[str, Any]:
+    """Name a route as its router writes it into the scope."""
+    if _name_class(route) != _INCLUDED_ROUTE:
+        return {"route": route}
+    return {"route": route.original_route, "fastapi": {"effective_route_context": route}}
+
+
 def _find_first_price(route: Any) -> Offer | None:
     """Find the offer whose payment is the first thing that a route asks for; None for any other route."""
-    if _name_class(route) not in _ROUTES or not _runs_endpoint(route.app):
+    original = route.original_route if _name_class(route) == _INCLUDED_ROUTE else route
+    if _name_class(original) not in _ROUTES or not _runs_endpoint(route.app):
         return None
     dependant = getattr(route, "dependant", None)
     price = route.endpoint if dependant is None else _find_first_dependency(dependant)
