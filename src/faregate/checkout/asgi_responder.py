@@ -169,8 +169,10 @@ class PaywallResponder:
         checkout.is_compared = self._has_probes or _RESPONDER in self._server_scope
         self._body: list[bytes] = []
         self._read_ahead_messages: deque[Message] = deque()
-        self._is_compared = checkout.body_length is not None
         self._is_body_read = self.has_payment and checkout.incoming.content_length == "0"
+        if self._is_body_read:
+            checkout.bind_body(b"")
+        self._is_compared = checkout.body_length is not None
 
     # The handler's side
 

@@ -239,6 +239,8 @@ def find_validity(proof: str) -> int:
         return 0
 
 
+# A journal asks for the key of a proof, for its payer and, when it is settled, for its validity.
+@lru_cache(maxsize=_CACHED_PAYMENTS)
 def _find_signed(proof: str) -> Mapping[str, Any]:
     """Return what the payer signed, that of EIP-3009 or that of Permit2; empty if it cannot be read."""
     payload = _find_object(_decode_leniently(proof), "payload")
@@ -257,7 +259,6 @@ def find_settled_amount(payment_response: str) -> int | None:
     return int(amount) if _NUMBER.fullmatch(amount) else None
 
 
-# A journal reads a proof twice: for its key when it comes, and for its validity when it is settled.
 @lru_cache(maxsize=_CACHED_PAYMENTS)
 def _decode_leniently(header: str) -> Mapping[str, Any]:
     # Nothing is verified here: a header that cannot be read leaves the payer unknown, and stops no sale.
