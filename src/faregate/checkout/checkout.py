@@ -387,7 +387,7 @@ class Checkout:
         return self.path_match.prefix
 
     def _find_operation(self, offer: Offer) -> tuple[str, Operation] | None:
-        """Find what a catalogue lists of the request, None for nothing. Errors of a framework stop no sale."""
+        """Find what a catalogue lists of the request, None for nothing. A framework's errors stop no sale."""
         route: Route | None = None
         operation: Operation | None = {}
         with suppress(Exception):
