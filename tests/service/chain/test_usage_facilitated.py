@@ -263,8 +263,13 @@ def test_who_settles_by_a_contract_is_not_offered(
 
 
 def test_without_an_answer_nothing_is_offered(usage: UsageBooks) -> None:
-    with naming(usage, faults.is_down) as (payments, _), pytest.raises(PaymentsUnavailable):
-        offer(payments)
+    with naming(usage, faults.is_down) as (payments, [proxy]):
+        for _ in range(3):
+            with pytest.raises(PaymentsUnavailable):
+                offer(payments)
+        assert proxy.asked == ["supported"], "not by each request"
+        proxy.fail_always("supported", _supports(A))
+        assert payments.list_facilitators(USDC, now() + timedelta(seconds=6)) == (A.lower(),)
     with naming(usage, _supports_nothing) as (payments, _):
         assert offer(payments).scheme == "exact"
 

@@ -30,6 +30,8 @@ from faregate.x402.models import SignedPayment, Terms
 from faregate.x402.tokens import Token
 
 _KNOWN_SECONDS: Final = 600.0
+_RETRY_SECONDS: Final = 5.0
+"""After this a facilitator that did not answer is asked again: each request would wait for it."""
 
 
 class _Addresses:
@@ -41,25 +43,31 @@ class _Addresses:
 
     def __init__(self, chain: ChainReader) -> None:
         self._chain = chain
-        self._known: dict[tuple[FacilitatorClient, str], tuple[float, tuple[str, ...]]] = {}
+        self._known: dict[tuple[FacilitatorClient, str], tuple[float, tuple[str, ...] | None]] = {}
 
     def find(self, facilitator: FacilitatorClient, network: str, now: float) -> tuple[str, ...] | None:
         """Return its addresses, the one it offers first; None if it never said. `now` is in Unix seconds."""
         until, known = self._known.get((facilitator, network), (0.0, None))
-        if now < until or (known is not None and facilitator.rest.is_resting(now)):
+        if now < until:
             return known
         try:
             listed = facilitator.list_addresses(network)
             usable = [one for one in listed if not self._chain.is_contract(one)]
         except (FacilitatorUnavailable, PaymentsUnavailable) as error:
             log("service", logging.WARNING, "The addresses of a facilitator are unknown: %s", error)
+            self._keep(facilitator, network, now + _RETRY_SECONDS, known)
             return known
         if len(usable) < len(listed):
             log("service", logging.WARNING, "%s settles by a contract: it is not used so", facilitator.name)
         addresses = tuple(dict.fromkeys((*usable, *(known or ()))))
-        # Replaced, not changed: other threads read it.
-        self._known = {**self._known, (facilitator, network): (now + _KNOWN_SECONDS, addresses)}
+        self._keep(facilitator, network, now + _KNOWN_SECONDS, addresses)
         return addresses
+
+    def _keep(
+        self, facilitator: FacilitatorClient, network: str, until: float, known: tuple[str, ...] | None
+    ) -> None:
+        # Replaced, not changed: other threads read it.
+        self._known = {**self._known, (facilitator, network): (until, known)}
 
 
 class FacilitatorPayments:
