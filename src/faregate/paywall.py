@@ -18,6 +18,7 @@ from faregate.core.interfaces import Journal
 from faregate.core.models import (
     DEFAULT_MIME_TYPE,
     FindOperation,
+    HasPayerLeft,
     Offer,
     PaidRequest,
     Request,
@@ -188,6 +189,7 @@ class Paywall:
         settle_wait: float = 0.0,
         request_start: float = 0.0,
         find_operation: FindOperation | None = None,
+        has_payer_left: HasPayerLeft | None = None,
     ) -> PaidRequest:
         """Build the request on a paid handler that the flow serves.
 
@@ -212,6 +214,7 @@ class Paywall:
             request_start + settings.max_request_seconds - settings.timeout - 1,
             find_operation if settings.discovery else None,
             settings.resume_open_payments and offer.resume_open_payments,
+            has_payer_left,
         )
 
     def present(

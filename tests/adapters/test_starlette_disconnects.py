@@ -11,6 +11,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
 from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -53,6 +54,43 @@ def test_a_payer_who_leaves_pays_and_may_fetch_the_result(seller: Seller) -> Non
     calls = seller.service.count("complete")
     assert CONTENT in seller.get("/paid", proof).text
     assert (seller.work.runs, seller.service.count("complete")) == (1, calls)
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.4])
+def test_a_payer_who_left_and_signs_another_payment_pays_once(seller: Seller, delay: float) -> None:
+    """Nobody got the result, so it waits: as it does when a sweep completes the payment."""
+    seller.work.behave = sleeping(0.4)
+    seller.service.delay = delay
+    leave(seller, "/paid", seller.proof_for("/paid"), 0.2 + delay)
+    assert eventually(lambda: list(seller.statuses().values()) == ["succeeded"])
+    again = seller.get("/paid", seller.proof_for("/paid"))
+    assert (again.status_code, CONTENT in again.text) == (200, True)
+    assert sorted(seller.statuses().values()) == ["failed", "succeeded"]
+    assert seller.work.runs == 1
+
+
+def test_a_payer_who_left_is_known_behind_middleware_that_asks_for_its_messages() -> None:
+    async def pass_on(request: Request, call_next: Any) -> Response:
+        return await call_next(request)
+
+    @paid("daily_report")
+    async def slow(request: Request) -> Response:
+        await anyio.sleep(0.4)
+        return PlainTextResponse(CONTENT)
+
+    emulator, wallet = Emulator(), Wallet()
+    around = [
+        Middleware(BaseHTTPMiddleware, dispatch=pass_on),
+        Middleware(PaywallMiddleware, paywall=a_paywall(emulator)),
+    ]
+    with calling(Starlette(routes=[Route("/", slow)], middleware=around)) as http:
+        proofs = [wallet.pay(http.get("/").headers["payment-required"]) for _ in range(2)]
+        with pytest.raises(httpx.ReadTimeout):
+            http.get("/", headers={"PAYMENT-SIGNATURE": proofs[0]}, timeout=0.2)
+        assert eventually(lambda: emulator.balance(wallet.address) < emulator.balance(Wallet().address))
+        taken = emulator.balance(wallet.address)
+        assert http.get("/", headers={"PAYMENT-SIGNATURE": proofs[1]}).text == CONTENT
+    assert emulator.balance(wallet.address) == taken
 
 
 def test_a_payer_who_leaves_a_stream_pays_too(seller: Seller) -> None:

@@ -100,6 +100,15 @@ def first(claim: Any, claimant: Claimant = PAYER_COMES) -> Pair:
     return ClaimTransaction(OTHER_TXN, claimant), claim
 
 
+@pytest.mark.parametrize("has_left", [True, False])
+def test_a_result_is_not_delivered_to_a_payer_who_has_left(has_left: bool) -> None:
+    asked: Any = "whether the payer has left"
+    request = replace(REQUEST, has_payer_left=lambda: asked)
+    recorded = (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, not has_left), None)
+    response = play(serve(request), *ACCESSED, start(True), *RUNS[:-1], (asked, has_left), recorded)
+    assert (response.status, response.body) == (200, RESULT.body)
+
+
 def test_a_code_names_the_payment_that_was_resumed() -> None:
     assert find_resumed(name_resumption(TXN)) == TXN
     assert find_resumed("handler_error") == ""

@@ -163,6 +163,7 @@ MUTANTS = (
            "        case TransactionSettled():\n"
            '            return PaymentProven(outcome.result, "")\n'
            "        case TransactionState.PENDING if not (yield"),
+    Mutant("deliver-to-a-payer-who-left", SETTLEMENT, "                awaited = not has_left\n", "                awaited = True\n"),
     Mutant("release-on-a-look-while-waiting", SETTLEMENT,
            "        completion = yield from _complete(backend, payment, outcome)\n    match completion:",
            '        return PaymentProven(outcome.result, "")\n    match completion:'),

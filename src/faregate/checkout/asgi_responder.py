@@ -8,6 +8,7 @@ from contextlib import suppress
 from contextvars import Context, copy_context
 from functools import cached_property, partial
 from inspect import isawaitable
+from types import BuiltinMethodType
 from typing import Any, cast
 from urllib.parse import quote
 
@@ -173,6 +174,7 @@ class PaywallResponder:
         if self._is_body_read:
             checkout.bind_body(b"")
         self._is_compared = checkout.body_length is not None
+        checkout.has_payer_left = self._find_payer_left
 
     # The handler's side
 
@@ -271,6 +273,22 @@ class PaywallResponder:
         else:
             self._has_payer_left = True
         return message
+
+    async def _find_payer_left(self) -> bool:
+        """Find whether the payer has left, by the messages that the server has at this moment."""
+        lock = self._lock()
+        if lock.locked():  # a task of the handler's waits for a message, and notes it
+            return self._has_payer_left
+        async with lock:
+            # A server without a message waits, and is cancelled there.
+            with suppress(Exception), anyio.move_on_after(_find_patience(self._receive)):
+                while not self._has_payer_left:
+                    message = await self._next_message()
+                    if message["type"] == "http.request":
+                        self._read_ahead_messages.append(message)
+                        if message.get("more_body", False):
+                            break
+        return self._has_payer_left
 
     async def _read_ahead(self) -> None:
         """Read a small body before the handler does: it is a part of what the payment is for."""
@@ -537,6 +555,16 @@ class PaywallResponder:
         """Litestar's handlers set a session that is another object: who keeps sessions outside gets it."""
         if "session" in self._scope:
             self._server_scope["session"] = self._scope["session"]
+
+
+def _find_patience(receive: Receive) -> float:
+    """Find for how many seconds a message is waited for that may be there.
+
+    Servers give one at once. Not those that fetch it from another thread, as Granian does, nor Starlette's
+    `BaseHTTPMiddleware`, which asks in a task of its own.
+    """
+    module = getattr(receive, "__module__", None)
+    return 0.005 if module == "starlette.middleware.base" or isinstance(receive, BuiltinMethodType) else 0
 
 
 def find_responder(scope: Mapping[str, Any]) -> PaywallResponder | None:

@@ -33,7 +33,7 @@ from faregate.checkout.states import PASSING, TRANSITIONS, State
 from faregate.core import responses
 from faregate.core.flow import serve
 from faregate.core.interfaces import Backend, Flow, RunHandler
-from faregate.core.models import HandlerResult, Headers, Offer, OfferChoice, Request, Response
+from faregate.core.models import HandlerResult, HasPayerLeft, Headers, Offer, OfferChoice, Request, Response
 from faregate.core.release import (
     COPIED,
     Bypass,
@@ -133,6 +133,8 @@ class Checkout:
     """Whether answers without a handler are compared with the bodies of results."""
     recorded = b""
     """The body that was recorded as it came from the handler: it leaves as it is, or changed."""
+    has_payer_left: HasPayerLeft | None = None
+    """Finds whether the payer waits no longer; None if the adapter cannot tell."""
     most_settle_wait = math.inf
     """For how many seconds the adapter can wait for a payment to settle."""
     is_cut = False
@@ -368,6 +370,7 @@ class Checkout:
             find_route=self._find_route,
             find_operation=partial(self._find_operation, offer),
             prefix_host=(incoming.host or "") if sold is self.path_match.offer else None,
+            has_payer_left=self.has_payer_left,
             settle_wait=self.most_settle_wait,
             request_start=self._request_start,
         )
@@ -613,6 +616,7 @@ class Checkout:
         # These refer to the request, and the request to this checkout: break the cycle to free both.
         self._read, self._find_bypass = _raise_ended, _find_no_bypass
         self.find_route = self.find_handler = self.find_operation = self._call = self.outer = None
+        self.has_payer_left = self._handler_step = None
 
     def _make_result(self) -> HandlerResult | Exception:
         if self.is_compared:

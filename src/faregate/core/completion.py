@@ -118,6 +118,10 @@ def complete_success(
         completion = yield from _complete(backend, payment, outcome)
     match completion:
         case CompletionPaid(payment_response, receipt):
+            if request is not None and request.has_payer_left is not None:
+                # A result that nobody waits for is not delivered: its payer may come back for it.
+                has_left: bool = yield request.has_payer_left()
+                awaited = not has_left
             # From here on the payment is proven, whatever happens to the journal: if that cannot be written,
             # the result leaves all the same.
             record = yield from _record_settlement(backend, payment, payment_response, receipt, awaited)

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import field
 from typing import Any, Final, Protocol, cast
 
@@ -256,6 +256,9 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+HasPayerLeft = Callable[[], bool | Awaitable[bool]]
+"""Finds whether the payer waits no longer."""
+
 FindOperation = Callable[[], tuple[str, Mapping[str, Any]] | None]
 """Finds the template of a path, such as `/items/{number}` or empty, and an OpenAPI operation."""
 
@@ -297,7 +300,8 @@ class PaidRequest:
     `settle_wait` is for how many seconds the payer may wait for a payment that settles; no call to the
     service begins after `last_call_at`, on the clock of `Backend.get_time`, for that. `find_operation` finds
     what a catalogue lists of the request; None unless the seller asks to be listed. `resumes`:
-    an open payment of the same payer for the same request is resumed.
+    an open payment of the same payer for the same request is resumed. `has_payer_left` finds whether the
+    payer waits no longer for the result; None where that cannot be known.
     """
 
     offer: Offer
@@ -313,6 +317,7 @@ class PaidRequest:
     last_call_at: float = math.inf
     find_operation: "FindOperation | None" = field(default=None, repr=False, compare=False)
     resumes: bool = False
+    has_payer_left: "HasPayerLeft | None" = field(default=None, repr=False, compare=False)
 
     @property
     def is_resumable(self) -> bool:
