@@ -64,7 +64,7 @@ from tests.core.steps import (
 )
 
 REQUEST = sale(resumes=True)
-CLAIMANT = Claimant("GET /summary?q=1", replay=ReplayPolicy.NEVER)
+CLAIMANT = Claimant("GET /summary?q=1", replay=ReplayPolicy.SAME_CLIENT)
 PAYER_COMES = Claimant("GET /summary?q=1", replay=ReplayPolicy.SAME_PROOF)
 CODE = name_resumption(OTHER_TXN)
 OURS = PendingPayment(LEASE_HELD, PROOF, TXN, ACR)

@@ -180,7 +180,7 @@ MUTANTS = (
     Mutant("run-without-proof", FLOW, 'yield backend.log_warning("access granted a transaction without a proof", transaction_id)\n'
            "            return (yield from _refuse(backend, request, responses.build_unavailable(502)))",
            "return (yield from _serve_free(backend, request, revision, AccessFree()))"),
-    Mutant("run-without-start", FLOW, "if not started:", "if False:"),
+    Mutant("run-without-start", FLOW, "if started is not True:", "if False:"),
     Mutant("claim-never-busy", ROW, "if self.is_leased(now, policy, owner_until):\n            return InProgress()", "if False:\n            return InProgress()"),
     Mutant("rerun-interrupted", ROW, "if self.state in (RowState.CLAIMED, RowState.OPEN):\n            return self._claim_unstarted",
            "if self.state in (RowState.CLAIMED, RowState.OPEN, RowState.RUNNING):\n            return self._claim_unstarted"),
@@ -233,7 +233,8 @@ MUTANTS = (
            "        yield backend.write_fallback(payment.transaction_id, payment.revision_id)\n",
            "start of the work: {error}\", payment.transaction_id\n        )\n"),
     # Of a payer's payments for one request, one runs; the others lead to its result
-    Mutant("second-payment-runs", FLOW, "if isinstance(started, EarlierPayment):", "if False:", RESUMPTION),
+    Mutant("second-payment-runs", FLOW, "if isinstance(started, EarlierPayment) and claimant is not None:",
+           "if isinstance(started, EarlierPayment):\n        started = True\n    if False:", RESUMPTION),
     Mutant("payers-not-compared", RECOVERY, "return len(payers) == 1", "return True", RESUMPTION),
     Mutant("unread-payer-is-another", FLOW, "if has_same_payer is None:", "if False:", RESUMPTION),
     Mutant("any-body-is-resumed", MODELS, 'self.http.body_digest != "" or', "True or", RESUMPTION),

@@ -142,7 +142,7 @@ def _serve_with_proof(backend: Backend, request: PaidRequest, proof: str) -> Flo
             return other
         claim = other
     if isinstance(claim, Claimed):
-        return (yield from _serve_first_use(backend, request, proof, claim))
+        return (yield from _serve_first_use(backend, request, proof, claim, claimant))
     match claim:
         case AlreadyFailed(resumed) if resumed:
             return (yield from _serve_earlier(backend, request, resumed))
@@ -269,7 +269,9 @@ def _find_predictability(backend: Backend, request: PaidRequest) -> Flow[Predict
     return predictability
 
 
-def _serve_first_use(backend: Backend, request: PaidRequest, proof: str, claim: Claimed) -> Flow[Response]:
+def _serve_first_use(
+    backend: Backend, request: PaidRequest, proof: str, claim: Claimed, claimant: Claimant
+) -> Flow[Response]:
     lease = claim.lease
     revision = yield from _find_revision(backend, request)
     if isinstance(revision, AccessFailed):
@@ -286,8 +288,8 @@ def _serve_first_use(backend: Backend, request: PaidRequest, proof: str, claim: 
             is_known = claim.transaction_id == transaction_id
             revision_id = claim.revision_id if is_known else revision.revision_id
             payment = PendingPayment(lease, proof, transaction_id, revision_id, sale=sale)
-            claimant = _build_claimant(request, ReplayPolicy.NEVER) if request.is_resumable else None
-            return (yield from _run_and_settle(backend, request, revision, payment, claimant))
+            buyer = claimant if request.is_resumable else None
+            return (yield from _run_and_settle(backend, request, revision, payment, buyer))
         case AccessPending(_, transaction_id) if transaction_id is not None:
             # Keep the payment, because it may still settle. Without a row its payer would be asked to pay
             # again.
@@ -543,9 +545,9 @@ def _run_and_settle(
         )
         yield backend.write_fallback(payment.transaction_id, payment.revision_id)
         return (yield from _refuse(backend, request, responses.build_unconfirmed(payment.transaction_id)))
-    if isinstance(started, EarlierPayment):
-        return (yield from _resume(backend, request, revision, payment, started))
-    if not started:
+    if isinstance(started, EarlierPayment) and claimant is not None:
+        return (yield from _resume(backend, request, revision, payment, claimant, started))
+    if started is not True:
         return (yield from _handle_lost_start(backend, request, payment))
     if request.is_observed:
         yield backend.emit_event(Authorized(payment.transaction_id, payment.sale))
@@ -611,6 +613,7 @@ def _resume(
     request: PaidRequest,
     revision: OfferRevision,
     payment: PendingPayment,
+    claimant: Claimant,
     earlier: EarlierPayment,
 ) -> Flow[Response]:
     """Serve the earlier payment in place of this one, which is not charged, if one payer made both."""
@@ -621,7 +624,6 @@ def _resume(
         return (yield from _refuse(backend, request, responses.build_unconfirmed(payment.transaction_id)))
     if not has_same_payer:
         return (yield from _run_and_settle(backend, request, revision, payment, None))
-    claimant = _build_claimant(request, ReplayPolicy.NEVER)
     try:
         if earlier.is_interrupted:
             # No result can come of it. End it first, so that this payment need not be given up for it.
