@@ -62,7 +62,7 @@ def test_a_new_payment_waits_for_work_that_runs(seller: Seller) -> None:
         assert_released(running.result())
     # A server with one thread serves it after the first: as a purchase of its own, when that was delivered.
     if response.status_code == 200:
-        assert len(seller.runs()) == 2
+        assert sorted(seller.statuses().values()).count("succeeded") == len(seller.runs())
         return
     assert_withheld(response, 409, "payment_in_progress")
     assert_released(seller.get(path, second))
@@ -74,15 +74,18 @@ def test_twenty_payments_at_once_run_once(seller: Seller) -> None:
     proofs = [seller.proof_for(path) for _ in range(20)]
     with ThreadPoolExecutor(20) as pool:
         responses = list(pool.map(lambda proof: seller.get(path, proof), proofs))
+    # A server with few threads serves some of them after a delivery: a new purchase each. One that comes at
+    # the very moment of a delivery gets its result.
+    runs = len(seller.runs())
+    assert sorted(seller.statuses().values()) == ["failed"] * (20 - runs) + ["succeeded"] * runs
     released = [response for response in responses if response.status_code == 200]
-    # A server with few threads serves some of them after a delivery: a new purchase each.
-    assert len(released) == len(seller.runs())
-    assert sorted(seller.statuses().values()) == ["failed"] * (20 - len(released)) + ["succeeded"] * len(
-        released
-    )
+    assert len({response.headers["faregate-transaction"] for response in released}) == runs
     for response in responses:
-        if response not in released:
-            assert_withheld(response, 409, "payment_in_progress")
+        if response.status_code == 200:
+            assert_released(response)
+        else:
+            assert_withheld(response, 409)
+            assert response.json()["code"] in ("payment_in_progress", "proof_already_used")
 
 
 def test_after_delivery_a_new_payment_is_a_new_purchase(seller: Seller) -> None:
