@@ -188,6 +188,24 @@ async def test_while_it_is_in_work_the_same_payment_is_asked_to_come_back(shop: 
 
 
 @on_every_loop
+async def test_while_it_is_in_work_a_new_payment_for_the_same_call_is_not_charged(shop: Shop) -> None:
+    results = list[Any]()
+    async with shop.connect() as buyer, anyio.create_task_group() as tasks:
+        payment, another = await buyer.ask("slow"), await buyer.ask("slow")
+
+        async def first() -> None:
+            results.append(await buyer.call("slow", {}, payment))
+
+        tasks.start_soon(first)
+        await until(lambda: shop.runs == ["slow"])
+        again = await buyer.call("slow", {}, another)
+        shop.may_end = True
+    assert said(again)["code"] == "payment_in_progress"
+    assert (text_of(results[0]), shop.runs) == ("done", ["slow"])
+    assert sorted(shop.statuses) == ["failed", "succeeded"]
+
+
+@on_every_loop
 async def test_a_call_that_its_client_gives_up_is_finished_and_can_be_fetched(shop: Shop) -> None:
     async with shop.connect(mode=LEGACY) as buyer:  # over streams: else the client would run the tool itself
         payment = await buyer.ask("slow")
