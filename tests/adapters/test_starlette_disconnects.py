@@ -71,7 +71,8 @@ def test_a_payer_who_left_and_signs_another_payment_pays_once(seller: Seller, de
 
 def test_a_payer_who_left_is_known_behind_middleware_that_asks_for_its_messages() -> None:
     async def pass_on(request: Request, call_next: Any) -> Response:
-        return await call_next(request)
+        response: Response = await call_next(request)
+        return response
 
     @paid("daily_report")
     async def slow(request: Request) -> Response:

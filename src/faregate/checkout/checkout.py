@@ -616,7 +616,9 @@ class Checkout:
         # These refer to the request, and the request to this checkout: break the cycle to free both.
         self._read, self._find_bypass = _raise_ended, _find_no_bypass
         self.find_route = self.find_handler = self.find_operation = self._call = self.outer = None
-        self.has_payer_left = self._handler_step = None
+        self.has_payer_left = None
+        if is_completed:
+            self._handler_step = None
 
     def _make_result(self) -> HandlerResult | Exception:
         if self.is_compared:
