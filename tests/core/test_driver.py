@@ -19,7 +19,7 @@ import faregate.core.recovery
 import faregate.core.sales
 from faregate.core.driver import adrive, drive
 from faregate.core.interfaces import Backend, Flow, Journal, RunHandler
-from faregate.core.models import HandlerResult
+from faregate.core.models import HandlerResult, HasPayerLeft
 from tests.core.flow_script import RESULT, TXN, sale
 
 WORK = HandlerResult(RESULT, {})
@@ -267,6 +267,8 @@ def _get_answer_type(module: Any, asked: ast.Yield) -> Any:
             answer = get_type_hints(getattr(Backend, name))["return"]
         case ast.Call(func=ast.Attribute(value=ast.Attribute(ast.Name("backend"), "journal"), attr=name)):
             answer = get_type_hints(getattr(Journal, name))["return"]
+        case ast.Call(func=ast.Attribute(value=ast.Name("request"), attr="has_payer_left")):
+            answer = get_args(HasPayerLeft)[1]
         case ast.Name("step"):  # `RunHandler`
             return HandlerResult
         case ast.Call(func=ast.Name("write")):  # the parameter of `_write`, which is generic

@@ -8,6 +8,7 @@ from contextlib import suppress
 from contextvars import Context, copy_context
 from functools import cached_property, partial
 from inspect import isawaitable
+from time import monotonic
 from types import BuiltinMethodType
 from typing import Any, cast
 from urllib.parse import quote
@@ -70,6 +71,9 @@ _SEQUENCES = (list, tuple)
 _FREE, _CLOSED = State.FREE, State.CLOSED  # Python 3.11 takes 0.15 us to find a member in its class
 
 _UNDECIDED = (State.NEW, State.FREE)
+
+_SOONEST_LEAVE = 0.1
+"""Seconds after which a payer may have given up: in a quicker sale the server is not asked."""
 
 # Extensions by which a handler could send past the buffer; a paid handler is not offered them.
 _WITHHELD = ("pathsend", "zerocopysend", "trailers", "push", "early_hint")
@@ -276,18 +280,23 @@ class PaywallResponder:
 
     async def _find_payer_left(self) -> bool:
         """Find whether the payer has left, by the messages that the server has at this moment."""
+        if monotonic() - self.checkout.request_start < _SOONEST_LEAVE:
+            return False
         lock = self._lock()
         if lock.locked():  # a task of the handler's waits for a message, and notes it
             return self._has_payer_left
         async with lock:
             # A server without a message waits, and is cancelled there.
             with suppress(Exception), anyio.move_on_after(_find_patience(self._receive)):
-                while not self._has_payer_left:
+                for _ in range(
+                    2
+                ):  # the end of the body, if it was not read, and then that the payer has left
                     message = await self._next_message()
-                    if message["type"] == "http.request":
-                        self._read_ahead_messages.append(message)
-                        if message.get("more_body", False):
-                            break
+                    if message["type"] != "http.request":
+                        break
+                    self._read_ahead_messages.append(message)
+                    if message.get("more_body", False):
+                        break
         return self._has_payer_left
 
     async def _read_ahead(self) -> None:

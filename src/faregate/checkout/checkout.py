@@ -190,7 +190,7 @@ class Checkout:
         self._paywall = paywall
         self._read = read
         self._find_bypass = find_bypass
-        self._request_start = monotonic()
+        self.request_start = monotonic()
         self._offers_made: list[Offer] = [] if offers_made is None else offers_made
         if offers_made is None:
             OFFERS_MADE.set(self._offers_made)
@@ -372,7 +372,7 @@ class Checkout:
             prefix_host=(incoming.host or "") if sold is self.path_match.offer else None,
             has_payer_left=self.has_payer_left,
             settle_wait=self.most_settle_wait,
-            request_start=self._request_start,
+            request_start=self.request_start,
         )
         self._move(State.AUTHORIZING)
         if self.outer is not None:
@@ -414,7 +414,7 @@ class Checkout:
         self._handler_step = step
         self.payment = Payment(step.transaction_id, step.request.offer.sells, step.request.http.headers)
         start = monotonic()
-        seconds = self._paywall.get_work_seconds(step.request, start - self._request_start)
+        seconds = self._paywall.get_work_seconds(step.request, start - self.request_start)
         self._work = work = Work(start, seconds)
         work.undo = snapshot()
         if self._paywall.instrumentation is not None:
