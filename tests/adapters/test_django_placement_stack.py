@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -62,6 +63,28 @@ def test_a_validator_above_the_price_answers_nobody(caplog: pytest.LogCaptureFix
         assert here.ask(If_None_Match='"1"').status_code == 500
         assert ANSWERED in caplog.text
         assert is_sold(here)
+
+
+@pytest.mark.parametrize("sells", [True, False])
+def test_an_async_view_under_gevent_fails_the_start(sells: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def awaiting(_request: HttpRequest) -> HttpResponse:
+        return HttpResponse(CONTENT)
+
+    routes = [path("plain", SOLD(fresh())), path("other", SOLD(awaiting) if sells else awaiting)]
+    with project(*routes):
+        before = PaywallMiddleware(lambda _request: HttpResponse())
+        for patched in (False, True):
+            gevent = SimpleNamespace(is_module_patched=lambda name, on=patched: name == "threading" and on)
+            monkeypatch.setitem(sys.modules, "gevent.monkey", gevent)
+            if not patched:
+                PaywallMiddleware(lambda _request: HttpResponse())
+                continue
+            for call in (
+                lambda: PaywallMiddleware(lambda _request: HttpResponse()),
+                lambda: before(HttpRequest()),
+            ):
+                with pytest.raises(ConfigurationError, match="is async, and gevent runs this process"):
+                    call()
 
 
 def test_what_is_withheld_is_closed(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ from faregate.django.placement import (
     find_given_away,
     find_shadowed,
     inspect_view,
+    list_async_mistakes,
     list_prefix_mistakes,
     list_shadow_mistakes,
     name_view,
@@ -82,6 +83,9 @@ class PaywallMiddleware:
 
     def __call__(self, request: HttpRequest) -> Any:
         if not self._has_expected:
+            # Looked for again: gunicorn has gevent replace the threads after it has loaded the application.
+            for mistake in list_async_mistakes(get_resolver()):
+                raise ConfigurationError(mistake)
             list_routes().expect_offers()
             self._has_expected = True
         if self.async_mode:
@@ -232,6 +236,7 @@ def _check_urls() -> None:
 
 def _list_url_mistakes(resolver: URLResolver) -> Iterator[str]:
     rules = conf.get_config().path_rules
+    yield from list_async_mistakes(resolver)
     yield from find_shadowed(resolver)
     yield from list_prefix_mistakes(resolver, rules)
     outside = find_caches_outside()

@@ -5,6 +5,7 @@ and `faregate_check`.
 """
 
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -13,6 +14,7 @@ from types import FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from asgiref.sync import iscoroutinefunction
 from django.db.transaction import Atomic
 from django.urls import URLPattern, URLResolver
 from django.urls.resolvers import RegexPattern, RoutePattern
@@ -78,6 +80,25 @@ def list_transaction_mistakes(view: Any, method: str) -> Iterator[str]:
         )
     elif any(_is_atomic_above(one, using) for one in walk(view)):
         yield f"{name_view(view)} cannot be sold inside a transaction: put @paid above transaction.atomic."
+
+
+def list_async_mistakes(resolver: URLResolver) -> Iterator[str]:
+    """Describe async views, sold or not, that would run where gevent has replaced the threads.
+
+    Python then has one running loop for all requests of the process: as long as a view awaits, Django
+    refuses its database to every other request, also for a payment that is settled.
+    """
+    monkey = sys.modules.get("gevent.monkey")
+    if monkey is None or not monkey.is_module_patched("threading"):
+        return
+    for pattern in walk_patterns(resolver):
+        # Python's own knows of marked functions only from 3.12 on.
+        if iscoroutinefunction(pattern.callback):  # pyright: ignore[reportDeprecated]
+            yield (
+                f"{name_view(pattern.callback)} is async, and gevent runs this process: while it awaits, "
+                "Django refuses its database to all other requests. Make it a plain function, or serve the "
+                "project with threads (gunicorn -k gthread) or under ASGI."
+            )
 
 
 def find_given_away(resolver: URLResolver) -> dict[int, str]:
