@@ -34,6 +34,7 @@ from faregate.routes.dispatch import HandlerResolver
 from faregate.routes.first_prices import FirstPrices
 from faregate.routes.probes import add_probes
 from faregate.routes.wrappers import get_own_root, list_chains
+from faregate.server_config import find_forced_root
 from faregate.settings import Arguments, check_arguments
 
 __all__ = ["Payment", "PaywallMiddleware", "Scope", "require_payment"]
@@ -90,8 +91,8 @@ class PaywallMiddleware:
                 await fail_start(mistake, scope, receive, send)
             self._has_expected = True
             self.add_probes(self.app)
-            roots = (get_own_root(layers[-1]) for layers in list_chains(self.app))
-            self.path_rules.own_roots = tuple(filter(None, roots))
+            roots = [get_own_root(layers[-1]) for layers in list_chains(self.app)]
+            self.path_rules.own_roots = tuple(filter(None, (*roots, find_forced_root())))
         if scope["type"] == "http":
             await self._serve_http(scope, receive, send)
         elif scope["type"] == "websocket":

@@ -57,6 +57,12 @@ def _find_harakiri(options: object) -> float | None:
     return None
 
 
+def find_forced_root() -> str:
+    """Find the root path that Django puts in place of the server's (FORCE_SCRIPT_NAME); "" if none."""
+    settings: Any = getattr(sys.modules.get("django.conf"), "settings", None)
+    return (settings.FORCE_SCRIPT_NAME or "").rstrip("/") if getattr(settings, "configured", False) else ""
+
+
 def find_server_workers() -> int | None:
     """Find how many processes serve this application; None if unknown, as where no server runs."""
     if "uwsgi" in sys.modules:

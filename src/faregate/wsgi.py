@@ -46,6 +46,7 @@ from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.logs import log
 from faregate.paywall import Paywall
+from faregate.server_config import find_forced_root
 from faregate.settings import Arguments, check_arguments
 
 __all__ = ["Environ", "Payment", "PaywallMiddleware", "on_release", "require_payment"]
@@ -90,6 +91,7 @@ class PaywallMiddleware:
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         if not self._has_expected:
             self.expect_offers()
+            self.path_rules.own_roots = tuple(filter(None, (find_forced_root(),)))
             self._has_expected = True
         # A copy: applications change an environ in place, Bottle every path that is not ASCII.
         server_environ = environ.copy()

@@ -29,10 +29,12 @@ from django.utils.decorators import method_decorator  # noqa: E402
 from django.views import View  # noqa: E402
 from django.views.decorators.http import etag  # noqa: E402
 
+import faregate.asgi  # noqa: E402
 from faregate.django import PaywallMiddleware, paid  # noqa: E402
 from faregate.django.conf import get_config  # noqa: E402
 from faregate.django.routes import list_routes  # noqa: E402
 from faregate.errors import ConfigurationError  # noqa: E402
+from tests.adapters.asgi import a_paywall, calling  # noqa: E402
 from tests.adapters.django_placement import (  # noqa: E402
     ANSWERED,
     CONTENT,
@@ -47,6 +49,7 @@ from tests.adapters.django_placement import (  # noqa: E402
     view,
 )
 from tests.adapters.django_views import HIDDEN, PAYWALL, ask_wsgi, project  # noqa: E402
+from tests.adapters.wsgi_app import Seller  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("clean_site")
 
@@ -85,6 +88,19 @@ def test_an_async_view_under_gevent_fails_the_start(sells: bool, monkeypatch: py
             ):
                 with pytest.raises(ConfigurationError, match="is async, and gevent runs this process"):
                     call()
+
+
+@pytest.mark.parametrize("prefix", ["/reports", "/shop/reports"])
+@pytest.mark.parametrize("place", ["/reports/x", "/shop/reports/x"])
+def test_a_forced_root_passes_no_prefix_by_around_a_project(prefix: str, place: str) -> None:
+    """`faregate.asgi` and `faregate.wsgi` see the root path of the server, and Django puts its own there."""
+    offers = {prefix: "daily_report"}
+    routes = [path(one, lambda _request: HttpResponse(CONTENT)) for one in ("reports/x", "shop/reports/x")]
+    with project(*routes, MIDDLEWARE=[], FORCE_SCRIPT_NAME="/shop"):
+        awaiting = faregate.asgi.PaywallMiddleware(get_asgi_application(), a_paywall(), offers=offers)
+        with calling(awaiting) as client:
+            assert client.get(place).status_code == 402
+        assert Seller(get_wsgi_application(), offers=offers).ask(place).status_code == 402
 
 
 def test_what_is_withheld_is_closed(tmp_path: Path) -> None:
