@@ -12,6 +12,7 @@ from faregate.system import system_clock
 from tests.contract.conftest import Seller, assert_instructions, assert_released, assert_withheld
 from tests.emulator.sql_accounts import open_source
 from tests.emulator.sql_service import SqlService
+from tests.support.waiting import eventually
 
 
 @pytest.fixture(scope="session")
@@ -23,8 +24,17 @@ def hosted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlService]:
 
 
 @pytest.fixture(autouse=True)
-def _instead(seller: Seller, hosted: SqlService, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seller.service, "emulator", hosted)
+def _instead(seller: Seller, hosted: SqlService) -> Iterator[None]:
+    """Put the service in place of the emulator, and wait until the shop knows its revisions.
+
+    A shop does not read the contracts again within two seconds for a revision that was refused before.
+    """
+    given = seller.service.emulator
+    seller.service.emulator = hosted
+    assert eventually(lambda: seller.get("/paid").status_code == 402)
+    yield
+    seller.service.emulator = given
+    assert eventually(lambda: seller.get("/paid").status_code == 402)
 
 
 def test_who_pays_gets_the_result_once(seller: Seller, hosted: SqlService) -> None:

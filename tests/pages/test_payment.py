@@ -32,8 +32,8 @@ def encode(required: object) -> str:
 
 def entry(environment: Any = "live", **changes: Any) -> dict[str, Any]:
     token = TOKENS[environment, "USDC"]
-    known = {"amount": "50000", "asset": token.address, "network": token.network, "payTo": "0x" + "1" * 40}
-    return known | changes
+    price = {"scheme": "exact", "amount": "50000", "asset": token.address, "network": token.network}
+    return {**price, "payTo": "0x" + "1" * 40, **changes}
 
 
 def unpaid(
@@ -152,9 +152,7 @@ def test_instructions_that_cannot_be_read_have_no_price(instructions: str) -> No
 
 def test_an_unknown_asset_is_shown_in_atomic_units() -> None:
     (price,) = read_prices(encode({"accepts": [entry(asset="0xabc", network="eip155:1")]}))
-    assert price == Price(
-        "50000", "atomic units of 0xabc", "eip155:1", "eip155:1", "0x" + "1" * 40, "50000", scheme=""
-    )
+    assert price == Price("50000", "atomic units of 0xabc", "eip155:1", "eip155:1", "0x" + "1" * 40, "50000")
 
 
 @pytest.mark.parametrize(
