@@ -152,7 +152,7 @@ class UsageStory:
         told: dict[str, Any] = {}
         for _ in range(_TRIES):
             told = await asyncio.to_thread(pay, folder, "GET", url, private_key=key.private_key)
-            # A worker that asked the facilitator while that was started again does so anew after five seconds.
+            # A worker that asked the facilitator while that was started again asks anew after five seconds.
             if told.get("status") != 503:
                 break
             await asyncio.sleep(1.0)

@@ -24,16 +24,15 @@ def hosted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlService]:
 
 
 @pytest.fixture(autouse=True)
-def _instead(seller: Seller, hosted: SqlService) -> Iterator[None]:
+def _instead(seller: Seller, hosted: SqlService, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Put the service in place of the emulator, and wait until the shop knows its revisions.
 
     A shop does not read the contracts again within two seconds for a revision that was refused before.
     """
-    given = seller.service.emulator
-    seller.service.emulator = hosted
-    assert eventually(lambda: seller.get("/paid").status_code == 402)
-    yield
-    seller.service.emulator = given
+    with monkeypatch.context() as context:
+        context.setattr(seller.service, "emulator", hosted)
+        assert eventually(lambda: seller.get("/paid").status_code == 402)
+        yield
     assert eventually(lambda: seller.get("/paid").status_code == 402)
 
 
