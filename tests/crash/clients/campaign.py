@@ -4,9 +4,6 @@ import asyncio
 import contextlib
 import random
 import shutil
-import socket
-import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -25,10 +22,10 @@ from faregate.system import get_url
 from tests.crash.clients import facilitator
 from tests.crash.clients.buyers import LossyProxy, Order, buy_with_python, buy_with_typescript
 from tests.crash.clients.seller import APPLICATION, DELAYS, EXECUTIONS, PAY_TO, SERVICE
+from tests.crash.sellers import serve_seller
 from tests.crash.workers.killer import Killer
-from tests.support.campaigns import ROOT
 from tests.support.lines import read_lines
-from tests.support.processes import environment, fork
+from tests.support.processes import fork
 
 WEIGHTS = (50, 25, 15, 10)
 """How many of a hundred orders have each delay."""
@@ -36,7 +33,6 @@ PATIENCE = 240.0
 """Seconds after which the last buyer gives up."""
 KILLED_EVERY = 5.0
 OPEN = ("authorized", "settling", "reconciling")
-_START_SECONDS = 60.0
 _PAY_TO = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"
 
 
@@ -178,33 +174,8 @@ def _sell(application: str, service: str, folder: Path) -> Generator[tuple[int, 
         SERVICE: service,
         PAY_TO: _PAY_TO,
     }
-    with socket.create_server(("127.0.0.1", 0), backlog=128) as listener, (folder / "log").open("ab") as log:
-        command = [sys.executable, "-m", "tests.crash.clients.seller", str(listener.fileno())]
-        seller = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=ROOT, env=environment(**settings),
-            pass_fds=[listener.fileno()],
-        )  # fmt: skip
-        try:
-            port = listener.getsockname()[1]
-            _wait_until_served(seller, port, folder)
-            yield port, seller.pid
-        finally:
-            assert seller.stdin is not None
-            seller.stdin.close()
-            seller.wait()
-
-
-def _wait_until_served(seller: "subprocess.Popen[bytes]", port: int, folder: Path) -> None:
-    end = time.monotonic() + _START_SECONDS
-    while time.monotonic() < end and seller.poll() is None:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0) as connection:
-            connection.settimeout(2.0)
-            connection.sendall(
-                b"GET /orders/0/0 HTTP/1.1\r\nHost: seller.example\r\nConnection: close\r\n\r\n"
-            )
-            if connection.recv(12) == b"HTTP/1.1 402":
-                return
-    raise RuntimeError(f"the seller does not start:\n{(folder / 'log').read_text(errors='replace')[-4000:]}")
+    with serve_seller("tests.crash.clients.seller", "/orders/0/0", settings, folder) as served:
+        yield served
 
 
 def _read_charges(application: str, service: str, folder: Path) -> Counter[str]:

@@ -3,9 +3,6 @@
 import asyncio
 import contextlib
 import shutil
-import socket
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -19,13 +16,13 @@ from faregate.emulator.server import listen, run
 from faregate.merchant.client import MerchantClient
 from faregate.system import get_url
 from tests.crash import stores
+from tests.crash.sellers import serve_seller
 from tests.crash.workers.checker import Charge, Evidence, Execution, judge
 from tests.crash.workers.killer import Killer
 from tests.crash.workers.payers import Payers
 from tests.crash.workers.seller import DATABASE, EXECUTIONS, WORKERS
-from tests.support.campaigns import ROOT
 from tests.support.lines import read_lines
-from tests.support.processes import environment, fork
+from tests.support.processes import fork
 
 FAULTS = (
     Fault(kind="reset", operation="complete", probability=0.05),
@@ -36,7 +33,6 @@ FAULTS = (
 """What goes wrong at the service, if it is asked for."""
 AFTERWARDS = 30.0
 """Seconds that payers have to finish what they began, when nobody is killed any more."""
-START_SECONDS = 60.0
 Print = Callable[[str], None]
 
 
@@ -126,37 +122,8 @@ def _seller(place: stores.Place, workers: int, service: str, folder: Path) -> Ge
         DATABASE: place.database,
         WORKERS: str(workers),
     }
-    with socket.create_server(("127.0.0.1", 0), backlog=128) as listener, (folder / "log").open("ab") as log:
-        command = [sys.executable, "-m", "tests.crash.workers.seller", str(listener.fileno())]
-        seller = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=ROOT, env=environment(**settings),
-            pass_fds=[listener.fileno()],
-        )  # fmt: skip
-        try:
-            port = listener.getsockname()[1]
-            _wait_until_served(seller, port, folder)
-            yield f"http://127.0.0.1:{port}", seller.pid
-        finally:
-            assert seller.stdin is not None
-            seller.stdin.close()
-            seller.wait()
-
-
-def _wait_until_served(seller: "subprocess.Popen[bytes]", port: int, folder: Path) -> None:
-    """The socket takes connections before anybody answers."""
-    end = time.monotonic() + START_SECONDS
-    with socket.create_connection(("127.0.0.1", port)) as line:
-        line.settimeout(0.2)
-        line.sendall(b"GET /quick HTTP/1.1\r\nHost: seller.example\r\nConnection: close\r\n\r\n")
-        while True:
-            with contextlib.suppress(TimeoutError):
-                if line.recv(12) == b"HTTP/1.1 402":
-                    return
-                break
-            if time.monotonic() > end or seller.poll() is not None:
-                break
-    said = (folder / "log").read_text(errors="replace")[-4000:]
-    raise RuntimeError(f"the seller does not start:\n{said}")
+    with serve_seller("tests.crash.workers.seller", "/quick", settings, folder) as (port, pid):
+        yield f"http://127.0.0.1:{port}", pid
 
 
 def _charges(service: str) -> list[Charge]:
