@@ -40,7 +40,7 @@ class ChainPayer:
         nonce: str | None = None,
         facilitator: str | None = None,
     ) -> SignedPayment:
-        """Sign an authorization, for five minutes unless told otherwise. It has no header.
+        """Sign an authorization, for five minutes by default. It has no header.
 
         With a facilitator it is one of the scheme `upto`.
         """

@@ -149,15 +149,15 @@ class UsageStory:
         tell.step("The official TypeScript client pays", "@x402/fetch with viem, run by node.")
         tell.sent(f"GET {ANSWER}", "PAYMENT-SIGNATURE by @x402/evm")
         key, url = self._typescript_key, f"{self._where.seller}{ANSWER}"
-        told: dict[str, Any] = {}
+        bought: dict[str, Any] = {}
         for _ in range(_TRIES):
-            told = await asyncio.to_thread(pay, folder, "GET", url, private_key=key.private_key)
+            bought = await asyncio.to_thread(pay, folder, "GET", url, private_key=key.private_key)
             # A worker that asked the facilitator while that was started again asks anew after five seconds.
-            if told.get("status") != 503:
+            if bought.get("status") != 503:
                 break
             await asyncio.sleep(1.0)
-        tell.claim("the answer is 200", told.get("status", told), 200)
-        paid = told["paid"]
+        tell.claim("the answer is 200", bought.get("status", bought), 200)
+        paid = bought["paid"]
         tell.facts([("payer", paid["payer"]), ("transaction", short(paid["transaction"]))])
         moved = {
             one.transaction_hash: one.amount

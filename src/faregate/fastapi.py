@@ -66,9 +66,9 @@ def _describe_partly_sold(routes: Sequence[RouteInfo]) -> Iterator[str]:
 
     Possible on purpose, as for a router that is included twice: so it is said, and no mistake.
     """
-    known = [route for route in routes if route.endpoint is not None]
-    sold = {_identify(route.endpoint): route for route in known if route.offer is not None}
-    for route in known:
+    own = [route for route in routes if route.endpoint is not None]
+    sold = {_identify(route.endpoint): route for route in own if route.offer is not None}
+    for route in own:
         if route.access == "free" and (other := sold.get(_identify(route.endpoint))) is not None:
             yield (
                 f"{route.handler} is sold at {other.place} and free at {route.place}: a price in "

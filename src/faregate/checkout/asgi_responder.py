@@ -286,11 +286,10 @@ class PaywallResponder:
         if lock.locked():  # a task of the handler's waits for a message, and notes it
             return self._has_payer_left
         async with lock:
-            # A server without a message waits, and is cancelled there.
+            # A server without a message waits, and is cancelled there. Two messages are enough: the end of a
+            # body that was not read, and that the payer has left.
             with suppress(Exception), anyio.move_on_after(_find_patience(self._receive)):
-                for _ in range(
-                    2
-                ):  # the end of the body, if it was not read, and then that the payer has left
+                for _ in range(2):
                     message = await self._next_message()
                     if message["type"] != "http.request":
                         break

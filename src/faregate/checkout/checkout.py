@@ -118,9 +118,8 @@ class Checkout:
 
     `payment` is there once the handler may run. `buffer` holds what it answers. `find_route` finds the route
     of the request; `find_handler` what describes its handler, for payers, and `find_operation` the OpenAPI
-    operation that documents it. `late` is the mistake
-    of a handler that names a price after its response began: the adapter cuts the response, also if the
-    handler goes on.
+    operation that documents it. `late` is the mistake of a handler that names a price after its response
+    began: the adapter cuts the response, also if the handler goes on.
     """
 
     # Defaults of the class, and no call that can wait: most requests reach no paid handler.

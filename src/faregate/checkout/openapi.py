@@ -85,12 +85,12 @@ FindPrice = Callable[[str], Price | None]
 
 def add_known(info: Schema, find_asset: FindAsset, find_price: FindPrice) -> None:
     """Add to the description of an offer what the service has told of it, by the name of what is sold."""
-    for one in info.get("among", (info,)):
-        if (asset := find_asset(one["sells"])) is not None:
-            one.setdefault("asset", asset)
-        _set_price(one, _announce(find_price(one["sells"])))
+    for offer in info.get("among", (info,)):
+        if (asset := find_asset(offer["sells"])) is not None:
+            offer.setdefault("asset", asset)
+        _set_price(offer, _announce(find_price(offer["sells"])))
     if "among" in info:
-        _set_price(info, _announce_range([one.get("price") for one in info["among"]]))
+        _set_price(info, _announce_range([offer.get("price") for offer in info["among"]]))
 
 
 def with_payments(
@@ -147,12 +147,12 @@ def _announce(price: Price | None) -> Schema | None:
 
 def _announce_range(prices: list[Any]) -> Schema | None:
     """Announce the prices of a choice, lowest and highest; None if one is not known, or currencies differ."""
-    if not all(isinstance(one, _AnnouncedPrice) for one in prices):
+    if not all(isinstance(price, _AnnouncedPrice) for price in prices):
         return None
-    if len({one["currency"] for one in prices}) != 1:
+    if len({price["currency"] for price in prices}) != 1:
         return None
-    lowest = min((one.get("amount", one.get("min")) for one in prices), key=Decimal)
-    highest = max((one.get("amount", one.get("max")) for one in prices), key=Decimal)
+    lowest = min((price.get("amount", price.get("min")) for price in prices), key=Decimal)
+    highest = max((price.get("amount", price.get("max")) for price in prices), key=Decimal)
     shown = _AnnouncedPrice(mode="dynamic", currency=prices[0]["currency"], min=lowest, max=highest)
     return {"price": shown}
 

@@ -42,17 +42,17 @@ def read_route(pattern: str) -> Route | None:
 
 
 def _read_parameters(pattern: str) -> Iterator[Operation]:
-    for found in _PARAMETER.finditer(pattern):
-        schema = _TYPES.get(found["convertor"] or found["converter"], _STRING)
-        yield {"name": _name_parameter(found), "in": "path", "required": True, "schema": dict(schema)}
+    for match in _PARAMETER.finditer(pattern):
+        schema = _TYPES.get(match["convertor"] or match["converter"], _STRING)
+        yield {"name": _name_parameter(match), "in": "path", "required": True, "schema": dict(schema)}
 
 
-def _write_parameter(found: re.Match[str]) -> str:
-    return f"{{{_name_parameter(found)}}}"
+def _write_parameter(match: re.Match[str]) -> str:
+    return f"{{{_name_parameter(match)}}}"
 
 
-def _name_parameter(found: re.Match[str]) -> str:
-    return found["braced"] or found["angled"] or found["grouped"] or "path"
+def _name_parameter(match: re.Match[str]) -> str:
+    return match["braced"] or match["angled"] or match["grouped"] or "path"
 
 
 def build_content(schema: Mapping[str, Any], media_type: str = "application/json") -> Operation:
@@ -60,14 +60,18 @@ def build_content(schema: Mapping[str, Any], media_type: str = "application/json
     return {"content": {media_type: {"schema": schema}}}
 
 
-def merge_operation(found: Mapping[str, Any], declared: Mapping[str, Any]) -> Operation:
+def merge_operation(documented: Mapping[str, Any], declared: Mapping[str, Any]) -> Operation:
     """Add to the operation of a framework what the seller has declared: of both, the seller's counts."""
-    merged = {**found, **declared}
-    if "parameters" in found and "parameters" in declared:
+    merged = {**documented, **declared}
+    if "parameters" in documented and "parameters" in declared:
         own = cast("list[Operation]", declared["parameters"])
-        names = {(one.get("name"), one.get("in")) for one in own}
-        others = [one for one in found["parameters"] if (one.get("name"), one.get("in")) not in names]
+        names = {(parameter.get("name"), parameter.get("in")) for parameter in own}
+        others = [
+            parameter
+            for parameter in documented["parameters"]
+            if (parameter.get("name"), parameter.get("in")) not in names
+        ]
         merged["parameters"] = [*others, *own]
-    if "responses" in found and "responses" in declared:
-        merged["responses"] = {**found["responses"], **declared["responses"]}
+    if "responses" in documented and "responses" in declared:
+        merged["responses"] = {**documented["responses"], **declared["responses"]}
     return merged

@@ -125,7 +125,7 @@ def find_credentials(headers: Headers) -> tuple[str, ...]:
 
 def find_header_credentials(credentials: tuple[str, ...]) -> tuple[str, ...]:
     """The credentials that are no cookies, each in the form that stays when it is renewed."""
-    return tuple(one for one in credentials if not _OF_COOKIES.match(one) and one[0] != EXACT)
+    return tuple(form for form in credentials if not _OF_COOKIES.match(form) and form[0] != EXACT)
 
 
 def hash_credential(credential: str, hashed: Callable[[str], str]) -> str:

@@ -146,8 +146,8 @@ class PaymentReported(ProgressStep):
 
     def fields(self) -> dict[str, Any]:
         # Slots: `super()` without arguments does not work in a dataclass that has them.
-        known = ProgressStep.fields(self)
-        return {name: value for name, value in known.items() if name != "used" or value is not None}
+        all_fields = ProgressStep.fields(self)
+        return {name: value for name, value in all_fields.items() if name != "used" or value is not None}
 
     def text(self) -> str:
         status = "paid" if self.success else "not paid"

@@ -168,6 +168,6 @@ def _has_overrides(route: Any) -> bool:
     return bool(getattr(getattr(route, "dependency_overrides_provider", None), "dependency_overrides", None))
 
 
-def _name_class(one: object) -> str:
-    kind = type(one)
+def _name_class(value: object) -> str:
+    kind = type(value)
     return f"{kind.__module__}.{kind.__qualname__}"
