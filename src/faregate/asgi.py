@@ -185,9 +185,8 @@ class PaywallMiddleware:
 
         The application then asks again, and gets the same payment. `routed` has the endpoint and the route.
         """
-        await responder.authorize(offer, routed)
-        if responder.checkout.state is not State.DECIDED:
-            await self.app(scope, receive, send)
+        await responder.authorize(offer, routed)  # raises where the application is not to run
+        await self.app(scope, receive, send)
 
     def _find_bypass(self, server_scope: Scope, scope: Scope, status: int) -> Bypass | None:
         """Find how what answers this request with this status passes its price by; None if it does not."""

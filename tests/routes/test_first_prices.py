@@ -19,7 +19,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse
-from starlette.routing import Mount, Route
+from starlette.routing import Mount, Route, Router
 
 import faregate.fastapi
 import faregate.starlette
@@ -231,6 +231,29 @@ def test_the_price_is_asked_for_before_routing_with_the_same_answer_and_question
     assert reached == []
     assert request(ASKED_FIRST[name], Passing, answer=answer) == first
     assert reached == ["/report"]
+
+
+@pytest.mark.parametrize("name", ASKED_FIRST)
+def test_no_router_is_called_for_a_price_that_is_asked_first(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    routed: list[str] = []
+
+    def watch(kind: Any) -> None:
+        route = kind.app
+
+        async def note(self: Any, scope: Any, receive: Any, send: Any) -> None:
+            routed.append(scope["path"])
+            await route(self, scope, receive, send)
+
+        monkeypatch.setattr(kind, "app", note)
+
+    for kind in (Router, APIRouter):
+        watch(kind)
+    request(ASKED_FIRST[name])
+    assert routed == []
+    request(ASKED_FIRST[name], Passing)
+    assert routed
 
 
 @pytest.mark.parametrize(
