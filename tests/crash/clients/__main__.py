@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.lose,
             options.at_once,
             delays,
-            options.kills,
+            options.kill_every,
             options.lose_results,
         )
         results.append(run(campaign, progress.show))
@@ -57,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--lose", type=int, default=20, help="of a hundred answers (20)")
     parser.add_argument("--lose-results", action="store_true", help="of those that were sent whole")
     parser.add_argument("--at-once", type=int, default=24, help="buyers of each client (24)")
-    parser.add_argument("--no-kills", dest="kills", action="store_false", help="let the workers live")
+    parser.add_argument("--kill-every", type=float, default=5.0, help="seconds between kills (5); 0: none")
     return parser
 
 

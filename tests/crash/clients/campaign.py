@@ -31,14 +31,16 @@ WEIGHTS = (50, 25, 15, 10)
 """How many of a hundred orders have each delay."""
 PATIENCE = 240.0
 """Seconds after which the last buyer gives up."""
-KILLED_EVERY = 5.0
 OPEN = ("authorized", "settling", "reconciling")
 _PAY_TO = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"
 
 
 @dataclass(frozen=True)
 class Campaign:
-    """`lose` is how many of a hundred answers are lost; `at_once` how many buyers each client has."""
+    """`lose` is how many of a hundred answers are lost; `at_once` how many buyers each client has.
+
+    `kill_every` is in seconds; 0 lets the workers live.
+    """
 
     application: str
     purchases: int
@@ -46,7 +48,7 @@ class Campaign:
     lose: int
     at_once: int
     delays: Sequence[int] = DELAYS
-    kills: bool = True
+    kill_every: float = 5.0
     loses_results: bool = False
 
 
@@ -102,8 +104,8 @@ async def _play(
     server = await asyncio.start_server(proxy.accept, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     end = time.monotonic() + PATIENCE
-    killer = Killer(pid, campaign.seed, end, KILLED_EVERY)
-    killing = asyncio.create_task(killer.run()) if campaign.kills else None
+    killer = Killer(pid, campaign.seed, end, campaign.kill_every)
+    killing = asyncio.create_task(killer.run()) if campaign.kill_every else None
     showing = asyncio.create_task(_show(orders, killer, show))
     half = len(orders) // 2
     try:
