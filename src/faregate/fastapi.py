@@ -104,7 +104,7 @@ class RequirePayment(Depends):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         # FastAPI passes what `_Scheme` asks for, by name.
-        if "connection" not in kwargs and not any(isinstance(one, HTTPConnection) for one in args):
+        if "connection" not in kwargs and not any(isinstance(argument, HTTPConnection) for argument in args):
             written = repr(self)
             if isinstance(self.faregate_offer, OfferChoice):
                 written = "paid(choose, among=...)"
@@ -263,7 +263,9 @@ def _find_unreached(
 
 
 def _list_offers(dependencies: Iterable[Any]) -> tuple[Offer, ...]:
-    return tuple(sold for one in dependencies for sold in inspect_handler(one.dependency).offers)
+    return tuple(
+        sold for dependency in dependencies for sold in inspect_handler(dependency.dependency).offers
+    )
 
 
 def _expand(router: Any) -> Iterator[tuple[type[BaseRoute], Any]]:
@@ -277,11 +279,11 @@ def _expand(router: Any) -> Iterator[tuple[type[BaseRoute], Any]]:
 def _list_frontends(group: Any) -> Iterator[tuple[type[BaseRoute], Any]]:
     """`app.frontend(...)`: files below a path, answered when no route is."""
     prefix = getattr(group, "frontend_prefix", "")
-    for one in getattr(group, "original_route", group).routes:
-        path = f"{prefix}{one.path.rstrip('/')}/{{path:path}}"
+    for route in getattr(group, "original_route", group).routes:
+        path = f"{prefix}{route.path.rstrip('/')}/{{path:path}}"
         yield (
             Route,
             SimpleNamespace(
-                path=path, methods=one.methods, endpoint=one.app, app=None, dependant=group.dependant
+                path=path, methods=route.methods, endpoint=route.app, app=None, dependant=group.dependant
             ),
         )

@@ -132,9 +132,9 @@ class Metrics:
             case _:
                 if isinstance(event, Settled):
                     self._add_revenue(event.sale)
-                found = find_outcome(event)
-                if found is not None:
-                    self._add_sale(found[0].sale, found[1])
+                ended = find_outcome(event)
+                if ended is not None:
+                    self._add_sale(ended[0].sale, ended[1])
 
     def _add_sale(self, sale: Sale, outcome: SaleOutcome) -> None:
         self._sales.add(1, describe(sale, {"faregate.outcome": str(outcome)}))
@@ -143,28 +143,30 @@ class Metrics:
         took = (("access", sale.access_ms), ("work", sale.work_ms), ("complete", sale.complete_ms))
         for name, duration_ms in took:
             if duration_ms is not None:
-                known: Attributes = {"faregate.operation.name": name}
-                self._durations.record(duration_ms / 1000, describe(sale, known))
+                attributes: Attributes = {"faregate.operation.name": name}
+                self._durations.record(duration_ms / 1000, describe(sale, attributes))
 
     def _add_revenue(self, sale: Sale) -> None:
-        known = describe(sale, _describe_asset(sale))
+        attributes = describe(sale, _describe_asset(sale))
         if sale.amount is not None:
-            self._revenue.add(sale.amount, known)
+            self._revenue.add(sale.amount, attributes)
         if sale.is_at_maximum:
-            self._at_maximum.add(1, known)
+            self._at_maximum.add(1, attributes)
 
     def _add_sweep(self, sweep: Swept) -> None:
-        known: Attributes = {} if sweep.environment is None else {"faregate.environment": sweep.environment}
-        self._sweeps.record(sweep.duration_ms / 1000, known)
+        attributes: Attributes = (
+            {} if sweep.environment is None else {"faregate.environment": sweep.environment}
+        )
+        self._sweeps.record(sweep.duration_ms / 1000, attributes)
         for outcome in ("settled", "failed", "held", "stuck", "expired"):
-            self._swept.add(getattr(sweep, outcome), {**known, "faregate.outcome": outcome})
+            self._swept.add(getattr(sweep, outcome), {**attributes, "faregate.outcome": outcome})
 
     def _count_open(self, _options: CallbackOptions) -> Iterable[Observation]:
         """Count the open payments of each journal that can list them."""
-        found: Counter[str] = Counter(dict.fromkeys(_STATES, 0))
+        counts: Counter[str] = Counter(dict.fromkeys(_STATES, 0))
         for journal in tuple(self.journals):
-            found.update(hold.state for hold in journal.list_holds(MAX_COUNTED))
-        return [Observation(number, {"faregate.journal.state": state}) for state, number in found.items()]
+            counts.update(hold.state for hold in journal.list_holds(MAX_COUNTED))
+        return [Observation(number, {"faregate.journal.state": state}) for state, number in counts.items()]
 
 
 _STATES = ("open", "waiting", "running", "ok", "failed", "stuck")
@@ -178,13 +180,13 @@ def get_metrics() -> Metrics:
 
 def describe(sale: Sale, known: Attributes) -> Attributes:
     """Return attributes that have few values each, so that metrics may have them too."""
-    found = {
+    attributes = {
         "faregate.offer": sale.offer,
         "faregate.environment": sale.environment,
         "http.request.method": sale.method,
         "http.route": sale.route,
     }
-    return {**{name: value for name, value in found.items() if value is not None}, **known}
+    return {**{name: value for name, value in attributes.items() if value is not None}, **known}
 
 
 def _describe_asset(sale: Sale) -> Attributes:
@@ -204,16 +206,16 @@ class Telemetry:
         return CurrentSpan("faregate.access", SpanKind.CLIENT, attributes)
 
     def begin_work(self, request: PaidRequest, transaction_id: str | None) -> CurrentSpan:
-        known: Attributes = {} if transaction_id is None else {"faregate.transaction.id": transaction_id}
-        return CurrentSpan("faregate.work", SpanKind.INTERNAL, describe(request.sale, known))
+        attributes: Attributes = {} if transaction_id is None else {"faregate.transaction.id": transaction_id}
+        return CurrentSpan("faregate.work", SpanKind.INTERNAL, describe(request.sale, attributes))
 
     def begin_complete(self, payment: PendingPayment, outcome: Outcome) -> CurrentSpan:
-        known: Attributes = {
+        attributes: Attributes = {
             "faregate.revision.id": payment.revision_id,
             "faregate.transaction.id": payment.transaction_id,
             "faregate.work.outcome": "succeeded" if isinstance(outcome, WorkSucceeded) else "failed",
         }
-        return CurrentSpan("faregate.complete", SpanKind.CLIENT, describe(payment.sale, known))
+        return CurrentSpan("faregate.complete", SpanKind.CLIENT, describe(payment.sale, attributes))
 
     def begin_sweep(self) -> CurrentSpan:
         return CurrentSpan("faregate.sweep", SpanKind.INTERNAL, {})

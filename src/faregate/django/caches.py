@@ -79,18 +79,18 @@ def list_prefix_cache_mistakes(resolver: URLResolver, rules: PathRules) -> Itera
 
 
 def _read_keys(middleware: Any) -> CacheKeys:
-    told = cast("dict[str, Any]", settings.CACHES[middleware.cache_alias])
-    place = tuple(str(told.get(name, "")) for name in ("BACKEND", "LOCATION", "KEY_PREFIX", "VERSION"))
+    options = cast("dict[str, Any]", settings.CACHES[middleware.cache_alias])
+    place = tuple(str(options.get(name, "")) for name in ("BACKEND", "LOCATION", "KEY_PREFIX", "VERSION"))
     return CacheKeys(middleware.key_prefix, place)
 
 
 def _find_caches(parts: Iterator[Any]) -> Iterator[UpdateCacheMiddleware]:
-    for one in parts:
-        if isinstance(one, UpdateCacheMiddleware):
-            yield one
+    for part in parts:
+        if isinstance(part, UpdateCacheMiddleware):
+            yield part
             continue
         # A decorator that `method_decorator` applies when it is called.
-        closure = get_closure(one)
+        closure = get_closure(part)
         kind: Any = closure.get("middleware_class")
         if isinstance(kind, type) and issubclass(kind, UpdateCacheMiddleware):
             make: Any = kind
@@ -112,22 +112,22 @@ def _list_below(view: Any, method: str) -> Iterator[Any]:
     """Everything that runs below a price of a view."""
     is_below = False
     for part in (view, *_list_inside(view, method)):
-        for one in walk(part):
+        for layer in walk(part):
             if is_below:
-                yield one
-            elif is_price(one):
-                yield from walk(getattr(one, "__wrapped__", None))
-            elif get_module(one) == "django.utils.decorators":
-                yield from _list_below_method(get_closure(one))
+                yield layer
+            elif is_price(layer):
+                yield from walk(getattr(layer, "__wrapped__", None))
+            elif get_module(layer) == "django.utils.decorators":
+                yield from _list_below_method(get_closure(layer))
         is_below = is_below or bool(find_offers(part))
 
 
 def _list_below_method(closure: dict[str, Any]) -> Iterator[Any]:
     """Of a `method_decorator`: what it applies before a price, and what it decorates."""
     decorators: list[Any] = list(closure.get("decorators") or ())
-    prices = [place for place, one in enumerate(decorators) if find_offers(one)]
-    for one in [*decorators[: prices[-1]], closure.get("method")] if prices else []:
-        yield from walk(one)
+    prices = [place for place, decorator in enumerate(decorators) if find_offers(decorator)]
+    for decorator in [*decorators[: prices[-1]], closure.get("method")] if prices else []:
+        yield from walk(decorator)
 
 
 def _answer_nothing(_request: HttpRequest) -> HttpResponse:

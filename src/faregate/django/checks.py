@@ -36,7 +36,7 @@ def check_prices(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessa
     from faregate.django.routes import list_route_mistakes
 
     try:
-        return [Error(one, id="faregate.E008") for one in dict.fromkeys(list_route_mistakes())]
+        return [Error(mistake, id="faregate.E008") for mistake in dict.fromkeys(list_route_mistakes())]
     except ConfigurationError:
         return []  # check_settings reports it
 
@@ -86,4 +86,6 @@ def check_offers(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessa
 
 
 def _make_errors(mistakes: Iterable[Mistake]) -> list[CheckMessage]:
-    return [Error(one.message, hint=one.hint, id=f"faregate.{one.number}") for one in mistakes]
+    return [
+        Error(mistake.message, hint=mistake.hint, id=f"faregate.{mistake.number}") for mistake in mistakes
+    ]

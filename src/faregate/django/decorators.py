@@ -110,7 +110,7 @@ def wrap_view(view: View, sold: Offer) -> View:
         )
     if getattr(view, "__name__", "") == "as_view":
         raise ConfigurationError("Call as_view: paid(...)(View.as_view()).")
-    if any(hasattr(one, "_ninja_operation") for one in walk(view)):
+    if any(hasattr(part, "_ninja_operation") for part in walk(view)):
         raise ConfigurationError(
             "django-ninja runs this operation without its price: put @api.get above @paid. For a whole "
             "router say add_decorator(paid(...), mode='view')."
@@ -237,7 +237,7 @@ LOGIN_BELOW = (
 
 def has_login(view: object) -> bool:
     """Whether a decorator of Django's that redirects to a login is on this."""
-    return any(get_module(one) == LOGINS for one in walk(view))
+    return any(get_module(part) == LOGINS for part in walk(view))
 
 
 def _is_include_result(urls: Any) -> bool:
@@ -246,8 +246,8 @@ def _is_include_result(urls: Any) -> bool:
 
 
 def _list_patterns(urls: Any) -> Sequence[URLPattern | URLResolver]:
-    found: Any = urls.urlpatterns if isinstance(urls, ModuleType) else urls
-    return cast(Sequence[URLPattern | URLResolver], found)
+    patterns: Any = urls.urlpatterns if isinstance(urls, ModuleType) else urls
+    return cast(Sequence[URLPattern | URLResolver], patterns)
 
 
 def _wrap_patterns(patterns: Sequence[Any], sold: Offer) -> list[URLPattern | URLResolver]:

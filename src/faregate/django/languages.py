@@ -24,4 +24,4 @@ def _has_language_patterns() -> bool:
         patterns = get_resolver(get_urlconf()).url_patterns
     except Exception:  # Django raises it again for a request
         return False
-    return any(isinstance(one.pattern, LocalePrefixPattern) for one in patterns)
+    return any(isinstance(pattern.pattern, LocalePrefixPattern) for pattern in patterns)

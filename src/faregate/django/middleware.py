@@ -214,9 +214,9 @@ def _check_start() -> None:
     Servers run no system checks. Raises `ConfigurationError`.
     """
     config = conf.get_config()
-    found = list_start_mistakes(config.path_rules, config.paywall.settings.api_key.environment)
-    if mistakes := [f"{one.message} {one.hint}" for one in found]:
-        raise ConfigurationError(" ".join(mistakes))
+    mistakes = list_start_mistakes(config.path_rules, config.paywall.settings.api_key.environment)
+    if advice := [f"{mistake.message} {mistake.hint}" for mistake in mistakes]:
+        raise ConfigurationError(" ".join(advice))
 
 
 def _check_urls() -> None:

@@ -75,7 +75,9 @@ def is_atomic_in(alias: str, view: Any) -> bool:
 def list_offers(view: Any, method: str) -> tuple[Offer, ...]:
     """Everything that a view sells to requests with this method, wherever on it that is said."""
     handlers = list_handlers(view, (method,)).get(method, ())
-    return _unique(*list_shared_offers(view), *(sold for one in handlers for sold in find_offers(one)))
+    return _unique(
+        *list_shared_offers(view), *(sold for handler in handlers for sold in find_offers(handler))
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -93,11 +95,13 @@ def list_handlers(view: Any, methods: Sequence[str]) -> dict[str, tuple[Any, ...
     """List the handlers of a class's methods, or of django-ninja's operations; empty for a function."""
     kind = get_view_class(view)
     handlers = ((method, _handler(view, method)) for method in methods)
-    found = {method: (one, *_list_called(kind, one)) for method, one in handlers if one is not None}
+    called = {
+        method: (handler, *_list_called(kind, handler)) for method, handler in handlers if handler is not None
+    }
     for operation in list_operations(view):
         # Its `run` may be decorated as well as its function.
-        found |= dict.fromkeys(operation.methods, (operation.run, operation.view_func))
-    return found
+        called |= dict.fromkeys(operation.methods, (operation.run, operation.view_func))
+    return called
 
 
 def _list_called(kind: Any, handler: Any) -> Iterator[Any]:
@@ -110,8 +114,8 @@ def _list_called(kind: Any, handler: Any) -> Iterator[Any]:
 
 def list_operations(view: Any) -> Iterator[Any]:
     """List the operations of django-ninja that a view answers with; none for any other view."""
-    for one in walk(view):
-        yield from getattr(get_closure(one).get("self"), "operations", ())
+    for part in walk(view):
+        yield from getattr(get_closure(part).get("self"), "operations", ())
 
 
 def get_view_class(view: Any) -> Any:
@@ -122,8 +126,11 @@ def get_view_class(view: Any) -> Any:
 
 def _find_class_view(view: Any) -> Any:
     """Find the view that `as_view` made: it has the class for an attribute."""
-    functions = (one for one in walk(view) if isinstance(one, FunctionType))
-    return next((one for one in functions if hasattr(one, "view_class") or hasattr(one, "cls")), None)
+    functions = (part for part in walk(view) if isinstance(part, FunctionType))
+    return next(
+        (function for function in functions if hasattr(function, "view_class") or hasattr(function, "cls")),
+        None,
+    )
 
 
 def _unique(*offers: Offer) -> tuple[Offer, ...]:

@@ -41,9 +41,9 @@ def read_options() -> Mapping[str, Any]:
         raise ConfigurationError("settings.FAREGATE must be a dict, such as {'BASE_URL': 'emulator:'}.")
     mapping = cast(Mapping[str, Any], options)
     if unknown := sorted(map(str, set(mapping).difference(_NAMES))):
-        hint, known = nearest_name(unknown[0].upper(), _NAMES), ", ".join(_NAMES)
+        hint, names = nearest_name(unknown[0].upper(), _NAMES), ", ".join(_NAMES)
         raise ConfigurationError(
-            f"settings.FAREGATE has no setting {unknown[0]!r}.{hint or f' It knows {known}.'}"
+            f"settings.FAREGATE has no setting {unknown[0]!r}.{hint or f' It knows {names}.'}"
         )
     for name in _NAMES:
         variable = f"FAREGATE_{name}"

@@ -58,13 +58,13 @@ _inspected: "WeakKeyDictionary[Any, dict[str, Placement]]" = WeakKeyDictionary()
 def inspect_view(view: Any, method: str) -> Placement:
     """Find what a view sells to requests with this method. A view is looked at once."""
     try:
-        known = _inspected.setdefault(view, {})
+        placements = _inspected.setdefault(view, {})
     except TypeError:  # an object that cannot be remembered
-        known = {}
-    if method not in known:
+        placements = {}
+    if method not in placements:
         mistakes = dict.fromkeys((*_find_misplaced_methods(view), *_find_logins_below(view, method)))
-        known[method] = Placement(list_offers(view, method), tuple(mistakes))
-    return known[method]
+        placements[method] = Placement(list_offers(view, method), tuple(mistakes))
+    return placements[method]
 
 
 def list_transaction_mistakes(view: Any, method: str) -> Iterator[str]:
@@ -78,7 +78,7 @@ def list_transaction_mistakes(view: Any, method: str) -> Iterator[str]:
             "ATOMIC_REQUESTS puts around it. Put @paid above all other decorators, or mark the view with "
             "transaction.non_atomic_requests."
         )
-    elif any(_is_atomic_above(one, using) for one in walk(view)):
+    elif any(_is_atomic_above(layer, using) for layer in walk(view)):
         yield f"{name_view(view)} cannot be sold inside a transaction: put @paid above transaction.atomic."
 
 
@@ -103,18 +103,18 @@ def list_async_mistakes(resolver: URLResolver) -> Iterator[str]:
 
 def find_given_away(resolver: URLResolver) -> dict[int, str]:
     """The routed views that are sold on another route, by `id`, with the mistake. Looked for once."""
-    found = _given_away.get(resolver)
-    if found is None:
-        found = _given_away[resolver] = dict(_find_given_away(resolver))
-    return found
+    mistakes = _given_away.get(resolver)
+    if mistakes is None:
+        mistakes = _given_away[resolver] = dict(_find_given_away(resolver))
+    return mistakes
 
 
 def list_shadow_mistakes(resolver: URLResolver) -> tuple[str, ...]:
     """Describe sold views that are never reached. Looked for once."""
-    found = _shadowed.get(resolver)
-    if found is None:
-        found = _shadowed[resolver] = tuple(find_shadowed(resolver))
-    return found
+    mistakes = _shadowed.get(resolver)
+    if mistakes is None:
+        mistakes = _shadowed[resolver] = tuple(find_shadowed(resolver))
+    return mistakes
 
 
 def list_prefix_mistakes(resolver: URLResolver, rules: PathRules) -> tuple[str, ...]:
@@ -163,25 +163,25 @@ def _find_logins_below(view: Any, method: str) -> Iterator[str]:
     """Find a login that runs after the payment: on the view, its class, or the method that answers."""
     kind, handlers = get_view_class(view), list_handlers(view, (method,)).get(method, ())
     dispatch = getattr(kind, "dispatch", None)
-    is_below = any(_is_login_below(one) for part in (view, dispatch, *handlers) for one in walk(part))
+    is_below = any(_is_login_below(layer) for part in (view, dispatch, *handlers) for layer in walk(part))
     is_around = bool(find_offers(view)) and kind is not None and any(map(_is_login_mixin, kind.__mro__))
     is_dispatched = bool(find_offers(view) or find_offers(dispatch)) and any(map(has_login, handlers))
     if is_below or is_around or is_dispatched or _has_mixin_below(kind):
         yield LOGIN_BELOW.format(name=name_view(view))
 
 
-def _is_login_below(one: Any) -> bool:
-    if is_price(one):
-        return has_login(getattr(one, "__wrapped__", None))
-    return get_module(one) == "django.utils.decorators" and _is_login_in(get_closure(one))
+def _is_login_below(part: Any) -> bool:
+    if is_price(part):
+        return has_login(getattr(part, "__wrapped__", None))
+    return get_module(part) == "django.utils.decorators" and _is_login_in(get_closure(part))
 
 
 def _is_login_in(closure: dict[str, Any]) -> bool:
     """Of a `method_decorator`: whether it applies a login before a price, or what it decorates has one."""
     decorators: list[Any] = list(closure.get("decorators") or ())
-    prices = [place for place, one in enumerate(decorators) if find_offers(one)]
+    prices = [place for place, decorator in enumerate(decorators) if find_offers(decorator)]
     below = [*decorators[: prices[-1]], closure.get("method")] if prices else []
-    return any(has_login(one) for one in below)
+    return any(has_login(part) for part in below)
 
 
 def _has_mixin_below(kind: Any) -> bool:
@@ -199,8 +199,8 @@ def _is_login_mixin(base: type) -> bool:
     return base.__module__ == "django.contrib.auth.mixins" and "dispatch" in vars(base)
 
 
-def _is_atomic_above(one: Any, using: str) -> bool:
-    closure = get_closure(one)
+def _is_atomic_above(decorator: Any, using: str) -> bool:
+    closure = get_closure(decorator)
     transaction = closure.get("self")
     if not isinstance(transaction, Atomic) or (transaction.using or "default") != using:
         return False
@@ -213,9 +213,9 @@ def _find_given_away(resolver: URLResolver) -> Iterator[tuple[int, str]]:
     sold = {
         (_identify(inner), _freeze(pattern.default_args))
         for pattern in patterns
-        for one in walk(pattern.callback)
-        if is_price(one)
-        for inner in walk(getattr(one, "__wrapped__", None))
+        for layer in walk(pattern.callback)
+        if is_price(layer)
+        for inner in walk(getattr(layer, "__wrapped__", None))
     }
     for pattern in patterns:
         arguments = _freeze(pattern.default_args)
@@ -231,19 +231,21 @@ def _find_given_away(resolver: URLResolver) -> Iterator[tuple[int, str]]:
             )
 
 
-def _identify(one: Any) -> object:
+def _identify(view: Any) -> object:
     """Give what tells a view from others: a class makes another function with each `as_view`."""
-    kind: object = getattr(one, "view_class", None) or getattr(one, "cls", None)
+    kind: object = getattr(view, "view_class", None) or getattr(view, "cls", None)
     if not isinstance(kind, type):
-        return id(one)
-    made: dict[str, Any] = getattr(one, "view_initkwargs", None) or getattr(one, "initkwargs", None) or {}
-    return kind, _freeze(made), _freeze(getattr(one, "actions", None) or {})
+        return id(view)
+    made: dict[str, Any] = getattr(view, "view_initkwargs", None) or getattr(view, "initkwargs", None) or {}
+    return kind, _freeze(made), _freeze(getattr(view, "actions", None) or {})
 
 
 def _freeze(given: Mapping[str, Any]) -> frozenset[tuple[str, object]]:
     """To be compared: plain values as they are, others by identity."""
     plain = (str, int, PurePath)
-    return frozenset((name, one if isinstance(one, plain) else id(one)) for name, one in given.items())
+    return frozenset(
+        (name, value if isinstance(value, plain) else id(value)) for name, value in given.items()
+    )
 
 
 # Paid views that are never reached
@@ -286,11 +288,11 @@ def _find_shadow(
 
 def _list_matches(resolver: Any, path: str) -> Iterator[URLPattern]:
     """The patterns that match a path, in the order in which Django asks them."""
-    found = resolver.pattern.match(path)
-    for pattern in resolver.url_patterns if found else ():
+    matched = resolver.pattern.match(path)
+    for pattern in resolver.url_patterns if matched else ():
         if isinstance(pattern, URLResolver):
-            yield from _list_matches(pattern, found[0])
-        elif pattern.pattern.match(found[0]):
+            yield from _list_matches(pattern, matched[0])
+        elif pattern.pattern.match(matched[0]):
             yield pattern
 
 

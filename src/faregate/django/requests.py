@@ -175,15 +175,15 @@ def find_checkout(request: HttpRequest) -> DjangoCheckout | None:
 def find_request(args: tuple[Any, ...], kwargs: dict[str, Any]) -> HttpRequest:
     """The request among a view's arguments; REST framework has one of its own around it."""
     for value in (*args, *kwargs.values()):
-        found = value if isinstance(value, HttpRequest) else getattr(value, "_request", None)
-        if isinstance(found, HttpRequest):
-            return found
+        request = value if isinstance(value, HttpRequest) else getattr(value, "_request", None)
+        if isinstance(request, HttpRequest):
+            return request
     raise ConfigurationError("@paid needs a view that takes the request. On a class, use method_decorator.")
 
 
 def get_payment(request: object) -> Payment:
     """Return `request.payment`, for type checkers. Raises `ConfigurationError`."""
-    found = getattr(find_request((request,), {}), "payment", None)
-    if not isinstance(found, Payment):
+    payment = getattr(find_request((request,), {}), "payment", None)
+    if not isinstance(payment, Payment):
         raise ConfigurationError("There is no payment here: the view is not sold with @paid.")
-    return cast(Payment, found)
+    return cast(Payment, payment)

@@ -200,5 +200,5 @@ def _restore_caching(response: HttpResponseBase) -> None:
     if not hasattr(response, _CACHING) or response.headers.get("Cache-Control") != NO_STORE[1]:
         return
     del response.headers["Cache-Control"]
-    if (said := getattr(response, _CACHING)) is not None:
-        response.headers["Cache-Control"] = said
+    if (caching := getattr(response, _CACHING)) is not None:
+        response.headers["Cache-Control"] = caching

@@ -30,7 +30,7 @@ def list_routes() -> RouteTable:
     resolver = get_resolver()
     rows = list(_walk(resolver, "/", find_given_away(resolver)))
     two = (_two_offers(row) for row in rows if row.access == "refused" and row.offer is not None)
-    stack = (f"{one.message} {one.hint}" for one in list_stack_mistakes(made.path_rules))
+    stack = (f"{mistake.message} {mistake.hint}" for mistake in list_stack_mistakes(made.path_rules))
     faults = tuple(dict.fromkeys((*two, *list_route_mistakes(), *stack)))
     table = RouteTable(tuple(rows), faults=faults)
     return apply_path_rules(table, made.path_rules, paywall=lambda: made.paywall)
@@ -54,7 +54,7 @@ def _list_rows(view: Any, path: str) -> Iterator[RouteInfo]:
     name, shared = name_view(view), list_shared_offers(view)
     methods = tuple(list_handlers(view, METHODS))
     if shared or not methods:
-        all_offers = (*shared, *(one for method in methods for one in list_offers(view, method)))
+        all_offers = (*shared, *(offer for method in methods for offer in list_offers(view, method)))
         yield build_row(path, (), name, tuple(dict.fromkeys(all_offers)))
         return
     groups: dict[tuple[Offer, ...], list[str]] = {}

@@ -76,8 +76,8 @@ def _find_storages(messages: Any) -> Iterator[BaseStorage]:
     """The storage of a request's messages, and those that it falls back to."""
     if isinstance(messages, BaseStorage):
         yield messages
-        for one in getattr(messages, "storages", ()):
-            yield from _find_storages(one)
+        for inner in getattr(messages, "storages", ()):
+            yield from _find_storages(inner)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from faregate.checkout.handlers import find_offers
 
 def is_cached_above(parts: tuple[Any, ...]) -> bool:
     """Whether a cache wraps a price: on one function, or around a class whose method has the price."""
-    if any(_is_cache(one) and find_offers(one) for part in parts for one in walk(part)):
+    if any(_is_cache(layer) and find_offers(layer) for part in parts for layer in walk(part)):
         return True
     view, *called = parts
     return any(find_offers(part) for part in called) and any(map(_is_cache, walk(view)))
@@ -24,14 +24,14 @@ def find_keys(parts: Iterable[Any], config: Mapping[str, Any]) -> frozenset[str]
     return frozenset(
         key
         for part in parts
-        for one in walk(part)
-        if _is_cache(one) and (key := _read_key(one, config)) is not None
+        for layer in walk(part)
+        if _is_cache(layer) and (key := _read_key(layer, config)) is not None
     )
 
 
-def _is_cache(one: Any) -> bool:
+def _is_cache(part: Any) -> bool:
     """Whether it is made by Flask-Caching, which marks what it makes with what that wraps."""
-    attributes = one.__dict__ if isinstance(one, FunctionType) else {}
+    attributes = part.__dict__ if isinstance(part, FunctionType) else {}
     return "uncached" in attributes and attributes["uncached"] is attributes.get("__wrapped__")
 
 

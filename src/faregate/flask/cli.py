@@ -65,4 +65,4 @@ def _build_parameter(option: Option) -> click.Parameter:
 
 
 def build_commands() -> list[click.Command]:
-    return [_build_command(one, one.target) for one in COMMANDS if one.target is not None]
+    return [_build_command(command, command.target) for command in COMMANDS if command.target is not None]

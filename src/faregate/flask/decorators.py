@@ -67,10 +67,10 @@ _get_request = cast(Callable[[], Request], cast(Any, request)._get_current_objec
 
 def _payment() -> Payment:
     # In the environ and not in `g`: a thread with a copy of the request's context has a `g` of its own.
-    found = request.environ.get(_PAYMENT)
-    if not isinstance(found, Payment):
+    payment = request.environ.get(_PAYMENT)
+    if not isinstance(payment, Payment):
         raise ConfigurationError("There is no payment here: the view is not sold with paid or paid_all.")
-    return cast(Payment, found)
+    return cast(Payment, payment)
 
 
 payment = cast(Payment, LocalProxy(_payment))
@@ -155,14 +155,14 @@ def _forbid_storing(response: BaseResponse, sold: Offer) -> BaseResponse:
     """Mark what a view answers, so that a cache above its price leaves it alone, or is found."""
     if _CACHING in response.__dict__:
         return response
-    headers, said = response.headers, list[str]()
+    headers, directives = response.headers, list[str]()
     for name, value in headers:
         if name.lower() == "cache-control":
-            said.append(value)
-    response.__dict__.update({_CACHING: said, _SOLD: True})
+            directives.append(value)
+    response.__dict__.update({_CACHING: directives, _SOLD: True})
     if may_be_result(response.status_code, (sold,)):
         headers.add(*MARK)
-    if said:
+    if directives:
         headers.remove("Cache-Control")
     headers.add("Cache-Control", NO_STORE[1])
     return response
@@ -196,9 +196,9 @@ def mark_results(app: Flask) -> None:
 
 def _allow_storing(response: Response) -> Response:
     """Restore what the view said of caching: what a cache outside may do is decided with the payment."""
-    said = response.__dict__.pop(_CACHING, None)
-    if said is not None and response.headers.getlist("Cache-Control") == [NO_STORE[1]]:
-        response.headers.setlist("Cache-Control", said)
+    directives = response.__dict__.pop(_CACHING, None)
+    if directives is not None and response.headers.getlist("Cache-Control") == [NO_STORE[1]]:
+        response.headers.setlist("Cache-Control", directives)
     return response
 
 
@@ -314,12 +314,12 @@ def check_response(response: Response) -> Response:
     if checkout.state is State.DECIDED:
         return response
     if checkout.payment is not None:
-        said = response.__dict__.get(_CACHING)
+        directives = response.__dict__.get(_CACHING)
         # For caches between the app and the paywall. A function after the request may have made another one.
-        if said is None and not is_error(response.status_code):
+        if directives is None and not is_error(response.status_code):
             response.headers[MARK[0]] = MARK[1]
         # A paid result that said nothing gets the very same header with its payment.
-        return response if said == [] and checkout.payment.transaction_id else _allow_storing(response)
+        return response if directives == [] and checkout.payment.transaction_id else _allow_storing(response)
     app, status = _get_app(), response.status_code
     if _SOLD in response.__dict__:
         # An error that was kept, which may leave: Flask has put the session of another sale on the object.

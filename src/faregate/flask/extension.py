@@ -119,8 +119,8 @@ class AppConfig:
 
     def _check_setting_names(self) -> None:
         # A misspelt FAREGATE_OFFERS or FAREGATE_REFUSE would leave everything below the prefixes free.
-        known = {*map(name_variable, _NAMES), *OTHER_VARIABLES}
-        check_setting_names(self._config, known, " in the app's config")
+        names = {*map(name_variable, _NAMES), *OTHER_VARIABLES}
+        check_setting_names(self._config, names, " in the app's config")
 
 
 def _copy(value: Any) -> Any:

@@ -93,14 +93,14 @@ def recall_rule(app: Flask, rule: Rule, method: str) -> Placement:
     # A view may be replaced at any time, and what a view wraps may be given a price. A rule has no hash.
     key = (view, id(rule), method, hasattr(view, _SOLD))
     try:
-        found = kept.get(key)
+        placement = kept.get(key)
     except TypeError:  # an object that cannot be remembered
         return inspect_rule(app, rule, method)
-    if found is None:
-        found = inspect_rule(app, rule, method)
+    if placement is None:
+        placement = inspect_rule(app, rule, method)
         if len(kept) < _MAX_KEPT:  # of a rule without methods, strangers choose the method
-            kept[key] = found
-    return found
+            kept[key] = placement
+    return placement
 
 
 _CACHE = (
@@ -128,8 +128,8 @@ _LOGIN = (
 
 def find_login(view: object) -> str | None:
     """A mistake: what is sold asks for a login that redirects."""
-    found = any(get_module(one) == "flask_login.utils" for one in walk(view))
-    return _LOGIN.format(name=_name(view)) if found else None
+    has_login = any(get_module(part) == "flask_login.utils" for part in walk(view))
+    return _LOGIN.format(name=_name(view)) if has_login else None
 
 
 def _is_bypassed(view: View | None) -> bool:
@@ -157,9 +157,9 @@ def _list_made(view: object) -> Iterator[object]:
 
 def mark_sold(view: View) -> None:
     """Mark a function that is given a price, with all that it wraps: no route may run one of them."""
-    for one in walk(view):
-        if isinstance(one, FunctionType) and not is_price(one):
-            one.__dict__[_SOLD] = True
+    for part in walk(view):
+        if isinstance(part, FunctionType) and not is_price(part):
+            part.__dict__[_SOLD] = True
 
 
 def _find_parts(view: View, method: str) -> tuple[Any, ...]:
@@ -321,10 +321,10 @@ def list_stack_mistakes(app: Flask) -> tuple[str, ...]:
 
 
 def _list_stack_mistakes(app: Flask, middleware: FlaskPaywallMiddleware) -> Iterator[str]:
-    for one in takewhile(lambda one: one is not middleware, walk(app.wsgi_app)):
-        bases: tuple[type, ...] = type(one).__mro__
+    for layer in takewhile(lambda layer: layer is not middleware, walk(app.wsgi_app)):
+        bases: tuple[type, ...] = type(layer).__mro__
         kinds = {f"{kind.__module__}.{kind.__qualname__}" for kind in bases}
-        urls = list_urls(one) if _WHITENOISE in kinds else ()
+        urls = list_urls(layer) if _WHITENOISE in kinds else ()
         for url in urls:
             if middleware.path_rules.match(url).protected or find_sold(app, create_environ(url))[1]:
                 yield (

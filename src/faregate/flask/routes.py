@@ -50,7 +50,9 @@ def _rows(app: Flask, rule: Rule, faults: list[str]) -> Iterator[RouteInfo]:
     """One row, or several where the methods of a class are sold differently."""
     methods = _methods(rule)
     placements = {method: inspect_rule(app, rule, method) for method in methods}
-    if mistakes := dict.fromkeys(one for placement in placements.values() for one in placement.mistakes):
+    if mistakes := dict.fromkeys(
+        mistake for placement in placements.values() for mistake in placement.mistakes
+    ):
         faults.extend(mistakes)
         yield replace(_build_row(rule, methods, ()), access="refused")
         return

@@ -69,7 +69,7 @@ class RouteTable:
     def offers(self) -> tuple[Offer, ...]:
         """Every offer that a route sells, also each of those among which a request chooses."""
         sold = (route.offer for route in self.routes if route.offer is not None)
-        return tuple(dict.fromkeys(one for offer in sold for one in offer.alternatives))
+        return tuple(dict.fromkeys(alternative for offer in sold for alternative in offer.alternatives))
 
     def group_offers(self) -> dict[Paywall, list[Offer]]:
         """Group the different offers by the paywall in front of their route, in the order of the routes.
@@ -83,7 +83,7 @@ class RouteTable:
         for route in self.routes:
             if route.offer is not None and route.paywall is not None:
                 sold = offers.setdefault(route.paywall(), [])
-                sold += [one for one in route.offer.alternatives if one not in sold]
+                sold += [alternative for alternative in route.offer.alternatives if alternative not in sold]
         return offers
 
     def expect_offers(self) -> None:

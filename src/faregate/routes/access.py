@@ -80,7 +80,7 @@ def build_row(
 
 
 def describe_several_offers(row: RouteInfo, offers: Sequence[Offer]) -> str:
-    named = " and ".join(repr(one.sells) for one in offers)
+    named = " and ".join(repr(offer.sells) for offer in offers)
     return f"{row.verbs} {row.place} sells {named}: nobody can buy it. Keep one offer."
 
 

@@ -52,9 +52,12 @@ class HandlerResolver:
             routed = (other for other in others if other.route is not None)
             matches += islice(routed, 1 if len(matches) == 1 else None)
         handlers = [self._inspect_match(match, asked["method"]) for match in matches]
-        known = [handler for handler in handlers if handler is not None]
+        inspected = [handler for handler in handlers if handler is not None]
         # Which of several applications gets the request is not known: what one of them sells may be a result.
-        return next((one for one in known if one.offers or one.mistake), known[0] if known else None)
+        return next(
+            (handler for handler in inspected if handler.offers or handler.mistake),
+            inspected[0] if inspected else None,
+        )
 
     def is_sold(self, asked: Mapping[str, Any]) -> bool:
         """Whether every handler that may answer the request of this scope has an offer."""
@@ -76,16 +79,16 @@ class HandlerResolver:
         return None
 
     def _inspect_match(self, match: "RouteMatch", method: str) -> Handler | None:
-        known: Handler | None = None
+        handler: Handler | None = None
         if match.route is not None:
-            known = self._inspect(match.endpoint, match.route, method)
+            handler = self._inspect(match.endpoint, match.route, method)
         elif match.endpoint is not None:
             unrouted = self._inspect(match.endpoint, None, method)
-            known = unrouted if unrouted.offers or unrouted.mistake else None
+            handler = unrouted if unrouted.offers or unrouted.mistake else None
         if not match.prefix_offers:
-            return known
-        offers = (*match.prefix_offers, *(known.offers if known else ()))
-        return Handler(offers, known.mistake if known else "")
+            return handler
+        offers = (*match.prefix_offers, *(handler.offers if handler else ()))
+        return Handler(offers, handler.mistake if handler else "")
 
     def recall(self, asked: Mapping[str, Any], scope: Mapping[str, Any], is_error: bool) -> Handler | None:
         """The handler that answered `asked`, by what its router has written to `scope` since.
@@ -94,10 +97,10 @@ class HandlerResolver:
         """
         endpoint, route = _get_route(asked, scope)
         if route is not None:
-            known = self._cache.get((id(endpoint), id(route), scope["method"]))
+            cached = self._cache.get((id(endpoint), id(route), scope["method"]))
             # Overrides are set by tests, at any time, so what was found before them does not count.
-            if known is not None and not known[2].dependency_overrides and not known[4]:
-                return known[3]
+            if cached is not None and not cached[2].dependency_overrides and not cached[4]:
+                return cached[3]
         if getattr(route, "endpoint", None) is None or self._leads_on(endpoint):
             # The response came before a router was reached, or its router was given a copy of the scope.
             return self._find_copied(asked, is_error=is_error)
@@ -134,8 +137,8 @@ class HandlerResolver:
             "route": None,
         }
         matches = list_matches(self._app, scope, first_only=True)
-        found = [match for match in matches if match.route is not None]
-        return bool(found) and all(map(self._is_page, found))
+        routed = [match for match in matches if match.route is not None]
+        return bool(routed) and all(map(self._is_page, routed))
 
     def _is_page(self, match: "RouteMatch") -> bool:
         if not hasattr(match.route, "path") or match.path_parameters or match.prefix_offers:
@@ -266,8 +269,8 @@ def _build_unrouted(core: Any, scope: Mapping[str, Any], sold: tuple[Offer, ...]
 
 def _find_missing_handler(core: Any) -> Any:
     """Find the application's own handler of errors for what has no route; None if it has none."""
-    found: Any = getattr(core, "exception_handlers", None)
-    handlers = cast("dict[Any, Any]", found) if issubclass(type(found), dict) else {}
+    registered: Any = getattr(core, "exception_handlers", None)
+    handlers = cast("dict[Any, Any]", registered) if issubclass(type(registered), dict) else {}
     for key, handler in handlers.items():
         if getattr(key, "__name__", key) in (404, "HTTPException") and get_module(handler) != _OF_FASTAPI:
             return handler
@@ -317,7 +320,7 @@ def _is_mount(route: Any) -> bool:
 def _get_prefix_offers(layers: list[Any], scope: Mapping[str, Any]) -> tuple[Offer, ...]:
     """The offers that the paywalls of these layers make for the path."""
     paywalls = [*list_paywalls(layers), *list_inner_paywalls(layers[-1])]
-    matches = (one.path_rules.match(scope["path"], scope.get("root_path", "")) for one in paywalls)
+    matches = (paywall.path_rules.match(scope["path"], scope.get("root_path", "")) for paywall in paywalls)
     return tuple(match.offer for match in matches if match.offer is not None)
 
 

@@ -35,7 +35,7 @@ def build_openapi(app: object, name: str, about: str = "") -> dict[str, Any]:
         )
     routes = list_documented(inspect_app(app).routes)
     paywalls = {offer: route.paywall() for route, offer in routes if route.paywall is not None}
-    known = {
+    prices = {
         alternative.sells: _ask(alternative, paywall)
         for offer, paywall in paywalls.items()
         for alternative in offer.alternatives
@@ -48,8 +48,8 @@ def build_openapi(app: object, name: str, about: str = "") -> dict[str, Any]:
         document["servers"] = [{"url": urls[0]}]
     return with_payments(
         document,
-        asset=lambda sells: known.get(sells, _UNKNOWN)[0],
-        price=lambda sells: known.get(sells, _UNKNOWN)[1],
+        asset=lambda sells: prices.get(sells, _UNKNOWN)[0],
+        price=lambda sells: prices.get(sells, _UNKNOWN)[1],
     )
 
 
@@ -83,7 +83,9 @@ def _list_methods(route: RouteInfo, operation: Operation) -> Iterator[str]:
 def _build_operation(template: Route, offer: Offer) -> Operation:
     # The alternatives of a choice are the results of one handler.
     first = offer.alternatives[0]
-    declared = {name: value for one in offer.alternatives for name, value in one.operation.items()}
+    declared = {
+        name: value for alternative in offer.alternatives for name, value in alternative.operation.items()
+    }
     responses = {
         status: {"description": "The result.", **response}
         for status, response in declared.get("responses", {}).items()
@@ -91,10 +93,10 @@ def _build_operation(template: Route, offer: Offer) -> Operation:
     if not any(status.startswith("2") for status in responses):
         content = build_content({}, first.mime_type or DEFAULT_MIME_TYPE)
         responses = {"200": {"description": "The result.", **content}, **responses}
-    found: Operation = {"summary": join_lines(first.description or offer.sells)}
+    described: Operation = {"summary": join_lines(first.description or offer.sells)}
     if template.parameters:
-        found["parameters"] = template.parameters
+        described["parameters"] = template.parameters
     return {
-        **merge_operation(found, {**declared, "responses": responses}),
+        **merge_operation(described, {**declared, "responses": responses}),
         INFO: payment_info(offer),
     }

@@ -145,9 +145,11 @@ def _asks_payment(method: str, url: str, send: Send) -> bool:
 def _fill_path(template: str, operation: Mapping[str, Any]) -> str:
     """Put examples in place of the parameters of a path."""
 
-    def fill(found: re.Match[str]) -> str:
+    def fill(parameter: re.Match[str]) -> str:
         parameters: list[Any] = operation.get("parameters", [])
-        schemas = (one.get("schema") for one in parameters if one.get("name") == found[1])
+        schemas = (
+            described.get("schema") for described in parameters if described.get("name") == parameter[1]
+        )
         try:
             return quote(str(make_example(next(schemas, {"type": "string"}))), safe="")
         except (ValueError, TypeError, LookupError):
@@ -224,7 +226,7 @@ def _check_instructions(
 def _has_terms(entry: object) -> bool:
     terms = _as_object(entry)
     has_seconds = isinstance(terms.get("maxTimeoutSeconds"), int)
-    return has_seconds and all(isinstance(terms.get(one), str) and terms[one] for one in _TERMS)
+    return has_seconds and all(isinstance(terms.get(term), str) and terms[term] for term in _TERMS)
 
 
 def _check_extension(name: str, method: str, extension: object, report: OutsideReport) -> Iterator[str]:
@@ -268,15 +270,19 @@ def _check_operation(
     info = _as_object(operation.get(INFO))
     protocols: Any = info.get("protocols")
     names = cast("list[object]", protocols) if isinstance(protocols, list) else []
-    if not any("x402" in _as_object(one) for one in names):
+    if not any("x402" in _as_object(protocol) for protocol in names):
         yield f"{name} has no {INFO} with the protocol x402 in /openapi.json."
         return
     price = _as_object(info.get("price"))
     if not price:
         yield f"{name} has no price in /openapi.json."
         return
-    asked = [one for one in read_prices(reply.first("payment-required") or "") if one.scheme != "upto"]
-    if asked and not any(_is_within(one.amount, price) for one in asked):
+    asked = [
+        price_asked
+        for price_asked in read_prices(reply.first("payment-required") or "")
+        if price_asked.scheme != "upto"
+    ]
+    if asked and not any(_is_within(asking.amount, price) for asking in asked):
         yield f"{name} costs {asked[0].amount} {asked[0].asset}, and {price} in /openapi.json."
 
 

@@ -71,13 +71,13 @@ class RouterProbe:
             return False  # the middleware of the route answered: the probe inside saw nothing
         if endpoint is None:
             endpoint = find_fallback(self._router)
-        known = self._endpoints.get(id(endpoint))
-        if known is None:
+        probed = self._endpoints.get(id(endpoint))
+        if probed is None:
             if len(self._endpoints) >= _MAX_ENDPOINTS:
                 self._endpoints.clear()
             # Kept with the endpoint, so that its id is not given to another object.
-            known = self._endpoints[id(endpoint)] = (endpoint, not self._leads_on(endpoint))
-        return known[1]
+            probed = self._endpoints[id(endpoint)] = (endpoint, not self._leads_on(endpoint))
+        return probed[1]
 
     def _leads_on(self, endpoint: Any) -> bool:
         return has_app(endpoint) and any(

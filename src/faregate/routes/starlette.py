@@ -313,8 +313,8 @@ def _split_pattern(pattern: str) -> list[Part]:
         return [*_split_pattern(pattern.removesuffix("*")), Parameter(".+")]
     parts: list[Part] = []
     end = 0
-    for found in PARAM_REGEX.finditer(pattern):
-        convertor = CONVERTOR_TYPES.get((found[2] or ":str").removeprefix(":"))
-        parts += [pattern[end : found.start()], Parameter(convertor.regex if convertor else NO_VALUE)]
-        end = found.end()
+    for parameter in PARAM_REGEX.finditer(pattern):
+        convertor = CONVERTOR_TYPES.get((parameter[2] or ":str").removeprefix(":"))
+        parts += [pattern[end : parameter.start()], Parameter(convertor.regex if convertor else NO_VALUE)]
+        end = parameter.end()
     return [*parts, pattern[end:]]

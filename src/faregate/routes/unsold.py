@@ -72,7 +72,7 @@ def _remove_placed(parts: Iterable[Any]) -> None:
 def _list_living_routers() -> list[Any]:
     """All routers of the process: another application than the one that starts may sell a price."""
     kind: Any = getattr(sys.modules.get("starlette.routing"), "Router", None)
-    return [] if kind is None else [one for one in gc.get_objects() if issubclass(type(one), kind)]
+    return [] if kind is None else [held for held in gc.get_objects() if issubclass(type(held), kind)]
 
 
 def _list_placed(routers: Iterable[Any]) -> Iterator[Any]:
@@ -93,5 +93,5 @@ def _list_placed(routers: Iterable[Any]) -> Iterator[Any]:
 
 def _list_dependencies(group: Any) -> Iterator[Any]:
     """The prices of a router of FastAPI, or of its inclusion in another one."""
-    for one in getattr(group, "dependencies", ()):
-        yield from walk(one.dependency, through_self=True)
+    for dependency in getattr(group, "dependencies", ()):
+        yield from walk(dependency.dependency, through_self=True)

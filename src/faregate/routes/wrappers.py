@@ -67,7 +67,7 @@ def list_chains(app: Any) -> list[list[Any]]:
             continue
         is_named = _may_ask(layer, "app", place) or _may_ask(layer, "application", place)
         held = (_get_named(layer) if is_named else None, *_list_held(layer))
-        waiting.extend(((*place, at), [*chain, one]) for at, one in enumerate(held) if one is not None)
+        waiting.extend(((*place, at), [*chain, inner]) for at, inner in enumerate(held) if inner is not None)
     chains.sort(key=itemgetter(0))
     return [chain for _, chain in chains] or [_follow_names(app)]
 
@@ -177,10 +177,12 @@ class _LayerClass(NamedTuple):
 @lru_cache(maxsize=1024)
 def _inspect_class(kind: Hashable) -> _LayerClass:
     bases = [vars(base) for base in cast(type, kind).__mro__]
-    names = frozenset(name for name in ("routes", "app", "application") if any(name in one for one in bases))
-    calls = [one[name] for one in bases for name in ("__call__", "handle") if name in one]
+    names = frozenset(
+        name for name in ("routes", "app", "application") if any(name in members for members in bases)
+    )
+    calls = [members[name] for members in bases for name in ("__call__", "handle") if name in members]
     held = [value for call in calls for value in get_closure(call).values()]
-    values = [value for one in bases if "__slots__" in one for value in one.values()]
+    values = [value for members in bases if "__slots__" in members for value in members.values()]
     slots = tuple(value for value in values if isinstance(value, MemberDescriptorType))
     return _LayerClass(names, slots if len(slots) <= _MAX_SLOTS else (), tuple(held))
 
@@ -265,7 +267,7 @@ Around = Sequence[tuple[Any, Mapping[str, Any]]]
 def find_answering_middleware(around: Around) -> Iterator[str]:
     """Sentences about middleware outside a paywall that answers by itself, as far as its name tells."""
     paywalls = [at for at, (kind, _) in enumerate(around) if is_paywall(kind)]
-    allowed = [one for at in paywalls for one in around[at][1].get("allow_outside") or ()]
+    allowed = [middleware for at in paywalls for middleware in around[at][1].get("allow_outside") or ()]
     for kind, options in around[: max(paywalls, default=0)]:
         called = options.get("dispatch", kind)  # what Starlette's BaseHTTPMiddleware calls
         name = name_handler(called)

@@ -63,8 +63,8 @@ class JournalRowAdmin(ModelAdmin):
         except ValueError:
             return super().get_search_results(request, queryset, search_term)
         view = _get_view()
-        found = [one for reader in view.read_own() for one in reader.find(reference).payments]
-        return queryset.filter(transaction_id__in=[one.transaction_id for one in found]), False
+        payments = [payment for reader in view.read_own() for payment in reader.find(reference).payments]
+        return queryset.filter(transaction_id__in=[payment.transaction_id for payment in payments]), False
 
     @admin.display(description="what happened")
     def what_happened(self, row: JournalRow) -> str:
@@ -112,14 +112,14 @@ def _get_view() -> JournalView:
 
 def _explain(row: JournalRow) -> tuple[PaymentInfo, Explanation]:
     """Explain a row, once for each object that a page is made of."""
-    known: tuple[PaymentInfo, Explanation] | None = vars(row).get("_explained")
-    if known is None:
+    explained: tuple[PaymentInfo, Explanation] | None = vars(row).get("_explained")
+    if explained is None:
         view = _get_view()
         with view.journal.read_namespace(row.namespace) as reader:
             info = reader.describe(bytes.fromhex(row.key))
-        known = info, explain(info, view)
-        vars(row)["_explained"] = known
-    return known
+        explained = info, explain(info, view)
+        vars(row)["_explained"] = explained
+    return explained
 
 
 def _to_datetime(seconds: float) -> datetime:

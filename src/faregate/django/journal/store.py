@@ -108,8 +108,8 @@ class DjangoStore:
     def find(self, keys: Sequence[bytes]) -> Record | None:
         names = [key.hex() for key in keys]
         with read_connection(self._using):
-            found = {row["key"]: row for row in self._rows().filter(key__in=names).values(*_WITHOUT_RESULT)}
-        return next((_record(found[name]) for name in names if name in found), None)
+            rows = {row["key"]: row for row in self._rows().filter(key__in=names).values(*_WITHOUT_RESULT)}
+        return next((_record(rows[name]) for name in names if name in rows), None)
 
     @retry_on_disconnect
     def find_transaction(self, transaction_id: str) -> Record | None:
@@ -183,12 +183,12 @@ class DjangoStore:
                 raise PurchaseTaken from None
             raise impossible(error) from error
         with read_connection(self._using):
-            found = row.values_list("stamp", flat=True).first()
+            stored = row.values_list("stamp", flat=True).first()
         # Nobody else wrote the row, so it was the condition on its state that kept it.
-        if found == stamp:
+        if stored == stamp:
             raise impossible("a row never goes back, and an outcome is decided once")
         # Written all the same, if this is a repetition after the answer to the first try was lost.
-        return bool(found == changes["stamp"])
+        return bool(stored == changes["stamp"])
 
     def _is_taken(self, transaction_id: str | None) -> bool:
         return transaction_id is not None and self.find_transaction(transaction_id) is not None
@@ -208,8 +208,8 @@ class DjangoStore:
     @retry_if_rolled_back
     def _take_due(self, due: Due, changes: Mapping[str, Any]) -> Record | None:
         with write_transaction(self._using):
-            while (found := self._first_due(due)) is not None:
-                key, stamp = found
+            while (first := self._first_due(due)) is not None:
+                key, stamp = first
                 rows = self._rows().filter(key=key, stamp=stamp)
                 row = rows.values(*_WITHOUT_RESULT).first()
                 if row is not None and rows.update(**changes) == 1:
@@ -234,8 +234,8 @@ class DjangoStore:
         lock = f" {connection.ops.for_update_sql(skip_locked=True)}" if passes else ""
         with connection.cursor() as cursor:
             cursor.execute(query + lock, values)
-            found = cursor.fetchone()
-        return None if found is None else (str(found[0]), int(found[1]))
+            first = cursor.fetchone()
+        return None if first is None else (str(first[0]), int(first[1]))
 
     def _due(self, due: Due) -> QuerySet[JournalRow]:
         lives = Exists(LeaseOwner.objects.using(self._using).filter(id=OuterRef("owner"), until__gt=due.now))
@@ -266,8 +266,8 @@ class DjangoStore:
     @retry_on_disconnect
     def owner_until(self, owner: str) -> float:
         with read_connection(self._using):
-            found = LeaseOwner.objects.using(self._using).filter(id=owner).values_list("until", flat=True)
-            return next(iter(found), 0.0)
+            times = LeaseOwner.objects.using(self._using).filter(id=owner).values_list("until", flat=True)
+            return next(iter(times), 0.0)
 
     @retry_on_disconnect
     def list_owners(self, now: float) -> list[str]:
@@ -300,8 +300,8 @@ class DjangoStore:
         with read_connection(self._using):
             rows = self._rows().values("key_id")
             last = Max(Coalesce("forget_at", "expires_at"))
-            found = rows.annotate(rows=Count("id"), owed=owed, last_expiry=last)
-            return [KeyUsage(**row) for row in found]
+            usages = rows.annotate(rows=Count("id"), owed=owed, last_expiry=last)
+            return [KeyUsage(**row) for row in usages]
 
     @retry_on_disconnect
     def namespaces(self) -> dict[str, int]:
@@ -408,8 +408,8 @@ class DjangoStore:
     @retry_on_disconnect
     def measure(self) -> tuple[int, int]:
         with read_connection(self._using):
-            found = self._rows().aggregate(rows=Count("key"), bytes=Sum("size"))
-        return found["rows"], found["bytes"] or 0
+            totals = self._rows().aggregate(rows=Count("key"), bytes=Sum("size"))
+        return totals["rows"], totals["bytes"] or 0
 
     def disconnect(self) -> None:
         connections[self._using].close()
@@ -417,11 +417,11 @@ class DjangoStore:
 
 def _list_distinct(rows: QuerySet[JournalRow], column: str) -> list[str]:
     """Step over the index once per value, not once per row, as DISTINCT would."""
-    found: list[str] = [""]
+    distinct: list[str] = [""]
     values = rows.order_by(column).values_list(column, flat=True)
-    while (following := values.filter(**{f"{column}__gt": found[-1]}).first()) is not None:
-        found.append(following)
-    return found[1:]
+    while (following := values.filter(**{f"{column}__gt": distinct[-1]}).first()) is not None:
+        distinct.append(following)
+    return distinct[1:]
 
 
 def _may_become(changes: Mapping[str, Any]) -> Q:
