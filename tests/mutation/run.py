@@ -1,7 +1,6 @@
-"""Break each rule of `rules.py` and of `spec.py` in a copy of the project and see its tests fail.
+"""Break each rule of `rules.py` in a copy of the project and see its tests fail.
 
     python tests/mutation/run.py [part of a name or of a file]...
-    python tests/mutation/run.py spec-     # those of docs/contributing/spec-coverage.md, one for each row
     python tests/mutation/run.py --full    # with the tests that the ordinary suite leaves out
 
 Exits 0 only if every mutant was caught. The working tree is never touched.
@@ -30,7 +29,6 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from tests.mutation.rules import MUTANTS, Mutant  # noqa: E402
-from tests.mutation.spec import BREAKS, row_of, rows, spec_mutants  # noqa: E402
 
 OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
 FAILED = (1, 8)
@@ -54,12 +52,11 @@ _context = multiprocessing.get_context("fork")
 
 
 def main(arguments: list[str]) -> int:
-    mutants = (*MUTANTS, *spec_mutants())
     if arguments == ["--check"]:
-        return check(mutants)
+        return check()
     options = (*OPTIONS, "--full") if "--full" in arguments else OPTIONS
     wanted = [argument for argument in arguments if argument != "--full"] or [""]
-    chosen = [mutant for mutant in mutants if any(part in f"{mutant.name} {mutant.file}" for part in wanted)]
+    chosen = [mutant for mutant in MUTANTS if any(part in f"{mutant.name} {mutant.file}" for part in wanted)]
     survivors = []
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
@@ -83,15 +80,12 @@ def main(arguments: list[str]) -> int:
     return 1 if survivors or not chosen else 0
 
 
-def check(mutants: Sequence[Mutant]) -> int:
-    """Print each rule that does not match: its text, a file or a test is gone, or a row has no rule."""
-    stale = [f"{mutant.name}: {problem}" for mutant in mutants for problem in _find_problems(mutant)]
-    stale += [
-        f"{name}: used twice" for name, times in Counter(one.name for one in mutants).items() if times > 1
-    ]
-    broken = [row_of(one) for one in BREAKS]
-    stale += [f"{row}: in {broken.count(row)} rules" for row in rows() if broken.count(row) != 1]
-    print(*stale, f"{len(mutants)} rules, {len(stale)} problems", sep="\n")
+def check() -> int:
+    """Print each rule that does not match: its text, a file or a test is gone, or its name is used twice."""
+    stale = [f"{mutant.name}: {problem}" for mutant in MUTANTS for problem in _find_problems(mutant)]
+    names = Counter(mutant.name for mutant in MUTANTS)
+    stale += [f"{name}: used twice" for name, times in names.items() if times > 1]
+    print(*stale, f"{len(MUTANTS)} rules, {len(stale)} problems", sep="\n")
     return 1 if stale else 0
 
 
