@@ -79,7 +79,9 @@ def _build_app(paywall: Paywall, folder: Path, kills: _Kills) -> Starlette:
         kills.reach("work:end")
         if request.query_params.get("work") == "fails":
             return JSONResponse({"sorry": True}, 500)
+        if "units" in request.query_params:
+            request.state.payment.report(units=request.query_params["units"])
         return JSONResponse({"result": CONTENT})
 
-    routes = [Route(f"/{key}", paid(key)(work)) for key in ("long", "short")]
+    routes = [Route(f"/{key}", paid(key)(work)) for key in ("long", "short", "usage")]
     return Starlette(routes=routes, middleware=[Middleware(PaywallMiddleware, paywall)])

@@ -12,10 +12,10 @@ import httpx
 from faregate.emulator import Wallet
 from faregate.service.chain.abi import encode_topic
 from faregate.system import system_clock
-from faregate.x402.headers import find_settlement, parse_payment
+from faregate.x402.headers import find_settled_amount, find_settlement, parse_payment
 from tests.crash.service.application import CONTENT, RUNS
-from tests.crash.service.environment import PRICE
-from tests.crash.service.sellers import BY_USE, Sale, Sellers, Times
+from tests.crash.service.environment import MAXIMUM, PRICE
+from tests.crash.service.sellers import BY_USE, Sale, Sellers, Times, draw_units
 from tests.support.chain import ChainPayer
 from tests.support.lines import read_lines
 
@@ -32,15 +32,14 @@ class Buyers(Sellers):
         if kind == "emptied":
             payer = ChainPayer()
             self._mint(payer, PRICE)
-        if kind in BY_USE:
-            return  # the application sells at fixed prices
-        path = "/short" if kind in ("short", "emptied") else "/long"
+        units = draw_units(chance) if kind in BY_USE else 0
+        path = _name_request(kind, units)
         asked = self._request(client, path)
         if asked is None or asked.status_code != 402:
             return
         proof = Wallet(payer.private_key, clock=system_clock).pay(asked.headers["PAYMENT-REQUIRED"])
         now = time.monotonic()
-        sale = Sale(kind, parse_payment(proof), proof, "", Times(now, now))
+        sale = Sale(kind, parse_payment(proof), proof, "", Times(now, now), units=units)
         with self._lock:
             self.sales.append(sale)
         if chance.random() < 0.5:
@@ -59,10 +58,9 @@ class Buyers(Sellers):
 
     def _buy(self, client: httpx.Client, sale: Sale, path: str, payer: ChainPayer | None) -> None:
         """Ask until there is a result, or an answer that says that there is none to come."""
-        query = "?work=fails" if sale.kind == "broken" else ""
         while not self._give_up.is_set():
             asked_at = time.monotonic()
-            answer = self._request(client, path + query, sale.proof)
+            answer = self._request(client, path, sale.proof)
             if answer is None:
                 return
             sale.transaction_id = answer.headers.get("Faregate-Transaction") or sale.transaction_id
@@ -76,7 +74,10 @@ class Buyers(Sellers):
             sale.told = answer.status_code
             if answer.status_code == 200:
                 sale.status = "succeeded"
-                sale.transaction_hash = find_settlement(answer.headers.get("PAYMENT-RESPONSE", ""))[1]
+                proof = answer.headers.get("PAYMENT-RESPONSE", "")
+                sale.transaction_hash = find_settlement(proof)[1]
+                if (told := find_settled_amount(proof)) != (min(sale.units, MAXIMUM) or PRICE):
+                    self.unexpected.append(f"{sale.units or 'no'} units, and a receipt for {told}")
                 if CONTENT not in answer.text:
                     self.unexpected.append(f"200 without the result: {answer.text[:100]}")
             return
@@ -119,6 +120,14 @@ class Buyers(Sellers):
             sale.transaction_id = row.id
             if row.final_status == "succeeded" and sale.told != 200:
                 yield "charged, and no result", f"{row.id}, {sale.kind}: {sale.told or 'no answer'}"
+
+
+def _name_request(kind: str, units: int) -> str:
+    """Name what is bought: its path and query."""
+    if units:
+        return f"/usage?units={units}"
+    path = "/short" if kind in ("short", "emptied") else "/long"
+    return f"{path}?work=fails" if kind == "broken" else path
 
 
 def _is_in_progress(answer: httpx.Response) -> bool:

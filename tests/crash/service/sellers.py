@@ -157,8 +157,7 @@ class Sellers:
             return None
         times = Times(begun, time.monotonic())
         sale = Sale(kind, parse_payment(proof), proof, allowed.json()["transaction_id"], times)
-        # Now and then more than was authorized.
-        sale.units = chance.randint(1, MAXIMUM + MAXIMUM // 5) if kind in BY_USE else 0
+        sale.units = draw_units(chance) if kind in BY_USE else 0
         return sale
 
     def _ask_unreadably(self, client: httpx.Client, kind: str) -> None:
@@ -294,6 +293,11 @@ class Sellers:
     def _count(self, what: str) -> None:
         with self._lock:
             self.answers[what] += 1
+
+
+def draw_units(chance: random.Random) -> int:
+    """Draw what is used: now and then it costs more than was authorized."""
+    return chance.randint(1, MAXIMUM + MAXIMUM // 5)
 
 
 def _name_resource(kind: str) -> str:
