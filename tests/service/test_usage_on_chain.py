@@ -18,6 +18,7 @@ from faregate import Payment, Paywall, Usage
 from faregate.fastapi import PaywallMiddleware, paid
 from faregate.service import runtime
 from faregate.service.database.schema import transactions
+from faregate.service.in_process import InProcessService
 from faregate.x402.eip712 import derive_address
 from tests.service.chain.test_usage_facilitated import settles_another_amount
 from tests.service.command import call
@@ -35,9 +36,9 @@ PRICE = Usage(at_most="0.50 USDC", rates={"output-tokens": "0.00001 USDC"})
 GAS_ACCOUNT = derive_address(bytes.fromhex(GAS_KEYS[1][2:]))
 
 
-def build_app(environ: dict[str, str]) -> FastAPI:
+def build_app(paywall: Paywall) -> FastAPI:
     app = FastAPI()
-    app.add_middleware(PaywallMiddleware, paywall=Paywall(environ=environ))
+    app.add_middleware(PaywallMiddleware, paywall=paywall)
 
     @app.get("/chat")
     async def chat(payment: Annotated[Payment, Depends(paid("chat", price=PRICE))], tokens: int = 0) -> str:
@@ -57,6 +58,7 @@ class UsageShop:
     chain: LocalChain
     payer: ChainPayer
     settings: dict[str, str]
+    paywall: Paywall
     client: Any = field(init=False)
     restart: Callable[[], None] = lambda: None
     """Restarts the facilitator, if there is one."""
@@ -75,6 +77,12 @@ class UsageShop:
     def spent(self) -> int:
         return 100_000_000 - self.chain.get_balance(USDC, self.payer.address)
 
+    def read_metrics(self) -> list[str]:
+        """Read the metrics of the service inside the application, a line each."""
+        service = self.paywall._embedded
+        assert isinstance(service, InProcessService)
+        return service._open().runtime.metrics.render().decode().splitlines()
+
     def reconcile(self) -> dict[str, Any]:
         """Compare books and chain with the command; return what it prints."""
         told = call(self.folder, "reconcile", "--json", GAS=GAS_KEYS[1], **self.settings)
@@ -88,8 +96,9 @@ def run_shop(folder: Path, chain: LocalChain, payer: ChainPayer, **variables: st
     chain.approve_permit2(USDC, payer.address)
     chain.fund(GAS_ACCOUNT)
     environ = build_environ(folder, FAREGATE_SERVICE_RPC_TEST=chain.url, **variables)
-    shop = UsageShop(folder, chain, payer, environ)
-    with TestClient(build_app({**environ, "GAS": GAS_KEYS[1]}), raise_server_exceptions=False) as client:
+    paywall = Paywall(environ={**environ, "GAS": GAS_KEYS[1]})
+    shop = UsageShop(folder, chain, payer, environ, paywall)
+    with TestClient(build_app(paywall), raise_server_exceptions=False) as client:
         shop.client = client
         yield shop
 
@@ -190,6 +199,9 @@ def test_the_books_say_what_the_chain_shows(
             assert found["is_equal"]
             [sums] = found["assets"].values()
             assert sums["settled_atomic"] == "500000"
+            metrics = shop.read_metrics()
+    assert "faregate_service_other_amounts_total 1.0" in metrics
+    assert "faregate_service_exceeded_maximums_total 0.0" in metrics
     assert "settled 500000 atomic units, and 12300 were asked" in caplog.text
 
 

@@ -6,6 +6,7 @@ network: so no rule holds a lock or a database transaction while a payment is ve
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Literal
 
 from faregate.rules.payments import Payments
@@ -33,8 +34,17 @@ def _observe_nothing(result: AttemptResult, transaction: Transaction) -> None:
     """Ignore the end of an attempt."""
 
 
-def count_nothing() -> None:
-    """Ignore a use above its maximum."""
+class AmountIssue(Enum):
+    """What an operator should know of the amount of a payment by use, although it is right in the books."""
+
+    ABOVE_MAXIMUM = "above_maximum"
+    """The use cost more than its payer has authorized, and settles the maximum."""
+    OTHER_THAN_ASKED = "other_than_asked"
+    """The facilitator settled another amount than it was asked to."""
+
+
+def count_nothing(issue: AmountIssue) -> None:
+    """Ignore the amount of a payment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +54,8 @@ class Dependencies:
     `settle` runs a settlement. It may stop waiting for it, and return the transaction as it then stands.
     `wait` does not settle a pending transaction: it waits for the call or the worker that does. `settles_now`
     is whether `settle` would begin without waiting for another settlement. `observe` is called with the
-    result of each attempt to settle that ends, and with its transaction. `count_exceeded` is called for each
-    use that costs more than its payer has authorized. `sells_earlier`: a published revision may be sold
+    result of each attempt to settle that ends, and with its transaction. `count_issue` is called for each
+    payment by use with such an amount. `sells_earlier`: a published revision may be sold
     although it is not the active one any more.
     """
 
@@ -55,5 +65,5 @@ class Dependencies:
     wait: Callable[[Transaction, "Dependencies"], Transaction] = _never_wait
     settles_now: Callable[[], bool] = _settles_later
     observe: Callable[[AttemptResult, Transaction], None] = _observe_nothing
-    count_exceeded: Callable[[], None] = count_nothing
+    count_issue: Callable[[AmountIssue], None] = count_nothing
     sells_earlier: bool = False

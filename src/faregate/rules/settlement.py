@@ -18,7 +18,7 @@ from typing import Final
 
 from faregate.rules.clock import LAST_SECOND
 from faregate.rules.config import SettlementRule
-from faregate.rules.dependencies import Dependencies
+from faregate.rules.dependencies import AmountIssue, Dependencies
 from faregate.rules.payments import (
     Attempt,
     PaymentPostponed,
@@ -110,7 +110,7 @@ def run_attempt(
         case PaymentSettled(transaction_hash=transaction_hash, amount=amount):
             amount = moved if amount is None else amount
             if amount not in (None, attempt.amount):
-                _report_other_amount(transaction, attempt, amount)
+                _report_other_amount(transaction, attempt, amount, deps)
             ended = deps.store.record_settled(transaction, transaction_hash, at, amount)
             deps.observe("succeeded", ended)
         case PaymentRefused():
@@ -128,7 +128,10 @@ def _find_moved(transaction: Transaction, attempt: Attempt, rule: SettlementRule
     return min(rule.amount, transaction.payment.value)
 
 
-def _report_other_amount(transaction: Transaction, attempt: Attempt, amount: int | None) -> None:
+def _report_other_amount(
+    transaction: Transaction, attempt: Attempt, amount: int | None, deps: Dependencies
+) -> None:
+    deps.count_issue(AmountIssue.OTHER_THAN_ASKED)
     _log.warning(
         "%s settled %s atomic units, and %s were asked: the books say what the chain shows",
         transaction.id,

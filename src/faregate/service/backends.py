@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from faregate.rules.app import KeyGrant
 from faregate.rules.config import CAPABILITIES
-from faregate.rules.dependencies import Dependencies, count_nothing
+from faregate.rules.dependencies import AmountIssue, Dependencies, count_nothing
 from faregate.rules.http import INVALID_KEY, build_401
 from faregate.service.books import Books
 from faregate.service.callers import describe_account
@@ -40,11 +40,11 @@ class Backends:
         payments: Mapping[Environment, EnvironmentPayments],
         settlements: Settlements,
         *,
-        count_exceeded: Callable[[], None] = count_nothing,
+        count_issue: Callable[[AmountIssue], None] = count_nothing,
         is_synced_by_journal: bool = False,
     ) -> None:
         self._settings, self._books, self._payments = settings, books, payments
-        self._settlements, self._count_exceeded = settlements, count_exceeded
+        self._settlements, self._count_issue = settlements, count_issue
         options = StoreOptions(
             is_simulated=settings.payments == "simulated",
             expose_execution_id=settings.expose_execution_id,
@@ -99,7 +99,7 @@ class Backends:
         else:
             payments, own = self._payments[store.environment].payments, self._settlements
             found = Dependencies(store, payments, own.settle, own.wait, own.has_free_thread)
-        return replace(found, count_exceeded=self._count_exceeded)
+        return replace(found, count_issue=self._count_issue)
 
     def take(self) -> Job | None:
         """Lease a due payment of any account; each account is asked first in its turn."""

@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from faregate.rules.dependencies import AmountIssue
 from faregate.service.database.reports import PendingPayments
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -55,6 +56,11 @@ class ServiceMetrics:
             "Uses that were worth more than their payer had authorized",
             registry=self._registry,
         )
+        self._other_amounts = Counter(
+            "faregate_service_other_amounts",
+            "Payments of which a facilitator settled another amount than it was asked to",
+            registry=self._registry,
+        )
         self._limited = Counter(
             "faregate_service_rate_limited",
             "Requests that were answered 429, by the id of their key; none: without a valid key",
@@ -69,9 +75,13 @@ class ServiceMetrics:
         self._requests.labels(operation, str(status)).inc()
         self._seconds.labels(operation).observe(seconds)
 
-    def count_exceeded(self) -> None:
-        """Count a use that settles its maximum, and is worth more."""
-        self._exceeded.inc()
+    def count_issue(self, issue: AmountIssue) -> None:
+        """Count a payment by use with such an amount."""
+        match issue:
+            case AmountIssue.ABOVE_MAXIMUM:
+                self._exceeded.inc()
+            case AmountIssue.OTHER_THAN_ASKED:
+                self._other_amounts.inc()
 
     def count_limited(self, key_id: str | None) -> None:
         """Count a request that was refused by a rate limit."""

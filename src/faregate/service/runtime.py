@@ -91,7 +91,7 @@ class Runtime:
             books,
             payments,
             self._settlements,
-            count_exceeded=self.metrics.count_exceeded,
+            count_issue=self.metrics.count_issue,
             is_synced_by_journal=is_synced_by_journal,
         )
         self.stop = threading.Event()

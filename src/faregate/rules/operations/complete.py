@@ -28,7 +28,7 @@ from faregate.merchant.problems import (
     TRANSACTION_NOT_FOUND,
 )
 from faregate.rules.config import Revision
-from faregate.rules.dependencies import Dependencies
+from faregate.rules.dependencies import AmountIssue, Dependencies
 from faregate.rules.http import RETRY_SOON, HttpError, ParsedRequest, invalid_request, json_response
 from faregate.rules.operations.access import PROOF_HEADER
 from faregate.rules.receipts import build_completion
@@ -125,7 +125,7 @@ def _compute_used(transaction: Transaction, request: CompleteRequest) -> UsedAmo
 
 
 def _report_exceeded(transaction: Transaction, deps: Dependencies) -> None:
-    deps.count_exceeded()
+    deps.count_issue(AmountIssue.ABOVE_MAXIMUM)
     _log.warning(
         "%s used more than its payer has authorized: it settles %s, and the rest is not charged",
         transaction.id,
