@@ -15,8 +15,8 @@ import pytest
 
 from faregate.core.models import Response
 from faregate.errors import ConfigurationError, FaregateError
-from faregate.merchant.api_key import ApiKey, RedactedHeaders, merge_headers
-from faregate.merchant.calls import Call
+from faregate.merchant.api_key import ApiKey
+from faregate.merchant.calls import Call, RedactedHeaders, merge_headers
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
 
 from .conftest import KEY, SPEAKERS, Speaker, get

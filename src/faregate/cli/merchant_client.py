@@ -18,8 +18,8 @@ from faregate.errors import (
     TransactionNotFound,
     Unauthenticated,
 )
-from faregate.merchant.address import BaseURL
 from faregate.merchant.api_key import ApiKey
+from faregate.merchant.calls import BaseURL
 from faregate.merchant.client import MerchantClient
 from faregate.paywall import Paywall
 from faregate.reports.reader import PatientClient

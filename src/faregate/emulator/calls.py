@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from faregate.core.models import Headers, Response, WireRequest, header_values
 from faregate.emulator.delivery import Delivery
 from faregate.errors import BadAnswer
-from faregate.merchant.json_text import parse_object
+from faregate.merchant.interpret import parse_object
 from faregate.merchant.models import AccessRequest
 from faregate.rules.app import Service
 from faregate.rules.http import HttpError, ParsedRequest, read_bearer

@@ -27,8 +27,11 @@ from faregate.core.models import (
 from faregate.core.results import Access, AccessUnpaid, Completion, TransactionReply
 from faregate.errors import ConfigurationError
 from faregate.logs import log
+from faregate.merchant import json_text
 from faregate.merchant.calls import (
+    AsyncSender,
     Call,
+    Sender,
     build_closing,
     build_completion,
     build_lookup,
@@ -49,9 +52,7 @@ from faregate.merchant.interpret import (
     parse_payer,
     parse_transaction_state,
 )
-from faregate.merchant.json_text import to_json
 from faregate.merchant.revisions import RevisionCache
-from faregate.merchant.sender import AsyncSender, Sender
 from faregate.observers import EventDispatcher, GuardedInstrumentation, GuardedSpan
 from faregate.x402.discovery import Described, amend
 
@@ -153,7 +154,7 @@ class _MerchantBackend(Generic[C]):
         self, execution_id: str, revision: OfferRevision, result: HandlerResult | None
     ) -> MaybeAwaitable[None]:
         facts = _build_metadata(result.response, result.duration_ms) if result else {}
-        body = to_json({"revision_id": revision.revision_id, "resource_execution": facts})
+        body = json_text.to_json({"revision_id": revision.revision_id, "resource_execution": facts})
         return self._send(Call(build_closing(execution_id, body), parse_closed_execution))
 
     def log_warning(self, message: str, transaction_id: str | None = None, setting: str = "") -> None:
@@ -245,7 +246,7 @@ def _build_access(
         "resource": build_resource(url, mime_type, description),
         "settlement_asset": asset,
     }
-    return build_post("/access", to_json(body))
+    return build_post("/access", json_text.to_json(body))
 
 
 def build_resource(url: str, mime_type: str | None, description: str | None) -> dict[str, str]:
@@ -290,16 +291,14 @@ def _write_completion(revision_id: str, outcome: Outcome) -> bytes:
 
     The revision's id and the values were checked by `parse_revisions` and `check_values`.
     """
+    completion: dict[str, Any] = {"revision_id": revision_id}
     if isinstance(outcome, WorkFailed):
-        return to_json({"revision_id": revision_id, "outcome": "failed", "failure_code": outcome.code})
-    return to_json(
-        {
-            "revision_id": revision_id,
-            "outcome": "succeeded",
-            "values": dict(outcome.values),
-            "resource_execution": _build_metadata(outcome.result, outcome.duration_ms),
-        }
-    )
+        completion |= {"outcome": "failed", "failure_code": outcome.code}
+    else:
+        facts = _build_metadata(outcome.result, outcome.duration_ms)
+        completion |= {"outcome": "succeeded", "values": dict(outcome.values), "resource_execution": facts}
+    written: bytes = json_text.load().to_json(completion)
+    return written
 
 
 def _build_metadata(response: Response, duration_ms: int) -> dict[str, Any]:

@@ -11,6 +11,7 @@ Rules
 Anything that is not the contract's raises `BadAnswer`.
 """
 
+import json
 import re
 from dataclasses import replace
 from email.utils import format_datetime, parsedate_to_datetime
@@ -35,21 +36,63 @@ from faregate.core.results import (
     TransactionSettled,
     TransactionState,
 )
-from faregate.errors import BadAnswer
-from faregate.merchant.calls import (
-    INSTRUCTIONS,
-    PAYMENT_RESPONSE,
-    parse_error,
-    parse_error_body,
-)
+from faregate.errors import BadAnswer, PaymentRequired, api_error
+from faregate.merchant import json_text
+from faregate.merchant.calls import INSTRUCTIONS, PAYMENT_RESPONSE
 from faregate.merchant.formats import ID_TAIL
-from faregate.merchant.json_text import parse_object, to_json
 
 MAX_HEADER = 16 * 1024
 _TRANSACTION_ID, _REVISION_ID = re.compile(f"txn_{ID_TAIL}"), re.compile(f"acr_{ID_TAIL}")
 _EXECUTION_ID = re.compile(f"rex_{ID_TAIL}")
 _VISIBLE = re.compile(r"[!-~]+", re.ASCII)
 _SIGNS_OF_PAYMENT = ("receipt", "payment_response", "transaction_hash", "settled_at", "settled_atomic")
+
+
+def parse_object(reply: Response) -> dict[str, Any]:
+    """Parse the body as a JSON object, or raise `BadAnswer`. The caller checks its fields."""
+    pydantic_core = json_text.load()
+    try:
+        # Strict, and bounded in depth whatever the process has set as its recursion limit.
+        fields = pydantic_core.from_json(reply.body, allow_inf_nan=False)
+        # A serialized dict has every name once. If it equals the reply, so has the reply.
+        if pydantic_core.to_json(fields) != reply.body:
+            json.loads(reply.body, object_pairs_hook=json_text.check_unique_names)
+    except (ValueError, RecursionError) as error:
+        fault = json_text.describe_fault(error)
+        raise BadAnswer(f"HTTP {reply.status}: not a JSON object: {fault}") from None
+    if not isinstance(fields, dict):
+        raise BadAnswer(f"HTTP {reply.status}: not a JSON object")
+    parsed: dict[str, Any] = fields
+    return parsed
+
+
+# Errors
+
+
+def parse_error_body(reply: Response) -> tuple[str, str]:
+    """The code and the message of an error that the service itself wrote, or `BadAnswer`."""
+    fields = parse_object(reply)
+    code, message = fields.get("code"), fields.get("message")
+    if not isinstance(code, str) or not isinstance(message, str):
+        raise BadAnswer(f"HTTP {reply.status}: not an error body: code and message are strings")
+    return code, message
+
+
+def parse_error(reply: Response) -> Exception:
+    """The contract's error in this reply; `BadAnswer` if the body is not an error body."""
+    try:
+        code, message = parse_error_body(reply)
+    except BadAnswer as error:
+        if reply.status < 400:
+            return error
+        code, message = "unknown", "the service gave no readable error body"
+    fault = api_error(reply.status, code, message, reply.first("retry-after"))
+    if isinstance(fault, PaymentRequired):
+        fault.instructions = reply.first(INSTRUCTIONS)
+    return fault
+
+
+# What a service inside this process sells
 
 
 def parse_published(reply: Response) -> dict[str, OfferRevision]:
@@ -162,7 +205,7 @@ def _parse_paid(reply: Response, result: dict[str, Any]) -> CompletionPaid | Com
         return CompletionUnknown("succeeded without one PAYMENT-RESPONSE header")
     if not _has_receipt(result):
         return CompletionUnknown("succeeded without a receipt")
-    return CompletionPaid(payment_response, to_json(result["receipt"]).decode())
+    return CompletionPaid(payment_response, _write_receipt(result))
 
 
 def _parse_rejection(reply: Response) -> CompletionRejected | CompletionUnknown:
@@ -211,7 +254,7 @@ def parse_transaction_state(reply: Response, transaction_id: str) -> Transaction
         raise BadAnswer("HTTP 200: the reply is about another transaction")
     match detail.get("status"):
         case "succeeded" if _has_receipt(detail):
-            return TransactionSettled(to_json(detail["receipt"]).decode())
+            return TransactionSettled(_write_receipt(detail))
         case "failed" if not _looks_paid(detail):
             return TransactionState.FAILED
         case "authorized":
@@ -242,6 +285,11 @@ def _looks_paid(fields: dict[str, Any]) -> bool:
 def _has_receipt(fields: dict[str, Any]) -> bool:
     receipt = fields.get("receipt")
     return isinstance(receipt, dict) and bool(cast("dict[str, Any]", receipt))
+
+
+def _write_receipt(fields: dict[str, Any]) -> str:
+    written: bytes = json_text.load().to_json(fields["receipt"])
+    return written.decode()
 
 
 # Contracts

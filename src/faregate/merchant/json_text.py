@@ -3,46 +3,27 @@
 Its module is loaded with the first call: that takes a tenth of the time of importing the whole paywall.
 """
 
-import json
 from functools import cache
 from types import ModuleType
-from typing import Any, cast
-
-from faregate.core.models import Response
-from faregate.errors import BadAnswer
-
-
-def from_json(text: bytes) -> Any:
-    """Parse a value. Raises `ValueError`."""
-    return _load().from_json(text, allow_inf_nan=False)
-
-
-def to_json(value: object) -> bytes:
-    written: bytes = _load().to_json(value)
-    return written
+from typing import Any
 
 
 @cache
-def _load() -> ModuleType:
+def load() -> ModuleType:
+    """Load the module that reads and writes."""
     import pydantic_core
 
     return pydantic_core
 
 
-def parse_object(reply: Response) -> dict[str, Any]:
-    """Parse the body as a JSON object, or raise `BadAnswer`. The caller checks its fields."""
-    try:
-        # Strict, and bounded in depth whatever the process has set as its recursion limit.
-        core = _load()
-        parsed = core.from_json(reply.body, allow_inf_nan=False)
-        # A serialized dict has every name once. If it equals the reply, so has the reply.
-        if core.to_json(parsed) != reply.body:
-            json.loads(reply.body, object_pairs_hook=check_unique_names)
-    except (ValueError, RecursionError) as error:
-        raise BadAnswer(f"HTTP {reply.status}: not a JSON object: {describe_fault(error)}") from None
-    if not isinstance(parsed, dict):
-        raise BadAnswer(f"HTTP {reply.status}: not a JSON object")
-    return cast("dict[str, Any]", parsed)
+def from_json(text: bytes) -> Any:
+    """Parse a value. Raises `ValueError`."""
+    return load().from_json(text, allow_inf_nan=False)
+
+
+def to_json(value: object) -> bytes:
+    written: bytes = load().to_json(value)
+    return written
 
 
 def check_unique_names(pairs: list[tuple[str, object]]) -> None:

@@ -22,9 +22,9 @@ from faregate.merchant.calls import (
     build_completion,
     build_lookup,
     build_post,
-    parse_error,
     with_proof,
 )
+from faregate.merchant.interpret import parse_error
 from faregate.merchant.json_text import check_unique_names, describe_fault
 from faregate.merchant.models import (
     AccessDecision,

@@ -6,9 +6,8 @@ from typing import Any
 
 from faregate.core.models import Headers, Response, WireRequest
 from faregate.errors import NoAnswer
-from faregate.merchant.address import BaseURL
 from faregate.merchant.api_key import ApiKey
-from faregate.merchant.calls import PROOF, ROOT, Call
+from faregate.merchant.calls import PROOF, ROOT, BaseURL, Call
 from faregate.merchant.client import MerchantClient
 from faregate.transports import Transport, make_sync
 from faregate.x402.tokens import Environment

@@ -18,8 +18,7 @@ from eth_utils.address import to_checksum_address
 
 from faregate.core.models import Headers, Response
 from faregate.errors import ConfigurationError, ServiceError
-from faregate.merchant.address import BaseURL
-from faregate.merchant.api_key import RedactedHeaders, merge_headers
+from faregate.merchant.calls import BaseURL, RedactedHeaders, merge_headers
 from faregate.merchant.json_text import from_json, to_json
 from faregate.rules.payments import PaymentSent
 from faregate.service.chain.deadline import get_time_left
