@@ -17,7 +17,7 @@ from faregate.checkout.arguments import (
     check_starlette,
     choose_paywall,
 )
-from faregate.checkout.asgi_responder import PaywallResponder, find_responder
+from faregate.checkout.asgi_responder import PaywallResponder, ask_payment
 from faregate.checkout.asgi_scope import ASGIApp, Receive, Scope, Send
 from faregate.checkout.async_checkout import AsyncAsk
 from faregate.checkout.lifespan import Lifespan, check_lifespan, fail_start
@@ -142,8 +142,9 @@ class PaywallMiddleware:
             # In a task of its own: servers cancel the task of a request whose client left, and the payment
             # of a payer who left is completed all the same.
             await run_shielded(partial(responder.run, app))
-        finally:
+        except BaseException:
             responder.leave()
+            raise
 
     def _warn_unknown(self, server_scope: Scope, scope: Mapping[str, Any]) -> None:
         """Log once that the route which asked for a payment is not found: what bypasses it is free."""
@@ -231,16 +232,3 @@ def require_payment(
     """
     check_required("scope", scope, offer, ask)
     return ask_payment(scope, offer, ask, 0)
-
-
-def ask_payment(
-    scope: Mapping[str, Any], offer: Offer, ask: AsyncAsk | None, prices_inside: int | None
-) -> Coroutine[Any, Any, Payment]:
-    """`require_payment` for adapters. `prices_inside`: see `PaywallResponder.authorize`."""
-    responder = find_responder(scope)
-    if responder is None:
-        raise ConfigurationError(
-            f"A handler sells {offer.sells!r}, but no PaywallMiddleware is in front of it: "
-            "app.add_middleware(PaywallMiddleware)"
-        )
-    return responder.authorize(offer, scope, ask, prices_inside)

@@ -20,8 +20,8 @@ except ModuleNotFoundError as error:
     ) from error
 
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
-from faregate.asgi import ask_payment
 from faregate.checkout.arguments import check_choose
+from faregate.checkout.asgi_responder import ask_payment
 from faregate.checkout.asgi_scope import RAW_MARK, ASGIApp, Message, Receive, Scope, Send, decode_headers
 from faregate.checkout.async_checkout import AsyncAsk
 from faregate.checkout.callables import count_as_async, is_async

@@ -302,7 +302,7 @@ class _PaywallResponder:
         # PEP 3333: three digits, a space and a phrase.
         checkout, code = self._checkout, int(status[:3])
         if checkout.state is State.AUTHORIZED:
-            checkout.start_buffer(code, tuple(headers))
+            checkout.buffer.start(code, tuple(headers))
             return self._append
         if self._is_passed and exc_info and is_error(code):
             # A generator that failed while it is read. The server takes the error if nothing is sent yet.

@@ -11,7 +11,8 @@ from faregate.errors import ResultTooLarge
 
 def begun(limit: int = 10) -> BufferedResponse:
     held = BufferedResponse()
-    held.start(200, (), limit)
+    held.limit = limit
+    held.start(200, ())
     return held
 
 
@@ -35,7 +36,7 @@ def test_a_result_of_one_byte_more_is_refused_and_not_kept() -> None:
 def test_a_second_start_takes_the_place_of_the_first_and_of_its_body() -> None:
     held = begun(10)
     held.append(b"1234567890")
-    held.start(500, (("x-own", "1"),), 5)
+    held.start(500, (("x-own", "1"),))
     held.append(b"sorry")
     assert held.build() == Response(500, (("x-own", "1"),), b"sorry")
 
@@ -54,7 +55,7 @@ def test_a_body_without_a_start_is_no_response() -> None:
 
 def test_what_is_not_a_whole_response_is_no_start() -> None:
     with pytest.raises(ValueError, match="199"):
-        BufferedResponse().start(199, (), 10)
+        BufferedResponse().start(199, ())
 
 
 @pytest.mark.parametrize(
@@ -64,13 +65,13 @@ def test_what_is_not_a_whole_response_is_no_start() -> None:
 def test_a_header_that_no_server_sends_is_no_start(header: tuple[str, str]) -> None:
     held = BufferedResponse()
     with pytest.raises(ValueError, match="cannot be sent as it is"):
-        held.start(200, (header,), 10)
+        held.start(200, (header,))
     assert not held.has_started
 
 
 def test_blanks_around_a_value_are_not_part_of_it() -> None:
     held = BufferedResponse()
-    held.start(200, (("x-own", " \t a b\xe9 "),), 10)
+    held.start(200, (("x-own", " \t a b\xe9 "),))
     assert held.build().headers == (("x-own", "a b\xe9"),)
 
 
@@ -92,7 +93,8 @@ def test_a_status_without_a_body_has_none(status: int) -> None:
 
 def test_a_body_in_many_chunks_is_not_held_twice() -> None:
     held, size = BufferedResponse(), 4 * 1024 * 1024
-    held.start(200, (), size)
+    held.limit = size
+    held.start(200, ())
     tracemalloc.start()
     try:
         for _ in range(64):

@@ -105,7 +105,7 @@ CALLS: dict[str, Call] = {
     "allow 404": lambda checkout: checkout.allow_unpaid(404),
     "mark as sold inside": lambda checkout: checkout.mark_sold_inside(),
     "refuse": lambda checkout: checkout.refuse_unsold(),
-    "buffer": lambda checkout: checkout.start_buffer(200, ()),
+    "buffer": lambda checkout: checkout.buffer.start(200, ()),
     "complete": lambda checkout: checkout.complete(),
     "fail": lambda checkout: checkout.fail(ValueError("the seller's")),
     "close": lambda checkout: checkout.close(),
@@ -136,7 +136,7 @@ def test_once_a_price_was_asked_nothing_leaves_unpaid_whatever_is_called(names: 
 def test_nothing_is_completed_that_was_not_authorized(state: State) -> None:
     checkout = make_checkout()
     checkout.state = state
-    checkout.start_buffer(200, ())
+    checkout.buffer.start(200, ())
     with pytest.raises(RuntimeError):
         checkout.complete()
 
@@ -234,7 +234,7 @@ def test_the_flow_goes_on_with_the_backend_of_the_one_that_completes(awaits: boo
     flow = wait_for_handler()
     next(flow)
     checkout.state, checkout._flow, checkout._handler_step = State.AUTHORIZED, flow, step
-    checkout.start_buffer(200, ())
+    checkout.buffer.start(200, ())
     answer = anyio.run(checkout.acomplete) if awaits else checkout.complete()
     assert answer.status == 200
     assert step.backend is (paywall.async_backend if awaits else paywall.backend)

@@ -295,7 +295,7 @@ MUTANTS = (
            "            return self._take(message)\n        elif not self._may_pass(message) or",
            "        elif self.checkout.state not in (*PASSING, State.DECIDED):\n            return self._take(message)\n"
            "        elif (self.checkout.state is not State.DECIDED and not self._may_pass(message)) or", ADAPTER_TESTS),
-    Mutant("options-runs-the-work", CHECKOUT, 'if self.state is not State.DECIDED and self.incoming.request.method == "OPTIONS":', "if False:", ADAPTER_TESTS),
+    Mutant("options-runs-the-work", CHECKOUT, 'if incoming.request.method == "OPTIONS" and self.state is not State.DECIDED:', "if False:", ADAPTER_TESTS),
     Mutant("refused-prefix-is-free", CHECKOUT, "            if self.path_match.refused:\n", "            if False:\n", REFUSED),
     Mutant("target-that-is-no-path", PATH_RULES, " or not _is_path(path, root):", ":", ("tests/adapters/test_prefixes.py",)),
     Mutant("cookies-of-the-unsold", RESPONSES, "kept = tuple(pair for pair in _filter_headers(response.headers) if not _OF_RESULTS.match(pair[0]))",
@@ -322,7 +322,7 @@ MUTANTS = (
     Mutant("host-that-no-price-reaches", "src/faregate/fastapi.py", "isinstance(route, Route | WebSocketRoute | Mount | Host):",
            "isinstance(route, Route | Mount):", MISTAKES),
     Mutant("websocket-is-free", ASGI, "if not is_protected and", "if", ADAPTER_TESTS),
-    Mutant("completion-can-be-cut-off", ASYNC_CHECKOUT, "await run(partial(self._drive_to_end, result))", "await self._drive_to_end(result)", ADAPTER_TESTS),
+    Mutant("completion-can-be-cut-off", ASYNC_CHECKOUT, "await run(partial(self._drive_to_end, flow, result))", "await self._drive_to_end(flow, result)", ADAPTER_TESTS),
     Mutant("cancel-strikes-a-completion", SHIELDING, "task.is_putting_off, token = True, _unc", "task.is_putting_off, token = False, _unc", ("tests/checkout/test_shielding.py",)),
     Mutant("paths-that-are-read-twice", PATH_RULES, "_URL_END.split(_DROPPED.sub(\"\", decoded))[0]", "decoded", ("tests/adapters/test_prefixes.py",)),
     Mutant("dot-dot-is-admitted", PATH_RULES, "        if any(map(_is_ambiguous, _list_decodings(path))) or not _is_path(path, root):\n"
@@ -337,10 +337,10 @@ MUTANTS = (
     Mutant("class-that-is-sold-and-given-away", DJANGO + "placement.py", "    if not isinstance(kind, type):\n", "    if kind is not Ellipsis:\n", ("tests/adapters/test_django_placement.py", "-k", "class_that_is_sold")),
     Mutant("error-after-a-late-price", WSGI, "            checkout.check_late()\n            return self._start", "            return self._start", ("tests/adapters/test_wsgi_edges.py", "-k", "own_error")),
     Mutant("flask-class-that-is-sold-and-given-away", "src/faregate/flask/placement.py", "return any(inner in made for", "return any(False for", ("tests/adapters/test_flask_placement.py", "-k", "class_that_is_sold")),
-    Mutant("missing-middleware-is-free", ASGI, "    if responder is None:\n",
+    Mutant("missing-middleware-is-free", ASGI_RESPONDER, "    if responder is None:\n        raise",
            "    if responder is None:\n"
-           "        return Payment(None)\n", ADAPTER_TESTS),
-    Mutant("wsgi-pass-before-paid", WSGI, "            checkout.start_buffer(code, tuple(headers))\n"
+           "        return Payment(None)\n        raise", ADAPTER_TESTS),
+    Mutant("wsgi-pass-before-paid", WSGI, "            checkout.buffer.start(code, tuple(headers))\n"
            "            return self._append",
            "            return self._start_response(status, headers)", WSGI_TESTS),
     Mutant("wsgi-verdict-not-enforced", WSGI, "            if not checkout.allow_unpaid(code, lambda: tuple(headers)):",

@@ -205,7 +205,7 @@ class PaywallResponder:
         if outer is not None:
             self.checkout.outer = outer.checkout
             outer.checkout.mark_sold_inside()
-        if self.checkout.body_length is not None:
+        if self._is_compared and self.checkout.state in PASSING:
             await self._read_ahead()
         root_path, own_path = self._server_scope.get("root_path", ""), self._server_scope["path"]
         if (path := scope.get("path", own_path)) != own_path:
@@ -360,12 +360,12 @@ class PaywallResponder:
 
     async def _take(self, message: Message) -> None:
         checkout = self.checkout
-        if checkout.state is State.DECIDED and checkout.late is not None:
+        if checkout.late is not None and checkout.state is State.DECIDED:
             raise checkout.late
         if checkout.state is not State.AUTHORIZED:
             return
         if message["type"] == "http.response.start":
-            checkout.start_buffer(message["status"], decode_headers(message.get("headers", ())))
+            checkout.buffer.start(message["status"], decode_headers(message.get("headers", ())))
         elif message["type"] == "http.response.body":
             checkout.buffer.append(message.get("body", b""))
             if not message.get("more_body", False):
@@ -389,7 +389,7 @@ class PaywallResponder:
                 self._routed_status = message["status"]
                 if _RESPONDER in self._server_scope:
                     self._server_scope[_RESPONDER].note_routed(message["status"])
-        if self._is_open and self.checkout.state is State.AUTHORIZED and self.checkout.is_work_paid:
+        if self._is_open and self.checkout.state is State.AUTHORIZED and self.checkout.is_charged:
             if kind == _START:
                 self._relayed_status = status = message["status"]
                 self._is_relaying = True
@@ -408,17 +408,23 @@ class PaywallResponder:
                     RESULTS.add(body)
         return send(message)
 
-    def note_call(self) -> None:
-        """Note that a router is called: something may try another application in place of one that raised."""
-        if self._is_open:
-            self.checkout.is_cut = False
+    async def call_routes(
+        self, probe: object, app: ASGIApp, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Call the routes of a router for a request with a payment.
 
-    def note_end(self, probe: object, *, has_raised: bool) -> None:
-        """Note that a router has ended. What something around it answers for one that raised is no result.
-
-        Nor is a response that it cut: Starlette's `BaseHTTPMiddleware` sends the end of that.
+        What something around them answers for one that raised is no result. Nor is a response that it cut:
+        Starlette's `BaseHTTPMiddleware` sends the end of that.
         """
-        if self._is_open and (has_raised or (self._probe is probe and self._is_relaying)):
+        self.checkout.is_cut = False  # something may try another router in place of one that raised
+        try:
+            await app(scope, receive, send)
+        except Exception as error:
+            # Here, because any middleware around the routes may answer it.
+            self.keep_result(error)
+            self.checkout.is_cut = self.checkout.is_work_paid
+            raise
+        if self._probe is probe and self._is_relaying:
             self.checkout.is_cut = self.checkout.is_work_paid
 
     def keep_result(self, error: Exception) -> None:
@@ -579,6 +585,19 @@ def find_responder(scope: Mapping[str, Any]) -> PaywallResponder | None:
     """The responder of the paywall in front of this request; None if there is none."""
     responder = scope.get(_RESPONDER)
     return responder if isinstance(responder, PaywallResponder) else None
+
+
+def ask_payment(
+    scope: Mapping[str, Any], offer: Offer, ask: AsyncAsk | None, prices_inside: int | None
+) -> Coroutine[Any, Any, Payment]:
+    """`asgi.require_payment` for adapters. `prices_inside`: see `PaywallResponder.authorize`."""
+    responder = find_responder(scope)
+    if responder is None:
+        raise ConfigurationError(
+            f"A handler sells {offer.sells!r}, but no PaywallMiddleware is in front of it: "
+            "app.add_middleware(PaywallMiddleware)"
+        )
+    return responder.authorize(offer, scope, ask, prices_inside)
 
 
 def _begin_answer(scope: Mapping[str, Any], error: Exception) -> Callable[[int], Any] | None:

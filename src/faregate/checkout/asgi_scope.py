@@ -47,9 +47,8 @@ _UPGRADE = b"upgrade"
 _WEBSOCKET = (b"sec-websocket-key", b"sec-websocket-version")
 _FRAMING = (b"content-length", b"transfer-encoding")
 _FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto")
-_READ = frozenset(
-    (*PAYMENT_HEADERS, *CREDENTIAL_HEADERS, *_SINGLE, _JOINED, _UPGRADE, *_WEBSOCKET, *_FRAMING, *_FORWARDED)
-)
+_OF_FLOW = frozenset((*PAYMENT_HEADERS, *CREDENTIAL_HEADERS))
+_READ = frozenset((*_OF_FLOW, *_SINGLE, _JOINED, _UPGRADE, *_WEBSOCKET, *_FRAMING, *_FORWARDED))
 """Names of the headers that are read. Most requests have few of them."""
 
 _PAYMENT_LENGTHS = frozenset(map(len, PAYMENT_HEADERS))
@@ -94,14 +93,16 @@ def parse_scope(scope: Mapping[str, Any], raw_headers: RawHeaders) -> IncomingRe
     framing: list[tuple[bytes, bytes]] = []
     accept: list[bytes] = []
     upgrade: list[bytes] = []
-    has_websocket_headers = False
+    is_upgrade = scope["method"].upper() == "CONNECT"
     is_forwarded = False
     for name, value in raw_headers:
         # ASGI says that names are in lower case. Not every server keeps to that.
         kind = name if name in _READ or name.islower() else name.lower()
         if kind not in _READ:
             continue
-        if kind in _SINGLE:
+        if kind in _OF_FLOW:
+            kept.append((name, value))
+        elif kind in _SINGLE:
             single.setdefault(kind, value)
         elif kind in _FRAMING:
             framing.append((kind, value))
@@ -110,11 +111,9 @@ def parse_scope(scope: Mapping[str, Any], raw_headers: RawHeaders) -> IncomingRe
         elif kind == _UPGRADE:
             upgrade.append(value)
         elif kind in _WEBSOCKET:
-            has_websocket_headers = True
-        elif kind in _FORWARDED:
-            is_forwarded = True
+            is_upgrade = True
         else:
-            kept.append((name, value))
+            is_forwarded = True
     return IncomingRequest(
         Request(scope["method"], _build_url(scope), decode_headers(kept)),
         scope["path"],
@@ -124,11 +123,7 @@ def parse_scope(scope: Mapping[str, Any], raw_headers: RawHeaders) -> IncomingRe
         single.get(b"content-type", b"").decode("latin-1"),
         find_content_length(framing, scope.get("http_version", "1.1")),
         b",".join(accept).decode("latin-1"),
-        asks_upgrade(
-            scope["method"],
-            b",".join(upgrade).decode("latin-1"),
-            has_websocket_headers=has_websocket_headers,
-        ),
+        is_upgrade or (bool(upgrade) and asks_upgrade(b",".join(upgrade).decode("latin-1"))),
         is_forwarded,
     )
 
@@ -166,8 +161,8 @@ def find_handler(scope: Mapping[str, Any]) -> HandlerInfo | None:
     route, endpoint = _get_route(scope), scope.get("endpoint")
     if endpoint is None or hasattr(getattr(route, "starlette_route", route), "routes"):
         return None
-    sources = (getattr(route, "description", None), pick_method(endpoint, scope["method"]), endpoint)
-    return sources, _find_media_type(route)
+    method = pick_method(endpoint, scope["method"]) if isinstance(endpoint, type) else endpoint
+    return (getattr(route, "description", None), method, endpoint), _find_media_type(route)
 
 
 def find_operation(scope: Mapping[str, Any]) -> Operation | None:

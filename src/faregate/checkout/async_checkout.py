@@ -9,6 +9,7 @@ from faregate.checkout.checkout import Checkout, Restore
 from faregate.checkout.states import State
 from faregate.core import responses
 from faregate.core.driver import adrive
+from faregate.core.interfaces import Flow
 from faregate.core.models import Choose, HandlerResult, Offer, OfferChoice, Response
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
@@ -42,7 +43,7 @@ class AsyncCheckout(Checkout):
             except ConfigurationError as mistake:
                 self._decide_mistake(mistake)
                 raise
-            if self._work is not None and self.cancel_scope is not None and self.transaction_id is not None:
+            if self._work is not None and self.cancel_scope is not None:
                 from faregate.checkout.shielding import get_time
 
                 self.cancel_scope.deadline = get_time() + self._work.seconds
@@ -79,15 +80,13 @@ class AsyncCheckout(Checkout):
 
         # A coroutine that ends in GeneratorExit is being closed, and may wait for nothing.
         run = run_shielded if is_closing else run_uncancelled
-        if self._work is not None:
-            self._work.end(result)
         await self._lift_deadline()
         if not is_closing:
             await raise_pending_cancellation()
             if self.state is not State.AUTHORIZED:  # another task of the handler's was faster
                 return await self.wait_completed()
-        self._move(State.COMPLETING)
-        await run(partial(self._drive_to_end, result))
+        flow = self._begin_completion(self._paywall.async_backend, result)
+        await run(partial(self._drive_to_end, flow, result))
         return self._answer or await self.wait_completed()
 
     async def _lift_deadline(self) -> None:
@@ -99,9 +98,8 @@ class AsyncCheckout(Checkout):
                 await checkpoint()
             self.cancel_scope.deadline = math.inf
 
-    async def _drive_to_end(self, result: HandlerResult | Exception) -> None:
+    async def _drive_to_end(self, flow: Flow[Response], result: HandlerResult | Exception) -> None:
         try:
-            flow = self._resume_flow(self._paywall.async_backend)
             self._set_answer(await adrive(flow, result))
         finally:
             if self.state is State.COMPLETING:  # the flow raised, so that there is no answer

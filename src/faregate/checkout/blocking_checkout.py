@@ -56,7 +56,5 @@ class BlockingCheckout(Checkout):
         return self._get_decided(error)
 
     def _finish(self, result: HandlerResult | Exception) -> Response:
-        if self._work is not None:
-            self._work.end(result)
-        self._move(State.COMPLETING)
-        return self._set_answer(drive(self._resume_flow(self._paywall.backend), result))
+        flow = self._begin_completion(self._paywall.backend, result)
+        return self._set_answer(drive(flow, result))

@@ -22,38 +22,35 @@ _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 class BufferedResponse:
     """The response of a handler so far. `too_large` is the error of a body that outgrew its limit."""
 
+    limit = 0
+    """Bytes that the body may have."""
     too_large: ResultTooLarge | None = None
-    _limit = 0
-    _start: tuple[int, Headers] | None = None
+    status = 0
+    """The status of the response; 0 before it has started."""
+    _headers: Headers = ()
     _first_chunk = b""
     _joined: BytesIO | None = None
     _size = 0
 
     @property
     def has_started(self) -> bool:
-        return self._start is not None
-
-    @property
-    def status(self) -> int:
-        """The status of the response; 0 before it has started."""
-        return 0 if self._start is None else self._start[0]
+        return self.status != 0
 
     @property
     def body(self) -> bytes:
         """The body so far."""
         return self._first_chunk if self._joined is None else self._joined.getvalue()
 
-    def start(self, status: int, headers: Headers, limit: int) -> None:
-        """Begin a response with a body of at most `limit` bytes, in place of what was buffered before.
+    def start(self, status: int, headers: Headers) -> None:
+        """Begin a response, in place of what was buffered before.
 
         `too_large` stays: the answer of a framework in place of a result that was too large is not sold.
         Raises `ValueError` for a start that no server would send.
         """
         if status < 200:
             raise ValueError(f"{status} is not the status of a final response")
-        self._limit = limit
-        unmarked = [header for header in headers if header[0].lower() != _MARK_NAME]
-        self._start = (status, tuple(map(_check_header, unmarked)))
+        self._headers = tuple([_check_header(pair) for pair in headers if pair[0].lower() != _MARK_NAME])
+        self.status = status
         self._drop_body()
         self._size = 0
 
@@ -62,13 +59,13 @@ class BufferedResponse:
 
         Raises `ResultTooLarge`, or `RuntimeError` if no response was started.
         """
-        if chunk and self._start is None:
+        if chunk and self.status == 0:
             raise RuntimeError(_NOT_STARTED)
         self._size += len(chunk)
-        if self._size > self._limit:
+        if self._size > self.limit:
             self._drop_body()
             self.too_large = ResultTooLarge(
-                f"the result has more than {self._limit} bytes. "
+                f"the result has more than {self.limit} bytes. "
                 "To sell it, raise max_result_bytes: of this offer, or of the paywall"
             )
             raise self.too_large
@@ -86,9 +83,9 @@ class BufferedResponse:
 
     def build(self) -> Response:
         """Build the whole response. Raises `RuntimeError` if no response was started."""
-        if self._start is None:
+        if self.status == 0:
             raise RuntimeError(_NOT_STARTED)
-        return Response(*self._start, self.body)
+        return Response(self.status, self._headers, self.body)
 
     def _drop_body(self) -> None:
         self._first_chunk, self._joined = b"", None
@@ -115,7 +112,9 @@ def finalize(response: Response, method: str) -> tuple[Headers, bytes]:
     """
     is_head = method == "HEAD"
     has_no_body = is_head or response.status in (204, 304)
-    headers = tuple([pair for pair in response.headers if is_head or pair[0].lower() != "content-length"])
+    headers = response.headers
+    if not is_head:
+        headers = tuple([pair for pair in headers if pair[0].lower() != "content-length"])
     if has_no_body:
         return headers, b""
     return (*headers, ("Content-Length", str(len(response.body)))), response.body

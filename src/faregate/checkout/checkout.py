@@ -18,6 +18,7 @@ import logging
 import math
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property, partial
 from time import monotonic
 from typing import NoReturn, cast
@@ -28,7 +29,7 @@ from faregate.checkout.copies import RESULTS
 from faregate.checkout.descriptions import FindHandler, describe_by_handler
 from faregate.checkout.operations import Operation, Route, merge_operation, read_route
 from faregate.checkout.path_rules import NO_RULES, PathMatch
-from faregate.checkout.request import IncomingRequest, comparable_length, digest_body
+from faregate.checkout.request import EMPTY_DIGEST, IncomingRequest, comparable_length, digest_body
 from faregate.checkout.states import PASSING, TRANSITIONS, State
 from faregate.core import responses
 from faregate.core.flow import serve
@@ -66,26 +67,25 @@ class SkipHandler(Exception):
         self.status = status
 
 
+@dataclass(slots=True)
 class Work:
-    """The work of one payment, which may take `seconds`: its time, its trace, and what it writes beside.
+    """The work of one request, which may take `seconds`: its time, its trace, and what it writes beside.
 
-    `undo` is set for a handler; `span` traces it.
+    Free work has no limit. `undo` is set for a handler; `span` traces it.
     """
 
+    start: float
+    seconds: float
     undo: Restore | None = None
     span: GuardedSpan | None = None
 
-    def __init__(self, start: float, seconds: float) -> None:
-        self._start = start
-        self.seconds = seconds
-
     @property
     def is_late(self) -> bool:
-        return monotonic() - self._start > self.seconds
+        return monotonic() - self.start > self.seconds
 
     def get_duration(self) -> int:
         """Return for how long the work has run, in milliseconds."""
-        return int((monotonic() - self._start) * 1000)
+        return int((monotonic() - self.start) * 1000)
 
     def end(self, result: HandlerResult | BaseException | None) -> None:
         """End the trace, once."""
@@ -148,6 +148,8 @@ class Checkout:
     """The body that leaves unpaid so far, while it may be the copy of a result."""
     _offers_at_start: float = math.inf
     """How many offers had been made when a response of the application began; infinite before."""
+    is_charged = False
+    """Whether the work is paid for: false before it is authorized, and where access is free."""
     _body_digest = ""
     _expected: Offer | None = None
     """The offer that the handler has to await; see `expect`."""
@@ -167,7 +169,6 @@ class Checkout:
     _call: object = None
     """The call of the application that asked for the payment, if the adapter says which."""
     _work: Work | None = None
-    _result_bytes = 0
     _resource_url = ""
 
     def __init__(
@@ -212,11 +213,7 @@ class Checkout:
     @property
     def is_work_paid(self) -> bool:
         """Whether the application sends sold work now, whose payment is not proven yet."""
-        return (
-            self.state is State.AUTHORIZED
-            and self.payment is not None
-            and self.payment.transaction_id is not None
-        )
+        return self.state is State.AUTHORIZED and self.is_charged
 
     def may_be_result(self, status: int) -> bool:
         """Whether a response of the handler with this status may be, or come of, its result."""
@@ -238,18 +235,14 @@ class Checkout:
     def body_length(self) -> int | None:
         """How many bytes of the body are to be bound before `authorize`; None if none are."""
         is_due = self.has_payment and not self._body_digest and self.state in PASSING
-        return self._comparable_length if is_due else None
-
-    @cached_property
-    def _comparable_length(self) -> int | None:
-        return comparable_length(self.incoming.content_length)
+        return comparable_length(self.incoming.content_length) if is_due else None
 
     def bind_body(self, body: bytes | None) -> None:
         """Bind the payment to this body. None stands for a body that ended early: the request is refused."""
         if body is None:
             self.refuse(400, "incomplete_body", "The request body ended early. Send the whole body.")
         else:
-            self._body_digest = digest_body(body, self.incoming.content_type)
+            self._body_digest = digest_body(body, self.incoming.content_type) if body else EMPTY_DIGEST
 
     def check_path(self, *paths: str) -> None:
         """Check that a handler is reached by the path of the request, which `paths` spell.
@@ -310,10 +303,11 @@ class Checkout:
             self._refuse_second(offer)
         if not self.path_match.is_path:
             self._refuse_path()
-        if self.state is not State.DECIDED and self.incoming.is_upgrade:
+        incoming = self.incoming
+        if incoming.is_upgrade and self.state is not State.DECIDED:
             # What a handler sends over the connection itself leaves before its payment is proven.
             self.refuse(400, "upgrade_not_sold", _UPGRADE_NOT_SOLD)
-        if self.state is not State.DECIDED and self.incoming.request.method == "OPTIONS":
+        if incoming.request.method == "OPTIONS" and self.state is not State.DECIDED:
             # Costs nothing and runs nothing. CORS is a middleware's, outside: a 402 needs it as well.
             self._decide(Response(204, (responses.NO_STORE,)))
         if self.state is State.DECIDED:
@@ -376,7 +370,7 @@ class Checkout:
         self._move(State.AUTHORIZING)
         if self.outer is not None:
             self.outer.mark_sold_inside()
-        self._offer, self._result_bytes = offer, paid_request.result_bytes
+        self._offer, self.buffer.limit = offer, paid_request.result_bytes
         self._resource_url = resource_url
         self._flow = serve(backend, paid_request)
         return self._flow
@@ -412,8 +406,10 @@ class Checkout:
         self._move(State.AUTHORIZED)
         self._handler_step = step
         self.payment = Payment(step.transaction_id, step.request.offer.sells, step.request.http.headers)
-        start = monotonic()
-        seconds = self._paywall.get_work_seconds(step.request, start - self.request_start)
+        self.is_charged = step.transaction_id is not None
+        start, seconds = monotonic(), math.inf
+        if self.is_charged:
+            seconds = self._paywall.get_work_seconds(step.request, start - self.request_start)
         self._work = work = Work(start, seconds)
         work.undo = snapshot()
         if self._paywall.instrumentation is not None:
@@ -581,13 +577,9 @@ class Checkout:
         if self.state is State.AUTHORIZED:
             self._has_raised = True
 
-    def start_buffer(self, status: int, headers: tuple[tuple[str, str], ...]) -> None:
-        """Begin to buffer the handler's response. Raises `ValueError`."""
-        self.buffer.start(status, headers, self._result_bytes)
-
     def check_deadline(self) -> None:
         """Raise `WorkTimedOut` if the work took too long: called where the handler cannot be cancelled."""
-        if self._work is not None and self.transaction_id is not None and self._work.is_late:
+        if self._work is not None and self._work.is_late:
             raise build_timeout_error()
 
     def must_raise(self, error: BaseException) -> bool:
@@ -620,17 +612,17 @@ class Checkout:
             self._handler_step = None
 
     def _make_result(self) -> HandlerResult | Exception:
-        if self.is_compared:
-            body, status = self.buffer.body, self.buffer.status
-            if body != self.recorded and (status < 400 or not is_error(status)):
-                RESULTS.add(body)
+        duration = 0 if self._work is None else self._work.get_duration()
+        buffer = self.buffer
+        is_result = buffer.status < 400 or not is_error(buffer.status)
+        if self.is_compared and is_result and (body := buffer.body) != self.recorded:
+            RESULTS.add(body)
         # A framework may have caught these errors; what it answered instead is not sold.
-        failure = self._sold_twice or self.buffer.too_large
+        failure = self._sold_twice or buffer.too_large
         if failure is not None:
             return self._make_failure(failure)
         values = {} if self.payment is None else self.payment.values
-        duration = 0 if self._work is None else self._work.get_duration()
-        return HandlerResult(self.buffer.build(), values, duration, self._has_raised or self.is_cut)
+        return HandlerResult(buffer.build(), values, duration, self._has_raised or self.is_cut)
 
     def _make_failure(self, error: BaseException) -> Exception:
         if not isinstance(error, Exception):
@@ -654,10 +646,13 @@ class Checkout:
             raise error
         return self._answer
 
-    def _resume_flow(self, backend: Backend) -> Flow[Response]:
+    def _begin_completion(self, backend: Backend, result: HandlerResult | BaseException) -> Flow[Response]:
         """Return the flow, which goes on after the handler with this backend."""
         if self._flow is None or self._handler_step is None:
             raise RuntimeError("nothing was authorized")
+        if self._work is not None:
+            self._work.end(result)
+        self._move(State.COMPLETING)
         self._handler_step.backend = backend
         return self._flow
 

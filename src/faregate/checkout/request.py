@@ -41,7 +41,8 @@ class IncomingRequest:
     server listens, which no payer can choose; `host` is the Host header, which a payer can. `content_length`
     is the declared length of the body, "0" if there is none; None for a body whose length is not declared.
     `accept` is the Accept header, its lines joined by commas. `is_upgrade` says whether the request asks for
-    another protocol on its connection (`asks_upgrade`), `is_forwarded` whether it has the headers of a proxy.
+    another protocol on its connection: by CONNECT, by an Upgrade header (`asks_upgrade`), or by the headers
+    of websockets, which need no Upgrade on some servers. `is_forwarded`: it has the headers of a proxy.
     """
 
     request: Request
@@ -56,17 +57,12 @@ class IncomingRequest:
     is_forwarded: bool = False
 
 
-def asks_upgrade(method: str, upgrade: str, *, has_websocket_headers: bool) -> bool:
-    """Return whether a handler could take over the connection of such a request.
+def asks_upgrade(upgrade: str) -> bool:
+    """Return whether a handler could take over the connection of a request with this Upgrade header.
 
-    `upgrade` is its Upgrade header. A websocket needs none on some servers: the Sec-WebSocket headers do.
     Servers speak the protocols of `_OF_SERVERS` themselves or ignore them, and clients such as curl and Java
     offer them with ordinary requests. A `Connection: upgrade` alone asks for nothing: proxies add it to all.
     """
-    if method.upper() == "CONNECT" or has_websocket_headers:
-        return True
-    if not upgrade:
-        return False
     protocols = (name.partition("/")[0].strip().lower() for name in upgrade.split(","))
     return any(name not in _OF_SERVERS for name in protocols)
 
@@ -76,15 +72,13 @@ _OF_SERVERS = frozenset(("", "h2", "h2c", "http", "tls"))
 
 def digest_body(body: bytes, content_type: str) -> str:
     """Digest a body. Two multipart bodies that differ in their boundary alone have one digest."""
-    if not body:
-        return _EMPTY
     found = _BOUNDARY.match(content_type)
     if found:
         body = body.replace(f"--{found[1]}".encode("latin-1", "replace"), b"--")
     return sha256(body).hexdigest()
 
 
-_EMPTY = sha256(b"").hexdigest()
+EMPTY_DIGEST = sha256(b"").hexdigest()
 
 
 def comparable_length(declared: str | None) -> int | None:

@@ -112,7 +112,7 @@ async def aread_response(response: HttpResponseBase, checkout: Checkout) -> None
 def _start_buffer(response: HttpResponseBase, checkout: Checkout) -> None:
     if getattr(response, "exception", None) is True:  # REST framework answered an exception with it
         checkout.note_answer()
-    checkout.start_buffer(response.status_code, list_headers(response))
+    checkout.buffer.start(response.status_code, list_headers(response))
 
 
 @contextmanager

@@ -167,7 +167,7 @@ class ToolCall:
             if is_question(result):
                 return await self._on_error(ConfigurationError(QUESTION))
             try:
-                self._checkout.start_buffer(find_status(result), HEADERS)
+                self._checkout.buffer.start(find_status(result), HEADERS)
                 self._checkout.buffer.append(write_body(result))
             except Exception as error:
                 return await self._on_error(error)

@@ -9,7 +9,7 @@ from functools import partial
 from types import FunctionType
 from typing import Any
 
-from faregate.checkout.asgi_responder import PaywallResponder, find_responder
+from faregate.checkout.asgi_responder import find_responder
 from faregate.checkout.asgi_scope import ASGIApp, Receive, Scope, Send
 from faregate.routes.changes import list_routers
 from faregate.routes.dispatch import find_fallback
@@ -45,21 +45,8 @@ class RouterProbe:
         if responder is not None:
             send = partial(responder.relay, self, partial(self._is_routed, scope), send)
             if responder.has_payment:
-                return self._call_with_payment(responder, scope, receive, send)
+                return responder.call_routes(self, self.app, scope, receive, send)
         return self.app(scope, receive, send)
-
-    async def _call_with_payment(
-        self, responder: PaywallResponder, scope: Scope, receive: Receive, send: Send
-    ) -> None:
-        responder.note_call()
-        try:
-            await self.app(scope, receive, send)
-        except Exception as error:
-            # Here, because any middleware around the routes may answer it.
-            responder.keep_result(error)
-            responder.note_end(self, has_raised=True)
-            raise
-        responder.note_end(self, has_raised=False)
 
     def _is_routed(self, scope: Scope) -> bool:
         """Whether a route answered the request of this scope, and no application that the router leads to.
