@@ -21,7 +21,8 @@ def drive(flow: Flow[R], result: HandlerResult | Exception | None = None) -> R |
 
     `result` is what the handler gave or raised; None starts the flow.
     """
-    advance: Callable[[Any], Any] = flow.throw if isinstance(result, Exception) else flow.send
+    send: Callable[[Any], Any] = flow.send
+    advance = flow.throw if isinstance(result, Exception) else send
     value: Any = result
     paused = False
     try:
@@ -29,14 +30,15 @@ def drive(flow: Flow[R], result: HandlerResult | Exception | None = None) -> R |
             try:
                 answer = advance(value)
             except StopIteration as end:
-                return cast(R, end.value)
+                returned: R = end.value
+                return returned
             if isinstance(answer, RunHandler):
                 paused = True
                 return answer
             if hasattr(answer, "__await__"):
                 advance, value = flow.throw, _refuse_awaitable(answer)
             else:
-                advance, value = flow.send, answer
+                advance, value = send, answer
     finally:
         # The traceback of an error holds this frame: without `del`, the two keep each other alive.
         del result, value
@@ -46,7 +48,8 @@ def drive(flow: Flow[R], result: HandlerResult | Exception | None = None) -> R |
 
 async def adrive(flow: Flow[R], result: HandlerResult | Exception | None = None) -> R | RunHandler:
     """Do the same as `drive`, and await each answer that is awaitable."""
-    advance: Callable[[Any], Any] = flow.throw if isinstance(result, Exception) else flow.send
+    send: Callable[[Any], Any] = flow.send
+    advance = flow.throw if isinstance(result, Exception) else send
     value: Any = result
     paused = False
     # Two separate `try`s: an error of the flow itself must leave, and never be thrown back into it.
@@ -55,13 +58,14 @@ async def adrive(flow: Flow[R], result: HandlerResult | Exception | None = None)
             try:
                 answer = advance(value)
             except StopIteration as end:
-                return cast(R, end.value)
+                returned: R = end.value
+                return returned
             if isinstance(answer, RunHandler):
                 paused = True
                 return answer
             try:
                 value = await answer if hasattr(answer, "__await__") else answer
-                advance = flow.send
+                advance = send
             except Exception as error:  # a KeyboardInterrupt or a cancellation ends the flow instead
                 advance, value = flow.throw, error
     finally:

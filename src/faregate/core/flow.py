@@ -665,7 +665,8 @@ def _decide_outcome(
         raise WorkTimedOut("the work took longer than its payment is valid")
     status = result.response.status
     is_answer = result.has_raised and not is_error(status)
-    if status in request.billable and not is_answer and find_slash_redirect(result.response, request) is None:
+    is_router_s = status >= 300 and find_slash_redirect(result.response, request) is not None
+    if status in request.billable and not is_answer and not is_router_s:
         return WorkSucceeded(result.response, check_values(result.values, revision), result.duration_ms)
     unpaid = build_unpaid(result.response, request)
     if unpaid is not None:

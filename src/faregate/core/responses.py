@@ -127,7 +127,7 @@ def build_preflight(headers: Headers) -> Response:
 
 def build_free(response: Response) -> Response:
     """A result that costs nothing: its caching is the handler's own business."""
-    kept = tuple(pair for pair in response.headers if _find_kind(pair[0]) is not _Kind.DROPPED)
+    kept = tuple(pair for pair in response.headers if _find_kind(pair[0]) is not _DROPPED)
     return Response(response.status, kept, response.body, released=True)
 
 
@@ -241,7 +241,7 @@ def _find_headers(reply: Response, *names: str) -> Headers:
 
 def _filter_headers(headers: Headers) -> Headers:
     """The handler's headers less payment, hop-by-hop and any caching looser than ours."""
-    kept = [pair for pair in headers if _find_kind(pair[0]) is not _Kind.DROPPED]
+    kept = [pair for pair in headers if _find_kind(pair[0]) is not _DROPPED]
     if forbids_storing(headers):
         return tuple(kept)
     return (*[pair for pair in kept if not allows_storing(*pair)], NO_STORE)
@@ -250,10 +250,10 @@ def _filter_headers(headers: Headers) -> Headers:
 def allows_storing(name: str, value: str) -> bool:
     """Whether a cache, known to us or not, could read this header as permission to store."""
     kind = _find_kind(name)
-    if kind is _Kind.OTHER or kind is _Kind.DROPPED:
+    if kind is _OTHER or kind is _DROPPED:
         # Look for an equals sign first: most values have none.
         return "=" in value and _CACHING_VALUE.search(value) is not None
-    return kind is not _Kind.HARMLESS
+    return kind is not _HARMLESS
 
 
 class _Kind(Enum):
@@ -267,20 +267,24 @@ class _Kind(Enum):
     OTHER = auto()
 
 
+# Python 3.11 takes 0.15 us to find a member in its class.
+_DROPPED, _HARMLESS, _CACHE_CONTROL, _EXPIRES, _CACHING, _OTHER = _Kind
+
+
 @lru_cache(maxsize=1024)
 def _find_kind(name: str) -> _Kind:
     # Kept by name: an application sends the same few headers with every response.
     lower = name.lower()
     if lower in _PAYMENT or lower in _HOP_BY_HOP:
-        return _Kind.DROPPED
+        return _DROPPED
     if lower in _STORES_NOTHING:
-        return _Kind.HARMLESS
+        return _HARMLESS
     if lower in _OWN_CACHING:
         return _OWN_CACHING[lower]
-    return _Kind.OTHER if _CACHING_NAME.search(name) is None else _Kind.CACHING
+    return _OTHER if _CACHING_NAME.search(name) is None else _CACHING
 
 
-_OWN_CACHING = {"cache-control": _Kind.CACHE_CONTROL, "expires": _Kind.EXPIRES}
+_OWN_CACHING = {"cache-control": _CACHE_CONTROL, "expires": _EXPIRES}
 
 
 def forbids_storing(headers: Headers) -> bool:
@@ -288,8 +292,8 @@ def forbids_storing(headers: Headers) -> bool:
     directives: set[str] = set()
     for name, value in headers:
         kind = _find_kind(name)
-        if kind is _Kind.CACHE_CONTROL:
+        if kind is _CACHE_CONTROL:
             directives.update([directive.strip().lower() for directive in value.split(",")])
-        elif kind is not _Kind.EXPIRES and allows_storing(name, value):
+        elif kind is _CACHING or ("=" in value and kind is not _EXPIRES and allows_storing(name, value)):
             return False
     return directives >= _PRIVATE and "public" not in directives

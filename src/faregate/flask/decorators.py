@@ -283,10 +283,10 @@ def _check_entrance(app: Flask, environ: dict[str, Any]) -> None:
 
     A view with a price of its own says so itself.
     """
-    path, root_path, _ = find_path(environ)
-    entered = environ.get(ENTERED)
-    if entered == (app.extensions[NAME], path, root_path):
+    entered, paths = environ.get(ENTERED), (environ.get("SCRIPT_NAME", ""), environ.get("PATH_INFO", ""))
+    if entered == (app.extensions[NAME], *paths):
         return
+    path, root_path, _ = find_path(environ)
     path_rules = app.extensions[NAME].path_rules
     if not (routed := path_rules.match(path, root_path)).protected:
         return
@@ -296,10 +296,11 @@ def _check_entrance(app: Flask, environ: dict[str, Any]) -> None:
             "app.wsgi_app of before Faregate(app). Put middleware around app.wsgi_app after that, or serve "
             "the app itself."
         )
-    seen = path_rules.match(*entered[1:])
+    seen_path, seen_root, _ = find_path({"SCRIPT_NAME": entered[1], "PATH_INFO": entered[2]})
+    seen = path_rules.match(seen_path, seen_root)
     if not seen.protected or seen.offer != routed.offer:
         raise ConfigurationError(
-            f"Middleware behind the paywall changed the path {entered[1]} to {path}, which is sold or "
+            f"Middleware behind the paywall changed the path {seen_path} to {path}, which is sold or "
             "refused. Put it around app.wsgi_app after Faregate(app)."
         )
 

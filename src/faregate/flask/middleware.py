@@ -13,13 +13,12 @@ from contextvars import copy_context
 from functools import wraps
 from typing import Any, cast
 
-from flask import Flask, Response, has_request_context, request
+from flask import Flask, Request, Response, has_request_context, request
 from flask.sessions import SecureCookieSessionInterface, SessionMixin
 
 from faregate.checkout.descriptions import HandlerInfo
 from faregate.checkout.handlers import pick_method
 from faregate.checkout.states import State
-from faregate.checkout.wsgi_environ import find_path
 from faregate.core.models import Headers
 from faregate.core.models import Response as Result
 from faregate.core.release import Bypass, is_error
@@ -39,7 +38,7 @@ NAME = "faregate"
 """Of the middleware in `app.extensions`."""
 
 ENTERED = "faregate.flask.middleware"
-"""In the environ: the last of these middlewares that a request went through, and the two paths there."""
+"""In the environ: the last of these middlewares that a request went through, and the two paths there, raw."""
 
 _ALLOWED = "faregate.cors"
 
@@ -64,7 +63,7 @@ class FlaskPaywallMiddleware(PaywallMiddleware):
         if check_config is not None:
             check_config()
             self.check_config = None  # from its first request on, an app is set up
-        environ[ENTERED] = (self, *find_path(environ)[:2])
+        environ[ENTERED] = (self, environ.get("SCRIPT_NAME", ""), environ.get("PATH_INFO", ""))
         if "HTTP_ORIGIN" in environ:
             start_response = _apply_cors(environ, start_response)
         return super().__call__(environ, start_response)
@@ -97,7 +96,8 @@ class FlaskPaywallMiddleware(PaywallMiddleware):
         view = None if rule is None else self.views.get(rule.endpoint)
         if view is None:
             return None
-        return (pick_method(getattr(view, "view_class", None), asked.method), view), None
+        view_class = getattr(view, "view_class", None)
+        return ((view,) if view_class is None else (pick_method(view_class, asked.method), view)), None
 
 
 def watch_exceptions(app: Flask) -> None:
@@ -118,6 +118,10 @@ def _note_answer(answer: Callable[[Exception], Any]) -> Callable[[Exception], An
     return noted
 
 
+# The object behind the proxy: each access to an attribute of a proxy looks up the context again.
+_get_request = cast(Callable[[], Request], cast(Any, request)._get_current_object)  # noqa: SLF001
+
+
 def watch_views(app: Flask) -> None:
     """Have the checkout note that the app calls the view of a request, and no function before it answers.
 
@@ -129,8 +133,7 @@ def watch_views(app: Flask) -> None:
     def noted(function: Callable[..., Any]) -> Callable[..., Any]:
         if not has_request_context():
             return ensure_sync(function)
-        # The object behind the proxy: each access to an attribute of a proxy looks up the context again.
-        asked = cast(Any, request)._get_current_object()  # noqa: SLF001
+        asked = _get_request()
         rule = asked.url_rule
         if rule is not None and app.view_functions.get(rule.endpoint) is function:
             checkout = find_checkout(asked.environ)

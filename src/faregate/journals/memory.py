@@ -182,9 +182,9 @@ class MemoryJournal:
             started = row is not None and row.record_transaction(
                 lease, transaction_id, revision_id, seconds, now, self._policy, purchase
             )
-            self._learn_transaction(row, transaction_id, revision_id, waits=False)
             if row is not None:
                 self._note_purchase(row)
+            self._learn_transaction(row, transaction_id, revision_id, waits=False)
             return started
 
     def record_resumption(self, lease: Lease, transaction_id: str, revision_id: str, resumed: str) -> bool:
@@ -263,8 +263,8 @@ class MemoryJournal:
             was_settled = row.was_settled
             changed = row.record_settlement(lease, payment_response, receipt, delivered, now, self._policy)
             if changed:
-                self._note_expiry(row)
                 self._note_purchase(row)
+                self._note_expiry(row)
             return row.describe_settlement(lease, was_settled, changed)
 
     def record_final(self, lease: Lease, paid: bool, reason: str = "", receipt: str = "") -> bool:
@@ -363,8 +363,11 @@ class MemoryJournal:
             self._authorizations.setdefault(row.authorization_hash, {})[row.key] = row
 
     def _note_purchase(self, row: Row) -> None:
-        before = self._purchase_of.pop(row.key, "")
+        before = self._purchase_of.get(row.key, "")
+        if before == row.purchase:
+            return
         self._purchases.pop(before, None)
+        self._purchase_of.pop(row.key, None)
         if row.purchase:
             self._purchases[row.purchase] = row
             self._purchase_of[row.key] = row.purchase
