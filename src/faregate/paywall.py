@@ -34,9 +34,10 @@ from faregate.journals.policy import JournalContext, JournalPolicy
 from faregate.journals.registry import as_async, journal_from_url
 from faregate.logs import log
 from faregate.merchant.backend import AsyncMerchantBackend, MerchantBackend
-from faregate.merchant.calls import AsyncSender, Call, Sender
+from faregate.merchant.calls import Call
 from faregate.merchant.resource_url import NOT_FOR_SALE, PATH_SAFE, ResourceUrls
 from faregate.merchant.revisions import RevisionCache
+from faregate.merchant.sender import AsyncSender, Sender
 from faregate.observers import EventDispatcher, GuardedInstrumentation, Listener, Observer, watch_sweep
 from faregate.pages.payment import BuildBody, RenderPage, prefers_html, present
 

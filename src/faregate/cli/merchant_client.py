@@ -19,8 +19,8 @@ from faregate.errors import (
     Unauthenticated,
 )
 from faregate.merchant.api_key import ApiKey
-from faregate.merchant.calls import BaseURL
 from faregate.merchant.client import MerchantClient
+from faregate.merchant.sender import BaseURL
 from faregate.paywall import Paywall
 from faregate.reports.reader import PatientClient
 from faregate.settings import EMULATOR, IN_PROCESS, SERVICE, load_service, read_service_settings

@@ -29,9 +29,7 @@ from faregate.errors import ConfigurationError
 from faregate.logs import log
 from faregate.merchant import json_text
 from faregate.merchant.calls import (
-    AsyncSender,
     Call,
-    Sender,
     build_closing,
     build_completion,
     build_lookup,
@@ -53,6 +51,7 @@ from faregate.merchant.interpret import (
     parse_transaction_state,
 )
 from faregate.merchant.revisions import RevisionCache
+from faregate.merchant.sender import AsyncSender, Sender
 from faregate.observers import EventDispatcher, GuardedInstrumentation, GuardedSpan
 from faregate.x402.discovery import Described, amend
 

@@ -62,8 +62,7 @@ def parse_object(reply: Response) -> dict[str, Any]:
         raise BadAnswer(f"HTTP {reply.status}: not a JSON object: {fault}") from None
     if not isinstance(fields, dict):
         raise BadAnswer(f"HTTP {reply.status}: not a JSON object")
-    parsed: dict[str, Any] = fields
-    return parsed
+    return cast("dict[str, Any]", fields)
 
 
 # Errors

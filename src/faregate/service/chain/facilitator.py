@@ -18,8 +18,8 @@ from eth_utils.address import to_checksum_address
 
 from faregate.core.models import Headers, Response
 from faregate.errors import ConfigurationError, ServiceError
-from faregate.merchant.calls import BaseURL, RedactedHeaders, merge_headers
 from faregate.merchant.json_text import from_json, to_json
+from faregate.merchant.sender import BaseURL, RedactedHeaders, merge_headers
 from faregate.rules.payments import PaymentSent
 from faregate.service.chain.deadline import get_time_left
 from faregate.service.chain.failover import Rest
