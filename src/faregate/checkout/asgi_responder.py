@@ -278,10 +278,13 @@ class PaywallResponder:
             self._has_payer_left = True
         return message
 
-    async def _find_payer_left(self) -> bool:
+    def _find_payer_left(self) -> bool | Awaitable[bool]:
+        """Find whether the payer has left."""
+        is_early = monotonic() - self.checkout.request_start < _SOONEST_LEAVE
+        return False if is_early else self._look_for_payer()
+
+    async def _look_for_payer(self) -> bool:
         """Find whether the payer has left, by the messages that the server has at this moment."""
-        if monotonic() - self.checkout.request_start < _SOONEST_LEAVE:
-            return False
         lock = self._lock()
         if lock.locked():  # a task of the handler's waits for a message, and notes it
             return self._has_payer_left

@@ -81,7 +81,9 @@ def make_threaded_drive(run: Run) -> Drive:
 
 def make_batched_drive(clock: Callable[[], float], run: Run) -> Drive:
     """Return what performs procedures on the rows of a store that works in batches."""
-    may_wait: Callable[[], bool] = getattr(clock, "may_wait", bool)
+    may_wait: Callable[[], bool] | None = getattr(clock, "may_wait", None)
+    if may_wait is None:
+        return driver.arun
 
     def drive(procedure: Procedure[T]) -> Awaitable[T]:
         return drive_with_fresh_time(procedure) if may_wait() else driver.arun(procedure)

@@ -259,7 +259,6 @@ def find_settled_amount(payment_response: str) -> int | None:
     return int(amount) if _NUMBER.fullmatch(amount) else None
 
 
-@lru_cache(maxsize=_CACHED_PAYMENTS)
 def _decode_leniently(header: str) -> Mapping[str, Any]:
     # Nothing is verified here: a header that cannot be read leaves the payer unknown, and stops no sale.
     # A service may accept base64 without padding, or with the alphabet of URLs.

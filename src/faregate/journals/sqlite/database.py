@@ -41,6 +41,7 @@ class SqliteDatabase:
     def __init__(self, path: str | os.PathLike[str], timeout: float) -> None:
         self._file = JournalFile(path)
         self.path = self._file.path
+        self._turn = get_turn(self.path)
         self._timeout = timeout
         self._connection = WriteConnection(self.path, timeout)
         self._executing = threading.Lock()
@@ -83,13 +84,12 @@ class SqliteDatabase:
                 raise
 
     def _take_turn(self, batch: Sequence[Task[DatabaseWork]]) -> None:
-        turn = get_turn(self.path)
-        if not turn.acquire(timeout=self._timeout):
+        if not self._turn.acquire(timeout=self._timeout):
             raise errors.busy(self.path)
         try:
             self._commit(batch)
         finally:
-            turn.release()
+            self._turn.release()
 
     def _commit(self, batch: Sequence[Task[DatabaseWork]]) -> None:
         connection = self._connection.get()
@@ -124,6 +124,7 @@ class SqliteDatabase:
     def after_fork(self, in_child: bool) -> None:
         if in_child:
             self._executing, self._forking = threading.Lock(), set()
+            self._turn = get_turn(self.path)
             self._connection.abandon()
         elif threading.get_ident() in self._forking:
             self._forking.remove(threading.get_ident())

@@ -12,7 +12,7 @@ _turns: dict[str, threading.Lock] = {}
 
 
 def get_turn(path: str | os.PathLike[str]) -> threading.Lock:
-    """Return the lock to hold while this file is written to. Look it up each time: a fork makes new ones."""
+    """Return the lock to hold while this file is written to. A forked child has others."""
     name = os.fspath(path)
     return _turns.get(name) or _turns.setdefault(name, threading.Lock())
 
