@@ -215,6 +215,7 @@ class Paywall:
             find_operation if settings.discovery else None,
             settings.resume_open_payments and offer.resume_open_payments,
             has_payer_left,
+            settings.identifier_use,
         )
 
     def present(

@@ -7,7 +7,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import Annotated, Any, Final, TypedDict, cast
+from typing import Annotated, Any, Final, Literal, TypedDict, cast
 
 from faregate.configuration import (
     Description,
@@ -27,6 +27,7 @@ from faregate.merchant.address import make_namespace
 from faregate.merchant.api_key import ApiKey
 from faregate.merchant.formats import find_url_fault
 from faregate.server_config import find_server_timeout, find_server_workers
+from faregate.x402.payment_identifier import IdentifierUse
 from faregate.x402.tokens import ENVIRONMENTS
 
 EMULATOR = "emulator:"
@@ -73,6 +74,7 @@ class Settings:
     last_resort: str
     settle_wait: float
     resume_open_payments: bool
+    identifier_use: IdentifierUse
     name_setting: NameSetting = field(repr=False, compare=False)
 
     @property
@@ -221,6 +223,14 @@ class Arguments(TypedDict, total=False):
             True,
         ),
     ]
+    payment_identifier: Annotated[
+        Literal["optional", "required"] | None,
+        Description(
+            "ask payers for an [id of each purchase](flow.md#purchases-that-payers-name): `optional`, or "
+            "`required` to refuse payments without one",
+            shown="none",
+        ),
+    ]
     environment: Annotated[
         str | None,
         Description(
@@ -349,6 +359,7 @@ def read_settings(
         redelivery_window=values["redelivery_window"],
         settle_wait=_choose_settle_wait(values["settle_wait"], base_url),
         resume_open_payments=values["resume_open_payments"],
+        identifier_use=IdentifierUse(values["payment_identifier"] or ""),
         name_setting=name_setting,
     )
     _check_live(settings)

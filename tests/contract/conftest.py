@@ -117,7 +117,7 @@ def _running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     service, folder = FaultyService(), tmp_path_factory.mktemp(stack.name)
     with (
         service.serving() as url,
-        running(stack, url, folder) as server,
+        running(stack, url, folder, FAREGATE_PAYMENT_IDENTIFIER="optional") as server,
         httpx.Client(base_url=server.url, timeout=30, trust_env=False, limits=NO_KEEPING) as http,
     ):
         yield Running(stack, server, service, http, folder / "executions")

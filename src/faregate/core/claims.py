@@ -32,13 +32,15 @@ class Claimant:
     """The identity of a request that claims a proof.
 
     `request` is its method and URL. `credentials` and `body_digest` may be empty; a digest is compared only
-    where both requests have one.
+    where both requests have one. `identifier` is empty, or the seller's origin and the name that the payer
+    gave the purchase (`faregate.core.identifiers`).
     """
 
     request: str
     credentials: tuple[str, ...] = field(default=(), repr=False)
     body_digest: str = ""
     replay: ReplayPolicy = ReplayPolicy.SAME_PROOF
+    identifier: str = ""
 
 
 @frozen
@@ -163,6 +165,8 @@ class AlreadyFailed:
 @frozen
 class EarlierPayment:
     """The start of the work was not recorded: the payer has begun this purchase with an earlier transaction.
+
+    With an identifier, the earlier one may have been delivered, and may be for another request.
 
     The payer is who the proofs name, which is not verified. `is_interrupted`: the work of the earlier payment
     began and was cut off, so no result can come of it.

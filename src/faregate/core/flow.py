@@ -12,7 +12,8 @@ Rules
    first to record the settlement counts the sale, and one that records after a delivery releases nothing.
 6. A reply that cannot be understood counts neither as paid nor as failed.
 7. While a payment is open, its payer's next one for the same request runs no work and is not charged: the
-   payer gets the result of the first. Payers are compared as the service verified them.
+   payer gets the result of the first. Payers are compared as the service verified them. A payer who names
+   the purchase (`faregate.core.identifiers`) gets it also after its delivery.
 
 Writing a flow: each call of the backend is yielded, and its answer gets the type that the backend declares
 (`answer: Access = yield backend.call_access(...)`; a test compares the two, because type checkers do not). No
@@ -47,6 +48,7 @@ from faregate.core.completion import (
     report_failure,
     report_success,
 )
+from faregate.core.identifiers import read_identifier
 from faregate.core.interfaces import Backend, Flow, RunHandler
 from faregate.core.models import (
     HandlerResult,
@@ -86,6 +88,7 @@ from faregate.errors import (
 )
 from faregate.events import UNKNOWN_SALE, Authorized, Redelivered, Refused
 from faregate.x402.instructions import are_unpredictable
+from faregate.x402.payment_identifier import IdentifierUse
 
 MAX_RESOURCE_URL = 2048
 CROWD_PAUSES = (0.1, 0.2, 0.4, 0.8)
@@ -128,8 +131,12 @@ def _serve_without_proof(backend: Backend, request: PaidRequest) -> Flow[Respons
 
 
 def _serve_with_proof(backend: Backend, request: PaidRequest, proof: str) -> Flow[Response]:
+    is_ignored = request.identifier_use is IdentifierUse.IGNORED
+    identifier = "" if is_ignored else read_identifier(request, proof)
     try:
-        claimant = _build_claimant(request, ReplayPolicy.SAME_CLIENT)
+        claimant = _build_claimant(
+            request, ReplayPolicy.SAME_CLIENT, "" if isinstance(identifier, Response) else identifier
+        )
         claim: Claim = yield backend.journal.claim(proof, claimant)
     except Exception as error:
         # Catch everything: a seller's own journal may raise any error. Without a claim, two workers could do
@@ -142,6 +149,9 @@ def _serve_with_proof(backend: Backend, request: PaidRequest, proof: str) -> Flo
             return other
         claim = other
     if isinstance(claim, Claimed):
+        if isinstance(identifier, Response):
+            yield from abandon_claim(backend, claim.lease)
+            return (yield from _refuse(backend, request, identifier))
         return (yield from _serve_first_use(backend, request, proof, claim, claimant))
     match claim:
         case AlreadyFailed(resumed) if resumed:
@@ -189,6 +199,8 @@ def _serve_earlier(backend: Backend, request: PaidRequest, transaction_id: str) 
     except Exception as error:
         yield backend.log_warning(f"the journal could not claim the earlier payment: {error}", transaction_id)
         return (yield from _refuse(backend, request, responses.build_unconfirmed(transaction_id)))
+    if isinstance(claim, RequestMismatch):
+        return (yield from _refuse(backend, request, responses.build_identifier_reused()))
     return (yield from _answer_claim(backend, request, claim))
 
 
@@ -200,7 +212,7 @@ def _answer_settlement(
     return responses.build_settlement(settlement, payment.transaction_id)
 
 
-def _build_claimant(request: PaidRequest, replay: ReplayPolicy) -> Claimant:
+def _build_claimant(request: PaidRequest, replay: ReplayPolicy, identifier: str = "") -> Claimant:
     """Build the request and its credentials, for which a proof is claimed."""
     http = request.http
     allowed = replay if request.offer.replay else ReplayPolicy.NEVER
@@ -209,7 +221,7 @@ def _build_claimant(request: PaidRequest, replay: ReplayPolicy) -> Claimant:
         # The seller's choice may depend on headers or a body that the claim does not cover, so the chosen
         # offer is part of the claim. A payment for a small result must not start the work of a large one.
         named = f"{named} as {request.offer.sells}"
-    return Claimant(named, find_credentials(http.headers), http.body_digest, allowed)
+    return Claimant(named, find_credentials(http.headers), http.body_digest, allowed, identifier)
 
 
 def _claim_without_credentials(
@@ -288,7 +300,7 @@ def _serve_first_use(
             is_known = claim.transaction_id == transaction_id
             revision_id = claim.revision_id if is_known else revision.revision_id
             payment = PendingPayment(lease, proof, transaction_id, revision_id, sale=sale)
-            buyer = claimant if request.is_resumable else None
+            buyer = claimant if request.is_resumable or claimant.identifier else None
             return (yield from _run_and_settle(backend, request, revision, payment, buyer))
         case AccessPending(_, transaction_id) if transaction_id is not None:
             # Keep the payment, because it may still settle. Without a row its payer would be asked to pay
@@ -630,7 +642,8 @@ def _resume(
             claim: Claim = yield backend.journal.claim_transaction(earlier.transaction_id, claimant)
             if isinstance(claim, Resumable):
                 yield from recover(backend, claim.entry, None)
-            return (yield from _run_and_settle(backend, request, revision, payment, claimant))
+            if not isinstance(claim, RequestMismatch):
+                return (yield from _run_and_settle(backend, request, revision, payment, claimant))
         # Written in one step, before either payment goes on: after a crash, this proof leads to the first.
         is_recorded: bool = yield backend.journal.record_resumption(
             payment.lease, payment.transaction_id, payment.revision_id, earlier.transaction_id

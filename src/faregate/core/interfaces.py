@@ -88,7 +88,9 @@ class Journal(Protocol):
 
         With a `claimant`, of all payments that name one payer and are for its request only one starts, until
         its work has failed or its result was delivered. The others get an `EarlierPayment`, with which
-        nothing is written; or they start, if the claimant may not have that one's result.
+        nothing is written; or they start, if the claimant may not have that one's result. With an identifier,
+        of all payments that name one payer and this identifier one starts, until its work has failed or its
+        row is forgotten.
         """
         ...
 

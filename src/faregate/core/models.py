@@ -10,6 +10,7 @@ from faregate.errors import ConfigurationError, nearest_name
 from faregate.events import UNKNOWN_SALE, Sale
 from faregate.frozen import frozen
 from faregate.x402.json_schema import inline_references
+from faregate.x402.payment_identifier import IdentifierUse
 from faregate.x402.prices import AssetAmount, parse_price
 from faregate.x402.usage_prices import Usage
 
@@ -302,7 +303,8 @@ class PaidRequest:
     service begins after `last_call_at`, on the clock of `Backend.get_time`, for that. `find_operation` finds
     what a catalogue lists of the request; None unless the seller asks to be listed. `resumes`:
     an open payment of the same payer for the same request is resumed. `has_payer_left` finds whether the
-    payer waits no longer for the result; None where that cannot be known.
+    payer waits no longer for the result; None where that cannot be known. `identifier_use`: whether payers
+    name their purchases.
     """
 
     offer: Offer
@@ -319,6 +321,7 @@ class PaidRequest:
     find_operation: "FindOperation | None" = field(default=None, repr=False, compare=False)
     resumes: bool = False
     has_payer_left: "HasPayerLeft | None" = field(default=None, repr=False, compare=False)
+    identifier_use: IdentifierUse = IdentifierUse.IGNORED
 
     @property
     def is_resumable(self) -> bool:

@@ -183,6 +183,14 @@ def build_already_used(transaction_id: str | None = None) -> Response:
     return _build(409, "proof_already_used", message, transaction_id)
 
 
+def build_identifier_reused() -> Response:
+    message = (
+        "The id of the extension payment-identifier names a purchase of yours with another URL, method or "
+        "body. Nothing was charged for this payment. Sign one with an id of its own."
+    )
+    return _build(409, "payment_identifier_reused", message)
+
+
 def build_other_client() -> Response:
     """Build a 409 for a request with other credentials. It discloses nothing about the result."""
     message = (

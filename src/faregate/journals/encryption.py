@@ -86,9 +86,9 @@ class Keyring:
             raise _key_missing()
         return _hash_request(key, row, claimant)
 
-    def hash_purchase(self, purchase: str) -> str:
+    def hash_purchase(self, purchase: str) -> bytes:
         """Hash without a row's key: the rows of one purchase must show as such."""
-        return hmac.digest(self._newest.lookup, b"purchase\0" + purchase.encode(), "sha256").hex()[:32]
+        return hmac.digest(self._newest.lookup, b"purchase\0" + purchase.encode(), "sha256")
 
     def encrypt(self, row: bytes, field: str, plain: bytes) -> bytes:
         """Return key id, nonce and ciphertext. `row` is the row's lookup key."""

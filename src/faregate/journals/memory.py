@@ -38,7 +38,7 @@ from faregate.journals.payment_info import (
     is_found_by,
 )
 from faregate.journals.policy import DEFAULT_POLICY, JournalPolicy
-from faregate.journals.purchases import describe_purchase
+from faregate.journals.purchases import hash_purchase
 from faregate.journals.row import Fingerprint, Holder, Row, find_use, size_of
 from faregate.journals.states import RowState
 from faregate.x402.headers import find_authorization
@@ -173,10 +173,14 @@ class MemoryJournal:
             now, row = self._clock(), self._rows.get(lease.key)
             if not self._is_free(transaction_id, lease.key):
                 return False
-            purchase = "" if claimant is None or row is None else self._hash_purchase(row, claimant)
+            purchase = ""
+            if claimant is not None and row is not None:
+                purchase = hash_purchase(row.proof, claimant, self._hash)
+                if claimant.identifier:  # its earlier payment may be over
+                    self._forget_expired(now)
             earlier = self._purchases.get(purchase)
             if claimant is not None and earlier is not None and earlier is not row:
-                if earlier.has_same_client(self._fingerprint(claimant, "")):
+                if claimant.identifier or earlier.has_same_client(self._fingerprint(claimant, "")):
                     return earlier.to_earlier_payment(now, self._policy, math.inf)
                 purchase = ""
             started = row is not None and row.record_transaction(
@@ -197,10 +201,6 @@ class MemoryJournal:
             )
             self._learn_transaction(row, transaction_id, revision_id, waits=False)
             return recorded
-
-    def _hash_purchase(self, row: Row, claimant: Claimant) -> str:
-        purchase = describe_purchase(row.proof, claimant)
-        return self._hash(purchase).hex() if purchase else ""
 
     def record_pending(self, lease: Lease, transaction_id: str, revision_id: str) -> None:
         with self._lock:
@@ -400,6 +400,7 @@ class MemoryJournal:
     def _forget(self, row: Row) -> None:
         self._bytes -= size_of(row.outcome)
         del self._rows[row.key]
+        self._purchases.pop(self._purchase_of.pop(row.key, ""), None)
         self._owed.pop(row.key, None)
         self._unfetched.pop(row.key, None)
         self._delivered.pop(row.key, None)

@@ -1,10 +1,13 @@
 """The open payments of a stored journal: for a sweep, and for people. These calls block."""
 
+from typing import Any
+
 from faregate.core.claims import HoldInfo, PendingPayment, Resumable
 from faregate.core.driver import run
 from faregate.errors import JournalUnreadable
 from faregate.journals.operations import Procedure, Replace
 from faregate.journals.owner_locks import LockingStore, has_lock
+from faregate.journals.purchases import IDENTIFIED
 from faregate.journals.quota import Quota
 from faregate.journals.reader import describe_hold
 from faregate.journals.row import NOT_FETCHED, Row
@@ -111,17 +114,18 @@ class OpenPaymentQueue:
     def _remove(self, record: Record) -> bool:
         """Do as `Row.drop_unfetched_result`, without its key: the sweep may not have it."""
         until = self._rows.clock() + self._policy.paid_retention
-        changes = {
+        changes: dict[str, Any] = {
             "state": RowState.PAID_NO_RESULT.value,
             "expires_at": until,
             "forget_at": until,
             "size": 0,
             "reason": NOT_FETCHED,
-            "purchase": None,
             "payment_response": None,
             "result": None,
             "stamp": make_id(),
         }
+        if not (record["purchase"] or "").startswith(IDENTIFIED):
+            changes["purchase"] = None
         return self._store.replace(record["key"], record["stamp"], changes, False)
 
     def lease_hold(self, transaction_id: str) -> PendingPayment | None:

@@ -26,7 +26,7 @@ from faregate.errors import JournalError, JournalFull
 from faregate.journals.codec import NOT_READ
 from faregate.journals.encryption import LookupKey
 from faregate.journals.operations import Delete, Find, Insert, Procedure
-from faregate.journals.purchases import describe_purchase
+from faregate.journals.purchases import hash_purchase
 from faregate.journals.quota import Quota
 from faregate.journals.row import (
     Fingerprint,
@@ -172,6 +172,9 @@ class Procedures:
             record: Record | None = yield self._rows.run(partial(self._rows.store.find_purchase, purchase))
             if record is None or claimant is None:
                 continue
+            if may_be_removed(record, self._clock()):
+                yield self._rows.perform(Delete(record["key"], record["stamp"]))
+                continue
             # The same payment in another encoding.
             if record["transaction_id"] == transaction_id:
                 return False
@@ -183,14 +186,14 @@ class Procedures:
 
     def _hash_purchase(self, lease: Lease, claimant: Claimant) -> str:
         row, _ = read_copy(lease)
-        purchase = "" if row is None else describe_purchase(row.proof, claimant)
-        return self._rows.keyring.hash_purchase(purchase) if purchase else ""
+        return "" if row is None else hash_purchase(row.proof, claimant, self._rows.keyring.hash_purchase)
 
     def _describe_earlier(self, record: Record, claimant: Claimant) -> Procedure[EarlierPayment | None]:
         """None if the claimant may not have the result of this row."""
         fingerprint = self._rows.keyring.hash_request(record["key"], record["key_id"], claimant)
         row, now = (yield from self._rows.unpack(record)), self._clock()
-        if not row.has_same_client(fingerprint):
+        # An identifier is not used twice: its payer is told that the first one belongs to another client.
+        if not (claimant.identifier or row.has_same_client(fingerprint)):
             return None
         owner_until = yield from self._rows.get_owner_until(row, now)
         return row.to_earlier_payment(now, self._policy, owner_until)

@@ -16,7 +16,8 @@
 5. A SETTLED row that expires loses its result and becomes PAID_NO_RESULT. That it was paid is remembered for
    as long as its authorization may still be sent: a payer who comes late is not asked to pay again.
 6. A row has a `purchase` from the start of its work until its result is delivered, or none can come of it. No
-   two rows have the same: of a payer's payments for one request, one runs at a time.
+   two rows have the same: of a payer's payments for one request, one runs at a time. A purchase that its
+   payer has named stays for as long as the row, unless the payment failed: it is not made again.
 
 A journal calls a method of the row, and stores the row if it returns True: it changed.
 """
@@ -52,6 +53,7 @@ from faregate.core.request_headers import EXACT, PREDICTABLE, STABLE
 from faregate.frozen import frozen
 from faregate.journals.owner_locks import IS_DEAD
 from faregate.journals.policy import JournalPolicy
+from faregate.journals.purchases import IDENTIFIED
 from faregate.journals.states import AWAITING_SETTLEMENT, FINAL, RowState
 from faregate.x402.headers import find_payer, find_validity
 
@@ -96,9 +98,10 @@ class Row:
     credential was so marked. `holds_so_far` counts how often the payment was left open for a later retry:
     each time doubles the back-off, up to a limit, and operators see the number as `HoldInfo.attempts`.
     `forget_at` is until when a settled row is remembered, with its result or without; None if it was never
-    settled. `purchase` is a keyed hash of the payer that the proof names and of the request (rule 6), or
-    empty. `request_line` is the method and the URL, for operators. `payer` is an address, or empty where
-    the receipt or the proof has it. `reason` is why a row is stuck, or why it ended without a result.
+    settled. `purchase` is a keyed hash of the payer that the proof names and of the request or the identifier
+    (rule 6), or empty. `request_line` is the method and the URL, for operators. `payer` is an address, or
+    empty where the receipt or the proof has it. `reason` is why a row is stuck, or why it ended without a
+    result.
     """
 
     key: bytes
@@ -246,7 +249,7 @@ class Row:
 
     def _deliver_first(self, now: float, policy: JournalPolicy) -> None:
         self.delivered = True
-        self.purchase = ""
+        self._end_purchase()
         self.touched_at, self.expires_at = now, now + policy.redelivery_window
         self.forget_at = max(self.forget_at or now, now + _get_retention(policy))
 
@@ -267,7 +270,8 @@ class Row:
         self.state = RowState.PAID_NO_RESULT
         self.expires_at = self.forget_at = now + policy.paid_retention
         self.outcome = None
-        self.purchase = self.payment_response = ""
+        self.payment_response = ""
+        self._end_purchase()
         self.reason = NOT_FETCHED
 
     @property
@@ -448,7 +452,7 @@ class Row:
         self.receipt = receipt
         self.delivered = delivered
         if delivered:
-            self.purchase = ""
+            self._end_purchase()
         self.expires_at = now + (policy.redelivery_window if delivered else policy.undelivered_retention)
         return True
 
@@ -473,7 +477,8 @@ class Row:
         # Read the payer before `_end` deletes the proof.
         self.payer = find_payer(self.proof)
         self._end(RowState.PAID_NO_RESULT if paid else RowState.UNPAID, now)
-        self.outcome, self.purchase = None, ""
+        self.outcome = None
+        self._end_purchase(failed=not paid)
         self.reason = reason
         self.receipt = receipt if paid else ""
         self.expires_at = now + (policy.paid_retention if paid else policy.failed_retention)
@@ -482,7 +487,8 @@ class Row:
     def end_unreadable(self, paid: bool, reason: str, now: float, policy: JournalPolicy) -> None:
         """Record what an operator says of an open payment whose key is lost. No process may have a lease."""
         self._end(RowState.PAID_NO_RESULT if paid else RowState.UNPAID, now)
-        self.outcome, self.purchase = None, ""
+        self.outcome = None
+        self._end_purchase(failed=not paid)
         self.reason = reason
         self.expires_at = now + (policy.paid_retention if paid else policy.failed_retention)
 
@@ -519,6 +525,10 @@ class Row:
         self.proof = ""
         self.reason = ""
         self.owner = ""
+
+    def _end_purchase(self, failed: bool = False) -> None:
+        if failed or not self.purchase.startswith(IDENTIFIED):
+            self.purchase = ""
 
     def _end_lease(self, now: float) -> None:
         self.lease_until = now

@@ -88,10 +88,10 @@ COLUMN_RULES = (
         "payer_without_receipt", "payer", True, (RowState.CLAIMED, *OWED, RowState.SETTLED), _NO_RESULT
     ),
     ColumnRule(
-        "purchase_until_delivered",
+        "purchase_since_start",
         "purchase",
         True,
-        (RowState.CLAIMED, RowState.OPEN, RowState.WAITING, RowState.FAILED, *_NO_RESULT),
-        (RowState.RUNNING, RowState.SUCCEEDED, RowState.STUCK, RowState.SETTLED),
+        (RowState.CLAIMED, RowState.OPEN, RowState.WAITING, RowState.FAILED, RowState.UNPAID),
+        (RowState.RUNNING, RowState.SUCCEEDED, RowState.STUCK, RowState.SETTLED, RowState.PAID_NO_RESULT),
     ),
 )

@@ -15,9 +15,10 @@ class Record(TypedDict):
     """One row as it is stored (`faregate.journals.row`). Its keys are the names of the stored columns.
 
     `key` is the lookup key, derived with the journal key `key_id`. `request`, `client`, `body` and
-    `authorization_hash` are keyed hashes, and so is `purchase`, which no two rows have; `seller` is a hash of
-    an API key. `proof`, `request_line`, `payer`,
-    `payment_response`, `receipt` and `result` (the outcome: a result or a failure code) are encrypted.
+    `authorization_hash` are keyed hashes, and so is `purchase`, which no two rows have, and which begins with
+    `IDENTIFIED` if its payer named it (`faregate.journals.purchases`); `seller` is a hash of an API key.
+    `proof`, `request_line`, `payer`, `payment_response`, `receipt` and `result` (the outcome: a result or a
+    failure code) are encrypted.
     `stamp` is the concurrency stamp: a new random number with every write. A write names the stamp that it
     read, and changes nothing if another write came in between. `expires_at` is None exactly while the payment
     is open.

@@ -6,7 +6,7 @@ Both share every method: `send` of the client returns the answer, or an awaitabl
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, Generic, Protocol, TypeVar, cast
@@ -54,6 +54,7 @@ from faregate.merchant.revisions import RevisionCache
 from faregate.merchant.sender import AsyncSender, Sender
 from faregate.observers import EventDispatcher, GuardedInstrumentation, GuardedSpan
 from faregate.x402.discovery import Described, amend
+from faregate.x402.payment_identifier import IdentifierUse, declare_identifier
 
 T = TypeVar("T")
 C = TypeVar("C", Sender, AsyncSender)
@@ -113,7 +114,8 @@ class _MerchantBackend(Generic[C]):
         unpaid = _build_access(
             request.resource_url, offer.mime_type, offer.description, revision.revision_id, revision.asset
         )
-        parse = parse_access if request.find_operation is None else partial(_parse_and_amend, request)
+        is_amended = request.find_operation is not None or request.identifier_use is not IdentifierUse.IGNORED
+        parse = partial(_parse_and_amend, request) if is_amended else parse_access
         call = Call(with_proof(unpaid, proof), parse)
         if self._instrumentation is None:
             return self._send(call)
@@ -217,21 +219,32 @@ async def _await_within(span: GuardedSpan, answer: Awaitable[T]) -> T:
 
 
 def _parse_and_amend(request: PaidRequest, reply: Response) -> Access:
-    """Parse access, and add to instructions what catalogues read."""
+    """Parse access, and add to instructions what catalogues read, and whether purchases may be named."""
     access = parse_access(reply)
-    if not isinstance(access, AccessUnpaid) or request.find_operation is None:
+    if not isinstance(access, AccessUnpaid):
         return access
+    declared = declare_identifier(request.identifier_use)
     try:
-        if (found := request.find_operation()) is None:
-            return access
-        described = Described(request.http.method, request.http.url, request.resource_url, *found)
-        headers = tuple(
-            (name, amend(value, described) if name.lower() == REQUIRED else value)
-            for name, value in access.response.headers
-        )
+        return _amend(access, _describe(request), declared)
     except Exception as error:  # a description stops no sale
         log("sale", logging.WARNING, "the 402 cannot be described to catalogues", error=error)
-        return access
+        return _amend(access, None, declared)
+
+
+def _describe(request: PaidRequest) -> Described | None:
+    found = None if request.find_operation is None else request.find_operation()
+    if found is None:
+        return None
+    return Described(request.http.method, request.http.url, request.resource_url, *found)
+
+
+def _amend(access: AccessUnpaid, described: Described | None, declared: Mapping[str, Any]) -> AccessUnpaid:
+    headers = tuple(
+        (name, amend(value, described, declared) if name.lower() == REQUIRED else value)
+        for name, value in access.response.headers
+    )
+    if declared and headers == access.response.headers:
+        log("sale", logging.WARNING, "the 402 cannot ask for a payment-identifier: it has other extensions")
     return AccessUnpaid(replace(access.response, headers=headers))
 
 

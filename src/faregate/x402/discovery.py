@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final, cast
 from urllib.parse import quote, unquote, urlsplit
 
@@ -46,8 +47,8 @@ class Described:
     operation: Schema = field(default_factory=dict[str, Any])
 
 
-def amend(instructions: str, described: Described) -> str:
-    """Add the extension to a `PAYMENT-REQUIRED` value.
+def amend(instructions: str, described: Described | None, others: Schema = _NO_SCHEMA) -> str:
+    """Add the extension to a `PAYMENT-REQUIRED` value, and the `others`, by name, which matter more.
 
     Instructions that cannot be read, that have extensions already, or that would become too long stay as
     they are.
@@ -55,8 +56,10 @@ def amend(instructions: str, described: Described) -> str:
     text, mime_type = _decode(instructions)
     if text is None:
         return instructions
-    for extension in _describe(described, mime_type):
-        added = json.dumps({_EXTENSIONS: {_BAZAAR: extension}}, separators=(",", ":"))
+    descriptions = () if described is None else _describe(described, mime_type)
+    choices: Iterator[Schema] = chain(({_BAZAAR: one, **others} for one in descriptions), (others,))
+    for extensions in filter(None, choices):
+        added = json.dumps({_EXTENSIONS: extensions}, separators=(",", ":"))
         amended = base64.b64encode(f"{text[:-1]},{added[1:]}".encode()).decode()
         if len(amended) <= MAX_AMENDED:
             return amended

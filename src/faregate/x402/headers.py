@@ -223,6 +223,11 @@ def find_authorization(proof: str) -> str:
     return f"{payer}/{nonce}" if payer and nonce else ""
 
 
+def find_extension(proof: str, name: str) -> object:
+    """Return what a `PAYMENT-SIGNATURE` header has of this extension, or None. Never raises."""
+    return _find_object(_decode_leniently(proof), "extensions").get(name)
+
+
 def find_validity(proof: str) -> int:
     """Return for how many seconds the authorization in this header is valid, or 0. Never raises."""
     signed = _find_signed(proof)

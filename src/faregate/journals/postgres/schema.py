@@ -12,7 +12,7 @@ from psycopg.rows import TupleRow
 from faregate.journals.postgres import errors
 from faregate.journals.sql import CONSTRAINTS, FORBIDDEN_TRANSITION, UNFETCHED
 
-VERSION = 7
+VERSION = 8
 LOCK = 0x666172656761746A
 """The advisory lock held while the tables are created: an arbitrary number, never to be changed.
 

@@ -17,7 +17,7 @@ from faregate.journals.states import (
 )
 from faregate.journals.store import COLUMNS
 
-VERSION = 6
+VERSION = 7
 FOUND_COLUMNS = tuple(name for name in COLUMNS if name not in ("key", "result"))
 """In the order in which the script returns them."""
 

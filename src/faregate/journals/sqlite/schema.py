@@ -9,7 +9,7 @@ from pathlib import Path
 from faregate.errors import JournalUnreadable
 from faregate.journals.sql import CONSTRAINTS, FORBIDDEN_TRANSITION, UNFETCHED
 
-VERSION = 9
+VERSION = 10
 APPLICATION_ID = 0x66677431
 """Marks the file as ours. SQLite keeps it in the file's header."""
 
