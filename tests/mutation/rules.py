@@ -18,6 +18,7 @@ BATCH_TESTS = ("tests/journals/test_sqlite_batches.py", "tests/journals/test_sql
 WRITER_TESTS = ("tests/journals/test_writer.py",)
 RESUMPTION = ("tests/core/test_resumption.py",)
 PURCHASES = ("tests/journals/test_purchases.py",)
+IDENTIFIERS = ("tests/core/test_identifiers.py", "tests/journals/test_identifiers.py")
 PAID_BEFORE = ("tests/journals/test_paid_before.py",)
 ADAPTER_TESTS = (
     "tests/checkout",
@@ -239,9 +240,15 @@ MUTANTS = (
     Mutant("unread-payer-is-another", FLOW, "if has_same_payer is None:", "if False:", RESUMPTION),
     Mutant("any-body-is-resumed", MODELS, 'self.http.body_digest != "" or', "True or", RESUMPTION),
     Mutant("given-up-without-a-row", FLOW, "    if not is_recorded:\n        return (yield from _handle_lost_start(backend, request, payment))\n", "", RESUMPTION),
-    Mutant("any-client-resumes", PROCEDURES, "if not row.has_same_client(fingerprint):", "if False:", PURCHASES),
+    Mutant("any-client-resumes", PROCEDURES, "if not (claimant.identifier or row.has_same_client(fingerprint)):", "if False:", PURCHASES),
     Mutant("given-up-leads-nowhere", ROW, "return AlreadyFailed(find_resumed(self.reason))", "return AlreadyFailed()", PURCHASES),
-    Mutant("purchase-freed-by-the-sweep", ROW, '        if delivered:\n            self.purchase = ""', '        self.purchase = ""', PURCHASES),
+    Mutant("purchase-freed-by-the-sweep", ROW, "        if delivered:\n            self._end_purchase()", "        self._end_purchase()", PURCHASES),
+    Mutant("named-purchase-made-again", ROW, "if failed or not self.purchase.startswith(IDENTIFIED):", "if True:", IDENTIFIERS),
+    Mutant("named-purchase-of-a-failed-payment", ROW, "if failed or not self.purchase.startswith(IDENTIFIED):", "if not self.purchase.startswith(IDENTIFIED):", IDENTIFIERS),
+    Mutant("named-purchase-of-another-client", PROCEDURES, "if not (claimant.identifier or row.has_same_client(fingerprint)):", "if not row.has_same_client(fingerprint):", IDENTIFIERS),
+    Mutant("named-purchase-freed-unfetched", OPEN_PAYMENTS, 'if not (record["purchase"] or "").startswith(IDENTIFIED):', "if True:", IDENTIFIERS),
+    Mutant("named-purchase-of-another-request", FLOW, "if not isinstance(claim, RequestMismatch):", "if True:", IDENTIFIERS),
+    Mutant("name-counts-only-for-what-is-resumed", FLOW, "claimant if request.is_resumable or claimant.identifier else None", "claimant if request.is_resumable else None", IDENTIFIERS),
     Mutant("purchase-of-failed-work", ROW, '        if failed:\n            self.purchase = ""\n', "", PURCHASES),
     Mutant("purchase-not-unique", SQLITE + "schema.py", "CREATE UNIQUE INDEX journal_purchases", "CREATE INDEX journal_purchases", PURCHASES),
     Mutant("purchase-not-unique-in-redis", REDIS + "journal.lua", "if first and first ~= key then", "if false then", PURCHASES),
