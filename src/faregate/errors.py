@@ -35,6 +35,12 @@ class ResultTooLarge(HandlerError):
     code = "result_too_large"
 
 
+class ResultCutShort(HandlerError):
+    """The response has a body that is shorter than its `Content-Length` says."""
+
+    code = "result_cut_short"
+
+
 class WorkTimedOut(HandlerError):
     """The work outlived the time in which its payment can still be taken."""
 

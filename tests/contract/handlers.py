@@ -160,6 +160,8 @@ def work(place: str, what: str, payment: Payment | None, body: bytes = b"", envi
             return Answer(headers=FORGED, cookies=(("a", "1"), ("b", "2")))
         case "big":
             return Answer(chunks=tuple(pattern(int(more))), how="stream", media_type=TEXT)
+        case "cut":
+            return Answer(chunks=(b"paid ", b"content"), headers=(("content-length", more),), how="stream")
         case "sleep":
             return Answer(seconds=float(more))
         case "report":

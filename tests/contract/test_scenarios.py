@@ -238,6 +238,11 @@ def test_a_result_that_is_too_large_answers_500(seller: Seller) -> None:
     assert seller.outcome() == "failed"
 
 
+def test_a_result_that_is_shorter_than_its_length_says_answers_500(seller: Seller) -> None:
+    assert_withheld(seller.buy("/do?what=cut-13"), 500, "result_cut_short")
+    assert seller.outcome() == "failed"
+
+
 def test_a_result_as_large_as_it_may_be_is_sold(seller: Seller) -> None:
     assert len(seller.buy("/small?what=big-100").content) == 100
     assert seller.outcome() == "succeeded"

@@ -362,6 +362,14 @@ def test_work_without_a_result_to_sell(error: Exception, reason: str) -> None:
     assert (response.status, code(response)) == (500, reason)
 
 
+def test_a_result_that_is_shorter_than_its_length_is_a_failed_outcome_the_seller_sees() -> None:
+    cut = replace(RESULT, headers=(("Content-Length", str(len(RESULT.body) + 1)),))
+    script = (*BEGINNING, handled(HandlerResult(cut, {})), WARNED, *failed("result_cut_short"))
+    response = play_sale(*script)
+    assert (response.status, code(response)) == (500, "result_cut_short")
+    assert_nothing_left(response)
+
+
 @pytest.mark.parametrize("values", [{"unknown_name": "1"}, {"input_tokens": "1e5"}])
 def test_wrong_values_are_a_failed_outcome_the_seller_sees(values: dict[str, str]) -> None:
     response = play_sale(*BEGINNING, handled(HandlerResult(RESULT, values)), WARNED, *failed("invalid_usage"))

@@ -199,6 +199,7 @@ MUTANTS = (
            "    if is_observed:\n        yield backend.emit_event(\n            Worked(",
            "    if is_observed:\n        yield backend.emit_event(\n            Worked("),
     Mutant("decide-twice", ROW, "self._is_held(lease, RowState.RUNNING, *", "self._is_held(lease, RowState.RUNNING, RowState.SUCCEEDED, *"),
+    Mutant("charge-for-cut-results", FLOW, "        _check_length(result.response, request.http.method)\n", ""),
     Mutant("charge-for-errors", FLOW, "if status in request.billable and", "if"),
     # What may leave unpaid (`core.release`)
     Mutant("unbilled-statuses-leave", FLOW, "    if unpaid is not None:\n        return unpaid\n", "    return unpaid or responses.build_unsold(result.response)\n", RELEASE),

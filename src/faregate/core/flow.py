@@ -82,6 +82,7 @@ from faregate.errors import (
     InvalidUsage,
     NoAnswer,
     NotBillable,
+    ResultCutShort,
     ServiceError,
     TooManyCalls,
     WorkTimedOut,
@@ -680,6 +681,7 @@ def _decide_outcome(
     is_answer = result.has_raised and not is_error(status)
     is_router_s = status >= 300 and find_slash_redirect(result.response, request) is not None
     if status in request.billable and not is_answer and not is_router_s:
+        _check_length(result.response, request.http.method)
         return WorkSucceeded(result.response, check_values(result.values, revision), result.duration_ms)
     unpaid = build_unpaid(result.response, request)
     if unpaid is not None:
@@ -692,3 +694,14 @@ def _decide_outcome(
     raise NotBillable(
         f"its status {status} is not billable, and only errors leave unpaid. To sell it, name it in billable"
     )
+
+
+def _check_length(response: Response, method: str) -> None:
+    """Raise `ResultCutShort` for a body that is shorter than it was declared to be."""
+    if method == "HEAD" or response.status in (204, 304):
+        return
+    for declared in header_values(response.headers, "content-length"):
+        if declared.isdecimal() and int(declared) > len(response.body):
+            raise ResultCutShort(
+                f"its body has {len(response.body)} bytes, and its Content-Length is {declared}"
+            )
