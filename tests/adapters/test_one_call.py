@@ -13,7 +13,18 @@ import faregate.fastapi
 import faregate.starlette
 from faregate.emulator import Wallet
 from faregate.flask import Faregate
+from tests import django_site
 from tests.attacks.site import make_paywall
+
+django_site.ready()
+
+from asgiref.sync import iscoroutinefunction  # noqa: E402
+from django.http import HttpRequest, HttpResponse  # noqa: E402
+from django.urls import path  # noqa: E402
+from django.utils.decorators import sync_and_async_middleware  # noqa: E402
+
+from faregate.django import paid  # noqa: E402
+from tests.adapters.django_views import HIDDEN, read_statuses, served  # noqa: E402
 
 
 class FanOut:
@@ -162,3 +173,116 @@ def test_a_group_of_flask_sells_one_call_of_a_view(copies: bool) -> None:
     answer = buy(Client(app), "/sold?ids=a,b,c")
     assert (answer.status_code, "payment-response" in answer.headers) == (500, False)
     assert len(runs) <= 1
+
+
+PREFIX = {"/sold": "daily_report"}
+TWO_OFFERS = "two_offers"
+
+
+def test_a_prefix_sells_one_call_of_a_route() -> None:
+    runs: list[str] = []
+    app = FastAPI(openapi_url=None)
+
+    @app.get("/sold")
+    async def sold(id: str = "") -> str:
+        runs.append(id)
+        return id
+
+    app.add_middleware(FanOut, copies=True)
+    app.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=make_paywall(), offers=PREFIX)
+    with TestClient(app, "http://seller.example", raise_server_exceptions=False) as client:
+        answer = buy(client, "/sold?ids=a,b,c")
+        assert (answer.status_code, "payment-response" in answer.headers, runs) == (500, False, ["a"])
+        assert buy(client, "/sold?ids=d").text == '"d"'
+
+
+class Fallback:
+    """Calls the application again, with another path, where it has none."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        statuses: list[int] = []
+
+        async def look(message: Any) -> None:
+            statuses.append(message.get("status", 0))
+
+        if scope["type"] == "http":
+            await self.app(scope, receive, look)
+        await self.app({**scope, "path": "/sold/index"} if 404 in statuses else scope, receive, send)
+
+
+def test_a_prefix_sells_a_second_call_after_an_error() -> None:
+    """As of an application in the browser, whose one page answers for each path that has no file."""
+    app = FastAPI(openapi_url=None)
+    app.add_api_route("/sold/index", lambda: "content")
+    app.add_middleware(Fallback)
+    app.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=make_paywall(), offers=PREFIX)
+    with TestClient(app, "http://seller.example") as client:
+        answer = buy(client, "/sold/elsewhere")
+    assert (answer.status_code, answer.json()) == (200, "content")
+
+
+def test_a_prefix_sells_one_call_of_a_view_of_flask() -> None:
+    runs: list[str] = []
+    app = flask.Flask(__name__)
+    app.config.update(FAREGATE_OFFERS=PREFIX, PROPAGATE_EXCEPTIONS=False)
+    app.wsgi_app = make_twice(app.wsgi_app)  # type: ignore[method-assign]
+    Faregate().init_app(app, make_paywall())
+
+    @app.get("/sold")
+    def sold() -> str:
+        runs.append("work")
+        return "content"
+
+    answer = buy(Client(app), "/sold")
+    assert (answer.status_code, answer.get_json()["code"], runs) == (500, TWO_OFFERS, ["work"])
+
+
+def make_twice(app: Any) -> Any:
+    """Call an application twice, as what tries again, and answer what it answers then."""
+
+    def call_twice(environ: Any, start_response: Any) -> Any:
+        b"".join(app({**environ}, lambda *_said: None))
+        return app(environ, start_response)
+
+    return call_twice
+
+
+@sync_and_async_middleware
+def answer_twice(get_response: Any) -> Any:
+    """A middleware of Django that calls what is below it twice, and joins the answers as a success."""
+    if iscoroutinefunction(get_response):
+
+        async def acall(request: HttpRequest) -> HttpResponse:
+            return HttpResponse([(await get_response(request)).content for _ in range(2)])
+
+        return acall
+
+    def call(request: HttpRequest) -> HttpResponse:
+        return HttpResponse([get_response(request).content for _ in range(2)])
+
+    return call
+
+
+@pytest.mark.parametrize("colour", ["wsgi", "asgi"])
+def test_a_middleware_of_django_sells_one_call_of_a_view(colour: str) -> None:
+    runs: list[str] = []
+
+    def work(_request: HttpRequest) -> HttpResponse:
+        runs.append("work")
+        return HttpResponse("content")
+
+    def free(_request: HttpRequest) -> HttpResponse:
+        runs.append("work")
+        return HttpResponse("content")
+
+    routes = (path("view", paid("daily_report")(work)), path("sold/one", free))
+    below = [HIDDEN, f"{__name__}.answer_twice"]
+    with served(colour, *routes, MIDDLEWARE=below, FAREGATE={"OFFERS": PREFIX}) as site:
+        for place in ("/view", "/sold/one"):
+            runs.clear()
+            answer = site.buy(place)
+            assert (answer.status_code, answer.json()["code"], runs) == (500, TWO_OFFERS, ["work"])
+        assert read_statuses() == ["failed", "failed"]

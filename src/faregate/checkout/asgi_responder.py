@@ -416,10 +416,16 @@ class PaywallResponder:
     ) -> None:
         """Call the routes of a router for a request with a payment.
 
+        Raises `ConfigurationError` below a sold prefix, if a route has answered already.
+
+
         What something around them answers for one that raised is no result. Nor is a response that it cut:
         Starlette's `BaseHTTPMiddleware` sends the end of that.
         """
         self.checkout.is_cut = False  # something may try another router in place of one that raised
+        if self._routed_status is not None and not is_error(self._routed_status):
+            self.checkout.is_prefix_called = True
+            self.checkout.begin_prefix_call()
         try:
             await app(scope, receive, send)
         except Exception as error:

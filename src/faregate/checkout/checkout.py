@@ -138,6 +138,8 @@ class Checkout:
     """For how many seconds the adapter can wait for a payment to settle."""
     is_cut = False
     """Whether the handler raised or cut its response, and no other was called since."""
+    is_prefix_called = False
+    """Whether a handler below the sold prefix was called with this payment."""
     called_handler: bool | None = None
     """Whether the framework has called a handler for this request; None if the adapter cannot tell."""
     outer: "Checkout | None" = None
@@ -269,6 +271,17 @@ class Checkout:
         elif call is not self._call and self.payment is not None and self._sold is not None:
             self._refuse_second(self._sold)
 
+    def begin_prefix_call(self) -> None:
+        """Note that a handler is called: the payment of a prefix, too, is for one call.
+
+        Raises `ConfigurationError`.
+        """
+        if self.path_match.offer is None or self.state is not State.AUTHORIZED:
+            return
+        if self.is_prefix_called:
+            self._raise_sold_twice(_CALLED_TWICE.format(self.path_match.prefix))
+        self.is_prefix_called = True
+
     def start_work(self, prices_inside: int = 0) -> None:
         """Note that the handler runs now: its payment may be asked for only `prices_inside` times more.
 
@@ -323,6 +336,9 @@ class Checkout:
                 f"One request asked for the payment of {offer.sells!r} twice. Ask once, before the work: "
                 "one payment is for one call of a paid function."
             )
+        self._raise_sold_twice(mistake)
+
+    def _raise_sold_twice(self, mistake: str) -> NoReturn:
         self._sold_twice = SoldTwice(mistake)  # an application that catches what is raised sells nothing
         raise ConfigurationError(mistake)
 
@@ -660,6 +676,10 @@ class Checkout:
 _UPGRADE_NOT_SOLD = (
     "This resource is sold as an HTTP response. Ask for it without Upgrade, websocket headers or CONNECT. "
     "This request charged nothing."
+)
+_CALLED_TWICE = (
+    "One request called handlers below {!r} twice, and one payment is for one call. What stands between the "
+    "paywall and the application, such as a middleware that tries again, may call it once."
 )
 _PATH_REWRITTEN = (
     "Something between the paywall and the router changed the path of a request to a paid handler. "

@@ -276,7 +276,10 @@ def _is_refused(request: HttpRequest, view: Any, outside: CachesOutside) -> bool
     cached = list_cache_mistakes(view, outside, is_path_sold=is_path_sold)
     reached = list_prefix_mistakes(resolver, conf.get_config().path_rules)
     for mistake in (*own, *list_shadow_mistakes(resolver), *reached, *cached):
+        note_answer(request)
         raise ConfigurationError(mistake)
+    if checkout is not None:
+        checkout.begin_prefix_call()
     if checkout is None or not checkout.path_match.refused:
         return False
     if checkout.path_match.offer is not None or placement.offers:

@@ -271,6 +271,8 @@ def check_request(app: Flask, _endpoint: str | None, _view_args: object) -> None
     for mistake in placement.mistakes:
         raise ConfigurationError(mistake)
     checkout = find_checkout(asked.environ)
+    if checkout is not None:
+        checkout.begin_prefix_call()
     if checkout is None or not checkout.path_match.refused:
         return
     if not (checkout.path_match.offer or placement.offers):
