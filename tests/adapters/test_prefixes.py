@@ -10,7 +10,9 @@ import pytest
 from fastapi import Depends, FastAPI
 from starlette.responses import PlainTextResponse
 
+from faregate import Usage
 from faregate.asgi import PaywallMiddleware, require_payment
+from faregate.checkout.path_rules import PathRules
 from faregate.errors import ConfigurationError
 from faregate.fastapi import paid
 from faregate.offers import offer
@@ -104,6 +106,15 @@ def test_a_path_that_can_be_read_two_ways_is_refused(setting: dict[str, Any], me
     sent = ask(seller(plain, **setting), path, method=method)
     assert (sent[0]["status"], plain.runs) == (400, 0)
     assert json.loads(sent[1]["body"])["code"] == "ambiguous_path"
+
+
+def test_a_prefix_has_no_price_by_use() -> None:
+    """Nothing below it is sure to report the use: a sale would fail after its work."""
+    price = Usage(at_most="0.50 USDC", rates={"tokens": "0.001 USDC"})
+    among = ("daily_report", offer("chat", price=price))
+    for sold in (offer("chat", price=price), offer(lambda _request: "chat", among=among)):
+        with pytest.raises(ConfigurationError, match="follows the use"):
+            PathRules({"/chat": sold})
 
 
 @pytest.mark.parametrize("prefix", ["/reports/*", "/reports/{id}", "/re%20ports", "/reports?x=1", "/a/../b"])

@@ -14,6 +14,7 @@ from faregate.checkout.arguments import check_choose
 from faregate.core.models import Offer
 from faregate.errors import ConfigurationError
 from faregate.offers import build_offer
+from faregate.x402.usage_prices import Usage
 
 # A path that is its own normal form, but for a slash at its end. Most paths are.
 _NORMAL = re.compile(r"(?:/[a-z0-9_~-][a-z0-9_~.-]*)+/?", re.ASCII)
@@ -80,8 +81,9 @@ class PathRules:
             _check_prefix(path): sold if isinstance(sold, Offer) else build_offer(sold)
             for path, sold in declared.items()
         }
-        for sold in self.offers.values():
+        for path, sold in self.offers.items():
             check_choose(sold)
+            _check_price(path, sold)
         if len(self.offers) < len(declared):
             raise ConfigurationError(
                 "Two paid prefixes are the same path, spelt differently. Keep one of them."
@@ -114,6 +116,14 @@ class PathRules:
             offer = None if prefix is None else self.offers[prefix]
             match = self._matches[prefix, refused] = PathMatch(offer, refused, prefix=prefix)
         return match
+
+
+def _check_price(path: str, sold: Offer) -> None:
+    if any(isinstance(one.price, Usage) for one in sold.alternatives):
+        raise ConfigurationError(
+            f"{path!r} is sold as {sold.sells!r} by its path, and the price of that follows the use: nothing "
+            "below a prefix is sure to report it. Put the price on the handler that reports what it used."
+        )
 
 
 def _check_prefix(path: Any) -> str:
