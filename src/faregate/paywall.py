@@ -216,6 +216,8 @@ class Paywall:
             settings.resume_open_payments and offer.resume_open_payments,
             has_payer_left,
             settings.identifier_use,
+            # Without either setting it is where this process listens, which other processes do not share.
+            resource_url if settings.public_url or settings.trust_host else "",
         )
 
     def present(

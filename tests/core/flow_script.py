@@ -115,6 +115,8 @@ class AnyOf:
     __hash__ = None  # type: ignore[assignment]  # never a key
 
 
+SOLD = "text_summary "
+"""What the claims of these sales name as sold."""
 STOPPED = repeat(0.0)
 """A clock that stands still."""
 
@@ -213,7 +215,7 @@ def _advance(flow: Flow[Any], answer: Any, events: list[Event]) -> Any:
 
 
 def claimed(answer: Any = None, url: str = "/summary?q=1") -> Pair:
-    claimant = Claimant(f"GET {url}", replay=ReplayPolicy.SAME_CLIENT)
+    claimant = Claimant(f"GET {url}", replay=ReplayPolicy.SAME_CLIENT, sold=SOLD)
     return ClaimProof(PROOF, claimant), answer or Claimed(LEASE_HELD)
 
 

@@ -64,6 +64,7 @@ from tests.core.flow_script import (
     RELEASED,
     RESULT,
     RULES,
+    SOLD,
     TXN,
     UNPAID,
     WARNED,
@@ -612,7 +613,10 @@ def test_a_proof_of_16_kib_is_read() -> None:
     proof = "x" * 16384
     play(
         serve(sale(proof)),
-        (ClaimProof(proof, Claimant("GET /summary?q=1", replay=ReplayPolicy.SAME_CLIENT)), InProgress()),
+        (
+            ClaimProof(proof, Claimant("GET /summary?q=1", replay=ReplayPolicy.SAME_CLIENT, sold=SOLD)),
+            InProgress(),
+        ),
     )
 
 

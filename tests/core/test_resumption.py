@@ -35,6 +35,7 @@ from tests.core.flow_script import (
     RECEIPT,
     RESULT,
     RULES,
+    SOLD,
     TXN,
     UNPAID,
     WARNED,
@@ -64,8 +65,8 @@ from tests.core.steps import (
 )
 
 REQUEST = sale(resumes=True)
-CLAIMANT = Claimant("GET /summary?q=1", replay=ReplayPolicy.SAME_CLIENT)
-PAYER_COMES = Claimant("GET /summary?q=1", replay=ReplayPolicy.SAME_PROOF)
+CLAIMANT = Claimant("GET /summary?q=1", replay=ReplayPolicy.SAME_CLIENT, sold=SOLD)
+PAYER_COMES = Claimant("GET /summary?q=1", replay=ReplayPolicy.SAME_PROOF, sold=SOLD)
 CODE = name_resumption(OTHER_TXN)
 OURS = PendingPayment(LEASE_HELD, PROOF, TXN, ACR)
 FIRST = replace(HELD, lease=Lease(b"first", 7), proof="Zmlyc3Q=", transaction_id=OTHER_TXN)
@@ -218,7 +219,7 @@ def test_a_first_payment_that_the_journal_cannot_claim_is_unconfirmed() -> None:
 
 def test_an_offer_without_replay_delivers_a_first_result_once_only() -> None:
     request = replace(REQUEST, offer=replace(OFFER, replay=False))
-    never = Claimant("GET /summary?q=1", replay=ReplayPolicy.NEVER)
+    never = Claimant("GET /summary?q=1", replay=ReplayPolicy.NEVER, sold=SOLD)
     again = (claimed()[0].__class__(PROOF, never), AlreadyFailed(OTHER_TXN))
     response = play(serve(request), again, first(AlreadyUsed(OTHER_TXN), never))
     assert response.status == 409

@@ -38,6 +38,7 @@ from tests.core.flow_script import (
     PROOF,
     RECEIPT,
     RESULT,
+    SOLD,
     TXN,
     WARNED,
     WORK,
@@ -73,7 +74,7 @@ CLIENT_UNVERIFIED = claimed(ClientUnverified(TXN))
 NOT_KNOWN = (RecallPredictability(), Predictability.UNKNOWN)
 RECALLED_SECRET = (RecallPredictability(), Predictability.UNPREDICTABLE)
 RECALLED_PUBLIC = (RecallPredictability(), Predictability.PREDICTABLE)
-CLAIM_SAME_PROOF = ClaimProof(PROOF, Claimant("GET /summary?q=1", replay=ReplayPolicy.SAME_PROOF))
+CLAIM_SAME_PROOF = ClaimProof(PROOF, Claimant("GET /summary?q=1", replay=ReplayPolicy.SAME_PROOF, sold=SOLD))
 
 
 def instructions(value: str = "") -> AccessUnpaid:
@@ -165,7 +166,7 @@ def test_a_replay_that_was_used_up_meanwhile_is_refused() -> None:
 
 def test_an_offer_that_is_never_replayed_says_so_to_the_journal() -> None:
     offer = Offer("text_summary", replay=False)
-    claim = ClaimProof(PROOF, Claimant("GET /summary?q=1", replay=ReplayPolicy.NEVER))
+    claim = ClaimProof(PROOF, Claimant("GET /summary?q=1", replay=ReplayPolicy.NEVER, sold=SOLD))
     assert play(serve(sale(offer=offer)), (claim, AlreadyUsed(TXN))).status == 409
 
 
@@ -181,7 +182,7 @@ def test_what_a_request_shows_of_itself_is_claimed_with_its_proof() -> None:
     one = with_headers(sale(), ("Authorization", "Bearer x"), ("cookie", "sid=1; lang=de"))
     one = replace(one, http=replace(one.http, body_digest="d1"))
     shown = ("authorization Bearer x", "?cookie lang=de", "?cookie sid=1")
-    claim = ClaimProof(PROOF, Claimant("GET /summary?q=1", shown, "d1", ReplayPolicy.SAME_CLIENT))
+    claim = ClaimProof(PROOF, Claimant("GET /summary?q=1", shown, "d1", ReplayPolicy.SAME_CLIENT, SOLD))
     assert play(serve(one), (claim, AlreadyUsed(TXN))).status == 409
 
 

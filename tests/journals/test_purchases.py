@@ -79,11 +79,12 @@ def test_a_second_payment_does_not_start_while_the_first_runs(journal: AnyJourna
         (HERE, BOB),
         (Claimant("GET /summary?q=2"), ALICE),
         (Claimant("HEAD /summary?q=1"), ALICE),
+        (replace(HERE, sold="another https://seller.example/summary"), ALICE),
         (replace(HERE, body_digest="cd" * 32), ALICE),
         (replace(HERE, credentials=("authorization Bearer other",)), ALICE),
         (replace(HERE, credentials=("?idempotency-key 2",)), ALICE),
     ],
-    ids=["payer", "query", "method", "body", "authorization", "idempotency key"],
+    ids=["payer", "query", "method", "what is sold", "body", "authorization", "idempotency key"],
 )
 def test_another_purchase_starts_at_once(journal: AnyJournal, claimant: Claimant, payer: str) -> None:
     started(journal, 1)

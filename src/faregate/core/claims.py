@@ -31,15 +31,17 @@ class ReplayPolicy(Enum):
 class Claimant:
     """The identity of a request that claims a proof.
 
-    `request` is its method and URL. `credentials` and `body_digest` may be empty; a digest is compared only
-    where both requests have one. `identifier` is empty, or the seller's origin and the name that the payer
-    gave the purchase (`faregate.core.identifiers`).
+    `request` is its method and URL. `sold` tells apart what equal requests buy: the name of the offer and the
+    public URL. `credentials` and `body_digest` may be empty; a digest is compared only where both requests
+    have one. `identifier` is empty, or the seller's origin and the name that the payer gave the purchase
+    (`faregate.core.identifiers`).
     """
 
     request: str
     credentials: tuple[str, ...] = field(default=(), repr=False)
     body_digest: str = ""
     replay: ReplayPolicy = ReplayPolicy.SAME_PROOF
+    sold: str = ""
     identifier: str = ""
 
 

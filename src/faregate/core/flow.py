@@ -222,7 +222,8 @@ def _build_claimant(request: PaidRequest, replay: ReplayPolicy, identifier: str 
         # The seller's choice may depend on headers or a body that the claim does not cover, so the chosen
         # offer is part of the claim. A payment for a small result must not start the work of a large one.
         named = f"{named} as {request.offer.sells}"
-    return Claimant(named, find_credentials(http.headers), http.body_digest, allowed, identifier)
+    sold = f"{request.offer.sells} {request.public_url}"
+    return Claimant(named, find_credentials(http.headers), http.body_digest, allowed, sold, identifier)
 
 
 def _claim_without_credentials(

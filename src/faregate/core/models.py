@@ -304,7 +304,8 @@ class PaidRequest:
     what a catalogue lists of the request; None unless the seller asks to be listed. `resumes`:
     an open payment of the same payer for the same request is resumed. `has_payer_left` finds whether the
     payer waits no longer for the result; None where that cannot be known. `identifier_use`: whether payers
-    name their purchases.
+    name their purchases. `public_url` is the `resource_url` where the seller knows the address that payers
+    use, or else empty.
     """
 
     offer: Offer
@@ -322,6 +323,7 @@ class PaidRequest:
     resumes: bool = False
     has_payer_left: "HasPayerLeft | None" = field(default=None, repr=False, compare=False)
     identifier_use: IdentifierUse = IdentifierUse.IGNORED
+    public_url: str = ""
 
     @property
     def is_resumable(self) -> bool:

@@ -12,7 +12,7 @@ _LENGTH = 32
 
 
 def hash_purchase(proof: str, claimant: Claimant, digest: Callable[[str], bytes]) -> str:
-    """Hash payer and identifier; without one payer, request, body and named credentials.
+    """Hash payer and identifier; without one payer, request, what is sold, body and named credentials.
 
     Empty if the proof names no payer. What it says is not verified: who finds two equal purchases must
     compare their verified payers.
@@ -25,4 +25,5 @@ def hash_purchase(proof: str, claimant: Claimant, digest: Callable[[str], bytes]
     # A payer that sends another key or another idempotency key buys something else. Cookies are not
     # compared here: between two requests, a server may have set some.
     named = find_header_credentials(claimant.credentials)
-    return digest("\0".join((payer, claimant.request, claimant.body_digest, *named))).hex()[:_LENGTH]
+    about = (payer, claimant.request, claimant.sold, claimant.body_digest, *named)
+    return digest("\0".join(about)).hex()[:_LENGTH]
