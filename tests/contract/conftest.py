@@ -8,13 +8,15 @@ from typing import Any
 import httpx
 import pytest
 
-from faregate.emulator import Wallet
+from faregate.emulator import Emulator, Wallet
+from faregate.rules.builtin import builtin_account
 from tests.contract.handlers import CONTENT
 from tests.contract.stacks import STACKS, Server, Stack, running
 from tests.support.faulty_service import FaultyService
 from tests.support.headers import decode_header
 from tests.support.lines import read_lines
 from tests.support.products import spread
+from tests.support.usage_account import with_usage_price
 
 NO_KEEPING = httpx.Limits(max_keepalive_connections=0)
 """A connection per request: they reach all processes, and none was closed by the server meanwhile."""
@@ -114,7 +116,8 @@ class Seller:
 )
 def _running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[Running]:
     stack: Stack = request.param
-    service, folder = FaultyService(), tmp_path_factory.mktemp(stack.name)
+    emulator = Emulator(with_usage_price(builtin_account()))
+    service, folder = FaultyService(emulator), tmp_path_factory.mktemp(stack.name)
     with (
         service.serving() as url,
         running(stack, url, folder, FAREGATE_PAYMENT_IDENTIFIER="optional") as server,

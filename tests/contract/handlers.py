@@ -20,6 +20,7 @@ from faregate.core.usage import Payment
 from faregate.offers import offer
 from faregate.paywall import Paywall
 from tests.support.lines import append_line
+from tests.support.usage_account import USED
 
 CONTENT = "paid content"
 FILE = Path(__file__).with_name("report.txt")
@@ -72,6 +73,7 @@ SOLD = (
     Sold("/never", "failing_settlement"),
     Sold("/free", "free_notes"),
     Sold("/metered", "token_meter"),
+    Sold("/used", USED),
     Sold("/unknown", "no_such_thing"),
     Sold("/small", limits={"max_result_bytes": 100}),
     Sold("/hurried", limits={"max_work_seconds": 0.3}),
@@ -165,9 +167,12 @@ def work(place: str, what: str, payment: Payment | None, body: bytes = b"", envi
         case "sleep":
             return Answer(seconds=float(more))
         case "report":
-            if payment is not None:
-                payment.report(json.loads(more))
+            report(payment, more)
             return Answer()
+        case "maximum":
+            report(payment, more)
+            known = None if payment is None else payment.maximum_atomic
+            return Answer(chunks=(str(known).encode(),), media_type=TEXT)
         case "later":
             return Answer(place=place)
         case "frame":
@@ -177,6 +182,14 @@ def work(place: str, what: str, payment: Payment | None, body: bytes = b"", envi
             return Answer(chunks=(CONTENT.encode(), b": ", body), media_type=TEXT)
         case _:
             return Answer()
+
+
+def report(payment: Payment | None, written: str) -> None:
+    """Report the values of a JSON object, or of each in a list."""
+    values = json.loads(written)
+    for one in values if isinstance(values, list) else [values]:
+        if payment is not None:
+            payment.report(one)
 
 
 def pattern(size: int) -> Iterator[bytes]:

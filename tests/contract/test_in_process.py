@@ -25,6 +25,7 @@ from tests.service.databases import DATABASES, empty_database
 from tests.service.in_process import build_environ, open_books_of
 from tests.support.faulty_service import FaultyService
 from tests.support.products import take_part
+from tests.support.usage_account import with_usage_price
 from tests.support.waiting import eventually
 
 ALWAYS = {
@@ -67,7 +68,7 @@ def test_the_seller_sells_with_the_service_inside(stack: Stack, kind: str, tmp_p
 
 def build_seller() -> Account:
     """The built-in seller, with a name that the sellers of this suite use: here, a start fails without it."""
-    seller = builtin_account()
+    seller = with_usage_price(builtin_account())
     unknown = Resource(key="no_such_thing", name="No such thing", revisions=(Revision(amount=1),))
     return seller.model_copy(update={"resources": (*seller.resources, unknown)})
 
