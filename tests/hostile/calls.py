@@ -127,4 +127,13 @@ CALLS = (
         twin=True,
     ),
     Call("close of a free one", "execution", "/free", payments.of_execution, acts=False),
+    Call("complete a use", "complete", "/used", payments.of_used_complete, twin=True),
+    Call(
+        "look at an unpaid use",
+        "transaction",
+        "/used",
+        payments.of_used_transaction,
+        before={"complete": lost_before},
+        twin=True,
+    ),
 )

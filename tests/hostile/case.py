@@ -9,11 +9,14 @@ from faregate.events import Stuck
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.persistent import PersistentJournal
 from faregate.paywall import Paywall
+from faregate.rules.builtin import builtin_account
 from faregate.rules.records import TransactionRecord
 from tests.hostile.calls import Call
 from tests.hostile.service import CaseService, NamedFault
 from tests.journals.stores import Clock
+from tests.support.usage_account import with_usage_price
 
+_ACCOUNT = with_usage_price(builtin_account())
 HASTE = 0.15
 """Seconds that a seller waits for a service that says nothing."""
 
@@ -63,7 +66,7 @@ class Case:
     def __post_init__(self) -> None:
         self.wallet = Wallet(clock=self.emulator_clock)
         self.service = CaseService(
-            Emulator(clock=self.emulator_clock, expose_execution_id=True),
+            Emulator(_ACCOUNT, clock=self.emulator_clock, expose_execution_id=True),
             self.call.plan(self.fault, self.window),
         )
         self.paywall: Paywall
@@ -101,6 +104,11 @@ class Case:
     def transaction(self) -> TransactionRecord | None:
         """The one there is, of the one proof there is."""
         return next(iter(self.service.transactions.values()), None)
+
+    @property
+    def charged(self) -> int:
+        """What the payer has lost, in atomic units."""
+        return _ACCOUNT.default_balance - self.service.emulator.balance(self.wallet.address)
 
     @property
     def status(self) -> str:

@@ -7,7 +7,7 @@ from faregate.emulator import TEST_KEY
 from tests.hostile.case import Case, Seen
 from tests.hostile.faults.statuses import INNER
 from tests.hostile.forgery import LIE
-from tests.hostile.sellers import CONTENT
+from tests.hostile.sellers import CONTENT, PRICES
 from tests.support.promises import Wrong
 
 SECRETS = (TEST_KEY, INNER, LIE, "Traceback", "127.0.0.1", "faregate", "httpx", "pydantic", "_error")
@@ -90,6 +90,12 @@ def look_back(case: Case) -> None:
     told = [transaction for transaction, _ in case.service.outcomes]
     if len(told) > len(set(told)):
         case.wrong(Wrong.CONTRADICTION)
+    reported = [transaction for transaction, _ in case.service.reported]
+    if len(reported) > len(set(reported)):
+        case.wrong("other values were reported of the same work", f"{case.service.reported}")
+    expected = PRICES.get(case.call.path, 0) if case.status == "succeeded" else 0
+    if case.charged != expected:
+        case.wrong("another sum was charged", f"{case.charged}, and not {expected}")
     owed, stuck = case.holds()
     if owed:
         case.wrong(Wrong.NOT_FINAL, f"{owed}")

@@ -1,12 +1,13 @@
 """The rules of money, each weakened in one way, as a hurried hand might write them."""
 
+import itertools
 import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from faregate.core.models import Response, header_values
+from faregate.core.models import Outcome, Response, WorkSucceeded, header_values
 from faregate.core.results import (
     Completion,
     CompletionPaid,
@@ -15,7 +16,7 @@ from faregate.core.results import (
     CompletionUnpaid,
 )
 from faregate.errors import BadAnswer
-from faregate.merchant import interpret
+from faregate.merchant import backend, interpret
 from faregate.merchant.calls import PAYMENT_RESPONSE
 from tests.support.mutants import Patch, Read, read_completions, release_on_a_look, release_on_any_2xx
 from tests.support.promises import Wrong
@@ -68,7 +69,20 @@ def _failed_is_failed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(interpret, "_parse_unpaid", lambda _reply, _result: CompletionUnpaid())
 
 
+def _values_are_made_anew(patch: pytest.MonkeyPatch) -> None:
+    """What was used is reported as it is known now, and not as it was recorded."""
+    honest, calls = backend._write_completion, itertools.count()
+
+    def write(revision_id: str, outcome: Outcome) -> bytes:
+        if isinstance(outcome, WorkSucceeded) and outcome.values:
+            outcome = replace(outcome, values=(("tokens", str(1230 + next(calls))),))
+        return honest(revision_id, outcome)
+
+    patch.setattr(backend, "_write_completion", write)
+
+
 UNPAID, AGAIN = Wrong.UNPAID_RELEASE, Wrong.PAY_AGAIN
+OTHER_VALUES = "other values were reported"
 
 BROKEN: dict[str, tuple[Patch, str, str, str]] = {
     "no receipt asked for": (_no_receipt_asked_for, "complete", "receipt is", UNPAID),
@@ -80,6 +94,7 @@ BROKEN: dict[str, tuple[Patch, str, str, str]] = {
     "a refusal means not paid": (read_completions(_a_refusal_means_not_paid), "complete", "status 4", AGAIN),
     "nonsense means not paid": (read_completions(_nonsense_means_not_paid), "complete", "status is", AGAIN),
     "failed is failed, whatever else is said": (_failed_is_failed, "complete", "failed, and", AGAIN),
+    "values are made anew": (_values_are_made_anew, "complete a use", "another payment", OTHER_VALUES),
     "a look is enough to release": (release_on_a_look, "look at an unpaid one", "a perfect lie", UNPAID),
 }
 """How; at which call and with which faults the matrix must see it; and what it must see."""

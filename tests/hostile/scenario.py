@@ -3,6 +3,7 @@
 from tests.hostile import checker
 from tests.hostile.case import Case
 from tests.hostile.harness import Harness, Payers, Stack, swept
+from tests.hostile.sellers import SELLS
 from tests.support.faulty_service import instructions
 
 LATER = 400.0
@@ -71,4 +72,5 @@ class Scenario:
 
     def proof(self) -> str:
         """A payment for what the service asks, whoever says so."""
-        return self.case.wallet.pay(instructions(self.case.service.emulator, self.case.call.path))
+        path = self.case.call.path
+        return self.case.wallet.pay(instructions(self.case.service.emulator, path, SELLS[path]))

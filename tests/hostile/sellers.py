@@ -17,10 +17,14 @@ from faregate.checkout.checkout import SkipHandler
 from faregate.core.usage import Payment
 from faregate.offers import offer
 from faregate.paywall import Paywall
+from tests.support.usage_account import USED
 
 CONTENT = "what is paid for"
-SELLS = {"/paid": "daily_report", "/refusing": "daily_report", "/free": "free_notes"}
-"""`/refusing` gives nothing that is worth its price."""
+SELLS = {"/paid": "daily_report", "/refusing": "daily_report", "/free": "free_notes", "/used": USED}
+"""`/refusing` gives nothing that is worth its price; that of `/used` follows what its handler reports."""
+REPORTED = {"tokens": "1230"}
+PRICES = {"/paid": 50_000, "/used": 12_300}
+"""What is charged for a result, in atomic units."""
 
 
 class Customer(Protocol):
@@ -49,6 +53,7 @@ class SellerApp:
         @faregate.starlette.paid(sells)
         async def endpoint(request: Request) -> Response:
             self.customers[request.headers["x-case"]].worked(request.state.payment)
+            report(path, request.state.payment)
             status, body = made(path)
             return JSONResponse(body, status, {"x-own": "1"})
 
@@ -66,9 +71,15 @@ class SellerApp:
             start_response(f"{stop.status} Stopped", [])
             return []
         self.customers[environ["HTTP_X_CASE"]].worked(payment)
+        report(path, payment)
         response = JSONResponse(made(path)[1], made(path)[0])
         start_response(f"{response.status_code} Made", [("Content-Type", "application/json"), ("x-own", "1")])
         return [bytes(response.body)]
+
+
+def report(path: str, payment: Payment) -> None:
+    if path == "/used":
+        payment.report(REPORTED)
 
 
 def made(path: str) -> tuple[int, dict[str, str]]:

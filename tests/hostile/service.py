@@ -1,6 +1,7 @@
 """The service of one case: a real emulator behind somebody who misbehaves, call by call."""
 
 import itertools
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -31,14 +32,18 @@ class CaseService(FaultyService):
     mistakes: list[str] = field(default_factory=list)
     outcomes: set[tuple[str, str]] = field(default_factory=set)
     """Which outcomes were told of which transaction."""
+    reported: set[tuple[str, str]] = field(default_factory=set)
+    """Which values were reported of which transaction, as JSON."""
 
     def operation_of(self, request: WireRequest) -> str:
         operation = super().operation_of(request)
         if operation == "access" and Response(0, request.headers).first("payment-signature") is None:
             return "ask"
         if operation == "complete":
-            operation = "fail" if b'"failed"' in (request.body or b"") else operation
-            self.outcomes.add((request.path.split("/")[-2], operation))
+            body, transaction_id = json.loads(request.body or b"{}"), request.path.split("/")[-2]
+            operation = "fail" if body.get("outcome") == "failed" else operation
+            self.outcomes.add((transaction_id, operation))
+            self.reported.add((transaction_id, json.dumps(body.get("values"), sort_keys=True)))
         return operation
 
     async def answer(self, connection: Connection, request: WireRequest) -> None:

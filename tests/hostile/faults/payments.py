@@ -72,6 +72,37 @@ def of_complete() -> Iterator[NamedFault]:
         yield from twisted(f"failed, and {sorted(signs)} gone", with_fields(**change))
 
 
+AMOUNTS: tuple[Any, ...] = (
+    *JUNK,
+    *("-1", "NaN", "Infinity", "1e3", "0", "1", "12299", "12301", "500001", "1" * 40, "\u0661"),
+    *(-1, float("nan"), 10**400),
+)
+"""What the service may say that was charged for a use of 12,300, and did not charge."""
+
+
+def of_used_complete() -> Iterator[NamedFault]:
+    """Amounts prove nothing and refute nothing: the receipt is there, and the payer is shown what it says."""
+    for name in ("settled_atomic", "authorized_atomic"):
+        yield from odd(f"receipt.payment.{name}", AMOUNTS)
+    yield from odd("receipt.price.calculation_mode", (*JUNK, "fixed", "Usage"))
+    yield from answering("409 other values", json_reply(409, OTHER_VALUES))
+    yield from answering("422 a value is missing", json_reply(422, MISSING_VALUE))
+    elsewhere = {"transaction_id": OTHER, "receipt": RECEIPT | {"transaction_id": OTHER}}
+    yield from twisted("of another payment, all of it", with_fields(**elsewhere))
+
+
+def of_used_transaction() -> Iterator[NamedFault]:
+    """What a look at an unpaid use says of its amounts."""
+    yield from twisted("a perfect lie", lambda reply: reply, ("before",))
+    for name in ("settled_atomic", "authorized_atomic"):
+        yield from field(name, AMOUNTS, ("after",))
+    yield from twisted("settled, and still authorized", with_fields(settled_atomic="12300"), ("after",))
+
+
+OTHER_VALUES = {"code": "invalid_request", "message": "the transaction was completed with other values"}
+MISSING_VALUE = {"code": "invalid_request", "message": "values.tokens is required by the revision"}
+
+
 def of_fail() -> Iterator[NamedFault]:
     yield from field("transaction_id", IDS)
     yield from field("status", [*STATUSES, "succeeded"])
