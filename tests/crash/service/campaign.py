@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from faregate.service.database.engine import Database
 from faregate.service.database.finality import read_finality
-from tests.crash.service.application import OWN_POINTS
+from tests.crash.service.application import APPLICATIONS, OWN_POINTS, ApplicationName
 from tests.crash.service.audit import Audit, run_audit
 from tests.crash.service.buyers import Buyers
 from tests.crash.service.checker import Checker, wait_for_transfers
@@ -22,8 +22,8 @@ from tests.crash.service.sellers import KINDS, Sellers
 from tests.crash.service.trouble import Trouble
 from tests.support.waiting import eventually
 
-_ROLES: Final = ("serve", "work", "serve", "work")
-_ROLES_INSIDE: Final = ("sell", "work", "sell", "sell")
+_ROLES: Final = (("serve", None), ("work", None), ("serve", None), ("work", None))
+_ROLES_INSIDE: Final = (("work", None), *(("sell", application) for application in APPLICATIONS))
 _HEALING_SECONDS: Final = 90.0
 _FEWEST_PAYMENTS: Final = 8
 _MORE_SECONDS: Final = 60.0
@@ -71,13 +71,14 @@ class _Run:
         self._sellers = kind(environment, options.sellers, options.seed, options.kinds)
         self._sellers.folder = folder
         self._slots = [
-            Slot(self._make_order(role, number, folder), environment, self._plan, options.seed + number)
+            Slot(self._make_order(*role, number, folder), environment, self._plan, options.seed + number)
             for number, role in enumerate(_ROLES_INSIDE if payments == "inside" else _ROLES)
         ]
 
-    def _make_order(self, role: Any, number: int, folder: Path) -> Order:
+    def _make_order(self, role: Any, application: ApplicationName | None, number: int, folder: Path) -> Order:
         settings = {**self._environment.settings, "workers": 1 if role == "serve" else 2}
-        return Order(role, settings, str(folder / f"{role}-{number}.log"), naive=self._options.naive)
+        log = str(folder / f"{application or role}-{number}.log")
+        return Order(role, settings, log, naive=self._options.naive, application=application)
 
     def run(self, name: str, tell: Told) -> dict[str, Any]:
         starts = [slot.start for slot in self._slots]
@@ -145,6 +146,7 @@ class _Run:
             "seed": self._options.seed,
             "naive": self._options.naive,
             "deaths": {point: deaths[point] for point in self._points},
+            "deaths of": dict(self._plan.deaths_of),
             "killed elsewhere": self._plan.elsewhere,
             "payments": dict(Counter(sale.kind for sale in sales)),
             "statuses": dict(Counter(sale.status or "none" for sale in sales)),

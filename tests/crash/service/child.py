@@ -22,6 +22,7 @@ from faregate.service.database.engine import Database
 from faregate.service.database.transfers import SqlTransfers
 from faregate.service.settings import make_settings
 from tests.crash.service import application
+from tests.crash.service.application import ApplicationName
 from tests.crash.service.points import NETWORK
 from tests.service.chain.facilitated import BelievingPayments
 from tests.support.watched_backend import Around, watch
@@ -42,6 +43,8 @@ class Order:
     points: frozenset[str] = frozenset()
     skips: int = 0
     naive: bool = False
+    application: ApplicationName | None = None
+    """What sells."""
 
 
 class Killer:
@@ -110,8 +113,8 @@ def run(order: Order, listener: socket.socket, tell: Connection) -> None:
         inherit: Callable[..., socket.socket] = lambda *_: listener  # noqa: E731
         setattr(serving, "open_listener", inherit)  # noqa: B010 - callers wait while nobody serves
         serving.serve(settings)
-    elif order.role == "sell":
-        application.sell(order.settings, Path(order.log), listener, killer)
+    elif order.application is not None:
+        application.sell(order.application, order.settings, Path(order.log), listener, killer)
     else:
         serving.work(settings)
 

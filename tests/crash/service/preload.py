@@ -7,7 +7,8 @@ for _name in (
     *("sqlalchemy.dialects.postgresql.psycopg", "sqlalchemy.dialects.sqlite.pysqlite"),
     *("uvicorn.lifespan.on", "uvicorn.loops.auto", "uvicorn.protocols.http.auto"),
     *("faregate.service.commands.serve", "faregate.service.in_process", "faregate.starlette"),
-    *("x402.facilitator", "x402.mechanisms.evm", "x402.mechanisms.evm.exact", "x402.schemas"),
-    *("tests.crash.service.child", "tests.crash.service.facilitator"),
+    *("django.core.wsgi", "faregate.flask", "gunicorn.arbiter", "gunicorn.workers.gthread"),
+    *("waitress.server", "x402.facilitator", "x402.mechanisms.evm", "x402.mechanisms.evm.exact"),
+    *("x402.schemas", "tests.crash.service.child", "tests.crash.service.facilitator"),
 ):
     importlib.import_module(_name)

@@ -70,6 +70,8 @@ class Plan:
         self._chance = random.Random(seed)
         self._lock = threading.Lock()
         self.deaths: Counter[str] = Counter()
+        self.deaths_of: Counter[str] = Counter()
+        """At points, of each kind of process."""
         self.elsewhere = 0
 
     def choose(self) -> frozenset[str]:
@@ -79,13 +81,14 @@ class Plan:
             rare = [point for point in left if point.partition(":")[0] in RARE]
             return frozenset([*rare, *self._chance.sample(left, min(AT_ONCE, len(left)))])
 
-    def record(self, point: str | None) -> None:
-        """Record that a process died at this point; None: elsewhere."""
+    def record(self, point: str | None, kind: str) -> None:
+        """Record that a process of this kind died at this point; None: elsewhere."""
         with self._lock:
             if point is None:
                 self.elsewhere += 1
             else:
                 self.deaths[point] += 1
+                self.deaths_of[kind] += 1
                 self._left[point] -= 1
 
     @property
@@ -164,4 +167,4 @@ class Slot(threading.Thread):
             self.failures.append(f"a process ended by itself: {process.exitcode}")
             self._end.wait(0.5)
         elif not healed and not (is_stopped and point is None):
-            self._plan.record(point)
+            self._plan.record(point, order.application or order.role)

@@ -16,8 +16,10 @@ def markdown(found: Sequence[Found]) -> str:
     names = [one["name"] for one in found]
     head = ["| | " + " | ".join(names) + " |", "|---|" + "---:|" * len(names)]
     wrongs = [Counter(wrong for wrong, _ in one["wrongs"]) for one in found]
+    kinds = list(dict.fromkeys(kind for one in found for kind in sorted(one["deaths of"])))
     rows = [
         _row("deaths at points", [sum(one["deaths"].values()) for one in found]),
+        *(_row(f"of {kind}", [one["deaths of"].get(kind, 0) for one in found]) for kind in kinds),
         _row("points", [sum(1 for times in one["deaths"].values() if times) for one in found]),
         _row("fewest deaths at a point", [min(one["deaths"].values()) for one in found]),
         _row("killed elsewhere", [one["killed elsewhere"] for one in found]),
