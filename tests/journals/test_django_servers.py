@@ -24,7 +24,7 @@ from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.django_site import databases
 from tests.journals.postgres_schema import asked
 from tests.journals.records import CLAIMED
-from tests.journals.rows import GOOD, HERE, LEASE, WORK_SECONDS, fresh, started, take_in_threads
+from tests.journals.rows import GOOD, HERE, LEASE, WORK_SECONDS, fresh, started
 from tests.journals.stores import KEY, STEADY, Clock
 from tests.servers.shared import shared
 
@@ -106,10 +106,6 @@ def test_the_clocks_of_the_machines_need_not_agree(
     assert ahead.claim("proof", HERE) == InProgress()
     assert ahead.lease_next() is None
     ahead.disconnect()
-
-
-def test_eight_threads_take_different_rows(journal: PersistentJournal, clock: Clock) -> None:
-    take_in_threads(journal, clock, 40, at_end=journal.disconnect)
 
 
 Use = Callable[[PersistentJournal], object]

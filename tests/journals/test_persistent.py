@@ -15,10 +15,20 @@ from faregate.journals import quota
 from faregate.journals.persistent import PersistentJournal
 from faregate.journals.policy import JournalPolicy
 from faregate.journals.row import Row
-from faregate.journals.states import RowState
 from faregate.journals.store import ENCRYPTED, Record
 from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
-from tests.journals.rows import GOOD, HERE, LEASE, WORK_SECONDS, decided, fresh, owed, released, started
+from tests.journals.rows import (
+    GOOD,
+    HERE,
+    LEASE,
+    WORK_SECONDS,
+    decided,
+    fresh,
+    owed,
+    released,
+    started,
+    take_in_threads,
+)
 from tests.journals.stores import (
     JOURNALS,
     KEY,
@@ -88,6 +98,12 @@ def test_one_of_many_claims_gets_a_transaction(open_one: Open) -> None:
     tickets = [fresh(journal.claim(f"encoded {number} times", HERE)) for number in range(8)]
     answers = together(8, lambda: open_one().record_transaction(tickets.pop(), TXN, ACR, WORK_SECONDS))
     assert sorted(answers) == [False] * 7 + [True]
+
+
+@pytest.mark.every_value
+def test_eight_threads_take_different_rows(open_one: Open, clock: Clock) -> None:
+    journal = open_one()
+    take_in_threads(journal, clock, 40, at_end=journal.disconnect)
 
 
 def together(count: int, act: Callable[[], Any]) -> list[Any]:
@@ -388,47 +404,6 @@ def decided_again(journal: PersistentJournal) -> Any:
     lease = started(journal, "another", OTHER_TXN)
     assert journal.record_outcome(lease, GOOD)
     return lease
-
-
-# What must not happen to a row
-
-PROVEN = {"payment_response": b"x", "receipt": b"x"}
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"state": RowState.SETTLED.value, "proof": None, "expires_at": 1.0, **PROVEN},
-        {"state": RowState.SUCCEEDED.value},
-        {"state": RowState.FAILED.value},
-        {"state": RowState.STUCK.value},
-        {"reason": "none"},
-        {"transaction_id": None},
-        {"expires_at": 1.0},
-        {"proof": None},
-        {"payment_response": b"x"},
-        {"receipt": b"x"},
-        {"result": b"x"},
-        {"state": "novel"},
-    ],
-)
-def test_an_impossible_row_is_refused(open_one: Open, changes: dict[str, Any]) -> None:
-    journal = open_one()
-    started(journal)
-    record = record_of(journal)
-    with pytest.raises(JournalError, match="impossible row"):
-        journal._store.replace(record["key"], record["stamp"], {**changes, "stamp": 1}, True)
-    assert record_of(journal) == record
-
-
-def test_a_failed_row_is_never_settled_nor_a_settled_row_unpaid(open_one: Open) -> None:
-    journal = open_one()
-    settled: dict[str, Any] = {"state": RowState.SETTLED.value, "proof": None, "expires_at": 1.0, "stamp": 1}
-    decided(journal, WorkFailed("no"))
-    for more in (PROVEN, {"payment_response": b"x"}, {"receipt": b"x"}):
-        record = record_of(journal)
-        with pytest.raises(JournalError, match="impossible row"):
-            journal._store.replace(record["key"], record["stamp"], {**settled, **more}, True)
 
 
 # Bounds

@@ -12,7 +12,7 @@ from faregate.journals.store import PURGE_SECONDS
 from tests.core.flow_script import OTHER_TXN, TXN
 from tests.journals import postgres_schema
 from tests.journals.postgres_schema import asked, asked_inside, get_store, postgres, stamp_of, with_setting
-from tests.journals.rows import GOOD, HERE, LEASE, started, take_in_threads
+from tests.journals.rows import GOOD, HERE, LEASE, started
 from tests.journals.stores import Clock
 
 url, journal = postgres_schema.url, postgres_schema.journal
@@ -81,13 +81,6 @@ def test_locked_rows_are_purged_later(url: str) -> None:
     clock.now += PURGE_SECONDS
     journal.claim("third", HERE)
     assert get_store(journal).measure() == (2, 0)
-    journal.disconnect()
-
-
-def test_eight_threads_take_different_rows(url: str) -> None:
-    clock = Clock()
-    journal = postgres(url, clock=clock, connections=8, timeout=30)
-    take_in_threads(journal, clock, 64)
     journal.disconnect()
 
 

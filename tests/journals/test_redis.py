@@ -9,17 +9,18 @@ import sys
 import threading
 import time
 from collections.abc import Generator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from faregate.core.claims import Claimant, Claimed, InProgress, Replayable
-from faregate.core.models import Response, WorkSucceeded
+from faregate.core.claims import Claimed, InProgress, Replayable
 from faregate.errors import ConfigurationError, JournalError, JournalUnreadable
 from faregate.journals.redis import RedisJournal
 from faregate.journals.redis.schema import VERSION
 from faregate.journals.redis.store import RedisStore
 from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
+from tests.journals.canaries import find_leaks, write_canaries
 from tests.journals.redis_journal import ask, opened, running
 from tests.journals.rows import GOOD, HERE, WORK_SECONDS, fresh, released, started
 from tests.journals.stores import KEY
@@ -270,23 +271,9 @@ def test_an_unreadable_row_is_reported(server: RedisServer, journal: RedisJourna
 
 
 def test_nothing_of_a_payment_can_be_read_from_its_files(server: RedisServer, journal: RedisJournal) -> None:
-    proof, url, *more = canaries = [f"{part}-canary" for part in ("proof", "url", "header", "body", "value")]
-    header, body, value = more
-    good = WorkSucceeded(Response(200, ((header, header),), body.encode() * 10_000), ((value, value),))
-    lease = fresh(journal.claim(proof, Claimant(f"GET /{url}")))
-    journal.record_transaction(lease, TXN, ACR, WORK_SECONDS)
-    seen = look(server)
-    journal.record_outcome(lease, good)
-    seen += look(server)
-    journal.record_settlement(lease, "response-canary", "receipt-canary", True)
-    assert isinstance(journal.claim(proof, Claimant(f"GET /{url}")), Replayable)
-    journal.record_pending(fresh(journal.claim(f"{proof}-2", Claimant(f"GET /{url}"))), OTHER_TXN, ACR)
-    seen += look(server)
-    assert TXN.encode() in seen
+    seen = write_canaries(journal, partial(look, server))
     assert b"test" in seen
-    assert [
-        canary for canary in (*canaries, "canary", "GET /", KEY.decode()) if canary.encode() in seen
-    ] == []
+    assert find_leaks(seen) == []
 
 
 def look(server: RedisServer) -> bytes:
