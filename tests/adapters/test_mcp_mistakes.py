@@ -12,11 +12,11 @@ from mcp.server.extension import Extension
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, InputRequiredResult, TextContent
 
-from faregate.emulator import TEST_KEY, Emulator, Wallet
-from faregate.emulator.transports import EmbeddedTransport
+from faregate.emulator import Wallet
 from faregate.errors import ConfigurationError
 from faregate.mcp import Payment, add_paywall, paid
 from faregate.paywall import Paywall
+from tests.adapters.asgi import a_paywall
 from tests.adapters.mcp_shop import PAYMENT, Buyer, text_of
 from tests.adapters.test_mcp import MODERN
 
@@ -30,8 +30,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def paywall() -> Paywall:
-    transport: Any = EmbeddedTransport(Emulator())
-    return Paywall(api_key=TEST_KEY, base_url="http://service.example", environ={}, transport=transport)
+    return a_paywall()
 
 
 async def report() -> str:

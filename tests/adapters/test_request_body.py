@@ -12,12 +12,12 @@ from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.asgi import require_payment as arequire_payment
 from faregate.checkout.checkout import Checkout, SkipHandler
 from faregate.checkout.request import MAX_COMPARED, comparable_length, read_body
-from faregate.emulator import Emulator, Wallet
-from faregate.emulator.transports import EmbeddedTransport
+from faregate.emulator import Wallet
 from faregate.errors import ConfigurationError
 from faregate.offers import offer
 from faregate.paywall import Paywall
 from faregate.wsgi import PaywallMiddleware, require_payment
+from tests.adapters.asgi import a_paywall
 from tests.adapters.django_views import PAYWALL, Site, served
 
 from django.http import HttpRequest, HttpResponse  # isort: skip
@@ -30,14 +30,7 @@ SOLD = offer("daily_report")
 
 @pytest.fixture
 def paywall() -> Paywall:
-    transport: Any = EmbeddedTransport(Emulator())
-    return Paywall(
-        base_url="http://service.example",
-        api_key="svc_test_emulator",
-        public_url="https://seller.example",
-        environ={},
-        transport=transport,
-    )
+    return a_paywall(public_url="https://seller.example")
 
 
 @pytest.mark.parametrize(

@@ -21,11 +21,11 @@ from mcp_types import (
     TextContent,
 )
 
-from faregate.emulator import TEST_KEY, Emulator, Wallet
-from faregate.emulator.transports import EmbeddedTransport
+from faregate.emulator import Wallet
 from faregate.mcp import add_paywall, paid
 from faregate.mcp.results import dump_result
 from faregate.paywall import Paywall
+from tests.adapters.asgi import a_paywall
 from tests.adapters.mcp_shop import Buyer, text_of
 from tests.adapters.test_mcp import LEGACY, MODERN
 from tests.attacks.content import Content
@@ -44,8 +44,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def paywall() -> Paywall:
-    transport: Any = EmbeddedTransport(Emulator())
-    return Paywall(api_key=TEST_KEY, base_url="http://service.example", environ={}, transport=transport)
+    return a_paywall()
 
 
 # How a cache reads a call, and what it gives of a result

@@ -14,7 +14,6 @@ from faregate.asgi import PaywallMiddleware
 from faregate.core.claims import Claimant, InProgress, PendingPayment, RequestMismatch, Resumable
 from faregate.core.recovery import SweepReport
 from faregate.emulator import Emulator, Wallet
-from faregate.emulator.transports import EmbeddedTransport
 from faregate.errors import JournalError
 from faregate.journals import event_loops
 from faregate.journals.event_loops import MAX_THREADS, run_in_thread
@@ -22,7 +21,7 @@ from faregate.journals.memory import MemoryJournal
 from faregate.journals.registry import as_async
 from faregate.journals.sqlite import SqliteJournal
 from faregate.paywall import Paywall
-from tests.adapters.asgi import CONTENT, Plain, ask, header
+from tests.adapters.asgi import CONTENT, Plain, a_paywall, ask, header
 from tests.core.flow_script import ACR, RECEIPT, TXN
 from tests.journals.rows import GOOD, HERE, LEASE, WORK_SECONDS, fresh
 from tests.journals.stores import STORED, Clock, disconnect, find_class
@@ -122,18 +121,7 @@ def test_waiting_too_long_for_a_free_thread_is_an_error(loop: str, monkeypatch: 
 def test_two_paywalls_that_share_a_file_are_one_seller(tmp_path: Path) -> None:
     """As two workers are: the second hands out what the first was paid for, and nothing runs twice."""
     emulator, plain = Emulator(), Plain()
-    transport: Any = EmbeddedTransport(emulator)
-
-    def paywall() -> Paywall:
-        return Paywall(
-            base_url="http://service.example",
-            api_key="svc_test_emulator",
-            environ={},
-            transport=transport,
-            journal=f"sqlite:///{tmp_path}/journal.db",
-        )
-
-    one, other = paywall(), paywall()
+    one, other = (a_paywall(emulator, journal=f"sqlite:///{tmp_path}/journal.db") for _ in range(2))
     first = PaywallMiddleware(plain, one, offers={"/": "daily_report"})
     second = PaywallMiddleware(plain, other, offers={"/": "daily_report"})
     proof = Wallet().pay(header(ask(first, "/"), b"payment-required"))

@@ -8,19 +8,17 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from faregate.asgi import PaywallMiddleware
-from faregate.emulator import TEST_KEY, Emulator
-from faregate.emulator.transports import EmbeddedTransport
 from faregate.mcp import add_paywall, paid
 from faregate.paywall import Paywall
 from faregate.routes import RouteTable
 from faregate.routes.check import check
 from faregate.routes.inspect import inspect_app
+from tests.adapters.asgi import a_paywall
 
 
 @pytest.fixture
 def paywall() -> Paywall:
-    transport: Any = EmbeddedTransport(Emulator())
-    return Paywall(api_key=TEST_KEY, base_url="http://service.example", environ={}, transport=transport)
+    return a_paywall()
 
 
 def shop(paywall: Paywall | None) -> MCPServer[Any]:
