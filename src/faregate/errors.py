@@ -200,7 +200,7 @@ def nearest_name(name: str, known: Iterable[str]) -> str:
     """
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=len(names) or 1, cutoff=0.75)
-    with_all_words = [one for one in near if _split_words(name) <= _split_words(one)]
+    with_all_words = [candidate for candidate in near if _split_words(name) <= _split_words(candidate)]
     return f" Did you mean {(with_all_words or near)[0]}?" if near else ""
 
 

@@ -18,8 +18,8 @@ T = TypeVar("T")
 def frozen(cls: type[T]) -> type[T]:
     """Make a data class with slots and a hash. A change is refused by type checkers only, not at run time."""
     made: Any = dataclass(slots=True, eq=False, repr=False)(cls)
-    compared = [one.name for one in fields(made) if one.compare]
-    shown = [one.name for one in fields(made) if one.repr]
+    compared = [attribute.name for attribute in fields(made) if attribute.compare]
+    shown = [attribute.name for attribute in fields(made) if attribute.repr]
     read = attrgetter(*compared) if compared else _read_nothing
 
     def is_equal(self: Any, other: Any) -> Any:

@@ -199,22 +199,22 @@ class SaleLog:
         return self._logger.isEnabledFor(logging.INFO)
 
     def receive(self, event: Event) -> None:
-        found = find_outcome(event)
-        if found is None:
+        ended = find_outcome(event)
+        if ended is None:
             return
-        end, outcome = found
+        end, outcome = ended
         fields = _list_fields(end, outcome)
         log("sale", logging.INFO, "%s", _format(end, outcome), fields=fields)
 
 
 def _list_fields(end: EndEvent, outcome: SaleOutcome) -> dict[str, Any]:
-    known = {name: value for name in _FIELDS if (value := getattr(end.sale, name)) is not None}
+    sale_fields = {name: value for name in _FIELDS if (value := getattr(end.sale, name)) is not None}
     reason = _find_reason(end)
     return {
         "transaction_id": end.transaction_id,
         "outcome": str(outcome),
         **({"reason": reason} if reason else {}),
-        **known,
+        **sale_fields,
     }
 
 

@@ -287,7 +287,7 @@ class Paywall:
         A service in this process is asked at once. Of any other, what is missing is logged, once, when its
         contracts have been read for a request. Raises `ConfigurationError`.
         """
-        offers = [one for offer in offers for one in offer.alternatives]
+        offers = [alternative for offer in offers for alternative in offer.alternatives]
         self._revisions.expect(offers)
         if self._is_in_process:
             for offer in offers:

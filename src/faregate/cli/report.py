@@ -148,7 +148,7 @@ def _format_periods(summary: Summary) -> list[str]:
     lines = [f"{summary.interval.upper():<{left}}  {numbers}  {'REVENUE'}"]
     for name, period, revenue in zip(names, summary.periods, revenues, strict=True):
         totals = period.totals
-        cells = "  ".join(f"{one or '-':>9}" for one in (totals.succeeded, totals.failed, totals.pending))
+        cells = "  ".join(f"{count or '-':>9}" for count in (totals.succeeded, totals.failed, totals.pending))
         bar = _format_bar(totals.revenue[asset], most, wide)
         coloured = style(bar, "32") + " " * (wide - len(bar) + 1) if wide else ""
         lines.append(f"{name:<{left}}  {cells}  {coloured}{revenue}".rstrip())

@@ -164,12 +164,12 @@ async def _reset(connection: asyncio.Transport, receive: Receive) -> None:
 
 def _get_connection(send: Send) -> asyncio.Transport:
     """Return uvicorn's transport of this connection; `ConnectionNotBreakable` under any other server."""
-    found: asyncio.Transport | None = getattr(getattr(send, "__self__", None), "transport", None)
-    if found is None:
+    transport: asyncio.Transport | None = getattr(getattr(send, "__self__", None), "transport", None)
+    if transport is None:
         raise ConnectionNotBreakable(
             "only uvicorn can act out silence, a reset or a cut: use serve(emulator)"
         )
-    return found
+    return transport
 
 
 async def _wait_disconnect(receive: Receive) -> None:

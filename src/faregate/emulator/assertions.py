@@ -113,8 +113,8 @@ def _iter_records(service: Service) -> Iterator[TransactionRecord]:
 
 def find_paid_by(service: Service, proof: str) -> TransactionRecord | None:
     """Find the transaction that this proof authorized."""
-    found = (store.find_by_proof(proof) for store in service.environments.values())
-    return next((record for record in found if record is not None), None)
+    records = (store.find_by_proof(proof) for store in service.environments.values())
+    return next((record for record in records if record is not None), None)
 
 
 def find_unpaid_releases(

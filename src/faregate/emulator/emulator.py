@@ -212,13 +212,15 @@ class Emulator:
         twice at once, and it misses a payer who is asked to pay again later.
         """
         if answers is None:
-            found = self.read_state(
+            violations = self.read_state(
                 lambda service, log: list(assertions.find_overlapping_charges(service, log))
             )
         else:
             given = list(answers)
-            found = self.read_state(lambda service, _: list(assertions.find_double_charges(service, given)))
-        assertions.raise_violations(found)
+            violations = self.read_state(
+                lambda service, _: list(assertions.find_double_charges(service, given))
+            )
+        assertions.raise_violations(violations)
 
     def assert_released_only_if_completed(self, answers: Iterable[ReceivedResponse]) -> None:
         """Raise `InvariantBroken` if a result left before the service proved its payment.
@@ -244,8 +246,8 @@ class Emulator:
 
     def export(self) -> dict[str, Any]:
         """Return the state document as plain JSON values. It contains payers' signatures."""
-        found: dict[str, Any] = json.loads("".join(self.iter_export()))
-        return found
+        document: dict[str, Any] = json.loads("".join(self.iter_export()))
+        return document
 
     def iter_export(self) -> Iterator[str]:
         """Yield the state document as text; only the copy is made under the lock."""
@@ -257,9 +259,9 @@ class Emulator:
         What the document leaves out is as it was at the start. All calls so far are marked `undone`.
         `ConfigurationError` names the place of what does not fit; then nothing has changed.
         """
-        found = read_document(document)
+        tenants_state = read_document(document)
         with self._lock:
-            self._load(found)
+            self._load(tenants_state)
             self._recorder.log.rewind((0, ()))
 
     def reset(self) -> None:
@@ -345,10 +347,10 @@ class Emulator:
 
     def require_payment(self, key: str, required: bool = True) -> None:
         """Set whether the resource must be paid for; False makes it free."""
-        with self._editing(key) as found:
-            for store in found:
+        with self._editing(key) as stores:
+            for store in stores:
                 _check_price(key, store.catalog.listings[key].active.rules, required=required)
-            for store in found:
+            for store in stores:
                 store.catalog.edit(key, store.clock.edit(), partial(replace, require_payment=required))
 
     def edit_resource(
@@ -365,24 +367,24 @@ class Emulator:
         """
         fields = {"name": name, "description": description, "image_url": image_url}
         update = {field: value for field, value in fields.items() if value is not None}
-        with self._editing(key) as found:
-            resources = [store.catalog.listings[key].resource.with_appearance(**update) for store in found]
-            for store, edited in zip(found, resources, strict=True):
+        with self._editing(key) as stores:
+            resources = [store.catalog.listings[key].resource.with_appearance(**update) for store in stores]
+            for store, edited in zip(stores, resources, strict=True):
                 store.catalog.edit(key, store.clock.edit(), partial(replace, resource=edited))
 
     def archive(self, key: str) -> None:
         """Archive the resource: access to it is answered 422 from now on."""
-        with self._editing(key) as found:
-            for store in found:
+        with self._editing(key) as stores:
+            for store in stores:
                 moment = store.clock.edit()
                 store.catalog.edit(key, moment, partial(replace, archived_at=moment))
 
     def publish(self, key: str, revision: Revision) -> None:
         """Publish a new active revision in both environments; the previous one can no longer be bought."""
-        with self._editing(key) as found:
-            for store in found:
+        with self._editing(key) as stores:
+            for store in stores:
                 _check_price(key, revision, required=store.catalog.listings[key].require_payment)
-            for store in found:
+            for store in stores:
                 store.catalog.publish(key, revision, store.clock.edit())
 
     def publish_prices(self, prices: Mapping[str, AssetAmount | Usage]) -> dict[str, PublishedRevision]:
@@ -432,21 +434,21 @@ class Emulator:
 
     def _find_environments(self, target: str) -> list[EnvironmentState]:
         """Find the environments that know the target; if none does, test, which then reports the error."""
-        found = [
+        stores = [
             store
             for store in self._service.environments.values()
             if settlement_control.has_target(store, target)
         ]
-        return found or [self._service.environments["test"]]
+        return stores or [self._service.environments["test"]]
 
     @contextmanager
     def _editing(self, key: str) -> Generator[list[EnvironmentState]]:
         """Yield the environments with this resource, under the lock; `ConfigurationError` if none has it."""
         with self._lock:
-            found = [store for store in self._service.environments.values() if key in store.catalog.listings]
-            if not found:
+            stores = [store for store in self._service.environments.values() if key in store.catalog.listings]
+            if not stores:
                 raise ConfigurationError(f"there is no resource {key!r}")
-            yield found
+            yield stores
 
 
 def _check_price(key: str, revision: Revision, *, required: bool) -> None:

@@ -43,11 +43,11 @@ def build_criteria(operation: str | None, match: Match) -> Criteria:
     """Combine operation and criteria; `ConfigurationError` for an unknown operation."""
     if operation is not None and operation not in OPERATIONS:
         raise ConfigurationError(f"there is no operation {operation!r}; there are {', '.join(OPERATIONS)}")
-    found: Criteria = {} if operation is None else {"operation": operation}
-    found.update(match)
-    if found.get("payer") in TEST_PAYERS:
-        found["payer"] = TEST_PAYERS[found["payer"]].address
-    return found
+    criteria: Criteria = {} if operation is None else {"operation": operation}
+    criteria.update(match)
+    if criteria.get("payer") in TEST_PAYERS:
+        criteria["payer"] = TEST_PAYERS[criteria["payer"]].address
+    return criteria
 
 
 def list_differences(call: RecordedCall, criteria: Criteria) -> list[str]:
@@ -97,17 +97,19 @@ def check_expectations(
     taken, left = _assign(expected, calls)
     unexpected = [call for call in left if _is_unexpected(call, expected, strict)]
     missing = [
-        (one, len(found))
-        for one, found in zip(expected, taken, strict=True)
-        if one.times is not None and len(found) < one.times
+        (expectation, len(received))
+        for expectation, received in zip(expected, taken, strict=True)
+        if expectation.times is not None and len(received) < expectation.times
     ]
     if unexpected or missing:
-        open_first = sorted(expected, key=lambda one: not any(one is short for short, _ in missing))
+        open_first = sorted(
+            expected, key=lambda expectation: not any(expectation is short for short, _ in missing)
+        )
         raise ExpectationFailed("\n".join(_describe_failure(unexpected, missing, open_first, calls)))
 
 
 def _is_unexpected(call: RecordedCall, expected: Sequence[Expectation], strict: bool) -> bool:
-    if any(is_match(call, one.criteria) for one in expected):
+    if any(is_match(call, expectation.criteria) for expectation in expected):
         return True
     return strict and call.operation != "contracts"
 
@@ -123,11 +125,11 @@ def _assign(
     taken: list[list[RecordedCall]] = [[] for _ in expected]
 
     def place(call: RecordedCall, tried: set[int]) -> bool:
-        for number, one in enumerate(expected):
-            if number in tried or not is_match(call, one.criteria):
+        for number, expectation in enumerate(expected):
+            if number in tried or not is_match(call, expectation.criteria):
                 continue
             tried.add(number)
-            if one.times is None or len(taken[number]) < one.times:
+            if expectation.times is None or len(taken[number]) < expectation.times:
                 taken[number].append(call)
                 return True
             for seat, other in enumerate(taken[number]):
@@ -150,28 +152,30 @@ def _describe_failure(
     for call in unexpected:
         yield f"  {call!r}"
         if expected:
-            one = min(expected, key=lambda one: _distance(call, one))
-            yield f"    nearest is {one!r}{_explain(call, one)}"
+            nearest = min(expected, key=lambda expectation: _distance(call, expectation))
+            yield f"    nearest is {nearest!r}{_explain(call, nearest)}"
     if missing:
         yield "calls that did not come:"
-    for one, came in missing:
-        yield f"  {one!r} came {came} of {one.times} times"
-        others = [call for call in calls if list_differences(call, one.criteria)]
+    for expectation, came in missing:
+        yield f"  {expectation!r} came {came} of {expectation.times} times"
+        others = [call for call in calls if list_differences(call, expectation.criteria)]
         if others:
-            call = min(others, key=lambda call: _distance(call, one))
-            yield f"    nearest is {call!r}{_explain(call, one)}"
+            call = min(others, key=lambda call: _distance(call, expectation))
+            yield f"    nearest is {call!r}{_explain(call, expectation)}"
 
 
-def _distance(call: RecordedCall, one: Expectation) -> tuple[bool, int]:
-    differences = list_differences(call, one.criteria)
+def _distance(call: RecordedCall, expectation: Expectation) -> tuple[bool, int]:
+    differences = list_differences(call, expectation.criteria)
     return "operation" in differences, len(differences)
 
 
-def _explain(call: RecordedCall, one: Expectation) -> str:
-    differences = list_differences(call, one.criteria)
+def _explain(call: RecordedCall, expectation: Expectation) -> str:
+    differences = list_differences(call, expectation.criteria)
     if not differences:
-        return f", expected {one.times} times"
-    described = (f"{name} {getattr(call, name)!r} instead of {one.criteria[name]!r}" for name in differences)
+        return f", expected {expectation.times} times"
+    described = (
+        f"{name} {getattr(call, name)!r} instead of {expectation.criteria[name]!r}" for name in differences
+    )
     return f": {', '.join(described)}"
 
 
@@ -215,23 +219,23 @@ class CallRecorder:
         criteria, end = build_criteria(operation, match), time.monotonic() + timeout
         # A condition over the emulator's own lock: no call can come between the look and the wait.
         with self._answered:
-            while len(found := _select(self.log, criteria)) < count:
+            while len(matching := _select(self.log, criteria)) < count:
                 rest = end - time.monotonic()
                 if rest <= 0:
-                    raise _build_error(criteria, found, count, timeout, list(self.log))
+                    raise _build_error(criteria, matching, count, timeout, list(self.log))
                 self._answered.wait(rest)
-        return found
+        return matching
 
     async def wait_async(
         self, operation: str | None, match: Match, count: int, timeout: float
     ) -> list[RecordedCall]:
         """Await them instead. It polls, since the calls may come from threads without an event loop."""
         criteria, end = build_criteria(operation, match), time.monotonic() + timeout
-        while len(found := self.find(operation, match)) < count:
+        while len(matching := self.find(operation, match)) < count:
             if time.monotonic() >= end:
-                raise _build_error(criteria, found, count, timeout, self.find(None, {}))
+                raise _build_error(criteria, matching, count, timeout, self.find(None, {}))
             await anyio.sleep(_POLL_SECONDS)
-        return found
+        return matching
 
     def expect(self, operation: str, match: Match, times: int | None) -> Expectation:
         made = Expectation(build_criteria(operation, match), times)
@@ -264,8 +268,8 @@ def _select(calls: Iterable[RecordedCall], criteria: Criteria) -> list[RecordedC
 
 
 def _build_error(
-    criteria: Criteria, found: list[RecordedCall], count: int, timeout: float, came: list[RecordedCall]
+    criteria: Criteria, matching: list[RecordedCall], count: int, timeout: float, came: list[RecordedCall]
 ) -> NoSuchCall:
     last = (f"\n  {call!r}" for call in came[-20:])
-    what = f"{Expectation(criteria)!r} came {len(found)} of {count} times in {timeout:g} s"
+    what = f"{Expectation(criteria)!r} came {len(matching)} of {count} times in {timeout:g} s"
     return NoSuchCall("".join((what, "; the last calls:" if came else "; there was no call", *last)))

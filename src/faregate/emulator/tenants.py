@@ -56,13 +56,13 @@ class Tenants:
     def find(self, name: str) -> Emulator | None:
         if name == MAIN:
             return self.main
-        found = self._others.get(name)
-        return None if found is None else found[0]
+        tenant = self._others.get(name)
+        return None if tenant is None else tenant[0]
 
     def get_config(self, name: str) -> TenantConfig:
         """Return the configuration that it was created with."""
-        found = self._others.get(name)
-        return TenantConfig() if found is None else found[1]
+        tenant = self._others.get(name)
+        return TenantConfig() if tenant is None else tenant[1]
 
     def get_or_create(
         self, name: str, *, account: Account | None = None, seed: int | str | None = None

@@ -63,7 +63,7 @@ class EmbeddedTransport:
         """Have the emulator ask the prices of the code; they are not calls of the Merchant API."""
         prices = {key: read_price(price) for key, price in json.loads(body).items()}
         published = self.emulator.publish_prices(prices)
-        return json_value_response({key: describe_published(one) for key, one in published.items()})
+        return json_value_response({key: describe_published(revision) for key, revision in published.items()})
 
     def _deliver(self, method: str, url: str, headers: Headers, body: bytes | None) -> Delivery:
         path = "/" + url.split("/", 3)[3]

@@ -124,11 +124,11 @@ def _list_content(value: Any) -> Iterator[str]:
     if isinstance(value, BaseModel):
         value = value.model_dump()
     if isinstance(value, Mapping):
-        for name, one in cast(Mapping[str, Any], value).items():
-            if name in _CONTENT and isinstance(one, str):
-                yield one
+        for name, member in cast(Mapping[str, Any], value).items():
+            if name in _CONTENT and isinstance(member, str):
+                yield member
             else:
-                yield from _list_content(one)
+                yield from _list_content(member)
     elif isinstance(value, list | tuple):
         for item in cast("Sequence[Any]", value):
             yield from _list_content(item)

@@ -47,7 +47,7 @@ def paid(
 
     def decorate(tool: Tool) -> Tool:
         declared = _check_tool(tool, sold)
-        names = [name for name, one in declared.parameters.items() if _is_payment(one)]
+        names = [name for name, parameter in declared.parameters.items() if _is_payment(parameter)]
         arguments = declared.replace(
             parameters=[
                 parameter for parameter in declared.parameters.values() if parameter.name not in names
@@ -114,7 +114,11 @@ def _hide(guard: Any, arguments: Signature) -> None:
     """Let the SDK make the tool's schema of these parameters only."""
     guard.__signature__ = arguments
     kept = arguments.parameters.values()
-    hints = {one.name: one.annotation for one in kept if one.annotation is not Parameter.empty}
+    hints = {
+        parameter.name: parameter.annotation
+        for parameter in kept
+        if parameter.annotation is not Parameter.empty
+    }
     if arguments.return_annotation is not Signature.empty:
         hints["return"] = arguments.return_annotation
     guard.__annotations__ = hints

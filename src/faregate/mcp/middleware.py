@@ -137,5 +137,5 @@ def add_paywall(
 
 def _find_place(server: AnyServer) -> int:
     """Inside what the SDK brings, outside the seller's: what is sold is what theirs let through."""
-    own = (type(one).__module__.partition(".")[0] == "mcp" for one in server.middleware)
+    own = (type(middleware).__module__.partition(".")[0] == "mcp" for middleware in server.middleware)
     return next((place for place, is_own in enumerate(own) if not is_own), len(server.middleware))

@@ -74,9 +74,9 @@ def encode_payment(payment: object) -> str:
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
-        return {name: _without_nulls(one) for name, one in fields.items() if one is not None}
+        return {name: _without_nulls(field) for name, field in fields.items() if field is not None}
     if isinstance(value, list):
-        return [_without_nulls(one) for one in cast("Sequence[Any]", value)]
+        return [_without_nulls(item) for item in cast("Sequence[Any]", value)]
     return value
 
 

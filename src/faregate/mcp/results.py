@@ -55,12 +55,12 @@ def build_result(response: Response, envelope: Result, *, structured: bool) -> R
         return _build_own(response, envelope)
     required = _decode(response.first("payment-required")) if response.status == 402 else {}
     refusal = _read_refusal(response)
-    said = [required or refusal]
+    objects = [required or refusal]
     if required and "transaction_id" in refusal:
-        said.append(refusal)  # that an earlier payment was not taken
-    content = [{"type": "text", "text": json.dumps(one)} for one in said]
+        objects.append(refusal)  # that an earlier payment was not taken
+    content = [{"type": "text", "text": json.dumps(content_object)} for content_object in objects]
     built: Result = {**envelope, "content": content, "isError": True}
-    return {**built, "structuredContent": said[0]} if structured else built
+    return {**built, "structuredContent": objects[0]} if structured else built
 
 
 def _build_own(response: Response, envelope: Result) -> Result:
@@ -77,13 +77,13 @@ def _build_own(response: Response, envelope: Result) -> Result:
 
 def _read_refusal(response: Response) -> Result:
     """The JSON of a response without a result, with what HTTP would say in its status and headers."""
-    said = _parse(response.body)
-    if response.status == 202 and "code" not in said:
+    answer = _parse(response.body)
+    if response.status == 202 and "code" not in answer:
         # The service's own words, which say no more than how far it is: the client may be a language model.
-        said = {**_parse(build_settling(None).body), **said}
-    said["http_status"] = response.status
+        answer = {**_parse(build_settling(None).body), **answer}
+    answer["http_status"] = response.status
     wait = response.first("retry-after")
-    return {**said, "retry_after": int(wait)} if wait is not None and wait.isdecimal() else said
+    return {**answer, "retry_after": int(wait)} if wait is not None and wait.isdecimal() else answer
 
 
 def _decode(header: str | None) -> Result:

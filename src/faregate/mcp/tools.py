@@ -65,9 +65,11 @@ def check_tools(server: AnyServer) -> None:
 
 def list_mistakes(server: AnyServer) -> tuple[str, ...]:
     handlers = [inspect_tool(tool) for tool in list_tools(server)]
-    mistakes = [found.mistake for found in handlers if found.mistake]
+    mistakes = [handler.mistake for handler in handlers if handler.mistake]
     # What a low-level server sells is not known before it is called.
-    if _has_event_store(server) and (isinstance(server, Server) or any(found.offers for found in handlers)):
+    if _has_event_store(server) and (
+        isinstance(server, Server) or any(handler.offers for handler in handlers)
+    ):
         mistakes.append(EVENT_STORE)
     return tuple(mistakes)
 
@@ -102,12 +104,12 @@ def _find_outer(low_level: Server[Any]) -> AnyServer:
     return owner if _is_outer(owner) else low_level
 
 
-def _is_low_level(one: object) -> TypeGuard[Server[Any]]:
-    return isinstance(one, Server)
+def _is_low_level(server: object) -> TypeGuard[Server[Any]]:
+    return isinstance(server, Server)
 
 
-def _is_outer(one: object) -> TypeGuard[MCPServer[Any]]:
-    return isinstance(one, MCPServer)
+def _is_outer(server: object) -> TypeGuard[MCPServer[Any]]:
+    return isinstance(server, MCPServer)
 
 
 def list_routes(server: AnyServer, root: str = ROOT) -> RouteTable:
@@ -144,5 +146,7 @@ def list_endpoint(endpoint: Any, path: str) -> Iterator[RouteTable]:
 
 
 def find_paywall(server: AnyServer) -> Paywall | None:
-    added: list[Any] = [one for one in server.middleware if getattr(one, "faregate_middleware", False)]
+    added: list[Any] = [
+        middleware for middleware in server.middleware if getattr(middleware, "faregate_middleware", False)
+    ]
     return added[0].paywall if added else None

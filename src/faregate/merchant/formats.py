@@ -30,7 +30,7 @@ def _ipv6() -> str:
     """The nine forms of RFC 3986, 3.2.2: up to `most` groups before `::`, and exactly `after` behind it."""
     before = (f"(?:(?:{_H16}:){{0,{most - 1}}}{_H16})?" if most else "" for most in range(7))
     after = (*(f"(?:{_H16}:){{{groups}}}{_LS32}" for groups in (5, 4, 3, 2, 1, 0)), _H16)
-    pairs = [f"{one}::{other}" for one, other in zip(before, after, strict=True)]
+    pairs = [f"{before_gap}::{other}" for before_gap, other in zip(before, after, strict=True)]
     return "|".join((f"(?:{_H16}:){{6}}{_LS32}", *pairs, f"(?:(?:{_H16}:){{0,6}}{_H16})?::"))
 
 

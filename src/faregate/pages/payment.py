@@ -146,7 +146,12 @@ def prefers_html(accept: str) -> bool:
     qualities = dict(map(_read_range, accept.lower().split(",")))
     html = qualities.get("text/html", 0.0)
     json = next(
-        (qualities[one] for one in ("application/json", "application/*", "*/*") if one in qualities), 0.0
+        (
+            qualities[media_type]
+            for media_type in ("application/json", "application/*", "*/*")
+            if media_type in qualities
+        ),
+        0.0,
     )
     return html > json
 

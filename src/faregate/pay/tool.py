@@ -88,11 +88,13 @@ def read_result(result: CallToolResult) -> Response:
 
 def _read_error(result: CallToolResult) -> Response:
     texts = [item.text for item in result.content if isinstance(item, TextContent)]
-    said = [_parse_object(text) or {} for text in texts]
-    first = result.structured_content or (said[0] if said else {})
+    objects = [_parse_object(text) or {} for text in texts]
+    first = result.structured_content or (objects[0] if objects else {})
     if "accepts" in first:
         # A second content says what became of the payment that was sent.
-        refusal = said[1] if len(said) > 1 else {"code": "payment_required", "message": first.get("error")}
+        refusal = (
+            objects[1] if len(objects) > 1 else {"code": "payment_required", "message": first.get("error")}
+        )
         return Response(402, (_JSON, ("PAYMENT-REQUIRED", _encode(first))), _write_json(refusal))
     status = first.get("http_status")
     if not isinstance(status, int):

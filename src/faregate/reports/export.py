@@ -53,9 +53,9 @@ def _iterate_array(objects: Iterator[str]) -> Iterator[str]:
         yield "[]"
         return
     yield "["
-    for one in objects:
+    for exported in objects:
         yield f"  {previous},"
-        previous = one
+        previous = exported
     yield f"  {previous}"
     yield "]"
 

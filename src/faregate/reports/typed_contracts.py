@@ -66,17 +66,17 @@ def _build_values(name: str, revision: ContractRevision) -> Iterator[str]:
         yield f"\nclass {name}(TypedDict):"
         text = "The values of" if values else "Nothing is reported for"
         yield f'    """{text} {_quote(revision.resource_name)}"""'
-        for one, value in values:
-            yield f"\n    {one}: {_build_type(one in is_required)}"
+        for key, value in values:
+            yield f"\n    {key}: {_build_type(key in is_required)}"
             yield f'    """{_quote(value.label, f"a number of {value.unit}")}"""'
         return
     # A name such as input-tokens is no identifier, so it takes the other syntax.
     yield f"\n{name} = TypedDict("
     yield f'    "{name}",'
     yield "    {"
-    for one, value in values:
+    for key, value in values:
         yield f"        # {_quote(value.label, f'a number of {value.unit}')}"
-        yield f'        "{one}": {_build_type(one in is_required)},'
+        yield f'        "{key}": {_build_type(key in is_required)},'
     yield "    },"
     yield ")"
 

@@ -104,7 +104,7 @@ class Catalog:
     def version(self, key: str, moment: datetime) -> Listing | None:
         """Return the resource as it was at this moment; None if it did not exist yet."""
         versions = self._versions[key]
-        number = bisect_right(versions, moment, key=lambda one: one.updated_at)
+        number = bisect_right(versions, moment, key=lambda listing: listing.updated_at)
         return versions[number - 1] if number else None
 
     def at(self, moment: datetime) -> Iterator[Listing]:

@@ -69,7 +69,7 @@ class TemporalIndex(Generic[R]):
     def update(self, record: R, before: str, after: str, at: datetime) -> None:
         """Note that the record changed its status."""
         if self._large:
-            position = bisect_left(self._records, record.number, key=lambda one: one.number)
+            position = bisect_left(self._records, record.number, key=lambda numbered: numbered.number)
             self._change(position, before, after, at)
 
     def newest(self, moment: datetime) -> R | None:

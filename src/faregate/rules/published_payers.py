@@ -127,5 +127,5 @@ _ALL: Final = (
         settlement=SettlementRule(until_expiry=True),
     ),
 )
-TEST_PAYERS: Final[Mapping[str, TestPayer]] = MappingProxyType({one.name: one for one in _ALL})
+TEST_PAYERS: Final[Mapping[str, TestPayer]] = MappingProxyType({payer.name: payer for payer in _ALL})
 """The test payers by name."""

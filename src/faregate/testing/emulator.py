@@ -71,12 +71,12 @@ class EmulatorOptions:
     @classmethod
     def merge(cls, *sources: Mapping[str, Any]) -> Self:
         """Merge options; a later source wins. Raises `ConfigurationError` for an unknown name."""
-        known = [field.name for field in fields(cls)]
+        names = [field.name for field in fields(cls)]
         merged = {name: value for source in sources for name, value in source.items()}
         for name in merged:
-            if name not in known:
+            if name not in names:
                 raise ConfigurationError(
-                    f"pytest.mark.faregate has no option {name!r}; its options are {', '.join(known)}"
+                    f"pytest.mark.faregate has no option {name!r}; its options are {', '.join(names)}"
                 )
         return cls(**merged)
 
@@ -97,8 +97,8 @@ class EmulatorOptions:
 
 
 def _add_keys(account: Account, name: str) -> Account:
-    known = {key.key for key in account.keys}
-    extra = (key for key in (Key(key=TEST_KEY), *build_tenant_keys(name)) if key.key not in known)
+    present = {key.key for key in account.keys}
+    extra = (key for key in (Key(key=TEST_KEY), *build_tenant_keys(name)) if key.key not in present)
     return account.model_copy(update={"keys": (*account.keys, *extra)})
 
 

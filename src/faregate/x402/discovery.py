@@ -70,12 +70,12 @@ def _describe(described: Described, mime_type: str) -> Iterator[Schema]:
     """Give descriptions of the request, the shorter ones later."""
     operation = _drop_titles(inline_references(described.operation))
     result = _find_result(operation)
-    for known, schema in ((operation, result), (operation, _NO_SCHEMA), (_NO_SCHEMA, _NO_SCHEMA)):
+    for shown, schema in ((operation, result), (operation, _NO_SCHEMA), (_NO_SCHEMA, _NO_SCHEMA)):
         if described.url.startswith(_TOOL):
             name = unquote(described.url.removeprefix(_TOOL))
-            yield _describe_tool(name, _find_content(known.get("requestBody"))[1] or _ANY_OBJECT, schema)
+            yield _describe_tool(name, _find_content(shown.get("requestBody"))[1] or _ANY_OBJECT, schema)
         elif described.method in (*_QUERY_METHODS, *_BODY_METHODS):
-            yield _describe_http(described, known, mime_type, schema)
+            yield _describe_http(described, shown, mime_type, schema)
 
 
 def _describe_http(described: Described, operation: Schema, mime_type: str, result: Schema) -> Schema:
@@ -142,12 +142,17 @@ def _build_extension(
 def _build_query(operation: Schema) -> Schema:
     """Build the schema of the parameters of the query."""
     parameters = [
-        one for one in operation.get("parameters", ()) if one.get("in") == "query" and one.get("name")
+        parameter
+        for parameter in operation.get("parameters", ())
+        if parameter.get("in") == "query" and parameter.get("name")
     ]
     if not parameters:
         return _ANY_OBJECT
-    required = [one["name"] for one in parameters if one.get("required") is True]
-    schema = {"type": "object", "properties": {one["name"]: _read_parameter(one) for one in parameters}}
+    required = [parameter["name"] for parameter in parameters if parameter.get("required") is True]
+    schema = {
+        "type": "object",
+        "properties": {parameter["name"]: _read_parameter(parameter) for parameter in parameters},
+    }
     return {**schema, "required": required} if required else schema
 
 
@@ -166,7 +171,7 @@ def _build_body(operation: Schema) -> tuple[str, Schema, Any]:
     if (example := _try_example(schema)) is not None:
         return kind, schema, example
     if schema.get("type") == "object":
-        return kind, {name: one for name, one in schema.items() if name in ("type", "properties")}, {}
+        return kind, {name: keyword for name, keyword in schema.items() if name in ("type", "properties")}, {}
     return kind, {}, {}
 
 
@@ -190,12 +195,12 @@ def _find_content(holder: Any) -> tuple[str, Schema]:
     if not isinstance(content, Mapping) or not content:
         return "", {}
     named = cast("Mapping[str, Any]", content)
-    media_type = next((one for one in named if one.endswith("json")), next(iter(named)))
+    media_type = next((media for media in named if media.endswith("json")), next(iter(named)))
     described = named[media_type]
     if not isinstance(described, Mapping):
         return media_type, {}
     schema: Any = cast("Schema", described).get("schema")
-    example = {name: one for name, one in cast("Schema", described).items() if name == "example"}
+    example = {name: member for name, member in cast("Schema", described).items() if name == "example"}
     return media_type, {**example, **cast("Schema", schema)} if isinstance(schema, Mapping) else {}
 
 
@@ -217,11 +222,11 @@ def _fill_route(route: str, path: str) -> tuple[str, dict[str, str]]:
         joined = [*given[before : before + last], "/".join(given[before + last : end]), *given[end:]]
         values = [_find_value(parts, segment) for parts, segment in zip(named, joined, strict=True)]
         if None not in values:
-            found = {
+            parameters = {
                 parts[1]: str(value) for parts, value in zip(named, values, strict=True) if len(parts) > 1
             }
             filled = [*map(quote, given[:before]), *map(_write_segment, named)]
-            return "/" + "/".join(filled), found
+            return "/" + "/".join(filled), parameters
     return "", {}
 
 
@@ -245,14 +250,16 @@ def _write_segment(parts: list[str]) -> str:
 def _drop_titles(value: Any) -> Any:
     """Drop what FastAPI adds to each schema; a property named `title` has a schema, and no text."""
     if isinstance(value, list):
-        return [_drop_titles(one) for one in cast("list[object]", value)]
+        return [_drop_titles(item) for item in cast("list[object]", value)]
     if not isinstance(value, dict):
         return value
     named = cast("dict[str, Any]", value)
     return {
-        name: one if name in _VALUES else _drop_titles(one)
-        for name, one in named.items()
-        if not (name == "title" and isinstance(one, str) and named.keys() & {"type", "anyOf", "properties"})
+        name: member if name in _VALUES else _drop_titles(member)
+        for name, member in named.items()
+        if not (
+            name == "title" and isinstance(member, str) and named.keys() & {"type", "anyOf", "properties"}
+        )
     }
 
 
@@ -260,11 +267,11 @@ def _decode(instructions: str) -> tuple[str | None, str]:
     """Return the JSON text of instructions without extensions, None for any other; and the media type."""
     try:
         content = base64.b64decode(instructions, validate=True)
-        found: object = parse_json(content)
+        decoded: object = parse_json(content)
     except (ValueError, RecursionError):
         return None, ""
-    if not isinstance(found, dict) or not found or _EXTENSIONS in cast("dict[str, Any]", found):
+    if not isinstance(decoded, dict) or not decoded or _EXTENSIONS in cast("dict[str, Any]", decoded):
         return None, ""
-    resource: Any = cast("dict[str, Any]", found).get("resource")
+    resource: Any = cast("dict[str, Any]", decoded).get("resource")
     mime_type: Any = cast("Schema", resource).get("mimeType") if isinstance(resource, dict) else None
     return content.decode().rstrip(), mime_type if isinstance(mime_type, str) else "application/json"

@@ -90,26 +90,26 @@ def _decode_payload(proof: str) -> Mapping[str, Any]:
     if not _BASE64.fullmatch(proof) or len(proof) % 4:
         raise InvalidPayload("the payment proof is not standard, padded base64")
     try:
-        found = parse_json(base64.b64decode(proof))
+        decoded = parse_json(base64.b64decode(proof))
     except (ValueError, RecursionError):
         raise InvalidPayload("the payment proof is not base64 of JSON") from None
-    if not isinstance(found, dict):
+    if not isinstance(decoded, dict):
         raise InvalidPayload("the payment proof is not a JSON object")
-    return cast("dict[str, Any]", found)
+    return cast("dict[str, Any]", decoded)
 
 
 def _get_object(holder: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = holder.get(name)
-    if not isinstance(found, dict):
+    member = holder.get(name)
+    if not isinstance(member, dict):
         raise InvalidPayload(f"{name} is missing or not an object")
-    return cast("dict[str, Any]", found)
+    return cast("dict[str, Any]", member)
 
 
 def _get_text(holder: Mapping[str, Any], name: str, pattern: re.Pattern[str], what: str) -> str:
-    found = holder.get(name)
-    if not isinstance(found, str) or not pattern.fullmatch(found):
+    text = holder.get(name)
+    if not isinstance(text, str) or not pattern.fullmatch(text):
         raise InvalidPayload(f"{name} is missing or not {what}")
-    return found.lower()
+    return text.lower()
 
 
 def _get_number(holder: Mapping[str, Any], name: str) -> int:
@@ -269,20 +269,20 @@ def _decode_leniently(header: str) -> Mapping[str, Any]:
     # A service may accept base64 without padding, or with the alphabet of URLs.
     bare = header.rstrip("=").replace("-", "+").replace("_", "/")
     try:
-        found = parse_json(binascii.a2b_base64(bare + "=" * (-len(bare) % 4), strict_mode=True))
+        decoded = parse_json(binascii.a2b_base64(bare + "=" * (-len(bare) % 4), strict_mode=True))
     except (ValueError, RecursionError):
         return {}
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    return cast("dict[str, Any]", decoded) if isinstance(decoded, dict) else {}
 
 
 def _find_object(holder: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = holder.get(name)
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    member = holder.get(name)
+    return cast("dict[str, Any]", member) if isinstance(member, dict) else {}
 
 
 def _find_text(holder: Mapping[str, Any], name: str) -> str:
-    found = holder.get(name)
-    return found.lower() if isinstance(found, str) and len(found) <= _MAX_NAMED else ""
+    text = holder.get(name)
+    return text.lower() if isinstance(text, str) and len(text) <= _MAX_NAMED else ""
 
 
 def _dump_json(value: dict[str, Any]) -> str:

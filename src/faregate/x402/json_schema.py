@@ -49,7 +49,7 @@ class _Inliner:
 
     def copy(self, value: Any, roots: tuple[Mapping[str, Any], ...], open_references: tuple[str, ...]) -> Any:
         if isinstance(value, list):
-            return [self.copy(one, roots, open_references) for one in cast("list[object]", value)]
+            return [self.copy(item, roots, open_references) for item in cast("list[object]", value)]
         if not isinstance(value, dict):
             return value
         self._left -= 1
@@ -62,8 +62,8 @@ class _Inliner:
         # A property may have the name of a keyword: then its value is a schema, and no text.
         dropped = [name for name in ("$ref", "$id", "$schema") if isinstance(named.get(name), str)]
         own = {
-            name: self.copy(one, roots, open_references)
-            for name, one in named.items()
+            name: self.copy(member, roots, open_references)
+            for name, member in named.items()
             if name not in dropped and not (name == "$defs" and roots[0] is named)
         }
         if not isinstance(reference, str):
@@ -78,11 +78,11 @@ def _find(reference: str, roots: tuple[Mapping[str, Any], ...]) -> Any:
     """Find what a reference names; an empty schema if there is no such thing."""
     parts = [part.replace("~1", "/").replace("~0", "~") for part in reference.split("/")]
     for root in roots if parts[0] == "#" else ():
-        found: Any = root
+        target: Any = root
         for part in parts[1:]:
-            found = cast("Any", found).get(part) if isinstance(found, Mapping) else None
-        if found is not None:
-            return found
+            target = cast("Any", target).get(part) if isinstance(target, Mapping) else None
+        if target is not None:
+            return target
     return {}
 
 
@@ -171,15 +171,15 @@ def _make_number(schema: Mapping[str, Any]) -> int | float:
     step = schema.get("multipleOf")
     candidates = [1, step, lowest, most]
     candidates += [above + 1 if above is not None else None, below - 1 if below is not None else None]
-    for one in candidates:
+    for candidate in candidates:
         if (
-            one is not None
-            and (lowest is None or one >= lowest)
-            and (above is None or one > above)
-            and (most is None or one <= most)
-            and (below is None or one < below)
-            and (step is None or one % step == 0)
+            candidate is not None
+            and (lowest is None or candidate >= lowest)
+            and (above is None or candidate > above)
+            and (most is None or candidate <= most)
+            and (below is None or candidate < below)
+            and (step is None or candidate % step == 0)
         ):
-            number: int | float = one
+            number: int | float = candidate
             return number
     raise ValueError("no number is obvious")

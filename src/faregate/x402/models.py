@@ -90,8 +90,8 @@ class SignedPayment:
     @property
     def proof(self) -> Mapping[str, Any]:
         """The whole x402 `PaymentPayload`, decoded at each access."""
-        found: Mapping[str, Any] = json.loads(base64.b64decode(self.header))
-        return found
+        payload: Mapping[str, Any] = json.loads(base64.b64decode(self.header))
+        return payload
 
     @property
     def echoed(self) -> Mapping[str, Any]:
@@ -100,10 +100,10 @@ class SignedPayment:
         Nothing of a payer who names another URL than the seller: a catalogue would list the seller there.
         """
         try:
-            found: Mapping[str, Any] = self.proof if self.header else json.loads(self.kept or "{}")
+            payload: Mapping[str, Any] = self.proof if self.header else json.loads(self.kept or "{}")
         except ValueError:  # a header that nothing has parsed yet
             return {}
-        echoed = {name: found[name] for name in _ECHOED if isinstance(found.get(name), dict)}
+        echoed = {name: payload[name] for name in _ECHOED if isinstance(payload.get(name), dict)}
         url = echoed.get("resource", {}).get("url")
         return echoed if self.resource_url in (None, url) else {}
 

@@ -51,7 +51,7 @@ def _is_taken(place: Place, patterns: set[str]) -> bool:
 def _matches(pattern: str, route: str) -> bool:
     """Whether text that may be the pattern of a route matches: `{id}` and `<id>` are parameters."""
     texts = [re.escape(text) for text in _PARAMETER.split(pattern)]
-    parameters = [".+" if "path" in found else "[^/]+" for found in _PARAMETER.findall(pattern)]
+    parameters = [".+" if "path" in parameter else "[^/]+" for parameter in _PARAMETER.findall(pattern)]
     expression = "".join(part for pair in zip(texts, [*parameters, ""], strict=True) for part in pair)
     return re.fullmatch(expression, route) is not None
 

@@ -209,7 +209,7 @@ def _format_parts(history: TransactionHistory, now: datetime) -> Json:
     return {
         "counts": views.count_by_status(store, now),
         "money": views.format_money(history.histogram),
-        "payers": [views.format_payer(store, one, now) for one in _find_latest_payers(history)],
+        "payers": [views.format_payer(store, payer, now) for payer in _find_latest_payers(history)],
         "resources": views.format_resources(store, now),
         "rules": views.format_rules(store),
     }

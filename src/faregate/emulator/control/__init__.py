@@ -54,7 +54,7 @@ def _build_index(routes: Sequence[Route]) -> Route:
         return json_response({"emulator": MARKER_HEADER[1], "addresses": addresses})
 
     own = Route("/_emulator", index, methods=["GET"])
-    addresses: list[object] = [one for route in (own, *routes) for one in _describe(route)]
+    addresses: list[object] = [address for route in (own, *routes) for address in _describe(route)]
     return own
 
 

@@ -40,7 +40,7 @@ _NOT_FOUND: Final = {
 }
 _LISTS: Final = ("transactions", "payers", "resources")
 _TICK: Final = timedelta(microseconds=1)
-_BY_STATUS: Final = {one.status: one for one in (UNAUTHENTICATED, PAYMENT_REQUIRED, FORBIDDEN)}
+_BY_STATUS: Final = {problem.status: problem for problem in (UNAUTHENTICATED, PAYMENT_REQUIRED, FORBIDDEN)}
 
 
 def remove_header(headers: Headers, name: str) -> Headers:
@@ -74,9 +74,9 @@ def remove_challenges(response: Response) -> Response:
 def build_error(fault: Fault, facts: CallInfo) -> Response:
     """Build the error with the fault's status, and with the code that the operation has for it."""
     status = fault.status or 500
-    known = _NOT_FOUND.get(facts.operation or "") if status == 404 else _BY_STATUS.get(status)
+    documented = _NOT_FOUND.get(facts.operation or "") if status == 404 else _BY_STATUS.get(status)
     other = INTERNAL_ERROR if status >= 500 else INVALID
-    problem = known or replace(other, status=status)
+    problem = documented or replace(other, status=status)
     headers = () if fault.retry_after is None else (("Retry-After", str(fault.retry_after)),)
     return HttpError(problem, MESSAGE, headers).response()
 
@@ -213,15 +213,15 @@ def _build_stale_response(
 
 def _build_earlier_transaction(record: TransactionRecord, moment: datetime | None) -> Response:
     """Build the transaction as it was then, or before its last change."""
-    known = [status for began, status in record.history if moment is None or began <= moment]
+    statuses = [status for began, status in record.history if moment is None or began <= moment]
     if moment is None:
-        known.pop()
-    if not known:
+        statuses.pop()
+    if not statuses:
         return HttpError(TRANSACTION_NOT_FOUND, "there is no such transaction in this environment").response()
     shown = build_transaction_detail(record)
-    if known[-1] != "succeeded":
+    if statuses[-1] != "succeeded":
         undone = dict.fromkeys(("settled_at", "settled_atomic", "transaction_hash", "receipt"))
-        shown = shown.model_copy(update={**undone, "status": known[-1]})
+        shown = shown.model_copy(update={**undone, "status": statuses[-1]})
     return json_value_response(shown.model_dump(mode="json", exclude_none=True))
 
 

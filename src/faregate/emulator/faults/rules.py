@@ -141,7 +141,7 @@ class Faults:
         with self._lock:
             rule.applied += 1
             if rule.is_spent:
-                self.rules = tuple(one for one in self.rules if one is not rule)
+                self.rules = tuple(other for other in self.rules if other is not rule)
 
     def state(self) -> FaultsState:
         with self._lock:

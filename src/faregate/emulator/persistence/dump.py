@@ -209,15 +209,15 @@ def _dump_state(copy: EnvironmentCopy) -> Iterator[str]:
             for payer in copy.payers
         ),
         executions=tuple(
-            SavedExecution(id=one, revision_id=revision_id, metadata=metadata)
-            for one, revision_id, metadata in copy.executions
+            SavedExecution(id=execution_id, revision_id=revision_id, metadata=metadata)
+            for execution_id, revision_id, metadata in copy.executions
         ),
     )
     yield _dump_open_object(few, exclude={"transactions"})
     yield ',"transactions":['
-    for number, one in enumerate(copy.transactions):
+    for number, transaction in enumerate(copy.transactions):
         yield "," if number else ""
-        yield _dump_transaction(one, copy.due).model_dump_json()
+        yield _dump_transaction(transaction, copy.due).model_dump_json()
     yield "]}"
 
 

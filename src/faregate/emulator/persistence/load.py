@@ -104,10 +104,10 @@ def _resolve_purchase(store: EnvironmentState, state: SavedTransaction, place: s
 
 def find_revision(store: EnvironmentState, revision_id: str, place: str) -> tuple[Listing, PublishedRevision]:
     """Find the revision of this id, and its resource."""
-    found = store.catalog.find_revision(revision_id)
-    if found is None:
+    revision = store.catalog.find_revision(revision_id)
+    if revision is None:
         raise document_error(place, f"this tenant has no revision {revision_id} in {store.environment}")
-    return found
+    return revision
 
 
 def _parse_payment(state: SavedTransaction, place: str) -> SignedPayment:
@@ -191,23 +191,25 @@ def _load_environment(store: EnvironmentState, state: EnvironmentSection, place:
     payers = _load_payers(state, f"{place}.payers")
     for number, transaction in enumerate(state.transactions):
         load_transaction(store, transaction, payers, f"{place}.transactions[{number}]")
-    if [one.id for one in store.observed] != list(payers):
+    if [payer.id for payer in store.observed] != list(payers):
         raise document_error(
             f"{place}.payers", "they are in the order of their first transactions, of which each has one"
         )
-    for number, one in enumerate(state.executions):
-        find_revision(store, one.revision_id, f"{place}.executions[{number}].revision_id")
-        store.executions[one.id] = ExecutionRecord(one.id, one.revision_id, one.metadata)
+    for number, execution in enumerate(state.executions):
+        find_revision(store, execution.revision_id, f"{place}.executions[{number}].revision_id")
+        store.executions[execution.id] = ExecutionRecord(
+            execution.id, execution.revision_id, execution.metadata
+        )
 
 
 def _load_payers(state: EnvironmentSection, place: str) -> dict[str, PayerRecord]:
     payers: dict[str, PayerRecord] = {}
     addresses = set[str]()
-    for number, one in enumerate(state.payers):
-        if one.id in payers or one.identifier.lower() in addresses:
+    for number, payer in enumerate(state.payers):
+        if payer.id in payers or payer.identifier.lower() in addresses:
             raise document_error(f"{place}[{number}]", "this payer is there twice")
-        addresses.add(one.identifier.lower())
-        payers[one.id] = PayerRecord(one.id, one.identifier, one.created_at)
+        addresses.add(payer.identifier.lower())
+        payers[payer.id] = PayerRecord(payer.id, payer.identifier, payer.created_at)
     return payers
 
 

@@ -72,10 +72,10 @@ def access(call: ParsedRequest, deps: Dependencies) -> Response:
 
 def _find_named(request: AccessRequest, store: Store) -> tuple[Listing, PublishedRevision]:
     """Find the named resource and revision, active or not; 422 if there is none."""
-    known = store.find_revision(request.revision_id)
-    if known is None:
+    published = store.find_revision(request.revision_id)
+    if published is None:
         raise invalid_request("revision_id is not known in this environment")
-    listing, revision = known
+    listing, revision = published
     if revision.token.symbol != request.settlement_asset:
         raise invalid_request(f"the revision is settled in {revision.token.symbol}")
     return listing, revision

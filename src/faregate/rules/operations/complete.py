@@ -68,8 +68,8 @@ def _name_own_revision(request: CompleteRequest, transaction: Transaction, store
     process that knew the revision was killed. The values that it reports are those of the new one: what the
     revision of the transaction does not have is left out.
     """
-    known = store.find_revision(request.revision_id)
-    if known is None or known[0].id != transaction.context.listing.id:
+    published = store.find_revision(request.revision_id)
+    if published is None or published[0].id != transaction.context.listing.id:
         return request
     own = transaction.context.revision
     if own.id == request.revision_id:
