@@ -227,7 +227,8 @@ def test_a_prefix_sells_a_second_call_after_an_error() -> None:
 def test_a_prefix_sells_one_call_of_a_view_of_flask() -> None:
     runs: list[str] = []
     app = flask.Flask(__name__)
-    app.config.update(FAREGATE_OFFERS=PREFIX, PROPAGATE_EXCEPTIONS=False)
+    app.config["FAREGATE_OFFERS"] = PREFIX
+    app.config["PROPAGATE_EXCEPTIONS"] = False
     app.wsgi_app = make_twice(app.wsgi_app)  # type: ignore[method-assign]
     Faregate().init_app(app, make_paywall())
 
@@ -243,8 +244,11 @@ def test_a_prefix_sells_one_call_of_a_view_of_flask() -> None:
 def make_twice(app: Any) -> Any:
     """Call an application twice, as what tries again, and answer what it answers then."""
 
+    def ignore(*_said: Any) -> None:
+        return None
+
     def call_twice(environ: Any, start_response: Any) -> Any:
-        b"".join(app({**environ}, lambda *_said: None))
+        b"".join(app({**environ}, ignore))
         return app(environ, start_response)
 
     return call_twice
@@ -253,7 +257,8 @@ def make_twice(app: Any) -> Any:
 @sync_and_async_middleware
 def answer_twice(get_response: Any) -> Any:
     """A middleware of Django that calls what is below it twice, and joins the answers as a success."""
-    if iscoroutinefunction(get_response):
+    # Python's own knows of marked functions only from 3.12 on.
+    if iscoroutinefunction(get_response):  # pyright: ignore[reportDeprecated]
 
         async def acall(request: HttpRequest) -> HttpResponse:
             return HttpResponse([(await get_response(request)).content for _ in range(2)])

@@ -112,7 +112,11 @@ def test_a_prefix_has_no_price_by_use() -> None:
     """Nothing below it is sure to report the use: a sale would fail after its work."""
     price = Usage(at_most="0.50 USDC", rates={"tokens": "0.001 USDC"})
     among = ("daily_report", offer("chat", price=price))
-    for sold in (offer("chat", price=price), offer(lambda _request: "chat", among=among)):
+
+    def choose(_request: Any) -> str:
+        return "chat"
+
+    for sold in (offer("chat", price=price), offer(choose, among=among)):
         with pytest.raises(ConfigurationError, match="follows the use"):
             PathRules({"/chat": sold})
 
