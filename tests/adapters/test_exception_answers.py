@@ -309,6 +309,48 @@ def test_an_error_that_the_offer_bills_is_billed_when_it_is_raised() -> None:
     assert buy(app, paywall) == (404, ["succeeded"])
 
 
+class Envelope(BaseHTTPMiddleware):
+    """Answers everything with 200, as some APIs do."""
+
+    async def dispatch(self, request: Request, call_next: Any) -> Response:
+        answer = await call_next(request)
+        body = b"".join([chunk async for chunk in answer.body_iterator])
+        return JSONResponse({"code": answer.status_code, "data": body.decode()})
+
+
+@pytest.mark.parametrize("place", ["application", "mounted"])
+@pytest.mark.parametrize("way", ["raised", "returned", "validated"])
+def test_an_error_in_an_envelope_is_failed_work(way: str, place: str) -> None:
+    paywall = make_paywall()
+    app = site = FastAPI(openapi_url=None)
+
+    def answer(missing: str | None = None) -> Any:
+        return raise_it(404, "http") if way == "raised" else JSONResponse({"found": missing}, 404)
+
+    def need(count: int) -> int:
+        return count
+
+    checked = [Depends(need)] if way == "validated" else []
+    app.get("/sold", dependencies=[price(), *checked])(answer)
+    app.add_middleware(Envelope)
+    if place == "mounted":
+        site = FastAPI(openapi_url=None)
+        site.mount("/", app)
+    site.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=paywall)
+    assert buy(site, paywall) == (500, ["failed"])
+
+
+@pytest.mark.parametrize("status", [200, 404])
+def test_what_the_offer_bills_is_sold_in_an_envelope(status: int) -> None:
+    paywall = make_paywall()
+    app = FastAPI(openapi_url=None)
+    sold = Depends(faregate.fastapi.paid("daily_report", billable=frozenset((200, 404))))
+    app.get("/sold", dependencies=[sold])(lambda: JSONResponse({"found": False}, status))
+    app.add_middleware(Envelope)
+    app.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=paywall)
+    assert buy(app, paywall) == (200, ["succeeded"])
+
+
 def test_what_is_free_redirects_by_an_exception() -> None:
     app = FastAPI(openapi_url=None)
     free = Depends(faregate.fastapi.paid("free_notes"))

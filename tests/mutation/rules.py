@@ -216,6 +216,7 @@ MUTANTS = (
     Mutant("twenty-works-for-one-payment", CHECKOUT, " and self._asks_left != 0:", ":", RELEASE),
     Mutant("late-prices-are-forgotten", CHECKOUT, "        self._move(State.DECIDED)\n        raise self.late\n", "        error, self.late = self.late, None\n        raise error\n", ("tests/attacks/test_late_prices.py",)),
     Mutant("late-prices-in-streams-go-on", WSGI, "        for chunk in chunks:\n            self._checkout.check_late()\n", "        for chunk in chunks:\n", ("tests/attacks/test_late_prices.py",)),
+    Mutant("errors-are-sold-in-envelopes", ASGI_RESPONDER, "                self.checkout.note_status(status)\n", "", ("tests/adapters/test_exception_answers.py",)),
     Mutant("contexts-leave-unpaid", ASGI_RESPONDER, "if response.released or self._context is None:", "if True:", RELEASE),
     Mutant("pending-cancellation-ends-a-completion", ASYNC_CHECKOUT, "            await raise_pending_cancellation()\n", "", ("tests/fuzz/test_messages.py",)),
     Mutant("unawaited-payments-are-free", CHECKOUT, "        self._expected = sold", "        pass", ("tests/attacks/test_late_prices.py",)),

@@ -396,6 +396,7 @@ class PaywallResponder:
             if kind == _START:
                 self._relayed_status = status = message["status"]
                 self._is_relaying = True
+                self.checkout.note_status(status)
                 if status < 400 or self.checkout.may_be_result(status):
                     message = {**message, "headers": [*message.get("headers", ()), RAW_MARK]}
             elif kind == _BODY and self._probe is probe:
@@ -417,7 +418,6 @@ class PaywallResponder:
         """Call the routes of a router for a request with a payment.
 
         Raises `ConfigurationError` below a sold prefix, if a route has answered already.
-
 
         What something around them answers for one that raised is no result. Nor is a response that it cut:
         Starlette's `BaseHTTPMiddleware` sends the end of that.

@@ -137,7 +137,7 @@ class Checkout:
     most_settle_wait = math.inf
     """For how many seconds the adapter can wait for a payment to settle."""
     is_cut = False
-    """Whether the handler raised or cut its response, and no other was called since."""
+    """Whether the handler raised, sent an error or cut its response, and no other was called since."""
     is_prefix_called = False
     """Whether a handler below the sold prefix was called with this payment."""
     called_handler: bool | None = None
@@ -592,6 +592,15 @@ class Checkout:
         """Note that the work raised: an answer without an error status is then no result."""
         if self.state is State.AUTHORIZED:
             self._has_raised = True
+
+    def note_status(self, status: int) -> None:
+        """Note with which status a route answered: what middleware makes of an error is no result.
+
+        Below a prefix something else may answer in place of a route that was not found.
+        """
+        billed = self._offer is not None and status in (self._offer.billable or ())
+        if status >= 400 and not billed and self.path_match.offer is None:
+            self.is_cut = True
 
     def check_deadline(self) -> None:
         """Raise `WorkTimedOut` if the work took too long: called where the handler cannot be cancelled."""

@@ -689,7 +689,7 @@ def _decide_outcome(
         return unpaid
     if is_answer:
         raise NotBillable(
-            f"it raised, and an exception that is answered with {status} is no result. "
+            f"it raised or failed, and an error that is answered with {status} is no result. "
             "To sell that response, return it; put a login before the price"
         )
     raise NotBillable(
