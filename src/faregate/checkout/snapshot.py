@@ -13,10 +13,8 @@ Rules
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, MutableMapping
 from functools import lru_cache, partial
-from itertools import compress, filterfalse, repeat
-from operator import not_
 from types import MemberDescriptorType, SimpleNamespace
 from typing import Any, TypeVar, cast
 
@@ -96,16 +94,17 @@ class Snapshot:
             self._restorers.append(partial(_refill_mapping, value, held))
             self.take_all(held.values(), deep=deep)
 
-    def take_all(self, values: Collection[Any], *, deep: bool = False) -> None:
-        """`take` for each of the values, which can be iterated twice."""
-        # In C: most values are of a class that is left alone.
-        are_left = map(_is_left_alone, map(_get_type, values), repeat(deep))
-        for value in compress(values, map(not_, are_left)):
-            self.take(value, deep=deep)
+    def take_all(self, values: Iterable[Any], *, deep: bool = False) -> None:
+        """`take` for each of the values; most of them are of a class that is left alone."""
+        for one in values:
+            if not _is_left_alone(_get_type(one), deep):
+                self.take(one, deep=deep)
 
     def take_items(self, mapping: Mapping[str, Any], left_alone: Container[str]) -> None:
         """`take` for each of the values whose name is not to be left alone."""
-        self.take_all([mapping[name] for name in filterfalse(left_alone.__contains__, mapping)])
+        for name, value in mapping.items():
+            if name not in left_alone and not _is_left_alone(_get_type(value), False):
+                self.take(value)
 
 
 # Containers: by the methods of the builtin class, for those of a subclass may count as changes
