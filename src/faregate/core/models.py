@@ -26,8 +26,7 @@ BILLABLE = SUCCESSES | {301, 302, 303, 307, 308}
 
 def header_values(headers: Headers, name: str) -> list[str]:
     """All values of the header `name` (given in lower case), in order."""
-    length = len(name)
-    return [value for key, value in headers if len(key) == length and key.lower() == name]
+    return [value for key, value in headers if key == name or key.lower() == name]
 
 
 # HTTP messages
