@@ -9,6 +9,7 @@ from faregate.core.models import Choose, Offer, OfferChoice
 from faregate.core.terms import Price
 from faregate.errors import ConfigurationError, nearest_name
 from faregate.merchant.backend import build_resource
+from faregate.x402.declared_prices import Requirement
 from faregate.x402.tokens import SettlementAsset
 from faregate.x402.usage_prices import Usage
 
@@ -33,6 +34,7 @@ class OfferOptions(TypedDict, total=False):
     max_work_seconds: float | None
     replay: bool
     price: str | Price | Usage | None
+    values: Mapping[str, Requirement] | None
     openapi: Mapping[str, Any] | None
     resume_open_payments: bool
 

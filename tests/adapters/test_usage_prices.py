@@ -18,6 +18,7 @@ from faregate.emulator import Emulator
 from faregate.emulator.wallet import Wallet
 from faregate.events import Event, Failed, Settled
 from faregate.fastapi import PaywallMiddleware, paid
+from faregate.x402.declared_prices import DeclaredPrice
 from faregate.x402.tokens import TOKENS
 from tests.service.in_process import Buyer, build_environ
 from tests.support.headers import decode_header
@@ -217,8 +218,8 @@ def test_an_open_402_of_another_kind_of_price(
 def test_a_resource_of_the_account_gets_a_price_by_use() -> None:
     price = Usage(at_most="0.50 USDC", rates={"output-tokens": "0.00001 USDC", "pages": "0.001 USDC"})
     emulator = Emulator()
-    published = emulator.publish_prices({"text_summary": price})["text_summary"]
+    published = emulator.publish_prices({"text_summary": DeclaredPrice(price)})["text_summary"]
     required = {value.name: value.required for value in published.rules.values}
     assert required == {"input-tokens": False, "output-tokens": True, "pages": True}
     assert published.price_label == "up to 0.50 USDC"
-    assert emulator.publish_prices({"text_summary": price})["text_summary"] == published
+    assert emulator.publish_prices({"text_summary": DeclaredPrice(price)})["text_summary"] == published

@@ -4,6 +4,7 @@ from playwright.sync_api import Page, expect
 
 from faregate import Usage
 from faregate.emulator import Emulator, SettlementRule
+from faregate.x402.declared_prices import DeclaredPrice
 
 from .purchases import Purchases
 
@@ -11,7 +12,7 @@ PRICE = Usage(at_most="0.50 USDC", rates={"output-tokens": "0.00001 USDC"})
 
 
 def test_a_maximum_and_what_was_taken(page: Page, purchases: Purchases, emulator: Emulator) -> None:
-    emulator.publish_prices({"text_summary": PRICE})
+    emulator.publish_prices({"text_summary": DeclaredPrice(PRICE)})
     expect(page.locator("#sold")).to_contain_text("up to 0.50 USDC")
     bought = purchases.authorize()
     row = page.locator(f'[data-id="{bought.id}"]')

@@ -461,7 +461,7 @@ MUTANTS = (
     Mutant("the-database-moves-the-maximum", SELFHOSTED + "simulated.py", "amount = payment.value if attempt.amount is None else attempt.amount", "amount = payment.value", ("tests/emulator/test_usage_prices.py", "--full")),
     Mutant("the-receipt-says-the-maximum", SERVICE_RULES + "records.py", "return transaction.context.terms.amount if used is None else used", "return transaction.context.terms.amount", ("tests/emulator/test_usage_prices.py",)),
     Mutant("rates-change-unasked", SQL + "apply.py", "is_other_price = made.rules.price_terms != before.rules.price_terms", "is_other_price = made.rules.amount != before.rules.amount", ("tests/service/test_usage_prices.py",)),
-    Mutant("other-rates-sell-under-a-published-id", SQL + "publish.py", "if one.rules == price.revision", "if one.rules.amount == price.revision.amount", SOLD_BY_USE),
+    Mutant("other-rates-sell-under-a-published-id", SQL + "publish.py", "if one.rules == wanted", "if one.rules.amount == wanted.amount", SOLD_BY_USE),
     Mutant("an-earlier-price-that-is-never-reported", ACCESS, " and revision.rules.required_values <= named.rules.required_values:", ":", SOLD_BY_USE),
     Mutant("an-earlier-price-gets-the-values-of-another", COMPLETE, "for name, value in request.values.items() if name in names}", "for name, value in request.values.items()}", SOLD_BY_USE),
     Mutant("a-fixed-price-is-taken-for-a-maximum", ACCESS, 'paid = payment.scheme == "upto", payment.value, asset', "paid = named.rules.usage is not None, payment.value, asset", SOLD_BY_USE),

@@ -18,10 +18,11 @@ from faregate.service.database.accounts import list_accounts
 from faregate.service.database.apply import ChangeKind
 from faregate.service.database.clock import Stamps
 from faregate.service.database.engine import Database
-from faregate.service.database.publish import DeclaredPrice, publish_prices
+from faregate.service.database.publish import publish_prices
 from faregate.service.database.reports import Revenue, add_days, export_transactions
 from faregate.service.database.types import to_datetime
 from faregate.service.in_process import InProcessService
+from faregate.x402.declared_prices import DeclaredPrice
 from tests.service.databases import MovedClock
 from tests.service.in_process import Buyer, build_environ, open_books_of, open_paywall
 from tests.service.test_apply import ONE, apply, read
@@ -65,12 +66,12 @@ def test_code_and_catalog_must_say_the_same_rates(database: Database, stamps: St
     apply(database, stamps, RATED)
     with database.read() as connection:
         [account] = list_accounts(connection)
-    [same] = publish_prices(database, stamps, account, [DeclaredPrice("report", PRICE)]).values()
+    [same] = publish_prices(database, stamps, account, {"report": DeclaredPrice(PRICE)}).values()
     assert same.number == 1
     other = Usage(at_most="0.01 USDC", rates={"pages": "0.0002 USDC"})
     fault = r"sold for up to 0\.01 USDC in the code, and for up to 0\.01 USDC by other rates in the catalog"
     with pytest.raises(ConfigurationError, match=fault):
-        publish_prices(database, stamps, account, [DeclaredPrice("report", other)])
+        publish_prices(database, stamps, account, {"report": DeclaredPrice(other)})
 
 
 @pytest.fixture

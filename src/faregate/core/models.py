@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol, cast
 from faregate.errors import ConfigurationError, nearest_name
 from faregate.events import UNKNOWN_SALE, Sale
 from faregate.frozen import frozen
+from faregate.x402.declared_prices import DeclaredPrice, Requirement, check_reported_values
 from faregate.x402.json_schema import inline_references
 from faregate.x402.payment_identifier import IdentifierUse
 from faregate.x402.prices import AssetAmount, parse_price
@@ -104,9 +105,11 @@ class Offer:
     `max_result_bytes` and `max_work_seconds` None take the paywall's. With `replay` False, a result that was
     delivered once is never handed out again. `mime_type` None takes that of the route, or else JSON;
     `description` None the handler's docstring. `price`, such as `"0.05 USDC"` or a `Usage`, is for a service
-    inside this process; None takes that of the seller's account or catalog. `billable` are the statuses that
-    are sold; None takes 2xx and redirects, or below a path prefix 2xx only. `openapi` documents the request
-    and its result as an OpenAPI operation does, for catalogues and OpenAPI documents; it is kept as JSON.
+    inside this process; None takes that of the seller's account or catalog. `values` beside it are what the
+    handler reports, each `"required"` or `"optional"`; they are kept as pairs. `billable` are the statuses
+    that are sold; None takes 2xx and redirects, or below a path prefix 2xx only. `openapi` documents the
+    request and its result as an OpenAPI operation does, for catalogues and OpenAPI documents; it is kept as
+    JSON.
     With `resume_open_payments` False, each of a payer's payments for one request is sold, also while another
     is open. Raises `ConfigurationError`.
     """
@@ -122,9 +125,21 @@ class Offer:
     price: "str | WrittenPrice | Usage | None" = None
     openapi: "Mapping[str, Any] | str | None" = field(default=None, repr=False)
     resume_open_payments: bool = True
+    values: "Mapping[str, Requirement] | tuple[tuple[str, Requirement], ...] | None" = None
 
     def __post_init__(self) -> None:
         _check_offer(self)
+
+    @property
+    def declared_price(self) -> DeclaredPrice | None:
+        """What was written beside the offer; None if its price is set elsewhere."""
+        price = self.price if isinstance(self.price, Usage) else self.amount
+        return None if price is None else DeclaredPrice(price, tuple(self.reported_values.items()))
+
+    @property
+    def reported_values(self) -> "dict[str, Requirement]":
+        """The values that were declared beside the price."""
+        return {} if self.values is None else dict(self.values)
 
     @property
     def amount(self) -> AssetAmount | None:
@@ -158,6 +173,8 @@ def _check_offer(offer: Any) -> None:
         raise ConfigurationError("max_result_bytes and max_work_seconds must be numbers above 0.")
     if offer.price is not None:
         _check_price(offer)
+    if offer.values is not None:
+        _check_values(offer)
     if offer.asset not in (None, "EURC", "USDC"):
         raise ConfigurationError(f"asset={offer.asset!r}: the service settles in EURC or USDC.")
     for name in ("replay", "resume_open_payments"):
@@ -224,6 +241,23 @@ def _check_price(offer: Any) -> None:
         )
     if not isinstance(given, Usage):
         offer.price = str(amount)
+
+
+def _check_values(offer: Any) -> None:
+    """Keep the values as pairs, so that the offer has a hash. Raises `ConfigurationError`."""
+    if offer.price is None:
+        raise ConfigurationError(
+            f"{offer.sells!r} has values= without price=: where the price is set elsewhere, the values that "
+            "are reported are set there, too."
+        )
+    given: Any = offer.values
+    try:
+        rated = offer.price.rates if isinstance(offer.price, Usage) else ()
+        # An offer that is copied has the pairs already.
+        pairs = cast("tuple[tuple[str, str], ...]", given)
+        offer.values = check_reported_values(dict(pairs) if isinstance(given, tuple) else given, rated)
+    except ValueError as error:
+        raise ConfigurationError(f"{offer.sells!r} has values={given!r}: {error}.") from None
 
 
 def _parse_written(sells: str, given: Any) -> AssetAmount:

@@ -40,9 +40,8 @@ from faregate.rules.payments import Ledger
 from faregate.rules.settlement import settle_due
 from faregate.rules.state import EnvironmentState
 from faregate.system import random_challenge, random_id, system_clock
-from faregate.x402.prices import AssetAmount
+from faregate.x402.declared_prices import DeclaredPrice
 from faregate.x402.tokens import TOKENS, Environment, SettlementAsset
-from faregate.x402.usage_prices import Usage
 
 T = TypeVar("T")
 
@@ -387,7 +386,7 @@ class Emulator:
             for store in stores:
                 store.catalog.publish(key, revision, store.clock.edit())
 
-    def publish_prices(self, prices: Mapping[str, AssetAmount | Usage]) -> dict[str, PublishedRevision]:
+    def publish_prices(self, prices: Mapping[str, DeclaredPrice]) -> dict[str, PublishedRevision]:
         """Ask these prices from now on, as code that sells with `emulator:` declares them.
 
         Returns the revisions in test. A resource that the account lacks is added.

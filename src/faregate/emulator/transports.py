@@ -21,7 +21,7 @@ from faregate.merchant.calls import PRICES
 from faregate.rules.asgi import decode_headers
 from faregate.rules.catalog import describe_published
 from faregate.rules.http import json_value_response
-from faregate.x402.usage_prices import read_price
+from faregate.x402.declared_prices import read_declared_price
 
 
 class EmbeddedTransport:
@@ -61,7 +61,7 @@ class EmbeddedTransport:
 
     def _publish(self, body: bytes) -> Response:
         """Have the emulator ask the prices of the code; they are not calls of the Merchant API."""
-        prices = {key: read_price(price) for key, price in json.loads(body).items()}
+        prices = {key: read_declared_price(fields) for key, fields in json.loads(body).items()}
         published = self.emulator.publish_prices(prices)
         return json_value_response({key: describe_published(revision) for key, revision in published.items()})
 

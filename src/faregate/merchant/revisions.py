@@ -7,7 +7,6 @@ revision is better than none: it is used while the service does not answer.
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from faregate.core.models import Offer, OfferRevision, Response, WireRequest
 from faregate.core.results import Predictability
@@ -16,7 +15,6 @@ from faregate.logs import log
 from faregate.merchant.calls import JSON, PRICES, ROOT, Call
 from faregate.merchant.interpret import parse_published, parse_revisions
 from faregate.merchant.json_text import to_json
-from faregate.x402.usage_prices import Usage
 
 _CONTRACTS = WireRequest("GET", f"{ROOT}/contracts?include_integration_key=true")
 FRESH_SECONDS = 300.0
@@ -79,6 +77,11 @@ class RevisionCache:
             raise ConfigurationError(
                 f"{offer.sells!r} is sold for {first.price} and for {offer.price}: write one price, or "
                 "two names."
+            )
+        if first.reported_values != offer.reported_values:
+            raise ConfigurationError(
+                f"{offer.sells!r} is sold with values={first.reported_values} and with "
+                f"values={offer.reported_values}: write the same, or two names."
             )
 
     def resolve(self, offer: Offer) -> OfferRevision | None:
@@ -157,7 +160,8 @@ class RevisionCache:
         For an offer with a price it publishes the prices of this code.
         """
         if offer.sells in self._declared:
-            prices = {sells: _write_price(declared) for sells, declared in self._declared.items()}
+            declared = {sells: one.declared_price for sells, one in self._declared.items()}
+            prices = {sells: one.to_fields() for sells, one in declared.items() if one is not None}
             request = WireRequest("POST", PRICES, JSON, to_json(prices))
             return Call(request, lambda reply: self._store_published(reply, offer))
         return Call(_CONTRACTS, lambda reply: self._store(reply, offer))
@@ -196,10 +200,6 @@ class RevisionCache:
             f"Nothing is sold as {offer.sells!r} in this environment.{hint} Use an integration key or the id "
             f"of an active revision from your seller account (integration keys here: {listed}).{self._hint}"
         )
-
-
-def _write_price(offer: Offer) -> Any:
-    return offer.price.to_fields() if isinstance(offer.price, Usage) else offer.price
 
 
 def _check_asset(offer: Offer, revision: OfferRevision) -> OfferRevision:

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from faregate.rules.config import (
     DEFAULT_CREATED_AT,
@@ -24,10 +24,12 @@ from faregate.rules.config import (
     build_revision,
 )
 from faregate.rules.identifiers import derive_id
+from faregate.x402.declared_prices import DeclaredPrice
 from faregate.x402.models import Terms
-from faregate.x402.prices import AssetAmount
 from faregate.x402.tokens import TOKENS, Environment, Token
-from faregate.x402.usage_prices import Usage
+
+_PRICE: Final = ("amount", "asset", "usage", "price_label")
+"""The fields of a revision that say what is paid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,33 +148,48 @@ def build_terms(
 
 
 def declare_price(
-    catalog: Catalog, key: str, price: AssetAmount | Usage, get_moment: Callable[[], datetime]
+    catalog: Catalog, key: str, declared: DeclaredPrice, get_moment: Callable[[], datetime]
 ) -> None:
     """Make this the active price of a resource, and add the resource if it is not there."""
     listing = catalog.listings.get(key)
     if listing is None:
         moment = get_moment()
-        resource = Resource(key=key, name=key, revisions=(build_revision(price),), created_at=moment)
+        resource = Resource(key=key, name=key, revisions=(build_revision(declared),), created_at=moment)
         catalog.put(_build_listing(catalog.environment, catalog.owner, resource, timedelta()))
         return
     active = listing.active.rules
-    if not asks_price(active, price):
-        catalog.publish(key, _change_price(active, build_revision(price)), get_moment())
+    if not (asks_price(active, declared) and reports_values(active, declared)):
+        catalog.publish(key, _change_price(active, declared), get_moment())
 
 
-def asks_price(rules: Revision, price: AssetAmount | Usage) -> bool:
+def asks_price(rules: Revision, declared: DeclaredPrice) -> bool:
     """Return whether the revision asks this price that is written in code."""
-    return rules.price_terms == build_revision(price).price_terms
+    return rules.price_terms == build_revision(declared).price_terms
 
 
-def _change_price(rules: Revision, price: Revision) -> Revision:
-    """Return the rules with another price. What has a rate must be reported; other values stay."""
+def reports_values(rules: Revision, declared: DeclaredPrice) -> bool:
+    """Return whether the revision has just the values of the code; any, where the code names none."""
+    return not declared.values or _list_values(rules) == _list_values(build_revision(declared))
+
+
+def _list_values(rules: Revision) -> dict[str, bool]:
+    return {value.name: value.required for value in rules.values}
+
+
+def _change_price(rules: Revision, declared: DeclaredPrice) -> Revision:
+    """Return the rules with another price. What has a rate must be reported.
+
+    Other values stay, unless the code names its own.
+    """
+    price = build_revision(declared)
+    if declared.values:
+        return rules.model_copy(update={name: getattr(price, name) for name in (*_PRICE, "values")})
     rated = {value.name: value for value in price.values}
     kept = tuple(
         value.model_copy(update={"required": True}) if rated.pop(value.name, None) else value
         for value in rules.values
     )
-    asked = {name: getattr(price, name) for name in ("amount", "asset", "usage", "price_label")}
+    asked = {name: getattr(price, name) for name in _PRICE}
     return rules.model_copy(update={**asked, "values": (*kept, *rated.values())})
 
 

@@ -37,6 +37,7 @@ from faregate.merchant.types import (
     IntegrationKey,
     ValueName,
 )
+from faregate.x402.declared_prices import DeclaredPrice
 from faregate.x402.prices import AssetAmount
 from faregate.x402.tokens import Environment, SettlementAsset, format_price
 from faregate.x402.usage_prices import LEAST, CalculationMode, Usage, UsagePrice, parse_rate
@@ -198,15 +199,17 @@ class Revision(FrozenModel):
         return leave_out_none(dump(self), "usage")
 
 
-def build_revision(price: AssetAmount | Usage, name: str | None = None) -> Revision:
+def build_revision(declared: DeclaredPrice, name: str | None = None) -> Revision:
     """Build the rules of a price that is written in code; each value with a rate must be reported."""
+    price = declared.price
+    values = tuple(Value(name=value, required=how == "required") for value, how in declared.values)
     if isinstance(price, AssetAmount):
-        return Revision(amount=price.atomic, asset=price.asset, name=name)
+        return Revision(amount=price.atomic, asset=price.asset, name=name, values=values)
     return Revision(
         amount=price.maximum.atomic,
         asset=price.asset,
         name=name,
-        values=tuple(Value(name=value, required=True) for value in price.rates),
+        values=(*(Value(name=value, required=True) for value in price.rates), *values),
         usage=build_usage(price),
     )
 

@@ -44,7 +44,7 @@ from faregate.service.database.accounts import (
 )
 from faregate.service.database.clock import LOCK_ALL
 from faregate.service.database.engine import DatabaseError
-from faregate.service.database.publish import DeclaredPrice, publish_prices
+from faregate.service.database.publish import publish_prices
 from faregate.service.database.simulated import set_up_ledger
 from faregate.service.database.upgrade import upgrade
 from faregate.service.runtime import Runtime, open_runtime
@@ -55,8 +55,8 @@ from faregate.service.settings import (
     read_reader_settings,
     spell_variables,
 )
+from faregate.x402.declared_prices import read_declared_price
 from faregate.x402.tokens import Environment
-from faregate.x402.usage_prices import read_price
 
 SELLER_ID: Final = "in-process"
 """The id of the seller whom the settings name. A catalog may name another one."""
@@ -192,7 +192,7 @@ class InProcessService:
     def _publish(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         running = self._open()
         books = running.runtime.books
-        prices = [DeclaredPrice(key, read_price(price)) for key, price in wanted.items()]
+        prices = {key: read_declared_price(fields) for key, fields in wanted.items()}
         published = publish_prices(books.database, books.stamps, running.account, prices)
         return {key: describe_published(one) for key, one in published.items()}
 

@@ -115,21 +115,16 @@ class Usage:
         return self.maximum.asset
 
     def to_fields(self) -> dict[str, Any]:
-        """Return the arguments that make this price, as JSON has them; see `read_price`."""
+        """Return the arguments that make this price, as JSON has them."""
         bounds = {"fixed": self.fixed, "at_least": self.at_least}
         given = {name: text for name, text in bounds.items() if text is not None}
         return {"at_most": self.at_most, "rates": dict(self.rates), **given}
 
 
-def read_price(written: str | Mapping[str, Any]) -> AssetAmount | Usage:
-    """Read a price from JSON: `"0.05 USDC"`, or the fields of a `Usage`. Raises `ValueError`."""
-    return parse_price(written) if isinstance(written, str) else Usage(**written)
-
-
 def _read_usage(usage: Usage) -> tuple[AssetAmount, UsagePrice]:
     maximum = _parse("at_most", usage.at_most)
     for name in usage.rates:
-        if not _is_value_name(name):
+        if not is_value_name(name):
             raise ValueError(f"rates: {name!r} is no name of a value, such as 'output-tokens'")
     rates = {name: _parse_rate(f"rates[{name!r}]", text, maximum.asset) for name, text in usage.rates.items()}
     fixed = 0 if usage.fixed is None else _parse("fixed", usage.fixed, maximum.asset).atomic
@@ -137,7 +132,8 @@ def _read_usage(usage: Usage) -> tuple[AssetAmount, UsagePrice]:
     return maximum, UsagePrice(maximum.atomic, rates, fixed, least)
 
 
-def _is_value_name(name: object) -> bool:
+def is_value_name(name: object) -> bool:
+    """Return whether a reported value may have this name."""
     return isinstance(name, str) and len(name) <= _LONGEST_NAME and bool(_VALUE_NAME.fullmatch(name))
 
 

@@ -4,14 +4,20 @@ What was published is never changed. Another price is a new revision; one that w
 again. So processes with the old and the new code may start in any order, and each sells at its own price.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Final
 
 from sqlalchemy import Connection
 
 from faregate.errors import ConfigurationError
-from faregate.rules.catalog import Catalog, Listing, PublishedRevision, asks_price, build_catalog
+from faregate.rules.catalog import (
+    Catalog,
+    Listing,
+    PublishedRevision,
+    asks_price,
+    build_catalog,
+    reports_values,
+)
 from faregate.rules.config import Account, Key, Resource, Revision, build_revision
 from faregate.service.database.accounts import AccountRow, find_account
 from faregate.service.database.apply import NEXT_CATALOG, create_missing
@@ -19,34 +25,20 @@ from faregate.service.database.catalog import load_catalog, save_versions
 from faregate.service.database.clock import LOCK_ALL, Stamps
 from faregate.service.database.engine import Database
 from faregate.service.database.types import to_datetime
-from faregate.x402.prices import AssetAmount
-from faregate.x402.usage_prices import Usage
+from faregate.x402.declared_prices import DeclaredPrice
 
 _NAME: Final = "price in code"
 """The name of revisions that come from code. Those of a catalog have another one, or none."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeclaredPrice:
-    """What an application sells under this integration key."""
-
-    key: str
-    price: AssetAmount | Usage
-
-    @property
-    def revision(self) -> Revision:
-        return build_revision(self.price, _NAME)
-
-
 def publish_prices(
-    database: Database, stamps: Stamps, account: AccountRow, prices: Iterable[DeclaredPrice]
+    database: Database, stamps: Stamps, account: AccountRow, wanted: Mapping[str, DeclaredPrice]
 ) -> Mapping[str, PublishedRevision]:
-    """Publish what is not published yet; return the revision of each key.
+    """Publish what is not published yet; return the revision of each integration key.
 
     All is published or nothing. Raises `ConfigurationError` for a price that contradicts a catalog, and
     `DatabaseError`.
     """
-    wanted = {price.key: price for price in prices}
     with database.read() as connection:
         published = _find_all(load_catalog(connection, account), wanted)
     if len(published) == len(wanted):  # in most processes: nothing is written, and nothing locked
@@ -67,9 +59,9 @@ def _publish(
     for _ in create_missing(connection, account, after, _build_listings(account, after, wanted), moment):
         pass
     published = _find_all(after, wanted)
-    for key, price in wanted.items():
+    for key, declared in wanted.items():
         if key not in published:
-            after.publish(key, price.revision, moment)
+            after.publish(key, build_revision(declared, _NAME), moment)
     if save_versions(connection, account.id, before, after):
         connection.execute(NEXT_CATALOG, {"of_account": account.id})
     return _find_all(after, wanted)
@@ -80,8 +72,8 @@ def _build_listings(
 ) -> Mapping[str, Listing]:
     """Build the resources that the catalog lacks."""
     made = tuple(
-        Resource(key=price.key, name=price.key, revisions=(price.revision,))
-        for key, price in wanted.items()
+        Resource(key=key, name=key, revisions=(build_revision(declared, _NAME),))
+        for key, declared in wanted.items()
         if key not in catalog.listings
     )
     if not made:
@@ -92,29 +84,41 @@ def _build_listings(
 
 
 def _find_all(catalog: Catalog, wanted: Mapping[str, DeclaredPrice]) -> dict[str, PublishedRevision]:
-    found = {key: _find(catalog, price) for key, price in wanted.items()}
+    found = {key: _find(catalog, key, declared) for key, declared in wanted.items()}
     return {key: revision for key, revision in found.items() if revision is not None}
 
 
-def _find(catalog: Catalog, price: DeclaredPrice) -> PublishedRevision | None:
+def _find(catalog: Catalog, key: str, declared: DeclaredPrice) -> PublishedRevision | None:
     """Find the latest revision at this price. Raises `ConfigurationError` if a catalog says another one."""
-    listing = catalog.listings.get(price.key)
+    listing = catalog.listings.get(key)
     if listing is None:
         return None
     active = listing.active
     if active.rules.name != _NAME:
-        if asks_price(active.rules, price.price):
+        if asks_price(active.rules, declared):
+            _check_values(key, active.rules, declared)
             return active
         known = active.rules.default_price_label
-        by_rates = " by other rates" if known == str(price.price) else ""
+        by_rates = " by other rates" if known == str(declared.price) else ""
         raise ConfigurationError(
-            f"{price.key!r} is sold for {price.price} in the code, and for {known}{by_rates} in the catalog: "
+            f"{key!r} is sold for {declared.price} in the code, and for {known}{by_rates} in the catalog: "
             "make both say the same, or leave one out."
         )
     if listing.archived_at is not None:
         raise ConfigurationError(
-            f"{price.key!r} is archived in the catalog, and the code sells it: restore it there, or leave it "
+            f"{key!r} is archived in the catalog, and the code sells it: restore it there, or leave it "
             "out here."
         )
-    same = (one for one in reversed(listing.revisions) if one.rules == price.revision)
+    wanted = build_revision(declared, _NAME)
+    same = (one for one in reversed(listing.revisions) if one.rules == wanted)
     return next(same, None)
+
+
+def _check_values(key: str, rules: Revision, declared: DeclaredPrice) -> None:
+    """Raise `ConfigurationError` if the code names other values than the catalog."""
+    if not reports_values(rules, declared):
+        values = {value.name: "required" if value.required else "optional" for value in rules.values}
+        raise ConfigurationError(
+            f"{key!r} is sold with values={dict(declared.values)} in the code, and with {values} in the "
+            "catalog: make both say the same, or leave values= out."
+        )
