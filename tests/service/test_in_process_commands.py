@@ -48,6 +48,21 @@ def test_the_commands_of_the_service_work_on_the_same_database(capsys: pytest.Ca
 
 
 @pytest.mark.usefixtures("_sold")
+def test_a_doctor_beside_an_application_names_its_variables(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The application has no options, and no configuration file."""
+    monkeypatch.setenv("FAREGATE_SERVICE_PAYMENTS", "facilitator")
+    for name in ("RPC", "FACILITATOR"):
+        monkeypatch.setenv(f"FAREGATE_SERVICE_{name}_TEST", "http://127.0.0.1:9")
+    assert main(["service", "doctor"]) == 1
+    said = capsys.readouterr().out
+    assert "Give a node of chain 84532 as FAREGATE_SERVICE_RPC_TEST." in said
+    assert "because FAREGATE_SERVICE_RPC_LIVE is not set" in said
+    assert " rpc_" not in said
+
+
+@pytest.mark.usefixtures("_sold")
 def test_reading_needs_no_address_that_is_paid(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

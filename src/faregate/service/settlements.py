@@ -63,7 +63,8 @@ def _log_attempt(result: AttemptResult, transaction: Transaction, seconds: float
         "transaction_hash": settled.transaction_hash if settled else None,
         "seconds": round(seconds, 3),
     }
-    _log.info("settlement attempt", extra={FIELDS: fields})
+    # An application with the service inside has a format of its own, which shows no fields.
+    _log.info("settlement attempt on %s: %s", transaction.id, result, extra={FIELDS: fields})
 
 
 class CompletionWaiters:

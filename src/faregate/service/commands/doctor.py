@@ -25,7 +25,7 @@ from faregate.service.database.generation import check_writes
 from faregate.service.database.keys import list_keys
 from faregate.service.database.reports import read_database_clock
 from faregate.service.environment_payments import EnvironmentPayments, build_payments
-from faregate.service.settings import Settings, is_in_process, read_settings
+from faregate.service.settings import Settings, is_in_process, read_settings, spell_variables
 from faregate.system import system_clock
 from faregate.x402.tokens import CHAINS, TOKENS, Environment
 
@@ -44,14 +44,21 @@ def run_doctor(arguments: Namespace) -> int:
     """Print a line for each check as it ends; return 1 if there is an error."""
     settings = read_settings(arguments)
     findings: list[Finding] = []
-    in_database = check_database(settings, is_beside_application=is_in_process(os.environ))
-    for finding in chain(in_database, check_payments(settings)):
+    is_beside_application = is_in_process(os.environ)
+    in_database = check_database(settings, is_beside_application=is_beside_application)
+    for raw_finding in chain(in_database, check_payments(settings)):
+        finding = _spell_variables(raw_finding) if is_beside_application else raw_finding
         findings.append(finding)
         if not arguments.json:
             print(finding, flush=True)
     if arguments.json:
         print(json.dumps({"findings": [asdict(finding) for finding in findings]}))
     return int(any(finding.level is Level.ERROR for finding in findings))
+
+
+def _spell_variables(finding: "Finding") -> "Finding":
+    texts = finding.subject, finding.text, finding.remedy
+    return Finding(finding.level, *map(spell_variables, texts))
 
 
 # Findings
@@ -206,7 +213,7 @@ def check_payments(settings: Settings) -> Findings:
         for environment_payments in payments.values():
             environment_payments.close()
     if "live" not in payments:
-        yield report_ok("live", "live keys are refused, because rpc_live is not set")
+        yield report_ok("live", "no live payments are taken, because rpc_live is not set")
 
 
 def _check_node(environment: Environment, url: str) -> Findings:
