@@ -118,7 +118,7 @@ def test_an_application_with_its_price_in_the_code_passes_its_test(
 
 @pytest.mark.parametrize(
     "framework",
-    ["fastapi", *(pytest.param(name, marks=pytest.mark.full) for name in ("flask", "django", "wsgi"))],
+    ["fastapi", *(pytest.param(name, marks=pytest.mark.full) for name in ("flask", "django", "wsgi", "mcp"))],
 )
 def test_the_printed_commands_lead_to_a_payment_on_the_chain(
     framework: str, tmp_path: Path, chain: LocalChain, payer: ChainPayer
