@@ -30,7 +30,7 @@ def test_a_price_is_exact(text: str, amount: AssetAmount) -> None:
         ("", "write an amount and an asset, such as '0.05 USDC'"),
         ("0.05", "write an amount and an asset"),
         ("0.05USDC", "write an amount and an asset"),
-        ("$0.05", "write an amount and an asset"),
+        ("$0.01", "such as '0.01 USDC'"),
         ("-1 USDC", "write an amount and an asset"),
         ("1e-2 USDC", "write an amount and an asset"),
         ("0,05 USDC", "write an amount and an asset"),

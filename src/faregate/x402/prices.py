@@ -7,6 +7,8 @@ from typing import Final
 from faregate.x402.tokens import DECIMALS, SettlementAsset, format_price
 
 _PRICE: Final = re.compile(r"(?P<amount>\d{1,60}(?:\.\d{1,60})?) (?P<unit>[A-Z]{3,4})", re.ASCII)
+_DOLLARS: Final = re.compile(r"\$(?P<amount>\d{1,60}(?:\.\d{1,60})?)", re.ASCII)
+"""A price as the x402 package takes it."""
 _ASSETS: Final[dict[str, SettlementAsset]] = {"USDC": "USDC", "USD": "USDC", "EURC": "EURC", "EUR": "EURC"}
 """A currency stands for the token that is worth as much."""
 _MOST: Final = 10**30
@@ -41,7 +43,9 @@ def split_price(text: str) -> tuple[str, SettlementAsset]:
     """Split `"0.05 USD"` into the number and the asset. Raises `ValueError`, which says what to write."""
     parts = _PRICE.fullmatch(text)
     if parts is None:
-        raise ValueError("write an amount and an asset, such as '0.05 USDC'")
+        dollars = _DOLLARS.fullmatch(text)
+        example = f"{dollars['amount']} USDC" if dollars else "0.05 USDC"
+        raise ValueError(f"write an amount and an asset, such as '{example}'")
     asset = _ASSETS.get(parts["unit"])
     if asset is None:
         raise ValueError(f"{parts['unit']} is no asset of the service: write USDC or EURC")
