@@ -113,6 +113,9 @@ def test_a_price_that_a_seller_writes() -> None:
         500_000, {"output-tokens": Decimal(10), "pages": Decimal("0.01")}, 1000, 500
     )
     assert str(usage) == "up to 0.50 USDC"
+    longest = "p" * 100
+    plain = Usage(at_most="0.50 USDC", rates={longest: "0.01 USDC"})
+    assert plain.price == UsagePrice(500_000, {longest: Decimal(10_000)}, fixed_atomic=0, least_atomic=1)
     rates["output-tokens"] = "1 USDC"
     assert usage.rates["output-tokens"] == "0.00001 USDC"
 
@@ -131,12 +134,14 @@ def test_equal_prices_have_equal_hashes() -> None:
         ({"at_most": "1000000000000000000000000 USDC"}, "more than the service takes"),
         ({"rates": {}}, "needs a rate"),
         ({"rates": {"Pages": "0.01 USDC"}}, "'Pages' is no name of a value"),
+        ({"rates": {"p" * 101: "0.01 USDC"}}, "is no name of a value"),
         ({"rates": {"pages": "0.01 EURC"}}, r"rates\['pages'\] is in EURC, and at_most in USDC"),
         ({"rates": {"pages": "0 USDC"}}, "a decimal string above 0"),
         ({"rates": {"pages": 0.01}}, "write it as text"),
         ({"fixed": "0.51 USDC"}, "the maximum is below the fixed part"),
         ({"at_least": "0.51 USDC"}, "at most the maximum"),
         ({"fixed": "0.01 EURC"}, "fixed is in EURC, and at_most in USDC"),
+        ({"at_least": "0.01 EURC"}, "at_least is in EURC, and at_most in USDC"),
     ],
 )
 def test_faults_of_a_price_that_a_seller_writes(arguments: dict[str, object], fault: str) -> None:
