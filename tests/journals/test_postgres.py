@@ -202,36 +202,6 @@ def test_connections_are_closed_with_the_journal(url: str) -> None:
     assert connection.closed
 
 
-FORKED = """
-assert isinstance(journal.claim("before", HERE), Claimed)
-if (child := os.fork()) == 0:
-    for number in range(20):
-        assert journal.claim("before", HERE) == InProgress()
-    assert isinstance(journal.claim("child", HERE), Claimed)
-    (place / "child is there").touch()
-    wait_for("parent is gone")
-    assert isinstance(journal.claim("later", HERE), Claimed)
-    sys.exit(0)  # in good order, with all that Python cleans up
-for number in range(20):
-    assert journal.claim("before", HERE) == InProgress()
-assert isinstance(journal.claim("parent", HERE), Claimed)
-wait_for("child is there")
-journal.disconnect()
-(place / "parent is gone").touch()
-assert os.waitpid(child, 0)[1] == 0
-proofs = ("before", "child", "parent", "later")
-print(json.dumps([journal.claim(proof, HERE) == InProgress() for proof in proofs]))
-"""
-
-
-def test_a_journal_that_is_open_can_be_forked(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TESTS_POSTGRES", url)
-    monkeypatch.setenv("PYTHONWARNINGS", "error")
-    assert said(run("postgres", tmp_path, FORKED)) == [True] * 4
-
-
 FORKED_WHILE_ASKING = """
 started = threading.Event()
 def ask(connection, again):
