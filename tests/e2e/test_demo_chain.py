@@ -17,12 +17,18 @@ SELLER = "0x5e11e75E11e75e11E75E11E75E11e75E11E75E11"
 PRICE = 50_000
 
 
+BY_USE = ("at most 0.50", "are killed while it settles")
+FIXED = ("202 Accepted", "delivered", "TypeScript client")
+
+
 @pytest.mark.parametrize(
     "options",
     [
         pytest.param([], id="facilitator"),
         pytest.param(["--direct"], id="direct", marks=pytest.mark.full),
         pytest.param(["--one-process"], id="one process"),
+        pytest.param(["--usage"], id="usage"),
+        pytest.param(["--usage", "--direct"], id="usage, direct", marks=pytest.mark.full),
     ],
 )
 def test_all_is_as_told(options: list[str]) -> None:
@@ -31,11 +37,12 @@ def test_all_is_as_told(options: list[str]) -> None:
 
     assert told.returncode == 0, told.stdout + told.stderr
     assert "✗" not in told.stdout
-    for step in ("202 Accepted", "delivered", "TypeScript client", "all three are equal, to the unit"):
+    for step in (*(BY_USE if "--usage" in options else FIXED), "all three are equal, to the unit"):
         assert step in told.stdout
     assert max(len(line) for line in told.stdout.splitlines()) <= 80
     assert ("facilitator is killed" in told.stdout) == ("--direct" not in options)
-    assert ("worker is killed" in told.stdout) == ("--one-process" in options)
+    if "--usage" not in options:
+        assert ("worker is killed" in told.stdout) == ("--one-process" in options)
     assert ("client pays" in told.stdout.split("TypeScript")[1]) == _has_typescript()
 
 
@@ -45,26 +52,6 @@ def _has_typescript() -> bool:
     except NoTypeScript:
         return False
     return True
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        pytest.param([], id="facilitator"),
-        pytest.param(["--direct"], id="direct", marks=pytest.mark.full),
-    ],
-)
-def test_a_price_that_follows_the_use_is_as_told(options: list[str]) -> None:
-    require_anvil()
-    told = demo("--chain", "--usage", *options, seconds=180)
-
-    assert told.returncode == 0, told.stdout + told.stderr
-    assert "✗" not in told.stdout
-    for step in ("at most 0.50", "are killed while it settles", "all three are equal, to the unit"):
-        assert step in told.stdout
-    assert max(len(line) for line in told.stdout.splitlines()) <= 80
-    assert ("facilitator is killed" in told.stdout) == ("--direct" not in options)
-    assert ("client pays" in told.stdout.split("TypeScript")[1]) == _has_typescript()
 
 
 @pytest.mark.parametrize("option", ["--direct", "--one-process", "--usage"])
