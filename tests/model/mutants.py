@@ -9,7 +9,7 @@ import pytest
 
 from faregate.core.claims import AlreadyUsed, Claim, Claimed, Lease
 from faregate.errors import JournalError
-from faregate.journals import purchases, row
+from faregate.journals import memory, row
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.policy import JournalPolicy
 from faregate.journals.row import Holder, Row
@@ -123,7 +123,7 @@ def _never_released(patch: pytest.MonkeyPatch) -> None:
 
 
 def _no_purchase(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(purchases, "find_payer", lambda _: "")
+    patch.setattr(memory, "hash_purchase", lambda *_: "")
 
 
 def _forgets_what_it_was_given_up_for(patch: pytest.MonkeyPatch) -> None:

@@ -242,7 +242,7 @@ MUTANTS = (
     Mutant("unread-payer-is-another", FLOW, "if has_same_payer is None:", "if False:", RESUMPTION),
     Mutant("any-body-is-resumed", MODELS, 'self.http.body_digest != "" or', "True or", RESUMPTION),
     Mutant("given-up-without-a-row", FLOW, "    if not is_recorded:\n        return (yield from _handle_lost_start(backend, request, payment))\n", "", RESUMPTION),
-    Mutant("another-thing-is-resumed", "src/faregate/journals/purchases.py", "claimant.sold, ", "", PURCHASES),
+    Mutant("another-thing-is-resumed", ROW, "claimant.sold, ", "", PURCHASES),
     Mutant("any-client-resumes", PROCEDURES, "if not (claimant.identifier or row.has_same_client(fingerprint)):", "if False:", PURCHASES),
     Mutant("any-client-resumes-in-memory", MEMORY, "if claimant.identifier or earlier.has_same_client(self._fingerprint(claimant, \"\")):", "if True:", PURCHASES),
     Mutant("given-up-leads-nowhere", ROW, "return AlreadyFailed(find_resumed(self.reason))", "return AlreadyFailed()", PURCHASES),

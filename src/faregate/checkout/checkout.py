@@ -361,6 +361,7 @@ class Checkout:
         return offer
 
     def _begin_flow(self, backend: Backend, sold: Offer, offer: Offer) -> Flow[Response]:
+        self._move(State.AUTHORIZING)
         incoming = self.incoming
         unbound = incoming.request
         request = Request(unbound.method, unbound.url, unbound.headers, self._body_digest)
@@ -383,7 +384,6 @@ class Checkout:
             settle_wait=self.most_settle_wait,
             request_start=self.request_start,
         )
-        self._move(State.AUTHORIZING)
         if self.outer is not None:
             self.outer.mark_sold_inside()
         self._offer, self.buffer.limit = offer, paid_request.result_bytes

@@ -38,8 +38,7 @@ from faregate.journals.payment_info import (
     is_found_by,
 )
 from faregate.journals.policy import DEFAULT_POLICY, JournalPolicy
-from faregate.journals.purchases import hash_purchase
-from faregate.journals.row import Fingerprint, Holder, Row, find_use, size_of
+from faregate.journals.row import Fingerprint, Holder, Row, find_use, hash_purchase, size_of
 from faregate.journals.states import RowState
 from faregate.x402.headers import find_authorization
 
@@ -215,7 +214,7 @@ class MemoryJournal:
     def _learn_transaction(
         self, row: Row | None, transaction_id: str, revision_id: str, *, waits: bool
     ) -> None:
-        if row is not None:
+        if row is not None and row.transaction_id != transaction_id:
             row.learn_transaction(transaction_id, revision_id, waits)
         if row is None or row.transaction_id != transaction_id:
             raise JournalError("the row of this payment is gone, or has another transaction")

@@ -26,7 +26,6 @@ from faregate.errors import JournalError, JournalFull
 from faregate.journals.codec import NOT_READ
 from faregate.journals.encryption import LookupKey
 from faregate.journals.operations import Delete, Find, Insert, Procedure
-from faregate.journals.purchases import hash_purchase
 from faregate.journals.quota import Quota
 from faregate.journals.row import (
     Fingerprint,
@@ -34,6 +33,7 @@ from faregate.journals.row import (
     Row,
     RowLease,
     find_use,
+    hash_purchase,
     keep_copy,
     read_copy,
     size_of,

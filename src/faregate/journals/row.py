@@ -32,6 +32,7 @@ from faregate.core.claims import (
     AlreadyFailed,
     AlreadyUsed,
     Claim,
+    Claimant,
     Claimed,
     ClientMismatch,
     ClientUnverified,
@@ -49,14 +50,16 @@ from faregate.core.claims import (
     name_resumption,
 )
 from faregate.core.models import Outcome, WorkFailed, WorkSucceeded
-from faregate.core.request_headers import EXACT, PREDICTABLE, STABLE
+from faregate.core.request_headers import EXACT, PREDICTABLE, STABLE, find_header_credentials
 from faregate.frozen import frozen
 from faregate.journals.owner_locks import IS_DEAD
 from faregate.journals.policy import JournalPolicy
-from faregate.journals.purchases import IDENTIFIED
 from faregate.journals.states import AWAITING_SETTLEMENT, FINAL, RowState
 from faregate.x402.headers import find_payer, find_validity
 
+IDENTIFIED = "i"
+"""How the hash of a purchase begins that its payer has named. No hexadecimal digit is this letter."""
+_PURCHASE_LENGTH = 32
 TOO_OLD = "not settled in time"
 NOT_FETCHED = "not_fetched"
 """The reason of a paid row whose payer did not come in time."""
@@ -582,6 +585,26 @@ def keep_copy(lease: Lease, row: Row, stamp: int) -> None:
 def _get_retention(policy: JournalPolicy) -> float:
     """For how long a settled row is remembered at least: no shorter than any of them has its result."""
     return max(policy.delivered_retention, policy.redelivery_window, policy.undelivered_retention)
+
+
+def hash_purchase(proof: str, claimant: Claimant, digest: Callable[[str], bytes]) -> str:
+    """Hash what makes two payments the same purchase, as far as their proofs and requests tell.
+
+    That is payer and identifier; without one payer, request, what is sold, body and named credentials.
+
+    Empty if the proof names no payer. What it says is not verified: who finds two equal purchases must
+    compare their verified payers.
+    """
+    payer = find_payer(proof)
+    if not payer:
+        return ""
+    if claimant.identifier:
+        return (IDENTIFIED + digest(f"identifier\0{payer}\0{claimant.identifier}").hex())[:_PURCHASE_LENGTH]
+    # A payer that sends another key or another idempotency key buys something else. Cookies are not
+    # compared here: between two requests, a server may have set some.
+    named = find_header_credentials(claimant.credentials)
+    about = (payer, claimant.request, claimant.sold, claimant.body_digest, *named)
+    return digest("\0".join(about)).hex()[:_PURCHASE_LENGTH]
 
 
 def find_use(state: RowState, transaction_id: str) -> InProgress | AlreadyUsed | None:
