@@ -27,6 +27,7 @@ from tests.core.flow_script import (
     RECEIPT,
     RESULT,
     RULES,
+    SOLD,
     TXN,
     WORK,
     Pair,
@@ -53,7 +54,7 @@ NAME = "pay_0123456789abcdef"
 NAMED = with_identifier(encode_payment(), NAME)
 UNNAMED = encode_payment()
 MALFORMED = with_identifier(encode_payment(), "short")
-PAYER_COMES = Claimant("GET /summary?q=1", replay=ReplayPolicy.SAME_PROOF)
+PAYER_COMES = Claimant("GET /summary?q=1", replay=ReplayPolicy.SAME_PROOF, sold=SOLD)
 
 
 def asked(proof: str, use: IdentifierUse = IdentifierUse.OPTIONAL, **more: Any) -> PaidRequest:
@@ -61,7 +62,7 @@ def asked(proof: str, use: IdentifierUse = IdentifierUse.OPTIONAL, **more: Any) 
 
 
 def claim(proof: str, identifier: str = "", answer: Any = None) -> Pair:
-    claimant = Claimant("GET /summary?q=1", replay=ReplayPolicy.SAME_CLIENT, identifier=identifier)
+    claimant = Claimant("GET /summary?q=1", replay=ReplayPolicy.SAME_CLIENT, sold=SOLD, identifier=identifier)
     return ClaimProof(proof, claimant), answer or claimed()[1]
 
 
@@ -87,7 +88,7 @@ def runs(request: PaidRequest, proof: str) -> tuple[Pair, ...]:
 
 
 def named(identifier: str = f"https://seller.example {NAME}") -> Claimant:
-    return Claimant("GET /summary?q=1", replay=ReplayPolicy.SAME_CLIENT, identifier=identifier)
+    return Claimant("GET /summary?q=1", replay=ReplayPolicy.SAME_CLIENT, sold=SOLD, identifier=identifier)
 
 
 def given_up(proof: str) -> tuple[Pair, ...]:
@@ -177,6 +178,8 @@ def test_a_name_holds_where_open_payments_are_not_resumed() -> None:
     http = replace(request.http, method="POST", body_digest="")
     request = replace(request, http=http, resumes=False)
     identifier = f"https://seller.example {NAME}"
-    claimant = Claimant("POST /summary?q=1", replay=ReplayPolicy.SAME_CLIENT, identifier=identifier)
+    claimant = Claimant(
+        "POST /summary?q=1", replay=ReplayPolicy.SAME_CLIENT, sold=SOLD, identifier=identifier
+    )
     script = ((ClaimProof(NAMED, claimant), claimed()[1]), *bought(request, NAMED, claimant))
     assert play(serve(request), *script, *runs(request, NAMED)).status == 200
