@@ -47,7 +47,7 @@ from faregate.checkout.held_answer import HeldAnswer, may_be_copy
 from faregate.checkout.path_rules import PathMatch
 from faregate.checkout.shielding import is_cancelled_by_itself, is_cancelled_from_outside, make_scope
 from faregate.checkout.snapshot import Snapshot
-from faregate.checkout.states import PASSING, State
+from faregate.checkout.states import PASSING, Answerer, State
 from faregate.core import responses
 from faregate.core.models import Choose, Offer, Response
 from faregate.core.release import COPIED, Bypass, is_error
@@ -422,7 +422,8 @@ class PaywallResponder:
         What something around them answers for one that raised is no result. Nor is a response that it cut:
         Starlette's `BaseHTTPMiddleware` sends the end of that.
         """
-        self.checkout.is_cut = False  # something may try another router in place of one that raised
+        if self.checkout.answerer is Answerer.NOBODY:
+            self.checkout.note_call()  # something tries another router in place of one that raised
         if self._routed_status is not None and not is_error(self._routed_status):
             self.checkout.is_prefix_called = True
             self.checkout.begin_prefix_call()
@@ -431,10 +432,11 @@ class PaywallResponder:
         except Exception as error:
             # Here, because any middleware around the routes may answer it.
             self.keep_result(error)
-            self.checkout.is_cut = self.checkout.is_work_paid
+            if self.checkout.is_work_paid:
+                self.checkout.note_cut()
             raise
-        if self._probe is probe and self._is_relaying:
-            self.checkout.is_cut = self.checkout.is_work_paid
+        if self._probe is probe and self._is_relaying and self.checkout.is_work_paid:
+            self.checkout.note_cut()
 
     def keep_result(self, error: Exception) -> None:
         """Keep what a paid handler returned from those who answer the error that it cannot be sent."""
@@ -624,7 +626,7 @@ def _begin_answer(scope: Mapping[str, Any], error: Exception) -> Callable[[int],
 def _note_answer(responder: PaywallResponder, status: int) -> None:
     # An error is no result anyhow, and something may try another application in its place.
     if is_error(status):
-        responder.checkout.is_cut = False
+        responder.checkout.note_call()
     else:
         responder.checkout.note_answer()
 

@@ -30,7 +30,7 @@ from faregate.checkout.descriptions import FindHandler, describe_by_handler
 from faregate.checkout.operations import Operation, Route, merge_operation, read_route
 from faregate.checkout.path_rules import NO_RULES, PathMatch
 from faregate.checkout.request import EMPTY_DIGEST, IncomingRequest, comparable_length, digest_body
-from faregate.checkout.states import PASSING, TRANSITIONS, State
+from faregate.checkout.states import PASSING, TRANSITIONS, Answerer, State
 from faregate.core import responses
 from faregate.core.flow import serve
 from faregate.core.interfaces import Backend, Flow, RunHandler
@@ -136,8 +136,8 @@ class Checkout:
     """Finds whether the payer waits no longer; None if the adapter cannot tell."""
     most_settle_wait = math.inf
     """For how many seconds the adapter can wait for a payment to settle."""
-    is_cut = False
-    """Whether the handler raised, sent an error or cut its response, and no other was called since."""
+    answerer = Answerer.HANDLER
+    """Who made the response that is buffered."""
     is_prefix_called = False
     """Whether a handler below the sold prefix was called with this payment."""
     called_handler: bool | None = None
@@ -165,7 +165,6 @@ class Checkout:
     _answer: Response | None = None
     _mistake: ConfigurationError | None = None
     _sold_twice: SoldTwice | None = None
-    _has_raised = False
     _asks_left: int | None = None
     """How often the payment may be asked for again; None before the work, when there is no limit."""
     _call: object = None
@@ -591,7 +590,17 @@ class Checkout:
     def note_answer(self) -> None:
         """Note that the work raised: an answer without an error status is then no result."""
         if self.state is State.AUTHORIZED:
-            self._has_raised = True
+            self.answerer = Answerer.OTHER
+
+    def note_cut(self) -> None:
+        """Note that the handler raised, sent an error or cut its response: what follows is no result."""
+        if self.answerer is Answerer.HANDLER:
+            self.answerer = Answerer.NOBODY
+
+    def note_call(self) -> None:
+        """Note that another handler is called in place of one that raised."""
+        if self.answerer is Answerer.NOBODY:
+            self.answerer = Answerer.HANDLER
 
     def note_status(self, status: int) -> None:
         """Note with which status a route answered: what middleware makes of an error is no result.
@@ -600,7 +609,7 @@ class Checkout:
         """
         billed = self._offer is not None and status in (self._offer.billable or ())
         if status >= 400 and not billed and self.path_match.offer is None:
-            self.is_cut = True
+            self.note_cut()
 
     def check_deadline(self) -> None:
         """Raise `WorkTimedOut` if the work took too long: called where the handler cannot be cancelled."""
@@ -647,7 +656,8 @@ class Checkout:
         if failure is not None:
             return self._make_failure(failure)
         values = {} if self.payment is None else self.payment.values
-        return HandlerResult(buffer.build(), values, duration, self._has_raised or self.is_cut)
+        has_raised = self.answerer is not Answerer.HANDLER
+        return HandlerResult(buffer.build(), values, duration, has_raised)
 
     def _make_failure(self, error: BaseException) -> Exception:
         if not isinstance(error, Exception):

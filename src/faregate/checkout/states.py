@@ -1,4 +1,4 @@
-"""The states of a checkout, and which of them may follow which: a table, and nothing else."""
+"""The states of a checkout, and which of them may follow which: a table. And who answers for its handler."""
 
 from enum import Enum, auto
 
@@ -39,3 +39,13 @@ TRANSITIONS: dict[State, frozenset[State]] = {
 
 PASSING = (State.NEW, State.SOLD_INSIDE, State.AUTHORIZING, State.FREE)
 """Where what the application sends may leave as it is, if `Checkout.allow_unpaid` says so."""
+
+
+class Answerer(Enum):
+    """Who made the response of a handler that was authorized: only the handler's own may be a result."""
+
+    HANDLER = auto()
+    NOBODY = auto()
+    """The handler raised, sent an error or cut its response, and no other was called since."""
+    OTHER = auto()
+    """Something has answered the exception of the handler."""
