@@ -18,6 +18,7 @@ BATCH_TESTS = ("tests/journals/test_sqlite_batches.py", "tests/journals/test_sql
 WRITER_TESTS = ("tests/journals/test_writer.py",)
 RESUMPTION = ("tests/core/test_resumption.py",)
 PURCHASES = ("tests/journals/test_purchases.py",)
+UNSENT = ("tests/journals/test_unsent_results.py",)
 IDENTIFIERS = ("tests/core/test_identifiers.py", "tests/journals/test_identifiers.py")
 PAID_BEFORE = ("tests/journals/test_paid_before.py",)
 ADAPTER_TESTS = (
@@ -246,7 +247,9 @@ MUTANTS = (
     Mutant("any-client-resumes", PROCEDURES, "if not (claimant.identifier or row.has_same_client(fingerprint)):", "if False:", PURCHASES),
     Mutant("any-client-resumes-in-memory", MEMORY, "if claimant.identifier or earlier.has_same_client(self._fingerprint(claimant, \"\")):", "if True:", PURCHASES),
     Mutant("given-up-leads-nowhere", ROW, "return AlreadyFailed(find_resumed(self.reason))", "return AlreadyFailed()", PURCHASES),
-    Mutant("purchase-freed-by-the-sweep", ROW, "        if delivered:\n            self._end_purchase()", "        self._end_purchase()", PURCHASES),
+    Mutant("purchase-freed-by-the-sweep", ROW, "        if delivered:\n            self._note_sender(owner)", "        self._end_purchase()", PURCHASES),
+    Mutant("unsent-result-counts-as-sent", ROW, "return owner_until != IS_DEAD or now >= self.touched_at + UNSENT_SECONDS", "return True", UNSENT),
+    Mutant("sender-is-not-known", ROW, "if self.purchase and has_lock(owner):", "if False:", UNSENT),
     Mutant("named-purchase-made-again", ROW, "if failed or not self.purchase.startswith(IDENTIFIED):", "if True:", IDENTIFIERS),
     Mutant("named-purchase-of-a-failed-payment", ROW, "if failed or not self.purchase.startswith(IDENTIFIED):", "if not self.purchase.startswith(IDENTIFIED):", IDENTIFIERS),
     Mutant("named-purchase-of-another-client", PROCEDURES, "if not (claimant.identifier or row.has_same_client(fingerprint)):", "if not row.has_same_client(fingerprint):", IDENTIFIERS),

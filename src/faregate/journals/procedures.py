@@ -178,20 +178,35 @@ class Procedures:
             # The same payment in another encoding.
             if record["transaction_id"] == transaction_id:
                 return False
-            earlier = yield from self._describe_earlier(record, claimant)
+            row = yield from self._rows.unpack(record)
+            if (yield from self._end_if_sent(row, record)):
+                continue
+            earlier = yield from self._describe_earlier(row, claimant)
             if earlier is not None:
                 return earlier
             purchase = ""
         raise _conflict_error()
 
+    def _end_if_sent(self, row: Row, record: Record) -> Procedure[bool]:
+        """End the purchase of a row whose result was sent; return whether it was."""
+        if not row.delivered:
+            return False
+        owner_until = yield from self._rows.get_sender_until(row)
+        if not row.is_sent(self._clock(), owner_until):
+            return False
+        after = row.copy()
+        after.end_purchase()
+        yield from self._rows.replace(row, record["stamp"], after)
+        return True
+
     def _hash_purchase(self, lease: Lease, claimant: Claimant) -> str:
         row, _ = read_copy(lease)
         return "" if row is None else hash_purchase(row.proof, claimant, self._rows.keyring.hash_purchase)
 
-    def _describe_earlier(self, record: Record, claimant: Claimant) -> Procedure[EarlierPayment | None]:
+    def _describe_earlier(self, row: Row, claimant: Claimant) -> Procedure[EarlierPayment | None]:
         """None if the claimant may not have the result of this row."""
-        fingerprint = self._rows.keyring.hash_request(record["key"], record["key_id"], claimant)
-        row, now = (yield from self._rows.unpack(record)), self._clock()
+        fingerprint = self._rows.keyring.hash_request(row.key, row.key_id, claimant)
+        now = self._clock()
         # An identifier is not used twice: its payer is told that the first one belongs to another client.
         if not (claimant.identifier or row.has_same_client(fingerprint)):
             return None

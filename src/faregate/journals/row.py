@@ -16,8 +16,11 @@
 5. A SETTLED row that expires loses its result and becomes PAID_NO_RESULT. That it was paid is remembered for
    as long as its authorization may still be sent: a payer who comes late is not asked to pay again.
 6. A row has a `purchase` from the start of its work until its result is delivered, or none can come of it. No
-   two rows have the same: of a payer's payments for one request, one runs at a time. A purchase that its
-   payer has named stays for as long as the row, unless the payment failed: it is not made again.
+   two rows have the same: of a payer's payments for one request, one runs at a time. Where locks show which
+   processes live, a delivered row keeps its purchase and the `owner` that sent the result, until the payer's
+   next payment asks: if the owner died soon after the record of the delivery, the result may not have left.
+   A purchase that its payer has named stays for as long as the row, unless the payment failed: it is not made
+   again.
 
 A journal calls a method of the row, and stores the row if it returns True: it changed.
 """
@@ -52,7 +55,7 @@ from faregate.core.claims import (
 from faregate.core.models import Outcome, WorkFailed, WorkSucceeded
 from faregate.core.request_headers import EXACT, PREDICTABLE, STABLE, find_header_credentials
 from faregate.frozen import frozen
-from faregate.journals.owner_locks import IS_DEAD
+from faregate.journals.owner_locks import IS_DEAD, has_lock
 from faregate.journals.policy import JournalPolicy
 from faregate.journals.states import AWAITING_SETTLEMENT, FINAL, RowState
 from faregate.x402.headers import find_payer, find_validity
@@ -63,6 +66,11 @@ _PURCHASE_LENGTH = 32
 TOO_OLD = "not settled in time"
 NOT_FETCHED = "not_fetched"
 """The reason of a paid row whose payer did not come in time."""
+UNSENT_SECONDS = 30.0
+"""If the sender of a result dies so soon after the record of its delivery, it may not have left.
+
+Less than the time for which a process without leases keeps its lock (`heartbeat.IDLE_SECONDS`).
+"""
 MAX_REQUEST_LINE = 4096
 """Characters of a request line that are kept: a stranger chooses the URL."""
 
@@ -95,8 +103,9 @@ class Row:
     """The journal's record of one proof. Times are in seconds of the journal's clock.
 
     `expires_at` is None exactly while the payment is open. `generation` counts the leases. `owner` is empty
-    while no process has the lease; `touched_at` is when the owner wrote last: of a final row, when it ended
-    or was delivered first. `client` has the hashes of the credentials that the result is bound to, separated
+    while no process has the lease; of a delivered row it may be who sent the result (rule 6). `touched_at` is
+    when the owner wrote last: of a final row, when it ended or was delivered first. `client` has the hashes
+    of the credentials that the result is bound to, separated
     by spaces. A hash begins with `EXACT`, `STABLE` or `PREDICTABLE` (`faregate.core.request_headers`) if its
     credential was so marked. `holds_so_far` counts how often the payment was left open for a later retry:
     each time doubles the back-off, up to a limit, and operators see the number as `HoldInfo.attempts`.
@@ -191,7 +200,7 @@ class Row:
         if replay is not ReplayPolicy.SAME_PROOF and not self._is_bound_to(fingerprint, EXACT):
             return ClientUnverified(self.transaction_id)
         if self.state is RowState.SETTLED:
-            return self._replay(replay, now, policy)
+            return self._replay(replay, now, policy, holder.owner)
         if self.is_leased(now, policy, owner_until):
             return InProgress()
         if self.state in (RowState.CLAIMED, RowState.OPEN):
@@ -232,17 +241,18 @@ class Row:
     def _has_secret_credentials(self) -> bool:
         return any(one[0] != PREDICTABLE for one in self.client.split())
 
-    def _replay(self, replay: ReplayPolicy, now: float, policy: JournalPolicy) -> Claim:
+    def _replay(self, replay: ReplayPolicy, now: float, policy: JournalPolicy, owner: str) -> Claim:
         if not isinstance(self.outcome, WorkSucceeded):
             return AlreadyUsed(self.transaction_id)
         if not self.delivered:
-            self._deliver_first(now, policy)
+            self._deliver_first(now, policy, owner)
         elif replay is ReplayPolicy.NEVER or self.redelivered >= policy.redeliveries:
             return AlreadyUsed(self.transaction_id)
         elif replay is ReplayPolicy.SAME_CLIENT and not self._has_secret_credentials:
             return ClientUnverified(self.transaction_id)
         else:
             self.redelivered += 1
+            self._note_sender(owner)
         return Replayable(self.outcome.result, self.payment_response, self.transaction_id)
 
     def is_leased(self, now: float, policy: JournalPolicy, owner_until: float) -> bool:
@@ -250,9 +260,9 @@ class Row:
             return False
         return max(self.touched_at + policy.owner_lease, owner_until) > now
 
-    def _deliver_first(self, now: float, policy: JournalPolicy) -> None:
+    def _deliver_first(self, now: float, policy: JournalPolicy, owner: str) -> None:
         self.delivered = True
-        self._end_purchase()
+        self._note_sender(owner)
         self.touched_at, self.expires_at = now, now + policy.redelivery_window
         self.forget_at = max(self.forget_at or now, now + _get_retention(policy))
 
@@ -439,7 +449,7 @@ class Row:
         # It was settled without a delivery. This is the first one.
         if self.state is RowState.SETTLED and delivered and not self.delivered:
             self.fence = lease.fence
-            self._deliver_first(now, policy)
+            self._deliver_first(now, policy, "")
             return True
         if self.state not in (RowState.SUCCEEDED, RowState.STUCK) or not isinstance(
             self.outcome, WorkSucceeded
@@ -449,13 +459,14 @@ class Row:
         # Read it before `_end` deletes the proof.
         validity = min(find_validity(self.proof), policy.paid_retention)
         self.forget_at = now + max(validity, _get_retention(policy))
+        owner = self.owner if self.fence == lease.fence else ""
         self._end(RowState.SETTLED, now)
         self.fence = lease.fence
         self.payment_response = payment_response
         self.receipt = receipt
         self.delivered = delivered
         if delivered:
-            self._end_purchase()
+            self._note_sender(owner)
         self.expires_at = now + (policy.redelivery_window if delivered else policy.undelivered_retention)
         return True
 
@@ -528,6 +539,23 @@ class Row:
         self.proof = ""
         self.reason = ""
         self.owner = ""
+
+    def _note_sender(self, owner: str) -> None:
+        """Note which process sends the result. Without a lock nothing would tell that it died before that."""
+        if self.purchase and has_lock(owner):
+            self.owner = owner
+        else:
+            self._end_purchase()
+
+    def is_sent(self, now: float, owner_until: float) -> bool:
+        """Whether a delivered result has left, or leaves now. It is recorded as delivered before it does."""
+        if not self.delivered or self.purchase.startswith(IDENTIFIED):
+            return False
+        return owner_until != IS_DEAD or now >= self.touched_at + UNSENT_SECONDS
+
+    def end_purchase(self) -> None:
+        """End the purchase of a row whose result was sent."""
+        self.purchase = self.owner = ""
 
     def _end_purchase(self, failed: bool = False) -> None:
         if failed or not self.purchase.startswith(IDENTIFIED):

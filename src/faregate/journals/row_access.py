@@ -1,6 +1,7 @@
 """Read and write the rows of a store, as parts of procedures (`faregate.journals.operations`)."""
 
 import itertools
+import math
 import os
 import secrets
 from collections.abc import Callable
@@ -72,6 +73,13 @@ class RowAccess:
         has_written = row.touched_at + self.policy.owner_lease > now
         if has_written and not (self._has_locks and has_lock(row.owner)):
             return 0.0
+        until: float = yield self.run(partial(get_owner_until, self.store, row.owner))
+        return until
+
+    def get_sender_until(self, row: Row) -> Procedure[float]:
+        """Until when the process is known to live that sent the result of a delivered row."""
+        if not row.owner or self.heartbeat.is_owner(row.owner):
+            return math.inf
         until: float = yield self.run(partial(get_owner_until, self.store, row.owner))
         return until
 
