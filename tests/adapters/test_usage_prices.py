@@ -1,6 +1,7 @@
 """A handler that is priced by use: what is charged, and what charges nothing."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,6 +9,9 @@ from typing import Annotated, Any
 import pytest
 from eth_account import Account
 from fastapi import Depends, FastAPI
+from sqlalchemy import func, select
+from starlette.background import BackgroundTask
+from starlette.responses import Response, StreamingResponse
 from starlette.testclient import TestClient
 from x402 import x402ClientSync
 from x402.http.utils import decode_payment_required_header, encode_payment_signature_header
@@ -18,9 +22,12 @@ from faregate.emulator import Emulator
 from faregate.emulator.wallet import Wallet
 from faregate.events import Event, Failed, Settled
 from faregate.fastapi import PaywallMiddleware, paid
+from faregate.rules.verification import UNCHARGED
+from faregate.service.books import Books
+from faregate.service.database.schema import transactions
 from faregate.x402.declared_prices import DeclaredPrice
 from faregate.x402.tokens import TOKENS
-from tests.service.in_process import Buyer, build_environ
+from tests.service.in_process import Buyer, build_environ, open_books_of
 from tests.support.headers import decode_header
 
 PRICE = Usage(at_most="0.50 USDC", rates={"output-tokens": "0.00001 USDC"})
@@ -101,6 +108,35 @@ def test_work_without_its_values_charges_nothing(environ: dict[str, str], tokens
         assert [type(event) for event in shop.events if isinstance(event, Failed | Settled)] == [Failed]
 
 
+@pytest.mark.parametrize("when", ["stream", "background"])
+def test_what_is_reported_after_the_handler_returned(environ: dict[str, str], when: str) -> None:
+    """A stream is work, and its reports count. A background task runs when the amount is fixed."""
+    app = FastAPI()
+    app.add_middleware(PaywallMiddleware, paywall=Paywall(environ=environ))
+
+    @app.get("/chat")
+    async def chat(payment: Annotated[Payment, Depends(paid("chat", price=PRICE))]) -> Response:
+        payment.report({"output-tokens": 10})
+
+        async def answer() -> AsyncIterator[str]:
+            for number in range(3):
+                if when == "stream":
+                    payment.report({"output-tokens": 1230 + number})
+                yield "42 "
+
+        later = BackgroundTask(payment.report, {"output-tokens": 50_000})
+        return StreamingResponse(answer(), background=later if when == "background" else None)
+
+    with TestClient(app) as client:
+        buyer = Buyer(client, Wallet())
+        asked = buyer.ask("/chat")
+        proof = buyer.wallet.pay(asked.headers["payment-required"])
+        for _ in range(2):
+            answer = buyer.send(proof, "/chat")
+            assert answer.text == "42 42 42 "
+            assert read_payment(answer)["amount"] == ("12320" if when == "stream" else "100")
+
+
 def test_the_same_proof_again_costs_nothing_more(environ: dict[str, str]) -> None:
     with open_shop(environ) as (_, buyer):
         path = f"{TOKENS_USED}1230"
@@ -166,13 +202,13 @@ def test_a_maximum_is_no_fixed_price(tmp_path: Path) -> None:
             paid("copy", price=paywall.find_price("chat"))
 
 
-def build_shop(environ: dict[str, str], price: str | Usage) -> FastAPI:
+def build_shop(environ: dict[str, str], price: str | Usage, path: str = "/chat") -> FastAPI:
     """An application whose handler reports what its price has rates for."""
     app = FastAPI()
     app.add_middleware(PaywallMiddleware, paywall=Paywall(environ=environ))
     rates = price.rates if isinstance(price, Usage) else {}
 
-    @app.get("/chat")
+    @app.get(path)
     async def chat(payment: Annotated[Payment, Depends(paid("chat", price=price))]) -> dict[str, str]:
         payment.report(dict.fromkeys(rates, 1230))
         return {"answer": "42"}
@@ -213,6 +249,65 @@ def test_an_open_402_of_another_kind_of_price(
             assert answer.json() == {"answer": "42"}
         else:
             assert read_payment(answer)["amount"] == settled
+
+
+@pytest.mark.parametrize("after", [FIXED, BY_PAGE], ids=["fixed", "other"])
+def test_a_worker_is_killed_before_the_work_and_code_with_another_price_comes(
+    tmp_path: Path, after: str | Usage
+) -> None:
+    """The new code could never complete the payment: it ends uncharged, and the new price is asked."""
+    environ = build_environ(tmp_path)
+    with TestClient(build_shop(environ, PRICE)) as old:
+        buyer = Buyer(old, Wallet())
+        proof = buyer.wallet.pay(buyer.ask("/chat").headers["payment-required"])
+        transaction_id = authorize(old, proof)
+    with TestClient(build_shop(environ, after)) as new, open_books_of(environ) as books:
+        buyer.client = new
+        before = read_row(books, transaction_id)
+        answer = buyer.send(proof, "/chat")
+        assert (before.final_status, answer.status_code) == (None, 402)
+        assert answer.json()["message"] in UNCHARGED
+        row = read_row(books, transaction_id)
+        assert (row.final_status, row.submitted_at, "price_changed" in row.outcome) == ("failed", None, True)
+        assert buyer.pay(answer, "/chat").json() == {"answer": "42"}
+        assert buyer.send(proof, "/chat").status_code == 402
+        with books.database.read() as connection:
+            assert connection.execute(select(func.count()).select_from(transactions)).scalar() == 2
+
+
+def test_a_proof_that_is_open_elsewhere_is_left_alone(tmp_path: Path) -> None:
+    """The payment of one address is sent to another one, of code that reports other values."""
+    environ = build_environ(tmp_path)
+    with TestClient(build_shop(environ, PRICE)) as old:
+        buyer = Buyer(old, Wallet())
+        proof = buyer.wallet.pay(buyer.ask("/chat").headers["payment-required"])
+        transaction_id = authorize(old, proof)
+        app = build_shop(environ, BY_PAGE, "/other")
+    with TestClient(app) as new, open_books_of(environ) as books:
+        buyer.client = new
+        assert buyer.send(proof, "/other").status_code in (402, 409)
+        assert read_row(books, transaction_id).final_status is None
+
+
+def authorize(client: TestClient, proof: str) -> str:
+    """Call access as a worker does that is killed before it has written anything; return the transaction."""
+    app: Any = client.app
+    service = app.user_middleware[0].kwargs["paywall"]._embedded
+    key = (("authorization", "Bearer none"),)
+    contracts = service.send("GET", "http://service/merchant/v1/contracts", key, None, 5.0)
+    [revision_id] = json.loads(contracts.body)["components"]["schemas"]
+    resource = {"url": "http://testserver/chat", "mime_type": "application/json"}
+    asked = {"revision_id": revision_id, "resource": resource, "settlement_asset": "USDC"}
+    headers = (*key, ("content-type", "application/json"), ("PAYMENT-SIGNATURE", proof))
+    url = "http://service/merchant/v1/access"
+    answer = service.send("POST", url, headers, json.dumps(asked).encode(), 5.0)
+    assert answer.status == 200, answer.body
+    return str(json.loads(answer.body)["transaction_id"])
+
+
+def read_row(books: Books, transaction_id: str) -> Any:
+    with books.database.read() as connection:
+        return connection.execute(select(transactions).where(transactions.c.id == transaction_id)).one()
 
 
 def test_a_resource_of_the_account_gets_a_price_by_use() -> None:

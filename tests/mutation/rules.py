@@ -467,6 +467,8 @@ MUTANTS = (
     Mutant("other-rates-sell-under-a-published-id", SQL + "publish.py", "if one.rules == wanted", "if one.rules.amount == wanted.amount", SOLD_BY_USE),
     Mutant("an-earlier-price-that-is-never-reported", ACCESS, " and revision.rules.required_values <= named.rules.required_values:", ":", SOLD_BY_USE),
     Mutant("an-earlier-price-gets-the-values-of-another", COMPLETE, "for name, value in request.values.items() if name in names}", "for name, value in request.values.items()}", SOLD_BY_USE),
+    Mutant("work-begins-that-can-never-be-completed", ACCESS, "earlier = _end_incompletable(earlier, named, store)", "pass", (*SOLD_BY_USE, "-k", "killed")),
+    Mutant("a-proof-ends-the-payment-of-another-address", ACCESS, "earlier is not None and _is_same_purchase(earlier, listing, request):", "earlier is not None:", (*SOLD_BY_USE, "-k", "open_elsewhere")),
     Mutant("a-fixed-price-is-taken-for-a-maximum", ACCESS, 'paid = payment.scheme == "upto", payment.value, asset', "paid = named.rules.usage is not None, payment.value, asset", SOLD_BY_USE),
     # Parts of authorizations (scheme `upto`)
     Mutant("another-permit-with-the-nonce-pays", CHAIN + "endings.py", "if call != build_permit_call(payment, token, call.amount):", "if False:", USAGE_TESTS),

@@ -3,9 +3,10 @@
 The rules in their order. An unknown revision or another asset than the revision's: 422. Where `sells_earlier`
 is set, the revision is the one whose price is paid, if a 402 that asked it may still be open. The proof of an
 open transaction for the same resource and URL: that transaction again, even if the revision was superseded or
-the resource archived since. Another revision than the active one, or an archived resource: 422. A resource
-without required payment: free. No proof, an unreadable one or a used authorization: 402. Any other proof is
-verified.
+the resource archived since; where `sells_earlier` is set, only if the named revision has the values that its
+own requires, else it fails and 402. Another revision than the active one, or an archived resource: 422. A
+resource without required payment: free. No proof, an unreadable one or a used authorization: 402. Any other
+proof is verified.
 
 A proof is known by its bytes. Its authorization becomes public when it settles, so a stranger who sends it in
 other bytes learns nothing about the transaction.
@@ -18,7 +19,7 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from faregate.core.models import Response
-from faregate.merchant.models import AccessDecision, AccessRequest
+from faregate.merchant.models import AccessDecision, AccessRequest, FailedCompleteRequest
 from faregate.merchant.problems import PAYMENT_REQUIRED, UNAVAILABLE
 from faregate.rules.catalog import Listing, PublishedRevision
 from faregate.rules.dependencies import Dependencies
@@ -28,10 +29,13 @@ from faregate.rules.records import PENDING, AccessContext, Transaction
 from faregate.rules.store import Store, Uses
 from faregate.rules.verification import PAYMENT_FAILED, USED, WORK_EXPIRED, WORK_FAILED, refuse_short_balance
 from faregate.x402.headers import InvalidPayload, build_payment_required, parse_payment
-from faregate.x402.models import SignedPayment
-from faregate.x402.tokens import Token
+from faregate.x402.models import SignedPayment, Terms
+from faregate.x402.tokens import Token, format_price
 
 PROOF_HEADER: Final = "payment-signature"
+PRICE_CHANGED: Final = "price_changed"
+"""Why a transaction failed whose values the code that came instead does not report."""
+_NO_PROOF: Final = "PAYMENT-SIGNATURE header is required"
 _TRIES: Final = 3
 """How often funds are read, where another payment of the payer took some of them meanwhile."""
 _request: TypeAdapter[AccessRequest] = TypeAdapter(AccessRequest)
@@ -50,12 +54,14 @@ def access(call: ParsedRequest, deps: Dependencies) -> Response:
     store = deps.store
     proof = call.only_header(PROOF_HEADER)
     request = call.body_as(_request)
-    listing, revision = _find_named(request, store)
-    now = store.now()
+    listing, named = _find_named(request, store)
+    now, revision = store.now(), named
     if deps.sells_earlier and proof is not None:
-        revision = _find_paid(proof, listing, revision, now)
+        revision = _find_paid(proof, listing, named, now)
     received = _read_payment(proof, revision.token, store)
     earlier = received.uses.by_proof
+    if deps.sells_earlier and earlier is not None and _is_same_purchase(earlier, listing, request):
+        earlier = _end_incompletable(earlier, named, store)
     repeated = None if earlier is None else _repeat(earlier, listing, request, now)
     if repeated is not None:
         return repeated
@@ -65,7 +71,8 @@ def access(call: ParsedRequest, deps: Dependencies) -> Response:
     if earlier is not None:
         raise _payment_required(context, _explain_refusal(earlier, now), store)
     if received.payment is None or received.uses.by_authorization is not None:
-        raise _payment_required(context, received.fault, store)
+        fault = received.fault if proof is not None else _describe_missing_proof(context.terms)
+        raise _payment_required(context, fault, store)
     payment = replace(received.payment, resource_url=request.resource.url)
     return _authorize(context, payment, received.uses, now, deps)
 
@@ -107,7 +114,7 @@ def _find_paid(proof: str, listing: Listing, named: PublishedRevision, now: date
 def _read_payment(proof: str | None, token: Token, store: Store) -> _ReceivedPayment:
     """Read the proof, and look up what is known of it."""
     if proof is None:
-        return _ReceivedPayment(None, Uses(), "PAYMENT-SIGNATURE header is required")
+        return _ReceivedPayment(None, Uses(), _NO_PROOF)
     try:
         payment = parse_payment(proof)
     except InvalidPayload as error:
@@ -122,10 +129,7 @@ def _repeat(
     transaction: Transaction, listing: Listing, request: AccessRequest, now: datetime
 ) -> Response | None:
     """Answer with the transaction that this proof has already, while it is open and for the same thing."""
-    if (
-        transaction.context.listing.id != listing.id
-        or transaction.context.request.resource.url != request.resource.url
-    ):
+    if not _is_same_purchase(transaction, listing, request):
         return None
     if transaction.status in PENDING:
         return _build_response(AccessDecision(transaction_id=transaction.id), status=202)
@@ -134,8 +138,34 @@ def _repeat(
     return None
 
 
+def _is_same_purchase(transaction: Transaction, listing: Listing, request: AccessRequest) -> bool:
+    context = transaction.context
+    return context.listing.id == listing.id and context.request.resource.url == request.resource.url
+
+
+def _end_incompletable(transaction: Transaction, named: PublishedRevision, store: Store) -> Transaction:
+    """End an open transaction that the code of the named revision cannot complete; others stay as they are.
+
+    Its worker was killed before the work, and code that reports other values came instead. Nothing is
+    charged, and the payer is asked for the new price at once, not when the authorization has expired.
+    """
+    own = transaction.context.revision
+    if transaction.status != "authorized" or own.rules.required_values <= named.rules.required_values:
+        return transaction
+    outcome = FailedCompleteRequest(revision_id=own.id, failure_code=PRICE_CHANGED)
+    ended = store.record_outcome(transaction, outcome)
+    return ended or store.find_transaction(transaction.id) or transaction
+
+
 def _has_expired(transaction: Transaction, now: datetime) -> bool:
     return transaction.payment.valid_before <= now.timestamp()
+
+
+def _describe_missing_proof(terms: Terms) -> str:
+    """Say that no proof was sent; of a price that follows the use, that it asks for a maximum."""
+    if terms.scheme == "exact":
+        return _NO_PROOF
+    return f"{_NO_PROOF}, for up to {format_price(terms.amount, terms.token.symbol)}"
 
 
 def _explain_refusal(transaction: Transaction, now: datetime) -> str:
