@@ -55,7 +55,9 @@ def get_balances(seller: ApiClient) -> tuple[int, int]:
 
 
 def test_the_instructions_offer_the_maximum_by_upto(seller: ApiClient) -> None:
-    [terms] = decode_header(seller.instructions("completion"))["accepts"]
+    required = decode_header(seller.instructions("completion"))
+    assert required["error"] == "PAYMENT-SIGNATURE header is required, for up to 0.50 USDC"
+    [terms] = required["accepts"]
     assert (terms["scheme"], terms["amount"]) == ("upto", str(MAXIMUM))
     assert terms["extra"]["facilitatorAddress"] == FACILITATOR
 
