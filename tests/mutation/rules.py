@@ -414,7 +414,7 @@ MUTANTS = (
     Mutant("a-price-that-was-switched-on-is-free", ACCESS, "if not listing.require_payment:", "if not listing.resource.require_payment:", ACCESS_TESTS),
     Mutant("an-old-revision-is-sold", ACCESS, "if revision.id != listing.active.id and not deps.sells_earlier:", "if False:", ACCESS_TESTS),
     Mutant("another-asset-pays", ACCESS, "if revision.token.symbol != request.settlement_asset:", "if False:", ACCESS_TESTS),
-    Mutant("a-payment-buys-another-address", ACCESS, " or transaction.context.request.resource.url != request.resource.url", "", ACCESS_TESTS),
+    Mutant("a-payment-buys-another-address", ACCESS, "listing.id and context.request.resource.url == request.resource.url", "listing.id", ACCESS_TESTS),
     Mutant("402-while-payments-cannot-be-verified", ACCESS, 'raise HttpError(UNAVAILABLE, "payments cannot be verified at present", (RETRY_SOON,)) from None',
            'return PaymentRefused("payments cannot be verified at present")', ACCESS_TESTS),
     Mutant("instructions-can-be-rebuilt", "src/faregate/x402/headers.py", "return _encode_base64(before + challenge + after)", "return _encode_base64(text)", REBUILT),
