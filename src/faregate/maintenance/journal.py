@@ -17,7 +17,7 @@ from faregate.journals.policy import JournalContext
 from faregate.journals.registry import journal_from_url
 from faregate.journals.store import KeyUsage
 from faregate.paywall import Paywall
-from faregate.settings import read_journal_settings
+from faregate.settings import SERVICE, load_service, read_journal_settings
 
 
 class NamespaceView(Protocol):
@@ -99,6 +99,9 @@ def check_shared(journal: object, setting: str) -> None:
 def open_view() -> Generator[JournalView]:
     """Open the journal of the environment's settings. Raises `ConfigurationError`."""
     settings = read_journal_settings(os.environ)
+    if os.environ.get("FAREGATE_BASE_URL") == SERVICE and not os.environ.get("FAREGATE_JOURNAL"):
+        # Opening it would make an empty one, as in the wrong folder.
+        load_service("FAREGATE_BASE_URL").check_exists(settings.journal)
     context = JournalContext(settings.namespace or "", "", settings.policy)
     journal = journal_from_url(settings.journal, settings.keys, context)
     view = make_view(journal, settings.namespace)

@@ -99,6 +99,9 @@ def find_table_fault(database: Database) -> str:
     """Say why its tables are not those of this version; empty if they are. Raises `DatabaseError`."""
     if database.is_absent:
         return "does not exist"
+    with database.read() as connection:
+        if is_new(connection):
+            return "has no tables"
     missing = find_missing(database)
     return f"lacks migrations {', '.join(missing)}" if missing else ""
 

@@ -12,7 +12,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Final
@@ -43,7 +43,7 @@ from faregate.service.database.accounts import (
     update_account,
 )
 from faregate.service.database.clock import LOCK_ALL
-from faregate.service.database.engine import DatabaseError
+from faregate.service.database.engine import Database, DatabaseError
 from faregate.service.database.publish import publish_prices
 from faregate.service.database.simulated import set_up_ledger
 from faregate.service.database.upgrade import upgrade
@@ -288,6 +288,15 @@ def _check_seller(account: AccountRow, settings: Settings) -> AccountRow:
             f"{account.pay_to}: make both say the same, or leave one out."
         )
     return account
+
+
+def check_exists(url: str) -> None:
+    """Raise `ConfigurationError` if no application has made this database yet."""
+    with closing(Database(url, pool_size=1)) as database:
+        if database.is_absent:
+            raise ConfigurationError(
+                f"{database.name} does not exist: start the application, which makes it."
+            )
 
 
 # One service for each process and settings
