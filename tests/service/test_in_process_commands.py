@@ -73,7 +73,13 @@ def test_reading_needs_no_address_that_is_paid(
 
 
 @pytest.mark.parametrize(
-    "words", [["transactions"], ["report"], ["holds", "list"], ["service", "export"], ["service", "doctor"]]
+    "words",
+    [
+        ["transactions"],
+        ["report"],
+        ["holds", "list"],
+        *(["service", name] for name in ("export", "doctor", "serve", "work")),
+    ],
 )
 def test_a_command_before_the_first_start_says_so(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -4,6 +4,7 @@ uvicorn runs one process. An operator starts as many as needed.
 """
 
 import json
+import os
 import signal
 import socket
 import threading
@@ -26,7 +27,7 @@ from faregate.service.database.keys import create_key
 from faregate.service.log_format import configure_logging
 from faregate.service.operator_pages import OperatorPages
 from faregate.service.runtime import Runtime, open_runtime
-from faregate.service.settings import Settings, read_settings
+from faregate.service.settings import Settings, is_in_process, read_settings
 from faregate.system import get_url, open_listener, system_clock
 
 _SHUTDOWN_SECONDS: Final = 15
@@ -41,7 +42,8 @@ def run_serve(arguments: Namespace) -> int:
 def serve(settings: Settings, *, as_json: bool = False) -> int:
     """Serve with these settings."""
     configure_logging(settings.log_format, settings.log_level)
-    create_tables(settings)
+    if not is_in_process(os.environ):  # else the application makes them, in the folder where it runs
+        create_tables(settings)
     with open_runtime(settings, pool_size=settings.pool_size) as runtime:
         test_key = _set_up(runtime.books, settings, as_json)
         runtime.check_recipients()
