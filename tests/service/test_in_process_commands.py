@@ -2,6 +2,7 @@
 
 import json
 import logging
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,10 @@ def test_transactions_and_reports_are_read_from_the_database(capsys: pytest.Capt
     listed = run(capsys, "transactions", "--json")
     [sold] = listed["transactions"] if isinstance(listed, dict) else listed
     assert sold["status"] == "succeeded"
+    [resource] = run(capsys, "resources", "--json")
+    published_at = datetime.fromisoformat(resource["created_at"])
+    assert datetime.now(UTC) - published_at < timedelta(hours=1)
+    assert resource["updated_at"] == resource["created_at"]
     assert main(["receipt", sold["id"]]) == 0
     assert main(["report"]) == 0
     assert main(["holds", "list"]) == 0

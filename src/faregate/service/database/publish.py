@@ -5,6 +5,8 @@ again. So processes with the old and the new code may start in any order, and ea
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Final
 
 from sqlalchemy import Connection
@@ -56,7 +58,8 @@ def _publish(
     account = find_account(connection, account.org, account.environment) or account
     # Two, because `after` is edited in place.
     before, after = load_catalog(connection, account), load_catalog(connection, account)
-    for _ in create_missing(connection, account, after, _build_listings(account, after, wanted), moment):
+    listings = _build_listings(account, after, wanted, moment)
+    for _ in create_missing(connection, account, after, listings, moment):
         pass
     published = _find_all(after, wanted)
     for key, declared in wanted.items():
@@ -68,7 +71,7 @@ def _publish(
 
 
 def _build_listings(
-    account: AccountRow, catalog: Catalog, wanted: Mapping[str, DeclaredPrice]
+    account: AccountRow, catalog: Catalog, wanted: Mapping[str, DeclaredPrice], moment: datetime
 ) -> Mapping[str, Listing]:
     """Build the resources that the catalog lacks."""
     made = tuple(
@@ -80,7 +83,13 @@ def _build_listings(
         return {}
     # An account has a key. This one stands in, and is not stored.
     listed = Account(resources=made, keys=(Key(key="svc_test_none"),))
-    return build_catalog(listed, account.environment, account.org).listings
+    listings = build_catalog(listed, account.environment, account.org).listings
+    # The time of the ids is the same in every database, that of the resources is not.
+    return {
+        key: replace(listing, created_at=created, updated_at=created)
+        for place, (key, listing) in enumerate(listings.items())
+        for created in (moment + timedelta(microseconds=place),)
+    }
 
 
 def _find_all(catalog: Catalog, wanted: Mapping[str, DeclaredPrice]) -> dict[str, PublishedRevision]:
