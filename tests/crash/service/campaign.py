@@ -26,6 +26,7 @@ _ROLES: Final = (("serve", None), ("work", None), ("serve", None), ("work", None
 _ROLES_INSIDE: Final = (("work", None), *(("sell", application) for application in APPLICATIONS))
 _HEALING_SECONDS: Final = 90.0
 _FEWEST_PAYMENTS: Final = 8
+FEWEST_DEATHS: Final = 5
 _MORE_SECONDS: Final = 60.0
 _FINALITY_SECONDS: Final = 120.0
 
@@ -112,7 +113,8 @@ class _Run:
 
     def _is_too_soon(self, end: float) -> bool:
         """Return whether there was too little to see, as on a machine that does other things as well."""
-        too_little = len(self._sellers.sales) < _FEWEST_PAYMENTS
+        deaths = self._plan.deaths.total()
+        too_little = len(self._sellers.sales) < _FEWEST_PAYMENTS or deaths < FEWEST_DEATHS
         return too_little and time.monotonic() < end + _MORE_SECONDS
 
     def _heal(self, name: str, tell: Told) -> bool:
