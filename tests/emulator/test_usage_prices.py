@@ -91,22 +91,15 @@ def test_failed_work_charges_nothing(seller: ApiClient) -> None:
     assert "settled_atomic" not in seller.transaction(bought)
 
 
+@pytest.mark.parametrize(("tokens", "exceeds"), [("49980.1", True), ("49980", False)])
 def test_a_sum_above_the_maximum_settles_the_maximum_and_is_told(
-    seller: ApiClient, caplog: pytest.LogCaptureFixture
+    seller: ApiClient, caplog: pytest.LogCaptureFixture, tokens: str, exceeds: bool
 ) -> None:
     with caplog.at_level(logging.WARNING, "faregate.service"):
-        answer = complete(seller, output_tokens="49980.1")
+        answer = complete(seller, output_tokens=tokens)
     assert answer["receipt"]["payment"]["settled_atomic"] == str(MAXIMUM)
-    assert f"{answer['transaction_id']} used more than its payer has authorized" in caplog.text
-
-
-def test_a_sum_that_reaches_the_maximum_is_not_above_it(
-    seller: ApiClient, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.WARNING, "faregate.service"):
-        answer = complete(seller, output_tokens="49980")
-    assert answer["receipt"]["payment"]["settled_atomic"] == str(MAXIMUM)
-    assert "used more" not in caplog.text
+    told = f"{answer['transaction_id']} used more than its payer has authorized"
+    assert (told in caplog.text, "used more" in caplog.text) == (exceeds, exceeds)
 
 
 def test_a_use_of_nothing_settles_the_least_amount(seller: ApiClient) -> None:
