@@ -184,7 +184,7 @@ def taken_over(journal: PersistentJournal, monkeypatch: pytest.MonkeyPatch, act:
 
 
 def test_transaction_and_outcome_are_written_durably(open_one: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That work starts, what it gave, that a payment is watched: a power cut takes none of them."""
+    """A power cut takes neither that work starts, what it gave, nor that a payment is watched or given up."""
     journal = open_one()
     replace, forced = journal._store.replace, []
 
@@ -195,7 +195,8 @@ def test_transaction_and_outcome_are_written_durably(open_one: Open, monkeypatch
     monkeypatch.setattr(journal._store, "replace", watched)
     decided(journal)
     journal.record_pending(fresh(journal.claim("another", HERE)), OTHER_TXN, ACR)
-    assert forced == ["running", "ok", "waiting"]
+    assert journal.record_resumption(fresh(journal.claim("a third", HERE)), "txn_3", ACR, TXN)
+    assert forced == ["running", "ok", "waiting", "failed"]
 
 
 def test_a_write_that_was_repeated_counts_as_done(open_one: Open, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -262,7 +262,8 @@ MUTANTS = (
     Mutant("last-resort-not-on-the-disk", OBSERVERS, "        os.fsync(file)\n", ""),
     Mutant("observers-decide", OBSERVERS, "            except Exception as error:\n                failed =", "            except TypeError as error:\n                failed ="),
     Mutant("people-take-what-is-settled", OPEN_PAYMENTS, '        if record is None or record["expires_at"] is not None:\n            return None\n', "        if record is None:\n            return None\n", STORE_TESTS),
-    Mutant("started-without-a-flush", PROCEDURES, "            row, changed = yield from self._change(lease, change, durable=True)", "            row, changed = yield from self._change(lease, change)", STORE_TESTS),
+    Mutant("started-without-a-flush", PROCEDURES, "change, durable=True)\n        _check_known(row, transaction_id)\n        started =", "change)\n        _check_known(row, transaction_id)\n        started =", STORE_TESTS),
+    Mutant("resumed-without-a-flush", PROCEDURES, "            row, changed = yield from self._change(lease, change, durable=True)", "            row, changed = yield from self._change(lease, change)", STORE_TESTS),
     Mutant("decided-without-a-flush", PROCEDURES, "            lease, lambda row: row.record_outcome(lease, outcome, now, policy), durable=True\n", "            lease, lambda row: row.record_outcome(lease, outcome, now, policy)\n", STORE_TESTS),
     Mutant("402-for-a-decision-that-was-lost", SETTLEMENT, "if not (yield from record_outcome(backend, payment, WorkFailed(code))):\n"
            "        return LeaseLost()",
