@@ -67,7 +67,7 @@ class Shop:
         return [one["status"] for one in self.service.list_transactions()]
 
 
-def make_shop(service: FaultyService, url: str) -> Shop:
+def make_shop(service: FaultyService, url: str, **settings: Any) -> Shop:
     clock = Clock()
     paywall = Paywall(
         api_key=TEST_KEY,
@@ -77,6 +77,7 @@ def make_shop(service: FaultyService, url: str) -> Shop:
         timeout=30,  # a busy machine may be slow
         environ={},
         settle_wait=0,
+        **settings,
     )
     return Shop(service, paywall, clock)
 

@@ -10,6 +10,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitRequestParams, ElicitResult
 
 from faregate.mcp import paid
+from faregate.x402.payment_identifier import EXTENSION
 from tests.adapters.mcp_shop import PAYMENT, Shop, make_shop, receipt_of, said, text_of
 from tests.support.faulty_service import FaultyService, answers, lost_after, lost_before
 
@@ -203,6 +204,26 @@ async def test_while_it_is_in_work_a_new_payment_for_the_same_call_is_not_charge
     assert said(again)["code"] == "payment_in_progress"
     assert (text_of(results[0]), shop.runs) == ("done", ["slow"])
     assert sorted(shop.statuses) == ["failed", "succeeded"]
+
+
+async def test_a_named_call_is_made_once() -> None:
+    service = FaultyService()
+    with service.serving() as url:
+        shop = make_shop(service, url, payment_identifier="required")
+        async with shop.connect() as buyer:
+            asked = said(await buyer.call("report"))
+            assert asked["extensions"][EXTENSION]["info"] == {"required": True}
+            unnamed = await buyer.buy("report")
+            assert said(unnamed)["code"] == "payment_identifier_required"
+            named = {EXTENSION: {"info": {"required": True, "id": "pay_0123456789abcdef"}}}
+            payments = [{**await buyer.ask("report"), "extensions": named} for _ in range(2)]
+            first, second = [await buyer.call("report", payment=payment) for payment in payments]
+            assert first.content == second.content
+            other = {**await buyer.ask("report", {"city": "Rome"}), "extensions": named}
+            refused = await buyer.call("report", {"city": "Rome"}, other)
+            assert said(refused)["code"] == "payment_identifier_reused"
+        assert len(shop.runs) == 1
+        assert sorted(shop.statuses) == ["failed", "failed", "succeeded"]
 
 
 @on_every_loop

@@ -57,6 +57,7 @@ def main(folder: Path, service: str, killed_at: int, proofs: list[str]) -> None:
         public_url="https://seller.example",
         environ={},
         settle_wait=0,
+        payment_identifier="optional",
         journal=open_journal,
         transport=DyingTransport(Http1Transport(), steps),
     )

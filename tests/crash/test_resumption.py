@@ -11,6 +11,7 @@ import pytest
 from faregate.emulator import Wallet
 from tests.crash.resuming_seller import PATH
 from tests.support.faulty_service import FaultyService, changes, instructions
+from tests.support.identifiers import with_identifier
 from tests.support.lines import read_lines
 from tests.support.replies import with_fields
 
@@ -47,3 +48,30 @@ def test_one_execution_and_one_charge_wherever_the_seller_dies(killed_at: int, t
     assert len(read_lines(tmp_path / "executions")) == 1
     statuses = sorted(transaction["status"] for transaction in service.list_transactions())
     assert statuses == ["failed", "succeeded"]
+
+
+DELIVERED_STEPS = 19
+"""The same, but that the first payment's result is replayed: claim, access, start, two payers, link,
+complete, end, claim. The last one is not reached."""
+
+
+@pytest.mark.parametrize(
+    "killed_at",
+    [pytest.param(at, marks=() if at % 6 == 2 else pytest.mark.full) for at in range(1, DELIVERED_STEPS + 1)],
+)
+def test_a_named_purchase_is_charged_once_after_its_delivery(killed_at: int, tmp_path: Path) -> None:
+    service, wallet = FaultyService(), Wallet()
+    first, second, third = (
+        with_identifier(wallet.pay(instructions(service.emulator, PATH)), "order_0123456789abcdef")
+        for _ in range(3)
+    )
+    with service.serving() as url:
+        got = sell(tmp_path, url, killed_at, first, second)
+        assert got[0][0] == 200
+        assert (len(got) == 1) is (killed_at < DELIVERED_STEPS)
+        again = [answer for proof in (second, third) for answer in sell(tmp_path, url, 0, proof)]
+    assert [status for status, *_ in again] == [200] * 2
+    assert len({(transaction, result) for _, transaction, result in (got[0], *again)}) == 1
+    assert len(read_lines(tmp_path / "executions")) == 1
+    statuses = sorted(transaction["status"] for transaction in service.list_transactions())
+    assert statuses == ["failed", "failed", "succeeded"]

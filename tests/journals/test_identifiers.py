@@ -146,10 +146,9 @@ def test_of_twenty_at_once_one_starts(journal: AnyJournal) -> None:
 
 
 def test_a_full_memory_journal_forgets_names_with_their_rows(clock: Clock) -> None:
-    journal = MemoryJournal(max_rows=2, clock=clock)
+    journal = MemoryJournal(max_rows=3, clock=clock)
     settle(journal, started(journal, 1, NAMED))
     clock.now += TERMS.redelivery_window
-    started(journal, 2)
-    started(journal, 3, OTHER_NAME)
-    assert journal._purchases.keys() == set(journal._purchase_of.values())
-    assert len(journal._purchases) == 2
+    for number in (2, 3):
+        started(journal, number, replace(HERE, request=f"GET /{number}"))
+    assert begin(journal, 4, replace(NAMED, request="GET /other"))[1] is True
