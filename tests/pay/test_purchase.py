@@ -20,6 +20,7 @@ from faregate.pay.payment_file import PaymentFile, SignedPayment
 from faregate.pay.purchase import Purchase, PurchaseResult, SystemClock
 from faregate.pay.request import RequestSpec
 from faregate.pay.wallet import PayerKey, PayerWallet, load_payer_key
+from faregate.x402.payment_identifier import IdentifierUse, declare_identifier, find_identifier
 from tests.pay.seller import (
     HASH,
     LIVE_USDC,
@@ -399,3 +400,40 @@ def test_no_redirect_is_followed(seller: Seller) -> None:
 
     assert ran.result.response is not None
     assert (ran.result.exit, ran.result.response.status) == (0, 302)
+
+
+def require_named_payment() -> Response:
+    """A 402 that offers payers to name their purchases."""
+    instructions = get_instructions(require_payment())
+    return build_402({**instructions, "extensions": declare_identifier(IdentifierUse.REQUIRED)})
+
+
+def test_a_purchase_is_named_if_the_seller_offers_it(seller: Seller, tmp_path: Path) -> None:
+    kept = tmp_path / "payment"
+    run(seller, require_named_payment(), None, proof=kept, wait=0)
+    identifier = find_identifier(seller.proofs[0])
+    assert json.loads(kept.read_text())["payment_identifier"] == identifier != ""
+    run(seller, require_payment(), deliver())
+    assert find_identifier(seller.proofs[0]) == ""
+
+
+def test_a_payment_that_replaces_one_has_its_names(seller: Seller, tmp_path: Path) -> None:
+    """The seller may have forgotten, or not told, that the first one was charged."""
+    kept = tmp_path / "payment"
+    run(seller, require_named_payment(), require_named_payment(), proof=kept)
+    first = json.loads(kept.read_text())
+    kept.write_text(json.dumps({**first, "valid_until": 1}))
+    run(seller, require_named_payment(), None, proof=kept, wait=0)
+    second = json.loads(kept.read_text())
+    assert second["proof"] != first["proof"]
+    for name in ("payment_identifier", "idempotency_key"):
+        assert second[name] == first[name]
+    assert find_identifier(second["proof"]) == find_identifier(first["proof"]) != ""
+
+
+def test_two_purchases_have_different_names(seller: Seller) -> None:
+    names: set[str] = set()
+    for _ in range(2):
+        run(seller, require_named_payment(), deliver())
+        names.add(find_identifier(seller.proofs[0]))
+    assert len(names) == 2

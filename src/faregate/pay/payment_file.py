@@ -25,7 +25,8 @@ class SignedPayment:
     """A signed payment and what is known about it. `valid_until` is a Unix time, None if unknown.
 
     `is_open` says that it may have been charged: it was perhaps sent, and no response ruled a charge out.
-    `idempotency_key` is sent with it, and None if the request has credentials of its own.
+    `idempotency_key` is sent with it, and None if the request has credentials of its own. `identifier` names
+    the purchase to sellers that ask for that (`payment-identifier` of x402).
     """
 
     proof: str = field(repr=False)
@@ -33,6 +34,7 @@ class SignedPayment:
     idempotency_key: str | None = field(default=None, repr=False)
     is_open: bool = True
     is_delivered: bool = False
+    identifier: str | None = field(default=None, repr=False)
 
     def can_be_replaced(self, now: datetime) -> bool:
         """Return whether it was refused and can no longer be charged, so that a new one may be signed."""
@@ -197,17 +199,21 @@ def _build_content(request: RequestSpec, payment: SignedPayment) -> dict[str, An
         "idempotency_key": payment.idempotency_key,
         "is_open": payment.is_open,
         "is_delivered": payment.is_delivered,
+        "payment_identifier": payment.identifier,
     }
 
 
 def _parse_payment(content: dict[str, Any], path: str) -> SignedPayment:
     proof, until, key = (content.get(name) for name in ("proof", "valid_until", "idempotency_key"))
     is_open, is_delivered = content.get("is_open", True), content.get("is_delivered", False)
-    are_valid = isinstance(until, int | None) and isinstance(key, str | None)
+    identifier = content.get("payment_identifier")
+    are_valid = isinstance(until, int | None) and all(
+        isinstance(name, str | None) for name in (key, identifier)
+    )
     if not isinstance(proof, str) or not are_valid:
         raise ConfigurationError(f"{path} does not contain a payment")
     # What is not certainly false is true: a payment that may be charged is not replaced.
-    return SignedPayment(proof, until, key, is_open is not False, is_delivered is not False)
+    return SignedPayment(proof, until, key, is_open is not False, is_delivered is not False, identifier)
 
 
 def _read(path: str) -> dict[str, Any]:

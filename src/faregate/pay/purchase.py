@@ -41,6 +41,7 @@ from faregate.pay.requirements import NotSigned, format_used, parse_payment_requ
 from faregate.pay.wallet import PaymentProof
 from faregate.rules.verification import UNCHARGED
 from faregate.x402.instructions import parse_json
+from faregate.x402.payment_identifier import add_identifier
 
 _MIN_PAUSE, _DEFAULT_PAUSE = 0.5, 1.0
 # `completion_refused` is stuck at the seller, but an operator can still complete it with this payment.
@@ -130,6 +131,8 @@ class Purchase:
     _is_open: bool = field(default=False, init=False)
     """Whether a response, or the lack of one, left open that the payment was charged."""
     _was_resumed: bool = field(default=False, init=False)
+    _replaced: SignedPayment = field(default=SignedPayment(""), init=False)
+    """An earlier payment for this purchase, which this call replaces under its names."""
 
     def show_price(self, select: Callable[[PaymentRequired], object]) -> Flow[PurchaseResult]:
         """Request the resource without paying. `select` raises `NotSigned` if no price would be signed."""
@@ -154,13 +157,22 @@ class Purchase:
         response = yield from self._send()
         if response.status != 402:
             return self._end_unpaid(response)
+        key = self._replaced.idempotency_key or secrets.token_urlsafe(24)
+        identifier = self._replaced.identifier or f"pay_{secrets.token_hex(16)}"
         try:
-            signed: PaymentProof = yield self.backend.sign(self._read_price(response))
+            required = self._read_price(response)
+            if required.extensions:
+                required.extensions = add_identifier(required.extensions, identifier)
+            signed: PaymentProof = yield self.backend.sign(required)
         except NotSigned as error:
             return self._end(ExitCode.NOT_SIGNED, f"nothing was signed: {error}", response)
         self.report(signed.description)
-        key = None if self.request.has_credentials else secrets.token_urlsafe(24)
-        payment = SignedPayment(signed.proof, signed.description.valid_until, key)
+        payment = SignedPayment(
+            signed.proof,
+            signed.description.valid_until,
+            None if self.request.has_credentials else key,
+            identifier=identifier,
+        )
         # Before it is first sent: a crash after that must not lose a payment that the seller may have used.
         yield self.backend.call(partial(self.payment_file.save, payment))
         return (yield from self._send_until_final(payment))
@@ -173,6 +185,7 @@ class Purchase:
         kept: SignedPayment | None = yield self.backend.call(self.payment_file.load)
         if kept is not None and kept.can_be_replaced(self.clock.now()):
             yield self.backend.call(self.payment_file.delete)
+            self._replaced = kept
             return None
         return kept
 

@@ -43,6 +43,16 @@ def declare_identifier(use: IdentifierUse) -> Mapping[str, Any]:
     return {EXTENSION: {"info": {"required": use is IdentifierUse.REQUIRED}, "schema": _SCHEMA}}
 
 
+def add_identifier(extensions: Mapping[str, Any], identifier: str) -> dict[str, Any]:
+    """Add the `id` to the extensions of instructions, for a payer to echo, if they offer it."""
+    offered: object = extensions.get(EXTENSION)
+    info: object = cast("dict[str, Any]", offered).get("info") if isinstance(offered, dict) else None
+    if not isinstance(info, dict):
+        return {**extensions}
+    named = {**cast("dict[str, Any]", info), "id": identifier}
+    return {**extensions, EXTENSION: {**cast("dict[str, Any]", offered), "info": named}}
+
+
 def find_identifier(proof: str) -> str:
     """Return the `id` in a `PAYMENT-SIGNATURE` header, or "". Raises `InvalidIdentifier`.
 
