@@ -3,7 +3,7 @@
     .venv-faregate/bin/python benchmarks/sale_floor.py
 
 A facilitator and a node (`chain.py`) are called seven times over the transport of faregate, and a row of
-SQLite is written eight times, three of them synced, in the order of a sale. No rule, signature or thread.
+SQLite is written eight times, two of them synced, in the order of a sale. No rule, signature or thread.
 """
 
 import json
@@ -46,7 +46,7 @@ class Floor:
         self._call("/verify", payment)
         self._update(nonce)  # the authorization
         self._update(nonce, is_synced=True)  # the transaction's id, before work begins
-        self._update(nonce, is_synced=True)  # the outcome, before the completion
+        self._update(nonce)  # the outcome, before the completion
         self._update(nonce, is_synced=True)  # the outcome and the attempt, before something is sent
         self._call("/settle", payment)
         self._update(nonce)  # the answer

@@ -85,6 +85,8 @@ class Paywall:
         self._embedded: Any = None
         client = self._build_client_arguments(transport)
         self.journal: Journal = self._make_journal(journal)
+        if self.settings.base_url == config.SERVICE and self._embedded is not None:
+            self._embedded.share_journal(self.journal)
         self.resource_urls = ResourceUrls(
             self.settings.public_url, self.settings.trust_host, self.settings.name_setting("public_url")
         )

@@ -263,8 +263,11 @@ MUTANTS = (
     Mutant("observers-decide", OBSERVERS, "            except Exception as error:\n                failed =", "            except TypeError as error:\n                failed ="),
     Mutant("people-take-what-is-settled", OPEN_PAYMENTS, '        if record is None or record["expires_at"] is not None:\n            return None\n', "        if record is None:\n            return None\n", STORE_TESTS),
     Mutant("started-without-a-flush", PROCEDURES, "change, durable=True)\n        _check_known(row, transaction_id)\n        started =", "change)\n        _check_known(row, transaction_id)\n        started =", STORE_TESTS),
-    Mutant("resumed-without-a-flush", PROCEDURES, "            row, changed = yield from self._change(lease, change, durable=True)", "            row, changed = yield from self._change(lease, change)", STORE_TESTS),
-    Mutant("decided-without-a-flush", PROCEDURES, "            lease, lambda row: row.record_outcome(lease, outcome, now, policy), durable=True\n", "            lease, lambda row: row.record_outcome(lease, outcome, now, policy)\n", STORE_TESTS),
+    Mutant("resumed-without-a-flush", PROCEDURES, "            row, changed = yield from self._change(lease, change, durable=self._rows.syncs_outcomes)", "            row, changed = yield from self._change(lease, change)", STORE_TESTS),
+    Mutant("decided-without-a-flush", PROCEDURES, "            lambda row: row.record_outcome(lease, outcome, now, policy),\n            durable=self._rows.syncs_outcomes,\n", "            lambda row: row.record_outcome(lease, outcome, now, policy),\n", STORE_TESTS),
+    Mutant("reported-to-a-service-elsewhere-without-a-flush", SQLITE + "store.py", "return not self._database.is_shared", "return False", ("tests/service/test_in_process.py", "-k", "is_on_the_disk")),
+    Mutant("a-journal-elsewhere-leaves-its-outcomes-to-the-service", "src/faregate/service/in_process.py", "if self._has_journal and isinstance(journal, SqliteJournal):", "if isinstance(journal, SqliteJournal):", ("tests/service/test_in_process.py", "-k", "is_on_the_disk")),
+    Mutant("sql-a-batch-with-the-journal-is-not-synced", DATABASE + "engine.py", "change if change.then is None else Change(change.run, change.durable)", "change if change.then is None else Change(change.run, False)", ("tests/service/test_engine.py", "-k", "journal")),
     Mutant("402-for-a-decision-that-was-lost", SETTLEMENT, "if not (yield from record_outcome(backend, payment, WorkFailed(code))):\n"
            "        return LeaseLost()",
            "if not (yield from record_outcome(backend, payment, WorkFailed(code))):\n"

@@ -1,9 +1,12 @@
 """Connections: what may be written, and what errors may say."""
 
 import os
+import sqlite3
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,7 @@ from faregate.errors import ConfigurationError
 from faregate.journals.sqlite import database as journal_database
 from faregate.journals.sqlite.database import SqliteDatabase
 from faregate.service.database.engine import Database, DatabaseError, LostConnection
-from faregate.service.database.schema import accounts
+from faregate.service.database.schema import accounts, attempts
 from faregate.service.database.statements import Statement
 from faregate.service.database.types import Amount
 from faregate.service.database.upgrade import upgrade
@@ -111,6 +114,120 @@ def test_a_journal_in_the_same_file_waits_for_its_turn(
             time.sleep(0.1)
             assert not tried
         assert writing.result() == [(1,)]
+    journal.disconnect()
+
+
+_ADD = Statement(
+    insert(accounts)
+    .from_select(
+        ["org", "environment", "name", "pay_to", "created_at"],
+        select(
+            bindparam("org", type_=Text()),
+            bindparam("environment", type_=Text()),
+            *(cast(value, Text()) for value in ("n", "0x")),
+            cast(0, BigInteger()),
+        ),
+    )
+    .returning(accounts.c.org)
+)
+_WORD = Statement(select(bindparam("word", type_=Text()).label("word")))
+
+
+_ATTEMPT = Statement(
+    insert(attempts).from_select(
+        ["account", "transaction", "number", "started_at"],
+        select(cast(7, BigInteger()), bindparam("id", type_=Text()), *([cast(1, BigInteger())] * 2)),
+    )
+)
+
+
+@contextmanager
+def writing(journal: SqliteDatabase, waiting: int) -> Generator[ThreadPoolExecutor]:
+    """Write to the journal until so many others wait for its writer."""
+    began, may_end = threading.Event(), threading.Event()
+
+    def write(_: Any) -> None:
+        began.set()
+        assert may_end.wait(30)
+
+    with ThreadPoolExecutor(waiting + 1) as pool:
+        first = pool.submit(journal.write, write, durable=False)
+        assert began.wait(30)
+        yield pool
+        end = time.monotonic() + 30
+        while journal.writer._queue.qsize() < waiting:
+            assert time.monotonic() < end
+        may_end.set()
+        first.result()
+
+
+@pytest.mark.parametrize("kind", ["sqlite"])
+def test_changes_that_wait_are_committed_with_those_of_the_journal(database: Database) -> None:
+    """A refused one is an error for its own caller only."""
+    assert database.file is not None
+    journal = SqliteDatabase(database.file, 10)
+    database.write_with(journal)
+    executed: list[str] = []
+    journal.write(lambda connection: connection.set_trace_callback(executed.append))
+    executed.clear()
+    given = [{"org": f"org_{number}", "environment": "test"} for number in range(4)]
+    refused: dict[Statement, dict[str, Any]] = {
+        _ADD: {"org": "org_8", "environment": SECRET},
+        _ATTEMPT: {"id": "txn_nowhere"},
+    }
+    with writing(journal, 8) as pool:
+        added = [pool.submit(database.change, _ADD, values) for values in given]
+        written = pool.submit(journal.write, lambda one: one.execute("SELECT 1").fetchall())
+        followed = pool.submit(database.change, _ADD, {**given[0], "org": "org_9", "word": "paid"}, _WORD)
+        failed = [pool.submit(database.change, *one) for one in refused.items()]
+    assert written.result() == [(1,)]
+    assert [one.result() for one in added] == [[{"org": one["org"]}] for one in given]
+    assert followed.result() == [{"org": "org_9", "word": "paid"}]
+    for one in failed:
+        with pytest.raises(DatabaseError, match=r"CHECK|FOREIGN KEY") as caught:
+            one.result()
+        assert SECRET not in str(caught.value)
+    assert executed.count("COMMIT") == 2
+    with database.read() as connection:
+        assert connection.execute(text("SELECT count(*) FROM accounts")).scalar_one() == 5
+    journal.disconnect()
+
+
+@pytest.mark.parametrize("kind", ["sqlite"])
+@pytest.mark.parametrize("durable", [True, False])
+@pytest.mark.parametrize("then", [None, _WORD], ids=["alone", "followed"])
+def test_a_change_that_must_be_durable_is_synced_in_a_batch(
+    database: Database, durable: bool, then: Statement | None
+) -> None:
+    assert database.file is not None
+    journal = SqliteDatabase(database.file, 10)
+    database.write_with(journal)
+    executed: list[str] = []
+    journal.write(lambda connection: connection.set_trace_callback(executed.append), durable=False)
+    with writing(journal, 1) as pool:
+        values = {"org": "org_1", "environment": "test", "word": "paid"}
+        change = pool.submit(database.change, _ADD, values, then, durable=durable)
+    assert change.result()
+    assert ("PRAGMA synchronous = FULL" in executed) is durable
+    journal.disconnect()
+
+
+@pytest.mark.parametrize("kind", ["sqlite"])
+def test_a_change_in_a_batch_that_cannot_be_written_is_an_error(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert database.file is not None
+    journal = SqliteDatabase(database.file, 10)
+    database.write_with(journal)
+
+    def fail(*_: Any) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    with writing(journal, 1) as pool:
+        change = pool.submit(database.change, _ADD, {"org": "org_1", "environment": "test"})
+        monkeypatch.setattr(journal_database, "run_one", fail)
+    with pytest.raises(DatabaseError, match="disk I/O error"):
+        change.result()
     journal.disconnect()
 
 

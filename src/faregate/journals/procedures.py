@@ -245,7 +245,7 @@ class Procedures:
 
         try:
             # Durable before complete is called: see `record_outcome`.
-            row, changed = yield from self._change(lease, change, durable=True)
+            row, changed = yield from self._change(lease, change, durable=self._rows.syncs_outcomes)
         except TransactionTaken:
             return False
         _check_known(row, transaction_id)
@@ -273,7 +273,9 @@ class Procedures:
         now, policy = self._clock(), self._policy
         # Durable before complete is called: the outcome must not change once the service has it.
         _, decided = yield from self._change(
-            lease, lambda row: row.record_outcome(lease, outcome, now, policy), durable=True
+            lease,
+            lambda row: row.record_outcome(lease, outcome, now, policy),
+            durable=self._rows.syncs_outcomes,
         )
         if decided:
             self._quota.add(0, size_of(outcome))

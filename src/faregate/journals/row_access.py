@@ -44,6 +44,11 @@ class RowAccess:
         self.heartbeat = heartbeat
         self._has_locks = get_locks(store) is not None
 
+    @property
+    def syncs_outcomes(self) -> bool:
+        """Whether an outcome must be durable before it is reported; else the service sees to that."""
+        return bool(getattr(self.store, "syncs_outcomes", True))
+
     def with_rows(self, rows: Rows) -> "RowAccess":
         """Return the same with other rows, as for an event loop."""
         other = copy(self)

@@ -23,6 +23,8 @@ from anyio.lowlevel import RunVar
 
 from faregate.core.models import Headers, Response, WireRequest
 from faregate.errors import ConfigurationError, FaregateError, NoAnswer
+from faregate.journals.sqlite import SqliteJournal
+from faregate.journals.sqlite.database import SqliteDatabase
 from faregate.merchant.calls import PRICES, finishes_payment
 from faregate.rules.app import KeyGrant, respond
 from faregate.rules.builtin import builtin_account
@@ -101,7 +103,14 @@ class InProcessService:
         self._running: _Running | None = None
         self._has_begun = False
         self._pid = 0
+        self._journal: SqliteDatabase | None = None
         _services.add(self)
+
+    def share_journal(self, journal: object) -> None:
+        """Write with this journal, if it is that of `has_journal` and in a file of SQLite."""
+        if self._has_journal and isinstance(journal, SqliteJournal):
+            file = journal.share_file()
+            self._journal = self._journal or file
 
     # The transport
 
@@ -179,7 +188,10 @@ class InProcessService:
     def _open_anew(self) -> _Running:
         if self._is_reader:
             return _open_to_read(self._settings, self._environment)
-        return _open(self._settings, self._environment, self._has_journal)
+        running = _open(self._settings, self._environment, self._has_journal)
+        if self._journal is not None:
+            running.runtime.books.database.write_with(self._journal)
+        return running
 
     def _begin(self, running: _Running) -> None:
         if self._has_begun or self._is_reader:

@@ -6,10 +6,11 @@ supported: their signatures can only be checked on the chain.
 """
 
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from eth_keys.backends import get_backend
 from eth_keys.backends.base import BaseECCBackend
+from eth_keys.backends.coincurve import CoinCurveECCBackend
 from eth_keys.datatypes import PrivateKey, Signature
 from eth_keys.exceptions import BadSignature
 from eth_utils.address import to_checksum_address
@@ -42,11 +43,24 @@ class Curve:
 
     def recover(self, digest: bytes, signature: bytes) -> bytes | None:
         """Return the public key that signed, or None for a signature that no key makes."""
+        backend: Any = self.backend
+        if isinstance(self.backend, CoinCurveECCBackend):
+            return _recover_by_coincurve(backend.keys, digest, signature)
         try:
             read = Signature(signature, backend=self.backend)
             return self.backend.ecdsa_recover(digest, read).to_bytes()
         except (BadSignature, ValidationError):
             return None
+
+
+def _recover_by_coincurve(keys: Any, digest: bytes, signature: bytes) -> bytes | None:
+    # eth-keys takes longer to convert than coincurve to compute, and each payment has a signature.
+    try:
+        found = keys.PublicKey.from_signature_and_message(signature, digest, hasher=None)
+    except ValueError:
+        return None
+    public_key: bytes = found.format(compressed=False)
+    return public_key[1:]
 
 
 CURVE: Final = Curve()

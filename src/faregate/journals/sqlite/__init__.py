@@ -33,8 +33,9 @@ class SqliteJournal(PersistentJournal):
         clock: Callable[[], float] = time.time,
         timeout: float = 5.0,
     ) -> None:
+        self._database = SqliteDatabase(path, timeout)
         super().__init__(
-            SqliteStore(SqliteDatabase(path, timeout), namespace),
+            SqliteStore(self._database, namespace),
             keys=keys,
             seller=seller,
             policy=policy,
@@ -42,3 +43,8 @@ class SqliteJournal(PersistentJournal):
             max_bytes=max_bytes,
             clock=clock,
         )
+
+    def share_file(self) -> SqliteDatabase:
+        """Return the file, for the service in this process, which reports nothing that it has not synced."""
+        self._database.share()
+        return self._database

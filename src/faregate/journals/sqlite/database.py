@@ -46,6 +46,7 @@ class SqliteDatabase:
         self._connection = WriteConnection(self.path, timeout)
         self._executing = threading.Lock()
         self._forking: set[int] = set()
+        self.is_shared = False
         self.writer: Writer[DatabaseWork] = Writer(self._execute, timeout, lambda: errors.busy(self.path))
         _databases.add(self)
 
@@ -66,6 +67,19 @@ class SqliteDatabase:
         the write may be in the file, and no code must rely on either.
         """
         return cast(T, self.writer.call(Change(change, durable)))
+
+    def share(self) -> None:
+        """Let the service in this process write here, too.
+
+        It syncs the outcome of a sale with what it writes before it sends a payment.
+        """
+        self.is_shared = True
+
+    def prepare_with(self, prepare: Callable[[sqlite3.Connection], None]) -> None:
+        """Call `prepare` with each connection that writes, from the next one on."""
+        with self._executing:
+            self._connection.prepare = prepare
+            self._connection.close()
 
     def _execute(self, batch: Sequence[Task[DatabaseWork]]) -> None:
         """Commit a batch with one sync. An error in one part does not touch the others."""
@@ -195,6 +209,7 @@ class WriteConnection:
         self._pid = 0
         self._is_synchronous = True
         self._in_doubt = False
+        self.prepare: Callable[[sqlite3.Connection], None] | None = None
 
     def get(self) -> sqlite3.Connection:
         """Raises `JournalError`, `sqlite3.Error`."""
@@ -215,6 +230,8 @@ class WriteConnection:
         # SQLite's own busy handler sleeps for up to 0.1 s between tries, longest for the thread that has
         # waited longest, so under contention a waiter may starve. `retry_while_busy` waits instead.
         connection.execute("PRAGMA busy_timeout = 0")
+        if self.prepare is not None:
+            self.prepare(connection)
         return connection
 
     def begin(self, connection: sqlite3.Connection) -> None:

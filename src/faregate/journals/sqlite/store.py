@@ -104,6 +104,11 @@ class SqliteStore(BatchedRows):
         self.owner_locks: OwnerLocks | None = FileLocks(database.path)
 
     @property
+    def syncs_outcomes(self) -> bool:
+        """Whether an outcome is on the disk before it is reported."""
+        return not self._database.is_shared
+
+    @property
     def namespace(self) -> str:
         return self._namespace
 

@@ -5,7 +5,7 @@ import random
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from sqlalchemy import URL, Connection, Dialect, Engine, Table, create_engine, event, make_url
 from sqlalchemy.dialects import postgresql, sqlite
@@ -13,8 +13,10 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, Integr
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection, QueuePool
 
-from faregate.errors import ConfigurationError, FaregateError
+from faregate.errors import ConfigurationError, FaregateError, JournalError
+from faregate.journals.sqlite.database import SqliteDatabase
 from faregate.journals.sqlite.turns import get_turn
+from faregate.journals.sqlite.work import Change
 from faregate.rules.store import StoreUnavailable
 from faregate.service.database.statements import (
     Compiled,
@@ -23,6 +25,7 @@ from faregate.service.database.statements import (
     SqliteStatements,
     Statement,
     Values,
+    execute_on_sqlite,
 )
 from faregate.service.database.types import covers
 
@@ -36,7 +39,6 @@ _SQLITE_PRAGMAS: Final = (
     "PRAGMA journal_mode = WAL",  # readers do not wait for writers
     _SYNCED,
     "PRAGMA fullfsync = ON",  # macOS: fsync alone leaves data in the drive's cache
-    "PRAGMA foreign_keys = ON",
 )
 _WRITES: Final = "faregate_writes"
 """The option of connections that begin a transaction."""
@@ -143,6 +145,7 @@ class Database:
             _create_sqlite_writer(address, timeout, is_synced=False) if self.is_sqlite else engine
         )
         self._kept_unsynced: Final = _KeptConnections(self._unsynced_writer, 1, self.file)
+        self._journal: SqliteDatabase | None = None
 
     @property
     def engine(self) -> Engine:
@@ -200,9 +203,28 @@ class Database:
         if not self.is_sqlite:
             return self._execute(compiled, values)
         following = None if then is None else then.compile(self._dialect)
+        kept = self._kept_writer if durable else self._kept_unsynced
+        if self._journal is not None and get_turn(self._journal.path).locked():
+            # Others write, or wait for that. In a batch with them one sync does for all.
+            refusal = self._engine.dialect.loaded_dbapi.IntegrityError
+            change = _Change(compiled, values, following, durable, self.name, refusal)
+            return self._change_with(self._journal, change)
         with self._take_turn():
-            kept = self._kept_writer if durable else self._kept_unsynced
             return self._execute(compiled, values, following, kept)
+
+    def write_with(self, journal: SqliteDatabase) -> None:
+        """Let the writer of the journal in the same file of SQLite write what would wait for it."""
+        journal.prepare_with(_prepare_shared)
+        self._journal = journal
+
+    def _change_with(self, journal: SqliteDatabase, change: "_Change") -> list[Row]:
+        # A single statement needs no savepoint.
+        work = change if change.then is None else Change(change.run, change.durable)
+        try:
+            rows: list[Row] = journal.writer.call(work)
+        except JournalError as error:
+            raise DatabaseError(f"{self.name} could not be read or written ({error})") from None
+        return rows
 
     @contextmanager
     def _take_turn(self) -> Generator[None]:
@@ -277,6 +299,32 @@ class Database:
     def close(self) -> None:
         """Close all connections. Those in use are closed when they are returned."""
         self.close_idle()
+
+
+class _Change(NamedTuple):
+    """A statement, and one that follows if it returned a row, as the work of the writer of a journal."""
+
+    compiled: Compiled
+    values: Values
+    then: Compiled | None
+    durable: bool
+    database: str
+    refusal: type[Exception]
+    """The driver's error of a row that breaks a rule of its table."""
+    needs_transaction: bool = False
+
+    def run(self, connection: Any) -> list[Row]:
+        try:
+            rows = execute_on_sqlite(connection, self.compiled, self.values)
+            if self.then is None or not rows:
+                return rows
+            following = execute_on_sqlite(connection, self.then, self.values)
+        except self.refusal as error:
+            # The writer would take it for that of a row of the journal.
+            raise _describe_failure(error, self.database) from None
+        for row, more in zip(rows, following, strict=False):
+            row.update(more)
+        return rows
 
 
 class Inserts:
@@ -379,7 +427,7 @@ def _create_sqlite(address: URL, pool_size: int, timeout: float) -> Engine:
         entry.info[_FILE] = _identify_file(file)
         for pragma in _SQLITE_PRAGMAS:
             connection.execute(pragma)
-        connection.create_function("faregate_covers", 5, covers, deterministic=True)
+        _prepare_shared(connection)
 
     @event.listens_for(engine, "checkout")
     def require_same_file(_connection: Any, entry: ConnectionPoolEntry, _proxy: Any) -> None:
@@ -406,6 +454,12 @@ def _create_sqlite_writer(address: URL, timeout: float, *, is_synced: bool = Tru
         _begin_immediate(engine, connection.connection.driver_connection, timeout)
 
     return engine
+
+
+def _prepare_shared(connection: Any) -> None:
+    """Prepare a connection for changes: that of a journal, too, has its own settings."""
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.create_function("faregate_covers", 5, covers, deterministic=True)
 
 
 def _make_private(path: str) -> None:

@@ -23,8 +23,9 @@ class StoreOptions:
     `last_retry`.
 
     `is_synced_by_journal`: the callers have their journal in the same SQLite file. It syncs what it writes
-    before work begins and before a completion, and with that what the store wrote earlier. So the store syncs
-    only that something is about to be sent. Whatever else a power cut undoes, the chain still proves.
+    before work begins, and with that what the store wrote earlier. The store syncs only that something is
+    about to be sent, and with that the outcome in the journal. Whatever else a power cut undoes, the chain
+    still proves.
     """
 
     is_simulated: bool = False

@@ -81,12 +81,17 @@ class SqliteStatements:
 
     def execute(self, compiled: Compiled, values: Values) -> list[Row]:
         """Execute a statement; return its rows. Raises the errors of the driver."""
-        given = compiled.order(values)
-        for place in compiled.amounts:
-            # sqlite3 refuses integers of more than 64 bits, and columns of amounts are text.
-            given[place] = None if given[place] is None else str(given[place])
-        self._cursor.execute(compiled.sql, given)
-        return [_name_columns(compiled, row) for row in self._cursor] if compiled.columns else []
+        return execute_on_sqlite(self._cursor, compiled, values)
+
+
+def execute_on_sqlite(cursor: Any, compiled: Compiled, values: Values) -> list[Row]:
+    """Execute a statement on a cursor, or a connection, of `sqlite3`; return its rows."""
+    given = compiled.order(values)
+    for place in compiled.amounts:
+        # sqlite3 refuses integers of more than 64 bits, and columns of amounts are text.
+        given[place] = None if given[place] is None else str(given[place])
+    rows = cursor.execute(compiled.sql, given)
+    return [_name_columns(compiled, row) for row in rows] if compiled.columns else []
 
 
 def _name_columns(compiled: Compiled, row: tuple[Any, ...]) -> Row:
