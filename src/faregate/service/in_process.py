@@ -68,12 +68,29 @@ _log = logging.getLogger("faregate.service")
 find_database = find_in_process_database
 
 
+class _Own:
+    """The `Accounts` of calls from this process: whatever key they carry, they are the seller's own."""
+
+    def __init__(self, runtime: Runtime, account: AccountRow) -> None:
+        self._runtime, self.account = runtime, account
+        self._granted: tuple[AccountRow, KeyGrant] | None = None
+
+    def authenticate(self, secret: str) -> KeyGrant:
+        # As it is now: another process may have published a price.
+        database = self._runtime.books.database
+        current = read_account(database, self.account.org, self.account.environment) or self.account
+        granted = self._granted
+        if granted is None or granted[0] != current:
+            self._granted = granted = current, self._runtime.backends.open_own(current)
+        return granted[1]
+
+
 @dataclass(frozen=True, slots=True)
 class _Running:
     """The service as this process has opened it."""
 
     runtime: Runtime
-    account: AccountRow
+    own: _Own
     close: Callable[[], None]
 
 
@@ -123,7 +140,7 @@ class InProcessService:
                     return json_value_response(self._publish(json.loads(body or b"{}")))
                 running = self._open()
                 self._begin(running)
-                return respond(WireRequest(method, path, headers, body), _Own(running))
+                return respond(WireRequest(method, path, headers, body), running.own)
         except (DatabaseError, StoreUnavailable) as error:
             raise NoAnswer(f"the service's database is away: {error}") from error
 
@@ -205,7 +222,7 @@ class InProcessService:
         running = self._open()
         books = running.runtime.books
         prices = {key: read_declared_price(fields) for key, fields in wanted.items()}
-        published = publish_prices(books.database, books.stamps, running.account, prices)
+        published = publish_prices(books.database, books.stamps, running.own.account, prices)
         return {key: describe_published(one) for key, one in published.items()}
 
     # Forks
@@ -225,19 +242,6 @@ class InProcessService:
         self._running, self._has_begun = None, False
 
 
-class _Own:
-    """The `Accounts` of calls from this process: whatever key they carry, they are the seller's own."""
-
-    def __init__(self, running: _Running) -> None:
-        self._running = running
-
-    def authenticate(self, secret: str) -> KeyGrant:
-        runtime, account = self._running.runtime, self._running.account
-        # As it is now: another process may have published a price.
-        current = read_account(runtime.books.database, account.org, account.environment)
-        return runtime.backends.open_own(current or account)
-
-
 def _open(settings: Settings, environment: Environment, has_journal: bool) -> _Running:
     """Open the database, with its tables and the seller's account. Raises `ConfigurationError`."""
     with ExitStack() as stack:
@@ -247,7 +251,7 @@ def _open(settings: Settings, environment: Environment, has_journal: bool) -> _R
         account = _ensure_account(runtime.books, settings, environment)
         check_recipient(settings, account.name, account.pay_to)
         runtime.warn_of_unserved()
-        return _Running(runtime, account, stack.pop_all().close)
+        return _Running(runtime, _Own(runtime, account), stack.pop_all().close)
 
 
 def _open_to_read(settings: Settings, environment: Environment) -> _Running:
@@ -255,7 +259,7 @@ def _open_to_read(settings: Settings, environment: Environment) -> _Running:
     with ExitStack() as stack:
         runtime = stack.enter_context(open_runtime(settings))
         account = runtime.books.find_account(environment, None)
-        return _Running(runtime, account, stack.pop_all().close)
+        return _Running(runtime, _Own(runtime, account), stack.pop_all().close)
 
 
 def _prepare_tables(settings: Settings) -> None:
