@@ -267,7 +267,7 @@ MUTANTS = (
     Mutant("decided-without-a-flush", PROCEDURES, "            lambda row: row.record_outcome(lease, outcome, now, policy),\n            durable=self._rows.syncs_outcomes,\n", "            lambda row: row.record_outcome(lease, outcome, now, policy),\n", STORE_TESTS),
     Mutant("reported-to-a-service-elsewhere-without-a-flush", SQLITE + "store.py", "return not self._database.is_shared", "return False", ("tests/service/test_in_process.py", "-k", "is_on_the_disk")),
     Mutant("a-journal-elsewhere-leaves-its-outcomes-to-the-service", "src/faregate/service/in_process.py", "if self._has_journal and isinstance(journal, SqliteJournal):", "if isinstance(journal, SqliteJournal):", ("tests/service/test_in_process.py", "-k", "is_on_the_disk")),
-    Mutant("sql-a-batch-with-the-journal-is-not-synced", DATABASE + "engine.py", "change if change.then is None else Change(change.run, change.durable)", "change if change.then is None else Change(change.run, False)", ("tests/service/test_engine.py", "-k", "journal")),
+    Mutant("sql-a-batch-with-the-journal-is-not-synced", DATABASE + "engine.py", "change if change.then is None else Change(change.run, change.durable)", "change if change.then is None else Change(change.run, False)", ("tests/service/test_engine.py", "-k", "in_a_batch")),
     Mutant("402-for-a-decision-that-was-lost", SETTLEMENT, "if not (yield from record_outcome(backend, payment, WorkFailed(code))):\n"
            "        return LeaseLost()",
            "if not (yield from record_outcome(backend, payment, WorkFailed(code))):\n"
