@@ -152,3 +152,11 @@ def test_a_full_memory_journal_forgets_names_with_their_rows(clock: Clock) -> No
     for number in (2, 3):
         started(journal, number, replace(HERE, request=f"GET /{number}"))
     assert begin(journal, 4, replace(NAMED, request="GET /other"))[1] is True
+
+
+def test_a_start_that_comes_late_is_recorded(journal: AnyJournal, clock: Clock) -> None:
+    """The claim may have expired meanwhile. Its transaction must not be lost."""
+    lease = fresh(journal.claim(signed(1), NAMED))
+    clock.now += WEEK
+    assert journal.record_transaction(lease, "txn_1", ACR, WORK_SECONDS, NAMED) is True
+    assert [hold.transaction_id for hold in journal.list_holds(10)] == ["txn_1"]

@@ -12,7 +12,7 @@ FORGOTTEN_AT_ONCE = 8
 OWED = frozenset(("open", "waiting", "running", "ok", "failed", "stuck"))
 FINAL = frozenset(("settled", "closed", "paid"))
 WITH_PROOF = OWED | {"claimed"}
-WITH_PURCHASE = frozenset(("running", "ok", "stuck", "settled"))
+WITH_PURCHASE = frozenset(("running", "ok", "stuck", "settled", "paid"))
 WITH_RESULT = frozenset(("ok", "failed", "settled"))
 
 Around = Callable[[str], None]

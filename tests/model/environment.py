@@ -24,10 +24,13 @@ from tests.model.fault_plan import FaultPlan
 from tests.model.journal_views import KEY, JournalView, MemoryView, StoredView
 from tests.model.replies import FAULTS, payer_of
 from tests.support.encodings import encode_payment
+from tests.support.identifiers import with_identifier
 
 ACCESS_FAULTS = tuple(fault for fault in FAULTS if fault != "another id")
 """Whoever is granted another id than it should cannot know."""
 WELL = How()
+NAME = "order_0123456789abcdef"
+"""What payers call their purchases. Two payers may have the same name for theirs."""
 
 
 class Environment:
@@ -37,7 +40,7 @@ class Environment:
         self._rng = rng
         self._fault_plan = fault_plan
         self.between: Callable[[], None] = lambda: None
-        self.proofs = _proofs(rng, fault_plan.payments)
+        self.proofs = _proofs(rng, fault_plan.payments, fault_plan.named)
         self.journal, self.books = self._stored() if fault_plan.stored else self._in_memory()
         self.backend = ModelBackend(self.journal, self.proofs)
 
@@ -100,12 +103,13 @@ class Environment:
         return odds > 0 and self._rng.random() < odds
 
 
-def _proofs(rng: Random, payments: int) -> dict[str, int]:
+def _proofs(rng: Random, payments: int, named: bool) -> dict[str, int]:
     """One proof for each payment, and for some a second one: the same payment, encoded anew."""
     numbers = range(1, payments + 1)
     proofs = {_encode(number): number for number in numbers}
     again = [number for number in numbers if rng.random() < 0.25]
-    return proofs | {_encode(number, indent=1): number for number in again}
+    proofs |= {_encode(number, indent=1): number for number in again}
+    return {with_identifier(proof, NAME): number for proof, number in proofs.items()} if named else proofs
 
 
 def _encode(number: int, indent: int | None = None) -> str:

@@ -9,7 +9,10 @@ SECONDS = (1.0, 31.0, 61.0, 200.0, 700.0, 4000.0, 90_000.0, 300_000.0)
 
 @dataclass(frozen=True)
 class FaultPlan:
-    """Odds are from 0 to 1, for each question; `crowd` is the number of requests and walks."""
+    """Odds are from 0 to 1, for each question; `crowd` is the number of requests and walks.
+
+    `named`: each payer gives all of its payments one name, so they are for one purchase.
+    """
 
     stored: bool
     payments: int
@@ -20,6 +23,7 @@ class FaultPlan:
     gone: float
     jump: float
     between: float
+    named: bool = False
 
 
 def draw_fault_plan(rng: Random) -> FaultPlan:

@@ -12,6 +12,7 @@ Rules
 8. Of a payer's payments for one request, no two have work that a result may come of. A payer is given the
    result of another payment only if it is their own, and is not charged for the one that was sent.
 9. While the payment that another one was given up for is open, or its result waits, no fresh 402.
+10. Of a payer's payments with one name, no work begins in one while the journal has another that was paid.
 """
 
 from collections.abc import Collection
@@ -76,6 +77,12 @@ def check_alone(own: str, others: Collection[str]) -> None:
     """`own` and `others` are the states of the rows of one purchase, as work begins in the first one."""
     if own == "running" and not {"running", "ok"}.isdisjoint(others):
         raise Violation(f"work began beside that of an earlier payment: {others}", Wrong.SECOND_EXECUTION)
+
+
+def check_named(own: str, was_paid: bool) -> None:
+    """`was_paid`: whether another payment of the same payer and name was, and the journal remembers it."""
+    if own == "running" and was_paid:
+        raise Violation("work began for a purchase that was paid", Wrong.SECOND_EXECUTION)
 
 
 def check_led(is_same_payer: bool, given_up: Payment) -> None:

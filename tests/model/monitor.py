@@ -24,6 +24,7 @@ from tests.model.invariants import (
     check_known,
     check_lease,
     check_led,
+    check_named,
     check_raised,
     is_content,
 )
@@ -35,9 +36,11 @@ GIVES_BACK = RecordPending | RecordFinal | AbandonClaim | ScheduleRetry | Record
 
 
 class Watch:
-    """`given`: the payments whose result left. `now` is the time in the model."""
+    """`given`: the payments whose result left. `now` is the time in the model, `named` as in a fault plan."""
 
-    def __init__(self, backend: ModelBackend, books: JournalView, now: Callable[[], float]) -> None:
+    def __init__(
+        self, backend: ModelBackend, books: JournalView, now: Callable[[], float], named: bool
+    ) -> None:
         self.counts: Counter[str] = Counter()
         self.given: set[int] = set()
         self._known: set[int] = set()
@@ -46,6 +49,7 @@ class Watch:
         self._backend = backend
         self._books = books
         self._now = now
+        self._named = named
 
     def asks(self, actor: Actor) -> None:
         """Whether a row was forgotten since, in its time."""
@@ -61,12 +65,19 @@ class Watch:
             return number
         resumed = find_resumed(self._backend.facts[number].told.removeprefix("failed "))
         other = self._backend.number_of(resumed) if resumed else number
-        return number if other in self.given else other
+        return number if other in self.given and not self._named else other
 
     def _check_alone(self, number: int) -> None:
         same = [other for other in self._backend.payments if payer_of(other) == payer_of(number)]
         states = {other: self._state(other) for other in same}
-        check_alone(states.pop(number), states.values())
+        own = states.pop(number)
+        check_alone(own, states.values())
+        if self._named:
+            check_named(own, any(self._was_paid(other) for other in states))
+
+    def _was_paid(self, number: int) -> bool:
+        line = self._books.line(transaction(number))
+        return line is not None and line.was_settled
 
     def _state(self, number: int) -> str:
         line = self._books.line(transaction(number))

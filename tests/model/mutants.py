@@ -130,9 +130,17 @@ def _forgets_what_it_was_given_up_for(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(row, "find_resumed", lambda _: "")
 
 
+def _named_until_delivered(patch: pytest.MonkeyPatch) -> None:
+    def end_purchase(row: Row, failed: bool = False) -> None:
+        row.purchase = ""
+
+    patch.setattr(Row, "_end_purchase", end_purchase)
+
+
 RESUMPTIONS = (
     Mutant("two payments of one payer run", _no_purchase),
     Mutant("a payment that was given up leads nowhere", _forgets_what_it_was_given_up_for),
+    Mutant("a name is forgotten with the delivery", _named_until_delivered),
 )
 """These need two payments."""
 

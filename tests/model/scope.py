@@ -1,12 +1,13 @@
 """How large a small model is, and how its flows begin."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from faregate.core.interfaces import Flow
 from faregate.core.models import PaidRequest
+from faregate.x402.payment_identifier import IdentifierUse
 from tests.core.flow_script import sale
 from tests.core.steps import serve, sweep
 from tests.model.backend import SLOWLY
@@ -34,7 +35,7 @@ class Scope:
 
 @cache
 def _sale(proof: str) -> PaidRequest:
-    return sale(proof, resumes=True)
+    return replace(sale(proof, resumes=True), identifier_use=IdentifierUse.OPTIONAL)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ What happens is drawn before it happens, so a seed gives the same run every time
 """
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 from tests.model.environment import WELL, Environment
@@ -27,11 +28,17 @@ VALID = 4000.0
 class Simulation:
     def __init__(self, seed: int, flows: Flows | None = None, say: Say | None = None) -> None:
         self._rng = Random(seed)
-        self._fault_plan = draw_fault_plan(self._rng)
+        # Not drawn: seeds that broke a rule once have the schedules that they had then.
+        self._fault_plan = replace(draw_fault_plan(self._rng), named=seed % 3 != 0)
         self._flows = flows or Flows()
         self._say = say and Retold(say)
         self._environment = Environment(self._rng, self._fault_plan)
-        self._watch = Watch(self._environment.backend, self._environment.books, lambda: self._environment.now)
+        self._watch = Watch(
+            self._environment.backend,
+            self._environment.books,
+            lambda: self._environment.now,
+            self._fault_plan.named,
+        )
         self._running = RunningFlows(self._rng, self._environment, self._watch, self._say)
         self._to_come = self._fault_plan.crowd
 

@@ -175,9 +175,10 @@ class MemoryJournal:
             purchase = ""
             if claimant is not None and row is not None:
                 purchase = hash_purchase(row.proof, claimant, self._hash)
-                if claimant.identifier:  # its earlier payment may be over
-                    self._forget_expired(now)
             earlier = self._purchases.get(purchase)
+            if earlier is not None and earlier.may_be_removed(now):
+                self._forget(earlier)
+                earlier = None
             if claimant is not None and earlier is not None and earlier is not row:
                 if claimant.identifier or earlier.has_same_client(self._fingerprint(claimant, "")):
                     return earlier.to_earlier_payment(now, self._policy, math.inf)

@@ -271,6 +271,11 @@ class Row:
         is_over = self.expires_at is not None and self.expires_at <= now
         return self.state is RowState.SETTLED and self.delivered and is_over
 
+    def may_be_removed(self, now: float) -> bool:
+        """Whether its time is over, as `faregate.journals.store.may_be_removed` says it of a record."""
+        until = self.forget_at if self.state is RowState.SETTLED else self.expires_at
+        return until is not None and until <= now and not self.is_unfetched
+
     def drop_result(self) -> None:
         """Remember of a delivered payment only that it was paid. `RowStore.drop_results` does the same."""
         self.state = RowState.PAID_NO_RESULT
