@@ -15,6 +15,7 @@ from tests.contract.conftest import (
 )
 from tests.contract.test_resumption import SETTLING, assert_one_charge
 from tests.support.faulty_service import changes
+from tests.support.headers import decode_header, encode_header
 from tests.support.identifiers import with_identifier
 from tests.support.replies import with_fields
 from tests.support.waiting import eventually
@@ -163,3 +164,33 @@ def test_a_payer_that_the_service_names_otherwise_is_another_one(seller: Seller)
     seller.service.fails("transaction", changes(with_fields(payer="0x" + "9" * 40)))
     assert_released(buy(seller, "/paid", identifier))
     assert len(seller.runs()) == 2
+
+
+@thorough
+def test_a_name_in_a_forged_payment_of_its_payer_gets_and_blocks_nothing(seller: Seller) -> None:
+    """The id and the payer's address may be known to a stranger. The signature is not."""
+    identifier = name()
+    forged = [_forge(seller, identifier) for _ in range(2)]
+    assert_instructions(seller.get("/paid", forged[0]))
+    assert_released(buy(seller, "/paid", identifier))
+    assert_instructions(seller.get("/paid", forged[1]))
+    assert_one_charge(seller, 1)
+
+
+@thorough
+def test_a_name_that_was_changed_on_the_way_does_not_give_the_result_of_another(seller: Seller) -> None:
+    """The signature does not cover the id: what others know of it must buy nothing."""
+    victims = name()
+    assert_released(buy(seller, "/paid", victims))
+    stranger = Seller(seller.running, Wallet())
+    response = buy(stranger, "/paid", victims)
+    assert_released(response)
+    assert stranger.statuses().keys() == {response.headers["faregate-transaction"]}
+    assert sorted(stranger.statuses().values()) == ["succeeded"]
+
+
+def _forge(seller: Seller, identifier: str) -> str:
+    """A stranger's payment, with the address of the payer in it."""
+    payment = decode_header(with_identifier(Seller(seller.running, Wallet()).proof_for("/paid"), identifier))
+    payment["payload"]["authorization"]["from"] = seller.wallet.address
+    return encode_header(payment)
