@@ -66,10 +66,11 @@ _PURCHASE_LENGTH = 32
 TOO_OLD = "not settled in time"
 NOT_FETCHED = "not_fetched"
 """The reason of a paid row whose payer did not come in time."""
-UNSENT_SECONDS = 30.0
+UNSENT_SECONDS = 5.0
 """If the sender of a result dies so soon after the record of its delivery, it may not have left.
 
-Less than the time for which a process without leases keeps its lock (`heartbeat.IDLE_SECONDS`).
+The payer's connection ends with the sender, so the payer asks again at once. Less than the time for which a
+process without leases keeps its lock (`heartbeat.IDLE_SECONDS`).
 """
 MAX_REQUEST_LINE = 4096
 """Characters of a request line that are kept: a stranger chooses the URL."""
